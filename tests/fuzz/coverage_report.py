@@ -28,7 +28,7 @@ READERS = (
     "src_runtime/firmware/dtype_bits.c",
     "src_backend/func_registry.c", "src_runtime/devices/tpu/tpu.c",
     "src_runtime/devices/opencl/plan.c", "src_runtime/devices/dnnl/plan.c",
-    "src_runtime/devices/dnnl/post.c", "src_runtime/devices/dnnl/post_read.c",
+    "src_runtime/devices/dnnl/post.c", "src_runtime/devices/dnnl/product.c",
 )  # fmt: skip
 
 

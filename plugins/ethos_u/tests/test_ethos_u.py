@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from boards import BOARDS, link_image, program_text, run_image
-from dnnl_case import network
 from ethos_u_case import HERE, Device, answers_text, places_in, record
 from firmware_call import Network, build_shared
+from onnx_case import network
 
 import tvmrt
 from tvmrt.plugins.ethos_u import vela

@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from dnnl_case import network
+from onnx_case import network
 from test_ethos_u import layers, needs_vela
 
 import tvmrt

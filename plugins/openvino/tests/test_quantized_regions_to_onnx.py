@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from bytes_case import bytes_network
-from dnnl_case import judge, network, normal, region_ops
+from onnx_case import judge, network, normal, region_ops
 from sample_devices import run_library
 from test_region_to_onnx import EXECUTORS, by_onnxruntime, region, with_openvino
 

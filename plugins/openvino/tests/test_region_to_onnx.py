@@ -8,7 +8,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from dnnl_case import judge, network, normal
+from onnx_case import judge, network, normal
 from sample_devices import run_library
 
 import tvmrt

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 from bytes_case import bytes_network
-from dnnl_case import judge
 from onnx import helper, numpy_helper
+from onnx_case import judge
 from quantised_case import quantised_layers, step_by_step
 from sample_devices import run_library
 from test_quantized_regions_to_onnx import movements

@@ -5,7 +5,6 @@
  * them. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "build.h"
@@ -86,10 +85,9 @@ static int set_threads(int count) {
 /* The old plan stays where a new one cannot be made. The number of threads is set for the build,
  * too: oneDNN makes primitives for it. While the new one is made both are in memory, packed
  * weights included. */
-static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call, bool channels_last,
-                     int threads) {
+static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call, int threads) {
   const library* lib = device->privacy;
-  plan_options options = {lib->engine, lib->stream, channels_last, from_call, threads};
+  const plan_options options = {lib->engine, lib->stream, from_call, threads};
   plan* fresh = NULL;
   int before = set_threads(threads);
   int rc = plan_create(region, &options, build_nodes, &fresh);
@@ -100,10 +98,9 @@ static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call,
   return 0;
 }
 
-/* {"layout": "channels_last"} keeps channels last between primitives too. */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  const bool channels_last = tvmrt_option_is(options, "layout", "channels_last") != 0;
-  return make_plan(device, region, false, channels_last, allowed_threads(device->privacy));
+  (void)options;
+  return make_plan(device, region, false, allowed_threads(device->privacy));
 }
 
 /* A plan that was made for a call's tensors is made anew for the next call's, if they lie
@@ -114,8 +111,8 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
   int threads = allowed_threads(device->privacy), before, rc;
   bool fits = plan_fits_call(p);
   /* another caller's tensors may lie otherwise; oneDNN makes primitives for a number of threads */
-  if (!fits || threads != p->threads) {
-    if (make_plan(device, region, !fits || p->from_call, p->channels_last, threads) != 0) return -1;
+  if (!fits || threads != p->options.threads) {
+    if (make_plan(device, region, !fits || p->options.from_call, threads) != 0) return -1;
     p = region->device_graph;
   }
   before = set_threads(threads); /* of the calling thread, which other libraries' loops use, too */
@@ -131,61 +128,16 @@ static int release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
-/* What oneDNN has at all; whether it has these extents shows when the plan is built. Operators
- * that are not listed may still be taken: the compiler's half of the device asks for these by
- * itself. */
+/* Whether oneDNN has these extents shows when the plan is built. The compiler's half of the device
+ * asks for more: a node that is no product is worth it only behind one. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
-  static const char* const ops[] = {"conv",        "conv_transpose",
-                                    "matmul",      "max_pool",
-                                    "avg_pool",    "reduce_sum",
-                                    "reduce_mean", "reduce_max",
-                                    "reduce_min",  "reduce_prod",
-                                    "softmax",     "layer_norm",
-                                    "group_norm",  "lrn",
-                                    "concat",      "reshape",
-                                    "transpose",   "slice",
-                                    "relu",        "sigmoid",
-                                    "tanh",        "exp",
-                                    "log",         "sqrt",
-                                    "abs",         "round",
-                                    "softplus",    "neg",
-                                    "reciprocal",  "add",
-                                    "sub",         "mul",
-                                    "div",         "max",
-                                    "min",         "prelu",
-                                    "qconv",       "qmatmul",
-                                    "qmax_pool",   "pick",
-                                    "lstm",        "gru",
-                                    "rnn",         NULL};
+  static const char* const ops[] = {"conv", "conv_transpose", "matmul", "qconv", "qmatmul",
+                                    "add",  "relu",           "max",    "min",   NULL};
   static const char* const dtypes[] = {"float32", "int8", "uint8", "int32", NULL};
-  static const char* const precisions[] = {"bfloat16", NULL};
   (void)device;
   out->ops = ops;
   out->dtypes = dtypes;
-  out->precisions = precisions;
   out->layout = "channels_last";
-  return 0;
-}
-
-/* By the first operand; a node that lacks it is refused when a plan is made. */
-static bool computes_floats(const tvmrt_region* region, const tvmrt_region_node* node) {
-  const int32_t x = build_input(node, 0);
-  return x >= 0 && region->tensors[x].dtype.code == kDLFloat && region->tensors[x].dtype.bits == 32;
-}
-
-/* What gains by half the bytes: products of floats. The others are bound by what they read and
- * write in float32 anyway. */
-static int optimize_graph(tvmrt_device* device, const tvmrt_region* region, const char* precision,
-                          int32_t* out_reduced) {
-  int32_t i;
-  (void)device;
-  if (strcmp(precision, "bfloat16") != 0) return fail("dnnl reduces to bfloat16 only");
-  for (i = 0; i < region->num_nodes; ++i) {
-    const tvmrt_region_node* node = &region->nodes[i];
-    bool product = strcmp(node->op, "conv") == 0 || strcmp(node->op, "matmul") == 0 ||
-                   strcmp(node->op, "conv_transpose") == 0;
-    out_reduced[i] = product && computes_floats(region, node);
-  }
   return 0;
 }
 
@@ -195,13 +147,11 @@ static const tvmrt_device_interface slots = {.init = init,
                                              .release_graph = release_graph,
                                              .release_device = release_device};
 static const tvmrt_device_allocator allocator = {.describe = describe};
-static const tvmrt_device_optimizer optimizer = {.optimize_graph = optimize_graph};
 /* KEEPS_WEIGHTS: those that oneDNN reads are packed copies, so the library's may leave memory. */
 static const tvmrt_device dnnl_device = {.struct_bytes = sizeof(dnnl_device),
                                          .name = "dnnl",
                                          .interface = &slots,
                                          .allocator = &allocator,
-                                         .optimizer = &optimizer,
                                          .version = 1,
                                          .abilities = TVMRT_DEVICE_KEEPS_WEIGHTS};
 

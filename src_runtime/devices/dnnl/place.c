@@ -28,7 +28,7 @@ static size_t lowest_place(const plan* p, int32_t which) {
       /* a store that nothing touches takes no place */
       if (o->kind != STORE_ARENA || o->first < 0 || !overlap_in_time(s, o)) continue;
       if (place < o->offset + o->bytes && o->offset < place + s->bytes) {
-        place = (o->offset + o->bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+        place = (o->offset + o->bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
         moved = true;
       }
     }
@@ -47,10 +47,10 @@ static int place_stores(plan* p) {
     s->offset = lowest_place(p, i);
     if (s->offset + s->bytes > p->arena_bytes) p->arena_bytes = s->offset + s->bytes;
   }
-  p->arena_bytes = (p->arena_bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
-  bytes = (p->arena_bytes + p->scratch_bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+  p->arena_bytes = (p->arena_bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+  bytes = (p->arena_bytes + p->scratch_bytes + PLAN_ALIGN) / PLAN_ALIGN * PLAN_ALIGN;
   /* a byte more than both at least, so that 0 are never asked for */
-  p->arena = aligned_alloc(DNNL_PLAN_ALIGN, bytes);
+  p->arena = aligned_alloc(PLAN_ALIGN, bytes);
   if (p->arena == NULL) return plan_fail(p, "out of memory for an arena of %zu bytes", bytes);
   memset(p->arena, 0, bytes);
   return 0;
@@ -63,9 +63,9 @@ void* plan_address(const plan* p, const view* v) {
   s = &p->stores[v->store];
   switch (s->kind) {
     case STORE_ARENA:
-      return p->arena + s->offset + v->offset;
+      return p->arena + s->offset;
     case STORE_CONSTANT:
-      return (char*)s->data + v->offset;
+      return s->data;
     default:
       return DNNL_MEMORY_NONE;
   }
@@ -75,12 +75,12 @@ void* plan_address(const plan* p, const view* v) {
  * noted, to be told an address by each call that brings another. */
 static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
   plan_binding b = {0};
-  PLAN_TRY(plan_status(p, api_memory(out, &v->md, p->engine, plan_address(p, v)), "memory"));
+  PLAN_TRY(plan_status(p, dnnl_memory_create(out, v->md.md, p->options.engine, plan_address(p, v)),
+                       "memory"));
   if (v->store < 0 || p->stores[v->store].kind != STORE_BORDER) return 0;
   PLAN_TRY(plan_grow(p, (void**)&p->bindings, p->num_bindings, &p->cap_bindings, sizeof(b)));
   b.memory = *out;
   b.tensor = p->stores[v->store].tensor;
-  b.offset = v->offset;
   p->bindings[p->num_bindings++] = b;
   return 0;
 }

@@ -41,8 +41,7 @@ static const char* status_text(dnnl_status_t status) {
 int plan_status(plan* p, dnnl_status_t status, const char* what) {
   if (status == dnnl_success) return 0;
   plan_fail(p, "oneDNN answers %s for %s", status_text(status), what);
-  return status == dnnl_unimplemented || status == dnnl_invalid_arguments ? DNNL_PLAN_UNSUITABLE
-                                                                          : -1;
+  return status == dnnl_unimplemented || status == dnnl_invalid_arguments ? PLAN_UNSUITABLE : -1;
 }
 
 /* The list stays as it is where this fails. Elements move, so callers keep numbers and no
@@ -71,7 +70,6 @@ int plan_new_view(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_ARENA, .tensor = -1, .first = -1, .last = -1};
   s.bytes = api_bytes(md);
   out->md = *md;
-  out->offset = 0;
   return add_store(p, &s, &out->store);
 }
 
@@ -81,11 +79,9 @@ int plan_new_constant(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .owned = true};
   int rc;
   s.bytes = api_bytes(md);
-  s.data = aligned_alloc(DNNL_PLAN_ALIGN,
-                         (s.bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN);
+  s.data = aligned_alloc(PLAN_ALIGN, (s.bytes + PLAN_ALIGN) / PLAN_ALIGN * PLAN_ALIGN);
   if (s.data == NULL) return plan_fail(p, "out of memory for weights of %zu bytes", s.bytes);
   out->md = *md;
-  out->offset = 0;
   rc = add_store(p, &s, &out->store);
   if (rc != 0) free(s.data);
   return rc;
@@ -102,9 +98,6 @@ int plan_source(plan* p, int32_t tensor, view* out) {
   return 0;
 }
 
-/* From here on readers get this view; what the tensor was before is forgotten. */
-void plan_set(plan* p, int32_t tensor, const view* v) { p->views[tensor] = *v; }
-
 /* Primitives ---------------------------------------------------------------------------------- */
 
 /* The step that is being added has the number num_steps. */
@@ -114,17 +107,21 @@ static void touch(plan* p, const view* v) {
   s->last = p->num_steps;
 }
 
-/* Scratch memory is the plan's own, so that a primitive takes none at run time. Memory objects
- * wait for plan_place(), as no store has a place yet. */
+/* Scratch memory is the plan's own, so that a primitive takes none at run time; one piece for all,
+ * as large as the largest wants it. Memory objects wait for plan_place(), as no store has a place
+ * yet. */
 static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan_arg* args,
                      int num_args) {
-  layout scratch;
-  size_t scratch_bytes;
+  view scratch = {.store = -1};
+  size_t bytes;
   int i;
-  PLAN_TRY(layout_chosen(p, pd, dnnl_query_scratchpad_md, 0, &scratch));
-  scratch_bytes = api_bytes(&scratch);
+  PLAN_TRY(plan_status(
+      p, api_chosen(&p->layouts, pd, dnnl_query_scratchpad_md, &scratch.md, &scratch.md),
+      "scratch memory"));
+  bytes = api_bytes(&scratch.md);
+  if (bytes > p->scratch_bytes) p->scratch_bytes = bytes;
   s->node = p->node;
-  s->num_args = num_args + (scratch_bytes > 0);
+  s->num_args = num_args + (bytes > 0);
   s->pending = calloc((size_t)s->num_args, sizeof(plan_arg));
   s->args = calloc((size_t)s->num_args, sizeof(dnnl_exec_arg_t));
   if (s->pending == NULL || s->args == NULL) return plan_fail(p, "out of memory");
@@ -133,13 +130,7 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
     s->pending[i] = args[i];
     touch(p, &args[i].v);
   }
-  if (scratch_bytes > 0) {
-    s->pending[num_args].arg = DNNL_ARG_SCRATCHPAD;
-    s->pending[num_args].v.store = -1;
-    s->pending[num_args].v.md = scratch;
-    /* one piece for all, as large as the largest wants it */
-    if (scratch_bytes > p->scratch_bytes) p->scratch_bytes = scratch_bytes;
-  }
+  if (bytes > 0) s->pending[num_args] = (plan_arg){DNNL_ARG_SCRATCHPAD, scratch};
   return 0;
 }
 
@@ -175,10 +166,8 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
 static int note_border(plan* p, int32_t tensor) {
   plan_border* b = &p->borders[p->num_borders++];
   layout md;
-  PLAN_TRY(layout_border(p, tensor, &md));
   b->tensor = tensor;
-  memcpy(b->strides, md.strides, (size_t)md.ndims * sizeof(b->strides[0]));
-  return 0;
+  return layout_border(p, tensor, &md, b->strides);
 }
 
 /* In front of all else: layouts of borders are asked for while nodes are built. */
@@ -197,8 +186,7 @@ static int note_borders(plan* p) {
 /* A store that is the caller's memory: it takes no place in the arena. */
 static int enter_border(plan* p, int32_t tensor, view* out) {
   plan_store s = {.kind = STORE_BORDER, .tensor = tensor, .first = -1, .last = -1};
-  PLAN_TRY(layout_border(p, tensor, &out->md));
-  out->offset = 0;
+  PLAN_TRY(layout_border(p, tensor, &out->md, NULL));
   s.bytes = api_bytes(&out->md);
   return add_store(p, &s, &out->store);
 }
@@ -208,12 +196,12 @@ static int enter_constant(plan* p, int32_t tensor) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .data = (void*)t->data};
   view v = {0};
-  /* places along an axis and the like are read by the builders, not by oneDNN */
+  /* what oneDNN has no elements of, it does not read */
   if (layout_dtype(t->dtype) == dnnl_data_type_undef) return 0;
   PLAN_TRY(layout_dense(p, t->ndim, t->shape, layout_dtype(t->dtype), &v.md));
   s.bytes = api_bytes(&v.md);
   PLAN_TRY(add_store(p, &s, &v.store));
-  plan_set(p, tensor, &v);
+  p->views[tensor] = v;
   return 0;
 }
 
@@ -227,7 +215,7 @@ static int enter_tensors(plan* p) {
   }
   for (i = 0; i < r->num_inputs; ++i) {
     PLAN_TRY(enter_border(p, r->inputs[i], &v));
-    plan_set(p, r->inputs[i], &v);
+    p->views[r->inputs[i]] = v;
   }
   return 0;
 }
@@ -235,9 +223,9 @@ static int enter_tensors(plan* p) {
 /* Whether the store holds the output alone, in the layout that the caller wants. A store at the
  * border is another output already, or an input, which must not be written. */
 static bool can_write_directly(const plan* p, const view* v, const layout* md) {
+  /* lint: plan_source() has filled it */
   const plan_store* s = &p->stores[v->store];
-  return s->kind == STORE_ARENA && v->offset == 0 && s->bytes == api_bytes(md) &&
-         api_equal(&v->md, md);
+  return s->kind == STORE_ARENA && s->bytes == api_bytes(md) && api_equal(&v->md, md);
 }
 
 /* A tensor that is computed in the right order is written to the caller's memory directly: its
@@ -246,9 +234,7 @@ static int leave_output(plan* p, int32_t tensor) {
   layout md;
   view from, to;
   PLAN_TRY(plan_source(p, tensor, &from));
-  PLAN_TRY(layout_border(p, tensor, &md));
-  /* lint: layout_border() and plan_source() have filled both */
-  if (md.ndims != from.md.ndims) return plan_fail(p, "an output has another rank than computed");
+  PLAN_TRY(layout_border(p, tensor, &md, NULL));
   if (can_write_directly(p, &from, &md)) {
     /* primitives that write it are not told: they know the store by its number */
     p->stores[from.store].kind = STORE_BORDER;
@@ -256,7 +242,7 @@ static int leave_output(plan* p, int32_t tensor) {
     return 0;
   }
   PLAN_TRY(enter_border(p, tensor, &to));
-  return plan_reorder(p, &from, &to);
+  return layout_copy(p, &from, &to);
 }
 
 /* Life ---------------------------------------------------------------------------------------- */
@@ -278,7 +264,6 @@ static int build(plan* p, plan_builder build_nodes) {
  * failure, with nothing left behind. */
 int plan_create(tvmrt_region* region, const plan_options* options, plan_builder build_nodes,
                 plan** out) {
-  size_t n = (size_t)region->num_tensors;
   plan* p = calloc(1, sizeof(*p));
   *out = NULL;
   if (p == NULL) {
@@ -286,16 +271,10 @@ int plan_create(tvmrt_region* region, const plan_options* options, plan_builder 
     return -1;
   }
   p->region = region;
-  p->engine = options->engine;
-  p->stream = options->stream;
-  p->channels_last = options->channels_last;
-  p->from_call = options->from_call;
-  p->threads = options->threads;
+  p->options = *options;
   p->node = -1;
-  p->views = calloc(n + 1, sizeof(view));
-  p->pending = calloc(n + 1, sizeof(int32_t));
-  if ((p->views == NULL || p->pending == NULL ? plan_fail(p, "out of memory")
-                                              : build(p, build_nodes)) != 0) {
+  p->views = calloc((size_t)region->num_tensors + 1, sizeof(view));
+  if ((p->views == NULL ? plan_fail(p, "out of memory") : build(p, build_nodes)) != 0) {
     plan_free(p);
     return -1;
   }
@@ -317,7 +296,6 @@ void plan_free(plan* p) {
   free(p->bindings);
   free(p->versions);
   free(p->views);
-  free(p->pending);
   free(p->arena);
   api_pool_free(&p->layouts);
   free(p);
@@ -357,8 +335,7 @@ static int bind_call(plan* p) {
     plan_binding* b = &p->bindings[i];
     char* data = tvmrt_region_data(p->region, b->tensor);
     if (data == b->bound) continue;
-    PLAN_TRY(
-        plan_status(p, dnnl_memory_set_data_handle(b->memory, data + b->offset), "binding memory"));
+    PLAN_TRY(plan_status(p, dnnl_memory_set_data_handle(b->memory, data), "binding memory"));
     b->bound = data;
   }
   return 0;
@@ -372,12 +349,15 @@ int plan_run(plan* p) {
   for (i = 0; i < p->num_steps; ++i) {
     const plan_step* s = &p->steps[i];
     /* queued on the stream of the process, which runs on the calling thread */
-    dnnl_status_t status = dnnl_primitive_execute(s->primitive, p->stream, s->num_args, s->args);
+    dnnl_status_t status =
+        dnnl_primitive_execute(s->primitive, p->options.stream, s->num_args, s->args);
     if (status != dnnl_success) {
       p->node = s->node;
       plan_status(p, status, "running a primitive");
       return -1;
     }
   }
-  return dnnl_stream_wait(p->stream) == dnnl_success ? 0 : plan_fail(p, "oneDNN's stream failed");
+  return dnnl_stream_wait(p->options.stream) == dnnl_success
+             ? 0
+             : plan_fail(p, "oneDNN's stream failed");
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from dnnl_case import network
+from onnx_case import network
 
 
 def bytes_network(to: str, weights_zero: int, scales: np.ndarray):

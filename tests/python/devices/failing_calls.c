@@ -135,9 +135,5 @@ STATUS(dnnl_status_t, dnnl_reorder_primitive_desc_create,
        (dnnl_primitive_desc_t * a, const dnnl_memory_desc_t* b, dnnl_engine_t c,
         const dnnl_memory_desc_t* d, dnnl_engine_t e, const_dnnl_primitive_attr_t f),
        (a, b, c, d, e, f))
-STATUS(dnnl_status_t, dnnl_concat_primitive_desc_create,
-       (dnnl_primitive_desc_t * a, const dnnl_memory_desc_t* b, int c, int d,
-        const dnnl_memory_desc_t* e, const_dnnl_primitive_attr_t f, dnnl_engine_t g),
-       (a, b, c, d, e, f, g))
 #endif
 #endif

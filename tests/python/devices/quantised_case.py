@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from dnnl_case import RNG, network
+from onnx_case import RNG, network
 
 ort = pytest.importorskip("onnxruntime")
 ZEROS = {"xz": 3, "cz": -20, "az": 11, "pz": -7}

@@ -30,14 +30,6 @@ def ask(device: str, slot: str, *arguments):
     return json.loads(str(get_global_func(f"device.{device}.{slot}")(*arguments)))
 
 
-def test_onednn_reduces_products_of_floats_to_bfloat16():
-    have("dnnl")
-    assert ask("dnnl", "optimize_graph", graph(), bytearray(), "bfloat16") == [1, 0, 1]
-    assert ask("dnnl", "optimize_graph", graph("int32"), bytearray(), "bfloat16") == [0, 0, 0]
-    with pytest.raises(TVMError, match="bfloat16 only"):
-        ask("dnnl", "optimize_graph", graph(), bytearray(), "int8")
-
-
 @pytest.mark.parametrize(
     ("precision", "reduced"), [("int8", [1, 0, 1]), ("float16", [1, 1, 1]), ("other", [0, 0, 0])]
 )

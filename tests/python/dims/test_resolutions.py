@@ -331,21 +331,3 @@ def test_extents_are_computed_as_the_compiler_says(plugin):
         y = tvmrt.nd.array(x * 0)
         run(tvmrt.nd.array(x), y, tvmrt.nd.array(np.array([size])))
         np.testing.assert_array_equal(y.numpy(), np.maximum(x, 0))
-
-
-def test_folds_of_one_element_on_onednn(tmp_path):
-    """oneDNN has no reduction that folds nothing."""
-    if not tvmrt.get_global_func("tvmrt.device.find")("dnnl"):
-        pytest.skip("the device dnnl is not built")
-    d = Draft()
-    y = d.node("MatMul", ["x", d.constant(2 * np.eye(3), np.float32)])
-    found = [d.node(op, [y], axes=[0]) for op in ("ReduceSumSquare", "ReduceMax")]
-    model = d.model({"x": (FLOAT, ["rows", 3])}, dict.fromkeys(found, FLOAT))
-    library = tvmrt.compile(model, dims={"rows": (1, 8)}, devices=["dnnl"])
-    assert {row.device for row in library.summary.nodes} == {"dnnl"}
-    network = loaded(library, tmp_path, "graph")
-    for count in (8, 1):
-        x = 2 * rows(count)
-        squares, largest = results(network, {"x": rows(count)})
-        np.testing.assert_allclose(squares, (x * x).sum(0, keepdims=True), rtol=1e-5)
-        np.testing.assert_array_equal(largest, x.max(0, keepdims=True))

@@ -1,4 +1,4 @@
-"""Networks for the device dnnl, and onnxruntime as their judge."""
+"""Networks for devices, and onnxruntime as their judge."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 from sample_devices import run_library
 
 import tvmrt
-from tvmrt.plugins.dnnl.device import Dnnl
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(7)
-
-
-class Everything(Dnnl):
-    """The device without its judgement of what is worth a region."""
-
-    def evaluate(self, region):
-        return None
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -54,8 +46,8 @@ def judge(model: onnx.ModelProto, feeds) -> list[np.ndarray]:
     return session.run(None, dict(feeds))
 
 
-def run(model, feeds, tmp_path, device=None, executor="graph", **options):
-    library = tvmrt.compile(model, devices=[device or Everything()], executor=executor, **options)
+def run(model, feeds, tmp_path, device, executor="graph", **options):
+    library = tvmrt.compile(model, devices=[device], executor=executor, **options)
     library.export_library(tmp_path / "net.so")
     return library, run_library(tmp_path / "net.so", executor, dict(feeds))
 
