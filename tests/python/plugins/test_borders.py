@@ -57,6 +57,8 @@ def test_nothing_of_the_product_names_a_plugins_folder():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_plugins_import_each_other_only_where_they_say_so(name):
+    if not (PLUGINS / name / "python").is_dir():
+        pytest.skip("it has C code alone")
     plugin = resolve(f"tvmrt.plugins.{name}.plugin:PLUGIN")
     assert isinstance(plugin, Plugin)
     assert plugin.name.replace("-", "_") == name
