@@ -2,17 +2,6 @@
 #include "core/hooks.h"
 #include "regions/registry.h"
 
-/* Remote calls are an option of the build: where it is off, their tables would be undefined
- * symbols. */
-#if defined(TVMRT_HAS_RPC)
-#define RPC_TABLES(X) \
-  X(rpc_connect)      \
-  X(rpc_folder)       \
-  X(rpc_remote)
-#else
-#define RPC_TABLES(X)
-#endif
-
 /* The tables stand beside their functions: tvmrt__<name>_builtins. A list, and no constructors:
  * these would need an order among files, and a linker drops from a static library whatever file
  * nobody names. */
@@ -34,7 +23,6 @@
   X(region)        \
   X(region_module) \
   X(report)        \
-  RPC_TABLES(X)    \
   X(source)        \
   X(system_lib)    \
   X(tensor)        \

@@ -23,11 +23,11 @@ typedef struct tvmrt_buf {
 } tvmrt_buf;
 
 /* 0, or -1 with the error text set. On failure the contents stay. */
-int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more);
-int tvmrt__buf_append(tvmrt_buf* buf, const void* data, size_t size);
-int tvmrt__buf_puts(tvmrt_buf* buf, const char* text);
-int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) TVMRT_PRINTF(2, 3);
-void tvmrt__buf_free(tvmrt_buf* buf);
+TVMRT_SDK int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more);
+TVMRT_SDK int tvmrt__buf_append(tvmrt_buf* buf, const void* data, size_t size);
+TVMRT_SDK int tvmrt__buf_puts(tvmrt_buf* buf, const char* text);
+TVMRT_SDK int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) TVMRT_PRINTF(2, 3);
+TVMRT_SDK void tvmrt__buf_free(tvmrt_buf* buf);
 
 /* State of one thread; freed when the thread ends. */
 typedef struct tvmrt_thread {
@@ -67,9 +67,9 @@ static inline void tvmrt__forget_error(void) {
 /* malloc, calloc and strdup that set the error text. Released by free(). */
 TVMRT_SDK void* tvmrt__alloc(size_t bytes);
 TVMRT_SDK void* tvmrt__calloc(size_t count, size_t bytes);
-char* tvmrt__strdup(const char* text);
+TVMRT_SDK char* tvmrt__strdup(const char* text);
 
 /* Grow an array that holds `count` items of `item_bytes`; *items moves. Doubles at powers of two. */
-int tvmrt__grow(void** items, size_t count, size_t item_bytes);
+TVMRT_SDK int tvmrt__grow(void** items, size_t count, size_t item_bytes);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct tvmrt_parser {
   const char* end;
 } tvmrt_parser;
 
-void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, size_t size);
+TVMRT_SDK void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, size_t size);
 int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) TVMRT_PRINTF(2, 3);
 
 /* The sentence for what the reader has stumbled over; 0 where it has not. */
@@ -30,8 +30,9 @@ int tvmrt__parse_members(tvmrt_parser* in,
 
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out); /* replaces the contents of out */
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
-int tvmrt__parse_real(tvmrt_parser* in, double* out); /* whatever the program's locale is */
-int tvmrt__parse_skip(tvmrt_parser* in);              /* any value, however deep */
+TVMRT_SDK int tvmrt__parse_real(tvmrt_parser* in,
+                                double* out); /* whatever the program's locale is */
+int tvmrt__parse_skip(tvmrt_parser* in);      /* any value, however deep */
 
 /* What a value that was stepped over contains. */
 typedef struct tvmrt_parse_counts {
@@ -42,7 +43,7 @@ typedef struct tvmrt_parse_counts {
 int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out);
 
 /* Append a string with quotes and escapes. */
-int tvmrt__json_write_string(tvmrt_buf* out, const char* text);
+TVMRT_SDK int tvmrt__json_write_string(tvmrt_buf* out, const char* text);
 
 /* Append a number with a point, whatever the program's locale is. `style` is 'f', with so many digits
  * behind the point, or 'g', with so many digits in all. */

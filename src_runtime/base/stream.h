@@ -15,16 +15,18 @@ typedef struct tvmrt_reader {
   const uint8_t* begin;
 } tvmrt_reader;
 
-void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size);
+TVMRT_SDK void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data,
+                                  size_t size);
 static inline size_t tvmrt__reader_left(const tvmrt_reader* in) {
   return (size_t)(in->bytes.end - in->bytes.at);
 }
-int tvmrt__reader_fail(const tvmrt_reader* in, const char* why);
+TVMRT_SDK int tvmrt__reader_fail(const tvmrt_reader* in, const char* why);
 /* 0, or -1 with the sentence for what the bytes' own reader has found. */
 int tvmrt__reader_check(const tvmrt_reader* in);
 
-int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out); /* borrowed */
-int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1, 2, 4 or 8 bytes */
+TVMRT_SDK int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size,
+                                const uint8_t** out);                       /* borrowed */
+TVMRT_SDK int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1, 2, 4 or 8 bytes */
 /* A count of things that take at least `least_bytes` each: more than fit in the rest is an error, so
  * that it may be used to allocate. */
 int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out);
@@ -36,15 +38,16 @@ int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size);
 int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count);
 void tvmrt__free_strings(char** strings, size_t count);
 
-int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value);
+TVMRT_SDK int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value);
 int tvmrt__write_string(tvmrt_buf* out, const char* text);
-int tvmrt__write_data(tvmrt_buf* out, const void* data, size_t size); /* u64 length and bytes */
+TVMRT_SDK int tvmrt__write_data(tvmrt_buf* out, const void* data,
+                                size_t size); /* u64 length and bytes */
 int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count);
 
 /* The whole of a file; *out is filled. */
-int tvmrt__read_file(const char* path, tvmrt_buf* out);
+TVMRT_SDK int tvmrt__read_file(const char* path, tvmrt_buf* out);
 /* Writes aside and renames, so that an older file stays whole on failure, and whoever reads or writes
  * the path meanwhile has one whole file or the other. */
-int tvmrt__write_file(const char* path, const void* data, size_t size);
+TVMRT_SDK int tvmrt__write_file(const char* path, const void* data, size_t size);
 
 #endif

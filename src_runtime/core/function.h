@@ -33,7 +33,8 @@ typedef struct tvmrt_func {
 
 /* A function over a resource; released by tvmrt__release(&f->base). NULL if there is no memory; the
  * resource then stays the caller's. */
-tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource, TVMPackedCFuncFinalizer finalize);
+TVMRT_SDK tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
+                                      TVMPackedCFuncFinalizer finalize);
 
 /* What the function is, which nobody else may set. */
 void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind);
@@ -94,8 +95,8 @@ TVMRT_SDK int tvmrt__arg_count(const tvmrt_args* in, int least,
 TVMRT_SDK int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
 TVMRT_SDK int tvmrt__arg_number(const tvmrt_args* in, int i, double* out); /* also an int */
 TVMRT_SDK int tvmrt__arg_str(const tvmrt_args* in, int i,
-                             const char** out);                       /* also a String object */
-int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
+                             const char** out); /* also a String object */
+TVMRT_SDK int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */
 TVMRT_SDK int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
@@ -103,38 +104,38 @@ TVMRT_SDK int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
 static inline bool tvmrt__has_shape(const DLTensor* t) {
   return t->ndim == 0 || (t->ndim > 0 && t->shape != NULL);
 }
-int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out);
-int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object);
+TVMRT_SDK int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out);
+TVMRT_SDK int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object);
 int tvmrt__arg_is_null(const tvmrt_args* in, int i);
 
 /* Results of native functions; text and bytes go to the thread's return slot. */
-int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value);
+TVMRT_SDK int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value);
 int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text);
 int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size);
 /* The same of what was gathered in a buffer, as kTVMStr or kTVMBytes, where rc is 0; else rc. The buffer
  * is freed in any case. */
-int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code);
+TVMRT_SDK int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code);
 /* Returns an object under the code of its type; takes the caller's reference over. NULL fails: the
  * maker of the object has set the text. */
-int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned);
+TVMRT_SDK int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned);
 
 /* Object behind a value, borrowed; NULL if the code is not that of an object. */
-tvmrt_object* tvmrt__value_object(const TVMValue* value, int code);
+TVMRT_SDK tvmrt_object* tvmrt__value_object(const TVMValue* value, int code);
 
 /* Text for a type code, for messages. */
-const char* tvmrt__code_name(int code);
+TVMRT_SDK const char* tvmrt__code_name(int code);
 
 /* Calls a function whose result nobody wants: it is given back. */
-int tvmrt__func_call(tvmrt_func* f, TVMValue* values, int* codes, int count);
+TVMRT_SDK int tvmrt__func_call(tvmrt_func* f, TVMValue* values, int* codes, int count);
 
 /* A global function, retained; *out NULL if there is none. */
-int tvmrt__global_get(const char* name, tvmrt_func** out);
+TVMRT_SDK int tvmrt__global_get(const char* name, tvmrt_func** out);
 /* Calls a global function: for what a room needs of one above it. No function fails. */
-int tvmrt__global_call(const char* name, TVMValue* values, int* codes, int count, TVMValue* out,
-                       int* out_code);
+TVMRT_SDK int tvmrt__global_call(const char* name, TVMValue* values, int* codes, int count,
+                                 TVMValue* out, int* out_code);
 /* Calls one that a front end may have registered; no function is no failure. What it returns is given
  * back. */
-int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int count);
+TVMRT_SDK int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int count);
 /* Calls f for each global name that starts with prefix, until it fails. */
 int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx);
 

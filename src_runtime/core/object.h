@@ -91,7 +91,7 @@ static inline tvmrt_object* tvmrt__object_of_ndarray(void* array_handle) {
 }
 
 /* Name of a type index, NULL if there is none. */
-const char* tvmrt__type_key(uint32_t type_index);
+TVMRT_SDK const char* tvmrt__type_key(uint32_t type_index);
 
 /* 0, or -1 if the handle is NULL or of another type; `who` names the function that was called. */
 int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who);

@@ -49,11 +49,11 @@ struct tvmrt_module {
 };
 
 /* Allocate a zeroed module of `bytes` >= sizeof(tvmrt_module); NULL with the error text set. */
-void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes);
+TVMRT_SDK void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes);
 
 static inline void tvmrt__module_release(void* mod) { tvmrt__release(mod); }
 
-int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep);
+TVMRT_SDK int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep);
 void tvmrt__module_clear_imports(tvmrt_module* mod);
 
 /* *out is owned; NULL if there is no such function. */

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "compiler.h"
+
 /* How lists of folders are written, and the variable that names the one of temporary files. */
 #if defined(_WIN32)
 #define TVMRT_PATH_SEPARATOR ';'
@@ -21,23 +23,24 @@ const char* tvmrt__file_name(const char* path);
 
 /* fopen() for reading bytes; for a file that must not be there yet, errno EEXIST if it is. */
 FILE* tvmrt__open_to_read(const char* path);
-FILE* tvmrt__create_file(const char* path);
+TVMRT_SDK FILE* tvmrt__create_file(const char* path);
 /* Give a file another name, in place of what has it, which who reads it keeps. 0, or -1 with errno. */
 int tvmrt__replace_file(const char* from, const char* to);
 /* Take a file away; who has it open, or loaded, keeps it. 0, or -1 with errno. */
-int tvmrt__remove_file(const char* path);
+TVMRT_SDK int tvmrt__remove_file(const char* path);
 /* Whether a file can be read. */
 bool tvmrt__is_readable(const char* path);
 /* The folder of temporary files, malloc()ed; NULL without memory. */
-char* tvmrt__temporary_folder(void);
+TVMRT_SDK char* tvmrt__temporary_folder(void);
 /* Make a folder for this user alone; the path's last six letters, XXXXXX, become others. 0, or -1 with
  * errno. */
-int tvmrt__make_unique_folder(char* path);
+TVMRT_SDK int tvmrt__make_unique_folder(char* path);
 /* With all that is in it, as far as that can be; links are not followed. */
-void tvmrt__remove_folder(const char* path);
+TVMRT_SDK void tvmrt__remove_folder(const char* path);
 /* Call f for each name in a folder, until it returns something else than 0, which is the result; 0 if
  * there is no such folder. */
-int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx);
+TVMRT_SDK int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name),
+                                    void* ctx);
 
 /* Which file something is, and how old. All zero: not from a file. */
 typedef struct tvmrt_file_id {

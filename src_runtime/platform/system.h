@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "compiler.h"
+
 #if defined(_WIN32)
 double tvmrt__seconds(void);
 double tvmrt__thread_seconds(void);
@@ -40,7 +42,7 @@ void tvmrt__aligned_free(void* memory);
 void tvmrt__leave_pages(const void* begin, size_t bytes);
 
 /* 64 bits that nobody guesses; the clock where the system has no source of them. */
-uint64_t tvmrt__random_number(void);
+TVMRT_SDK uint64_t tvmrt__random_number(void);
 
 /* The number of this process. */
 long tvmrt__process_id(void);

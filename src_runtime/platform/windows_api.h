@@ -11,9 +11,11 @@
 #include <stddef.h>
 #include <windows.h>
 
+#include "compiler.h"
+
 /* A text of Windows in place of UTF-8, malloc()ed; NULL without memory, or where it is no UTF-8. */
-wchar_t* tvmrt__wide(const char* text);
+TVMRT_SDK wchar_t* tvmrt__wide(const char* text);
 /* The other way into `out` of `size` bytes; false where it does not fit. */
-bool tvmrt__narrow(const wchar_t* text, char* out, size_t size);
+TVMRT_SDK bool tvmrt__narrow(const wchar_t* text, char* out, size_t size);
 
 #endif

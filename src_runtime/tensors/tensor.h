@@ -33,7 +33,7 @@ tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int n
 /* A tensor of its own on that device with the elements of another one; NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_copied(const DLTensor* from, DLDevice dev);
 /* A view of foreign memory, which the caller keeps alive. */
-tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source);
+TVMRT_SDK tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source);
 
 static inline void tvmrt__tensor_release(tvmrt_tensor* t) {
   if (t != NULL) tvmrt__release(&t->base);

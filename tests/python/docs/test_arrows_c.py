@@ -33,7 +33,6 @@ MAY_INCLUDE = {
         "firmware/graph_walk.h",
     },
     "src_runtime/regions": {"platform", "base", "core", "tensors", "modules"},
-    "src_runtime/rpc": {"platform", "base", "core", "tensors", "modules", "firmware/frames.h"},
     "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
     # runtime.c gives those below what those above have; static_plugins.c is a table.
     "src_runtime": {"core/hooks.h", "core/plugins.h", "regions/registry.h"},
@@ -64,7 +63,7 @@ KERNELS_MAY_INCLUDE = {
 RESERVED = {
     "device.h": {"executors", "regions", "devices"},
     "module_plugin.h": {"modules", "executors", "regions", "devices", "tvm_ffi"},
-    "memory_device.h": {"tensors", "rpc", "devices"},
+    "memory_device.h": {"tensors", "devices"},
     "crt/": {"modules", "crt", "firmware", "src_backend"},
 }
 

@@ -66,7 +66,8 @@ def test_python_tests_need_no_c_tests(started, place):
 @pytest.mark.parametrize(
     ("place", "names"),
     [("tests/c", ""), ("tests/c/", ""), ("tests/c/test_threads.c", "threads"),
-     ("./tests/c/hostile_packets.c", "hostile_packets"), ("tests/c/check_headers.py", "headers"),
+     ("./plugins/rpc/tests/hostile_packets.c", "hostile_packets"),
+     ("tests/c/check_headers.py", "headers"),
      ("threads", "threads"), ("out_of_memory", "out_of_memory")],
 )  # fmt: skip
 def test_c_tests_need_neither_an_installation_nor_python_tests(started, place, names):

@@ -1,0 +1,399 @@
+/* The server's side of one session.
+ *
+ * One endpoint serves one client: it reads packets, does what they say and answers each. The client
+ * is not trusted. It names things by numbers of a table (handles.c) and memory by addresses that
+ * are compared with what it was given; lengths are claims, and limits hold for packets, memory and
+ * handles. Errors of what it calls are answers; a packet that cannot be read to its end closes the
+ * session. */
+#include "endpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/tensors.h"
+#include "sdk/values.h"
+
+/* Wide enough for networks with all their weights, and still less than what a machine has: lengths
+ * come from outside. */
+const tvmrt_rpc_limits tvmrt__rpc_default_limits = {
+    .packet_bytes = (uint64_t)1 << 31,
+    .memory_bytes = (uint64_t)1 << 34,
+    .handles = 65536,
+};
+
+enum { KEPT_BYTES = 1 << 20 /* of a packet's memory, for the next one */ };
+
+/* ---- answers ---- */
+
+/* Also for what is no endpoint's: a server that cannot begin a session says so by it. */
+int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text) {
+  const int code = kTVMStr;
+  TVMValue value;
+  value.v_str = text;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_EXCEPTION));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(out, &value, &code, 1));
+  tvmrt__rpc_end(out, 0);
+  return 0;
+}
+
+/* The answer of a system call: one value, without its type in front. */
+int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_RETURN));
+  return tvmrt__rpc_write_seq(&ep->reply, value, &code, 1);
+}
+
+/* (the type, the value): what a called function gives. The type comes first, so that clients know
+ * what a number stands for. */
+static int reply_pair(tvmrt_rpc_endpoint* ep, int type, const TVMValue* value, int code) {
+  TVMValue pair[2];
+  int codes[2] = {kTVMArgInt, kTVMNullptr};
+  pair[0].v_int64 = type;
+  pair[1] = *value;
+  codes[1] = code;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_RETURN));
+  return tvmrt__rpc_write_seq(&ep->reply, pair, codes, 2);
+}
+
+/* Takes the object over: the table has it from here on, also on failure. */
+static int reply_tensor(tvmrt_rpc_endpoint* ep, tvmrt_object* owned) {
+  TVMValue values[3];
+  static const int codes[3] = {kTVMArgInt, kTVMDLTensorHandle, kTVMOpaqueHandle};
+  DLTensor t = ((tvmrt_ndarray*)(void*)owned)->dl;
+  uint64_t number;
+  int rc;
+  /* borrowed until the client frees the number */
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_add(&ep->handles, kTVMNDArrayHandle, owned, &number));
+  values[0].v_int64 = kTVMNDArrayHandle;
+  values[1].v_handle = &t;
+  values[2].v_int64 = (int64_t)number;
+  rc = tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_RETURN);
+  if (rc == 0) rc = tvmrt__rpc_write_seq(&ep->reply, values, codes, 3);
+  if (rc != 0) (void)tvmrt__rpc_handles_drop(&ep->handles, number);
+  return rc;
+}
+
+/* Texts and numbers in objects travel as what they are. Takes the object over. */
+static int reply_object(tvmrt_rpc_endpoint* ep, tvmrt_object* owned, int code) {
+  TVMValue value;
+  uint64_t number;
+  int as = kTVMOpaqueHandle;
+  if (owned->type_index == TVMRT_TYPE_NDARRAY) return reply_tensor(ep, owned);
+  if (owned->type_index == TVMRT_TYPE_STRING) {
+    value.v_str = ((const tvmrt_string*)(const void*)owned)->data;
+    as = kTVMStr;
+  } else if (owned->type_index == TVMRT_TYPE_BOX_FLOAT) {
+    value.v_float64 = ((const tvmrt_box*)(const void*)owned)->as.real;
+    as = kTVMArgFloat;
+  } else if (owned->type_index == TVMRT_TYPE_BOX_INT || owned->type_index == TVMRT_TYPE_BOX_BOOL) {
+    value.v_int64 = ((const tvmrt_box*)(const void*)owned)->as.integer;
+    as = kTVMArgInt;
+  }
+  if (as != kTVMOpaqueHandle) {
+    const int rc = reply_pair(ep, as, &value, as);
+    tvmrt__release(owned);
+    return rc;
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_add(&ep->handles, code, owned, &number));
+  value.v_int64 = (int64_t)number;
+  return reply_pair(ep, code, &value, kTVMOpaqueHandle);
+}
+
+/* Takes over what the value owns. NULL handles are told as nothing. */
+static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code) {
+  tvmrt_object* object = tvmrt__value_object(value, code);
+  if (object != NULL) return reply_object(ep, object, code);
+  if (code == kTVMNullptr || (code >= kTVMObjectHandle && code <= kTVMPackedFuncHandle)) {
+    const int null = kTVMNullptr;
+    TVMValue type;
+    type.v_int64 = null;
+    return reply_pair(ep, null, &type, null);
+  }
+  if (code == kTVMOpaqueHandle) {
+    TVMValue address;
+    address.v_int64 = (int64_t)(uintptr_t)value->v_handle;
+    return reply_pair(ep, code, &address, code);
+  }
+  return reply_pair(ep, code, value, code);
+}
+
+/* ---- arguments ---- */
+
+/* Empty tensors without an address pass: there is nothing to read. The tensor's own numbers are the
+ * client's: what they say together is looked up before anything is read. */
+static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
+  uint64_t bytes;
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
+  if (bytes == 0 && t->byte_offset == 0 && t->data == NULL) return 0;
+  return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, bytes);
+}
+
+/* What the client sent as numbers becomes what this process has under them. Objects are borrowed
+ * from the table; an address must be one of memory that the client has, which may be any byte of
+ * it. */
+static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
+  tvmrt_object* object = NULL;
+  const uint64_t number = (uint64_t)value->v_int64;
+  DLDevice host = {kDLCPU, 0};
+  switch (code) {
+    case kTVMDLTensorHandle:
+      return check_tensor(ep, value->v_handle);
+    case kTVMObjectHandle:
+    case kTVMModuleHandle:
+    case kTVMPackedFuncHandle:
+      TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_find(&ep->handles, number, code, &object));
+      value->v_handle = object;
+      return 0;
+    case kTVMOpaqueHandle:
+      if (number == 0) {
+        value->v_handle = NULL;
+        return 0;
+      }
+      if (number > UINTPTR_MAX) return tvmrt__fail_value("an address is too long.");
+      value->v_handle = (void*)(uintptr_t)number;
+      return tvmrt__rpc_handles_check(&ep->handles, host, value->v_handle, 0, 1);
+    default:
+      return 0;
+  }
+}
+
+/* ---- packets ---- */
+
+/* Versions differ in what travels, so only the same one is spoken. */
+static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
+  static const TVMValue none = {0};
+  uint64_t size;
+  const uint8_t* version;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &size));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(in, size, &version));
+  if (size != strlen(TVMRT_RPC_VERSION) || memcmp(version, TVMRT_RPC_VERSION, (size_t)size) != 0) {
+    return tvmrt__fail("the client speaks version %.*s of the protocol, this server speaks %s.",
+                       size > 16 ? 16 : (int)size, (const char*)version, TVMRT_RPC_VERSION);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_seq(in, &ep->args));
+  if (ep->initialised) return tvmrt__fail("Server has already been initialized");
+  if (ep->args.count != 0) {
+    return tvmrt__fail_value(
+        "this server has sessions of its own machine only; connect to the other machine itself.");
+  }
+  ep->initialised = true;
+  return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
+}
+
+/* Arguments were read into memory of the endpoint, and stay until the next packet. */
+static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
+  tvmrt_object* f = NULL;
+  TVMValue result;
+  uint64_t number;
+  int code = kTVMNullptr;
+  int i;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &number));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_seq(in, &ep->args));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_find(&ep->handles, number, kTVMPackedFuncHandle, &f));
+  for (i = 0; i < ep->args.count; ++i) {
+    TVMRT_RETURN_IF_ERROR(resolve(ep, &ep->args.values[i], ep->args.codes[i]));
+  }
+  tvmrt__retain(f); /* it may free its own number: by a server that is its own client */
+  rc = TVMFuncCall(f, ep->args.values, ep->args.codes, ep->args.count, &result, &code);
+  tvmrt__release(f);
+  return rc != 0 ? -1 : reply_result(ep, &result, code);
+}
+
+/* -1 is answered by the error's text; the packet was read whole, so the session goes on. The body
+ * was read whole, so `in` ends with it whatever its numbers say. */
+static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
+  if (code == TVMRT_RPC_INIT_SERVER) return init_server(ep, in);
+  if (!ep->initialised) {
+    return tvmrt__fail("the session has not begun: its first packet must be kInitServer (2).");
+  }
+  if (code == TVMRT_RPC_CALL) return call(ep, in);
+  if (code < TVMRT_RPC_GET_GLOBAL || code > TVMRT_RPC_GET_STREAM) {
+    return tvmrt__fail("Unknown event %d", code);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_seq(in, &ep->args));
+  return tvmrt__rpc_syscall(ep, code);
+}
+
+/* The tail is sent from where it lies: a copy is not copied again. */
+static int send_reply(tvmrt_rpc_endpoint* ep, const void* tail, size_t tail_bytes) {
+  tvmrt__rpc_end(&ep->reply, tail_bytes);
+  return tvmrt__channel_send(ep->channel, ep->reply.data, ep->reply.size, tail, tail_bytes);
+}
+
+/* The sentence of an error must outlive what is done to send it. */
+static int send_error(tvmrt_rpc_endpoint* ep) {
+  char* text = tvmrt__strdup(TVMGetLastError());
+  int rc;
+  if (text == NULL) return -1;
+  rc = tvmrt__rpc_write_exception(&ep->reply, text);
+  free(text);
+  return rc != 0 ? rc : send_reply(ep, NULL, 0);
+}
+
+/* The rest of a packet cannot be read to where the next one begins. */
+static int refuse(tvmrt_rpc_endpoint* ep) {
+  ep->ended = true;
+  return send_error(ep);
+}
+
+/* Long calls may be uploads, which go to their file as they come; what they have read is in the
+ * body already when they turn out to be none. */
+static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
+  static const TVMValue none = {0};
+  tvmrt_upload upload = TVMRT_UPLOAD_NONE;
+  tvmrt_reader in;
+  if (bytes > ep->limits.packet_bytes) {
+    (void)tvmrt__fail_value("a packet of %llu bytes is more than the %llu that the server takes.",
+                            (unsigned long long)bytes, (unsigned long long)ep->limits.packet_bytes);
+    return refuse(ep);
+  }
+  /* its memory stays for the next packet, up to a limit */
+  ep->body.size = 0;
+  if (code == TVMRT_RPC_CALL && bytes > KEPT_BYTES) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_try_upload(ep, bytes, &upload));
+    if (upload == TVMRT_UPLOAD_FAILED) return send_error(ep);
+    if (upload == TVMRT_UPLOAD_DONE) {
+      TVMRT_RETURN_IF_ERROR(reply_result(ep, &none, kTVMNullptr));
+      return send_reply(ep, NULL, 0);
+    }
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes - ep->body.size, &ep->body));
+  /* an answer must not carry what an earlier packet's call has left */
+  tvmrt__forget_error();
+  tvmrt__reader_init(&in, "the packet", ep->body.data, ep->body.size);
+  if (answer(ep, code, &in) != 0) return send_error(ep);
+  if (ep->body.capacity > KEPT_BYTES) tvmrt__buf_free(&ep->body);
+  return send_reply(ep, NULL, 0);
+}
+
+/* ---- copies ---- */
+
+/* Read tensor and size of a copy; *left is what of the packet comes behind them. */
+static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64_t* out_bytes) {
+  char bytes[TVMRT_RPC_TENSOR_HEAD_BYTES + 8 * (TVMRT_MAX_NDIM + 2)];
+  int64_t extents[TVMRT_MAX_NDIM];
+  tvmrt_reader in;
+  size_t rest;
+  if (*left < TVMRT_RPC_TENSOR_HEAD_BYTES) return tvmrt__fail_value("a copy has no tensor.");
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, TVMRT_RPC_TENSOR_HEAD_BYTES, NULL));
+  *left -= TVMRT_RPC_TENSOR_HEAD_BYTES;
+  tvmrt__reader_init(&in, "the packet", bytes, TVMRT_RPC_TENSOR_HEAD_BYTES);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_head(&in, t));
+  rest = ((size_t)t->ndim + 2) * 8;
+  if (*left < rest) return tvmrt__fail_value("a copy's tensor ends too early.");
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, rest, NULL));
+  *left -= rest;
+  tvmrt__reader_init(&in, "the packet", bytes, rest);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_rest(&in, t, extents));
+  t->shape = NULL; /* a copy is of bytes: their number says how many */
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, out_bytes));
+  if (!ep->initialised) return tvmrt__fail("the session has not begun.");
+  if (t->device.device_type != kDLCPU) {
+    return tvmrt__fail_value("this server copies from and to memory of the CPU only.");
+  }
+  return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, *out_bytes);
+}
+
+/* Data is read to, or written from, its place. A copy that is refused is skipped, where it is not
+ * longer than any could be. */
+static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
+  static const TVMValue none = {0};
+  const uint64_t most = ep->limits.packet_bytes > ep->limits.memory_bytes ? ep->limits.packet_bytes
+                                                                          : ep->limits.memory_bytes;
+  DLTensor t;
+  uint64_t bytes = 0;
+  int rc = read_copy(ep, &left, &t, &bytes);
+  if (rc == 0 && left != (code == TVMRT_RPC_COPY_TO ? bytes : 0)) {
+    rc = tvmrt__fail_value("a copy of %llu bytes comes with %llu.", (unsigned long long)bytes,
+                           (unsigned long long)left);
+  }
+  if (rc != 0) {
+    if (left > most) return refuse(ep);
+    TVMRT_RETURN_IF_ERROR(send_error(ep)); /* first: a connection that broke fails here */
+    return tvmrt__channel_skip(ep->channel, left);
+  }
+  if (code == TVMRT_RPC_COPY_TO) {
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__channel_read(ep->channel, tvmrt__tensor_data(&t), (size_t)bytes, NULL));
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_reply_value(ep, &none, kTVMNullptr));
+    return send_reply(ep, NULL, 0);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_COPY_ACK));
+  return send_reply(ep, tvmrt__tensor_data(&t), (size_t)bytes);
+}
+
+/* ---- the session ---- */
+
+/* -1 ends the session: the connection is broken, or there is no memory to say why. */
+static int serve_one(tvmrt_rpc_endpoint* ep) {
+  uint8_t head[8];
+  uint64_t bytes;
+  uint64_t number;
+  int code;
+  tvmrt_reader in;
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, 8, &ep->ended));
+  if (ep->ended) return 0;
+  tvmrt__reader_init(&in, "the packet", head, 8);
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
+  /* TVM's servers pass such packets over */
+  if (bytes == 0) return 0;
+  if (bytes < 4) {
+    (void)tvmrt__fail_value("a packet has no room for its code.");
+    return refuse(ep);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, 4, NULL));
+  tvmrt__reader_init(&in, "the packet", head, 4);
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &number));
+  /* signed, as TVM has it, and compared with what is known */
+  code = (int)(int32_t)(uint32_t)number;
+  bytes -= 4;
+  if (code == TVMRT_RPC_SHUTDOWN) {
+    ep->ended = true;
+    return 0;
+  }
+  if (code == TVMRT_RPC_COPY_FROM || code == TVMRT_RPC_COPY_TO) {
+    return handle_copy(ep, code, bytes);
+  }
+  return handle_values(ep, code, bytes);
+}
+
+/* The channel is borrowed until the end; what a session holds is bounded from here on. */
+void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
+                               const tvmrt_rpc_limits* limits) {
+  memset(ep, 0, sizeof(*ep));
+  ep->channel = channel;
+  ep->limits = *limits;
+  ep->handles.limit = limits->handles;
+  ep->folder.left = limits->memory_bytes;
+}
+
+/* The folder is the thread's while the packet is served: functions that a client calls find it
+ * there. */
+int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
+  int rc;
+  tvmrt__rpc_folder_enter(&ep->folder);
+  rc = serve_one(ep);
+  tvmrt__rpc_folder_leave(&ep->folder);
+  return rc;
+}
+
+/* Whatever the client has not freed goes with its session. */
+void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
+  tvmrt__rpc_handles_free(&ep->handles);
+  tvmrt__rpc_folder_end(&ep->folder); /* last: a library may lie in it */
+  tvmrt__rpc_seq_free(&ep->args);
+  tvmrt__buf_free(&ep->body);
+  tvmrt__buf_free(&ep->reply);
+}
+
+/* 0 where the client has ended the session, -1 with the error text where it was broken off. */
+int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits) {
+  tvmrt_rpc_endpoint ep;
+  int rc;
+  tvmrt__rpc_endpoint_begin(&ep, channel, limits);
+  do {
+    rc = tvmrt__rpc_endpoint_step(&ep);
+  } while (rc == 0 && !ep.ended);
+  tvmrt__rpc_endpoint_end(&ep);
+  return rc;
+}

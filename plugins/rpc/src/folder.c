@@ -1,0 +1,275 @@
+/* The folder of a session, and the functions by which a client reaches it.
+ *
+ * Files of a client lie in a folder of its session, made when it first sends one and removed at the
+ * end. Clients give names, never paths. In a process of its own the server has made the folder
+ * (`lent`); else each thread has that of the session it serves, in a stack, since a session may be
+ * served inside of another.
+ *
+ * A client may store as much as its session may have of memory. Files are made anew and never
+ * written over: who has mapped an older library of the name keeps that one whole. */
+#include "folder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "functions.h"
+#include "sdk/modules.h"
+#include "sdk/system.h"
+
+/* the session that this thread serves now */
+static _Thread_local tvmrt_rpc_folder* current;
+/* of a process that serves one session alone; NULL: none */
+static const char* lent;
+
+/* *out is the caller's, and the folder this user's alone. */
+int tvmrt__rpc_folder_make(char** out) {
+  char* base = tvmrt__temporary_folder();
+  tvmrt_buf path = {NULL, 0, 0};
+  int rc = base == NULL ? tvmrt__fail("MemoryError: no memory for a folder's name.") : 0;
+  *out = NULL;
+  if (rc == 0) rc = tvmrt__buf_printf(&path, "%s/tvmrt-rpc-XXXXXX", base);
+  if (rc == 0 && tvmrt__make_unique_folder(path.data) != 0) {
+    rc = tvmrt__fail("OSError: cannot make a folder for uploads in %s: %s; set %s.", base,
+                     strerror(errno), TVMRT_TEMPORARY_VARIABLE);
+  }
+  free(base);
+  if (rc == 0) {
+    *out = path.data;
+  } else {
+    tvmrt__buf_free(&path);
+  }
+  return rc;
+}
+
+/* For the process that has made the folder for another one. */
+void tvmrt__rpc_folder_remove(const char* path) { tvmrt__remove_folder(path); }
+
+/* Once, before anything is served; the path is the caller's. */
+void tvmrt__rpc_folder_lend(const char* path) { lent = path; }
+
+/* Sessions may lie in each other, so each notes the one around it; enter and leave stand around
+ * one packet. */
+void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
+  folder->outer = current;
+  current = folder;
+}
+
+void tvmrt__rpc_folder_leave(const tvmrt_rpc_folder* folder) { current = folder->outer; }
+
+/* A library of it may be mapped still: files go when the last of their users has gone, or where
+ * that cannot be, are left. */
+void tvmrt__rpc_folder_end(tvmrt_rpc_folder* folder) {
+  if (folder->path == NULL) return;
+  tvmrt__rpc_folder_remove(folder->path);
+  free(folder->path);
+  folder->path = NULL;
+}
+
+/* A name is that of a file in the folder itself. */
+static int check_name(const char* name) {
+  const char* p;
+  for (p = name; *p != '\0'; ++p) {
+    /* both separators, whichever system this is */
+    if (*p == '/' || *p == '\\' || (unsigned char)*p < ' ') break;
+  }
+  if (*p == '\0' && p != name && p - name <= 200 && strcmp(name, ".") != 0 &&
+      strcmp(name, "..") != 0) {
+    return 0;
+  }
+  return tvmrt__fail_value(
+      "'%.200s' is no name of a file in the session's folder: give one without folders.", name);
+}
+
+/* Where a file of the name lies, or would lie. Front ends may put another function in this one's
+ * place. */
+TVMRT_PLUGIN_NATIVE(rpc_workpath) {
+  const char* name;
+  const char* folder = lent;
+  tvmrt_buf path = {NULL, 0, 0};
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  TVMRT_RETURN_IF_ERROR(check_name(name));
+  if (folder == NULL && current == NULL) {
+    return tvmrt__fail("%s: this thread serves no session.", in.who);
+  }
+  if (folder == NULL) {
+    if (current->path == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__rpc_folder_make(&current->path));
+    folder = current->path;
+  }
+  return tvmrt__ret_buf(tvmrt__buf_printf(&path, "%s/%s", folder, name), kTVMStr, &path, out,
+                        out_code);
+}
+
+/* The path of the name in argument 0, by the function that a front end may have put in its place. */
+static int path_of(const tvmrt_args* in, char** out) {
+  static const char getter[] = "tvm.rpc.server.workpath";
+  TVMValue result;
+  TVMValue arg;
+  TVMByteArray text;
+  int kind = kTVMStr;
+  int code = kTVMNullptr;
+  int rc;
+  const tvmrt_args got = {getter, &result, &code, 1};
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &arg.v_str));
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_call(getter, &arg, &kind, 1, &result, &code));
+  rc = tvmrt__arg_bytes(&got, 0, &text);
+  *out = rc == 0 ? tvmrt__strdup(text.data) : NULL;
+  tvmrt__release(tvmrt__value_object(&result, code));
+  return *out == NULL ? -1 : 0;
+}
+
+/* The file is written aside and renamed, so that a library that is in use stays whole. */
+TVMRT_PLUGIN_NATIVE(rpc_upload) {
+  TVMByteArray bytes;
+  char* path;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 1, &bytes));
+  if (current != NULL && bytes.size > current->left) {
+    return tvmrt__fail_value("%zu bytes more would pass what a session may upload.", bytes.size);
+  }
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  rc = tvmrt__write_file(path, bytes.data, bytes.size);
+  if (rc == 0 && current != NULL) current->left -= bytes.size;
+  free(path);
+  return rc;
+}
+
+/* Only this library's own: what a front end has put in its place gets its bytes as an argument. */
+bool tvmrt__rpc_is_upload(const tvmrt_object* function) {
+  const tvmrt_func* f = (const tvmrt_func*)(const void*)function;
+  return f->base.type_index == TVMRT_TYPE_FUNCTION && f->kind == TVMRT_FUNC_NATIVE &&
+         f->fn == rpc_upload;
+}
+
+/* By way of a small buffer, which stays in the caches. */
+static int receive_into(tvmrt_channel* ch, FILE* file, uint64_t* left) {
+  static const size_t most = 1 << 18;
+  char* buffer = tvmrt__alloc(most);
+  int rc = buffer == NULL ? -1 : 0;
+  while (rc == 0 && *left != 0) {
+    const size_t part = *left < most ? (size_t)*left : most;
+    rc = tvmrt__channel_read(ch, buffer, part, NULL);
+    if (rc != 0) break;
+    *left -= part;
+    if (fwrite(buffer, 1, part, file) != part) {
+      rc = tvmrt__fail("OSError: cannot write the file: %s.", strerror(errno));
+    }
+  }
+  free(buffer);
+  return rc;
+}
+
+/* *path is the caller's to free, also where there is no file. */
+static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
+  FILE* file;
+  *path = NULL;
+  /* before anything is written, since the size is the client's claim */
+  if (size > current->left) {
+    (void)tvmrt__fail_value("%llu bytes more would pass what a session may upload.",
+                            (unsigned long long)size);
+    return NULL;
+  }
+  if (path_of(in, path) != 0) return NULL;
+  (void)tvmrt__remove_file(*path); /* who has loaded an older file keeps that one */
+  file = tvmrt__create_file(*path);
+  if (file == NULL) (void)tvmrt__fail("OSError: %s: %s.", *path, strerror(errno));
+  return file;
+}
+
+/* -1 only where the channel is broken; a file that cannot be stored is read to its end and told by
+ * *stored. */
+int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool* stored) {
+  TVMValue value;
+  int code = kTVMStr;
+  const tvmrt_args in = {"tvm.rpc.server.upload", &value, &code, 1};
+  uint64_t left = size;
+  char* path;
+  FILE* file;
+  int rc = -1;
+  value.v_str = name;
+  file = open_upload(&in, size, &path);
+  if (file != NULL) {
+    (void)setvbuf(file, NULL, _IONBF, 0);
+    rc = receive_into(ch, file, &left);
+    if (fclose(file) != 0 && rc == 0) {
+      rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
+    }
+    if (rc != 0) (void)tvmrt__remove_file(path);
+  }
+  free(path);
+  *stored = rc == 0;
+  if (rc == 0) current->left -= size;
+  return rc == 0 ? 0 : tvmrt__channel_skip(ch, left); /* which fails where the channel did */
+}
+
+/* In memory as a whole, as an answer is one packet. */
+TVMRT_PLUGIN_NATIVE(rpc_download) {
+  tvmrt_buf bytes = {NULL, 0, 0};
+  char* path;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  rc = tvmrt__ret_buf(tvmrt__read_file(path, &bytes), kTVMBytes, &bytes, out, out_code);
+  free(path);
+  return rc;
+}
+
+/* (name): also what was never sent by this client, since the folder is its session's alone. */
+TVMRT_PLUGIN_NATIVE(rpc_remove_file) {
+  char* path;
+  int rc = 0;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  if (tvmrt__remove_file(path) != 0) rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
+  free(path);
+  return rc;
+}
+
+/* Separated by commas, as clients of TVM take the list apart. */
+static int append_name(void* ctx, const char* name) {
+  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return 0;
+  return tvmrt__buf_printf(ctx, "%s,", name);
+}
+
+/* The files of the session; the folder that newer clients name is the session's own. */
+TVMRT_PLUGIN_NATIVE(rpc_listdir) {
+  tvmrt_buf names = {NULL, 0, 0};
+  const char* folder = lent;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  if (folder == NULL && current != NULL) folder = current->path;
+  rc = tvmrt__buf_puts(&names, "");
+  if (rc == 0 && folder != NULL) rc = tvmrt__each_in_folder(folder, append_name, &names);
+  return tvmrt__ret_buf(rc, kTVMStr, &names, out, out_code);
+}
+
+/* By the suffix of the name, like any file. */
+TVMRT_PLUGIN_NATIVE(rpc_load_module) {
+  TVMModuleHandle mod = NULL;
+  char* path;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  rc = TVMModLoadFromFile(path, "", &mod);
+  free(path);
+  return rc != 0 ? rc : tvmrt__ret_object(out, out_code, mod);
+}
+
+/* Both modules are of this side; the name is TVM's. */
+TVMRT_PLUGIN_NATIVE(rpc_import_module) {
+  tvmrt_module* parent;
+  tvmrt_module* child;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &parent));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 1, &child));
+  return tvmrt__module_import(parent, child);
+}

@@ -1,0 +1,192 @@
+/* The table of what a client holds.
+ *
+ * Numbers that a client holds are a place and how often the place was given: a number that was
+ * freed is told from the next one of its place. Entries are objects, which the table retains, and
+ * memory, which it frees with the session. The table is one session's, which one thread serves.
+ *
+ * The low 20 bits of a number are its place plus one, the 11 above them the count of its turns: place 2
+ * gives 3 first, then 3 + 2^20. So 0 is no number, and says that there is nothing. */
+#include "handles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/tensors.h"
+#include "sdk/values.h"
+
+/* A million places at most, and 2,048 turns of each before a number comes again. */
+enum { FREE = -1, PLACE_BITS = 20 };
+
+/* A number fits 31 bits, so that clients of 32 bits hold it too. */
+static uint64_t number_of(const tvmrt_rpc_handles* all, size_t i) {
+  return ((uint64_t)(all->items[i].generation & 0x7ff) << PLACE_BITS) | (i + 1);
+}
+
+/* A free place first; the table grows up to the session's limit. */
+static int find_place(tvmrt_rpc_handles* all, size_t* out) {
+  void* items = all->items;
+  if (all->first_free != 0) {
+    *out = all->first_free - 1;
+    all->first_free = all->items[*out].next_free;
+    return 0;
+  }
+  if (all->count >= all->limit) {
+    return tvmrt__fail("the session holds %zu things, which is its limit; free some first.",
+                       all->count);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, all->count, sizeof(*all->items)));
+  all->items = items;
+  *out = all->count++;
+  /* a new place alone: one that was given before goes on counting its turns */
+  memset(&all->items[*out], 0, sizeof(all->items[*out]));
+  return 0;
+}
+
+/* Takes the object over, also on failure. The memory of an NDArray is noted, as the client may copy
+ * to and from it. */
+int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned, uint64_t* out) {
+  size_t i;
+  tvmrt_rpc_handle* h;
+  *out = 0;
+  if (find_place(all, &i) != 0) {
+    tvmrt__release(owned);
+    return -1;
+  }
+  h = &all->items[i];
+  h->code = code;
+  h->object = owned;
+  h->data = 0;
+  h->bytes = 0;
+  if (code == kTVMNDArrayHandle) {
+    const DLTensor* t = &((tvmrt_ndarray*)(void*)owned)->dl;
+    h->data = (uintptr_t)tvmrt__tensor_data(t);
+    h->device = t->device;
+    /* one whose size cannot be counted has no bytes that a copy may touch */
+    if (tvmrt__tensor_bytes(t, &h->bytes) != 0) h->bytes = 0;
+  }
+  *out = number_of(all, i);
+  return 0;
+}
+
+/* `number` is the client's: a 0 makes a place that is none. Memory has a place without an object, which
+ * no number may name: clients have its address alone. */
+static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) {
+  const size_t i = (size_t)(number & ((1u << PLACE_BITS) - 1)) - 1;
+  if (i >= all->count || all->items[i].object == NULL || all->items[i].code == FREE ||
+      number_of(all, i) != number) {
+    return tvmrt__fail_value("there is no handle %llu in this session; it may have been freed.",
+                             (unsigned long long)number);
+  }
+  *out = i;
+  return 0;
+}
+
+/* *out is borrowed, and of the type that is asked for. */
+int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int code,
+                            tvmrt_object** out) {
+  size_t i = 0;
+  TVMRT_RETURN_IF_ERROR(place_of(all, number, &i));
+  if (all->items[i].code != code) {
+    return tvmrt__fail_type("handle %llu is %s, not %s.", (unsigned long long)number,
+                            tvmrt__code_name(all->items[i].code), tvmrt__code_name(code));
+  }
+  *out = all->items[i].object;
+  return 0;
+}
+
+/* Its number is nobody's from here on; the place is the next one that is given. */
+static void clear(tvmrt_rpc_handles* all, size_t i) {
+  tvmrt_rpc_handle* h = &all->items[i];
+  h->code = FREE;
+  h->object = NULL;
+  h->generation++;
+  h->next_free = all->first_free;
+  all->first_free = i + 1;
+}
+
+/* The place is free before the object goes, since its end may call for the table. */
+int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number) {
+  size_t i = 0;
+  tvmrt_object* object;
+  TVMRT_RETURN_IF_ERROR(place_of(all, number, &i));
+  object = all->items[i].object;
+  clear(all, i);
+  tvmrt__release(object);
+  return 0;
+}
+
+/* Memory has no number: clients name it by its address. A failure leaves it the caller's. */
+int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void* data,
+                                  uint64_t bytes) {
+  size_t i;
+  tvmrt_rpc_handle* h;
+  TVMRT_RETURN_IF_ERROR(find_place(all, &i));
+  h = &all->items[i];
+  h->code = kTVMOpaqueHandle;
+  h->object = NULL;
+  h->data = (uintptr_t)data;
+  h->bytes = bytes;
+  h->device = device;
+  return 0;
+}
+
+/* By address, as clients free memory; *out_bytes is what it had. */
+int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uintptr_t data,
+                                   uint64_t* out_bytes) {
+  size_t i;
+  for (i = 0; i < all->count; ++i) {
+    const tvmrt_rpc_handle* h = &all->items[i];
+    if (h->code != kTVMOpaqueHandle || h->data != data) continue;
+    if (h->device.device_type != device.device_type) continue;
+    *out_bytes = h->bytes;
+    /* as it was allocated: of what the client says only the kind of device was compared */
+    device = h->device;
+    clear(all, i);
+    return TVMDeviceFreeDataSpace(device, (void*)data);
+  }
+  return tvmrt__fail_value("memory is freed that this session has not allocated.");
+}
+
+/* In an order in which no difference wraps: all but the entry's own numbers are the client's. */
+static bool holds(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, uint64_t offset,
+                  uint64_t bytes) {
+  if (h->code != kTVMOpaqueHandle && h->code != kTVMNDArrayHandle) return false;
+  if (h->device.device_type != device.device_type || data < h->data) return false;
+  if (data - h->data > h->bytes || offset > h->bytes - (data - h->data)) return false;
+  return bytes <= h->bytes - (data - h->data) - offset;
+}
+
+/* Clients use the same memory again and again: the entry that was found last goes first. */
+int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void* data,
+                             uint64_t byte_offset, uint64_t bytes) {
+  const uintptr_t at = (uintptr_t)data;
+  size_t i;
+  if (all->last_found < all->count &&
+      holds(&all->items[all->last_found], device, at, byte_offset, bytes)) {
+    return 0;
+  }
+  for (i = 0; i < all->count; ++i) {
+    if (!holds(&all->items[i], device, at, byte_offset, bytes)) continue;
+    all->last_found = i;
+    return 0;
+  }
+  return tvmrt__fail_value(
+      "a tensor's %llu bytes do not lie in memory that this session has allocated.",
+      (unsigned long long)bytes);
+}
+
+/* The table is empty afterwards, and no order among entries matters: each holds what it needs. */
+void tvmrt__rpc_handles_free(tvmrt_rpc_handles* all) {
+  size_t i;
+  for (i = 0; i < all->count; ++i) {
+    tvmrt_rpc_handle* h = &all->items[i];
+    if (h->code == FREE) continue;
+    if (h->code == kTVMOpaqueHandle) {
+      (void)TVMDeviceFreeDataSpace(h->device, (void*)h->data);
+    } else {
+      tvmrt__release(h->object);
+    }
+  }
+  free(all->items);
+  memset(all, 0, sizeof(*all));
+}

@@ -1,0 +1,138 @@
+/* The first bytes of a connection, before packets.
+ *
+ * The words and texts are TVM's. A client says what it wants by its key, with options behind it;
+ * the server answers by its own. Nothing of the other side is trusted: a key has a longest length
+ * and is read into memory that grows with what has come.
+ *
+ *   client: magic, length, "client:KEY -timeout=5"
+ *   server: magic, length, "server:KEY"; or one of two other words, and the end of the connection
+ *
+ * Words and lengths have 32 bits. Behind a proxy a server begins, by its own line, and the proxy hands
+ * it the client's when there is one. */
+#include "handshake.h"
+
+#include <string.h>
+
+#include "sdk/bytes.h"
+#include "wire.h"
+
+/* Keys have a few words; what is longer was no key. */
+enum { MAX_KEY_BYTES = 4096, HEAD_BYTES = 8 };
+
+/* Little-endian, whatever the machine. */
+static uint32_t word_at(const void* data) {
+  const uint8_t* bytes = data;
+  return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+static int read_word(tvmrt_channel* ch, uint32_t* out) {
+  uint8_t bytes[4];
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, bytes, 4, NULL));
+  *out = word_at(bytes);
+  return 0;
+}
+
+static int check_key_bytes(uint32_t size) {
+  if (size <= MAX_KEY_BYTES) return 0;
+  return tvmrt__fail("RPCError: a key of %u bytes is too long.", size);
+}
+
+/* Not longer than a key can be. The text is the caller's to free, also on failure. */
+static int read_text(tvmrt_channel* ch, tvmrt_buf* out) {
+  uint32_t size;
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &size));
+  TVMRT_RETURN_IF_ERROR(check_key_bytes(size));
+  return tvmrt__channel_append(ch, size, out);
+}
+
+/* A word, and the two parts of a text where it says something. */
+static int send_text(tvmrt_channel* ch, uint32_t word, const char* prefix, const char* key) {
+  tvmrt_buf out = {NULL, 0, 0};
+  int rc = tvmrt__write_uint(&out, 4, word);
+  if (rc == 0 && key != NULL) rc = tvmrt__write_uint(&out, 4, strlen(prefix) + strlen(key));
+  if (rc == 0 && key != NULL) rc = tvmrt__buf_puts(&out, prefix);
+  if (rc == 0 && key != NULL) rc = tvmrt__buf_puts(&out, key);
+  if (rc == 0) rc = tvmrt__channel_send(ch, out.data, out.size, NULL, 0);
+  tvmrt__buf_free(&out);
+  return rc;
+}
+
+/* The client's part. What a server is called is not compared: it has found the key right. */
+int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
+  tvmrt_buf theirs = {NULL, 0, 0};
+  uint32_t word;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(send_text(ch, TVMRT_RPC_MAGIC, "client:", key));
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &word));
+  if (word == TVMRT_RPC_DUPLICATE) {
+    return tvmrt__fail("RPCError: %s: the server already have key=%s in use.", where, key);
+  }
+  if (word == TVMRT_RPC_MISMATCH) {
+    return tvmrt__fail("RPCError: %s: cannot find server that matches key=%s.", where, key);
+  }
+  if (word != TVMRT_RPC_MAGIC) return tvmrt__fail("RPCError: %s is not TVM RPC server.", where);
+  rc = read_text(ch, &theirs);
+  tvmrt__buf_free(&theirs);
+  return rc;
+}
+
+/* What is no time is no option either. */
+static void read_timeout(const char* text, double* out_seconds) {
+  tvmrt_parser in;
+  double seconds;
+  tvmrt__parse_init(&in, "a session's timeout", text, strlen(text));
+  if (tvmrt__parse_real(&in, &seconds) != 0) {
+    tvmrt__forget_error();
+  } else if (seconds > 0 && seconds < 1e9) {
+    *out_seconds = seconds;
+  }
+}
+
+/* The words of a client's key: what it is, and options. Changes the text. */
+static bool matches(char* text, const char* expected, double* out_seconds) {
+  static const char prefix[] = "client:";
+  static const char timeout[] = "-timeout=";
+  char* rest = NULL;
+  const char* word = strtok_r(text, " \t\n", &rest);
+  if (word == NULL || strncmp(word, prefix, sizeof(prefix) - 1) != 0) return false;
+  if (strcmp(word + sizeof(prefix) - 1, expected) != 0) return false;
+  while ((word = strtok_r(NULL, " \t\n", &rest)) != NULL) {
+    const size_t size = sizeof(timeout) - 1;
+    if (strncmp(word, timeout, size) == 0) read_timeout(word + size, out_seconds);
+  }
+  return true;
+}
+
+/* ---- the server's part ---- */
+
+/* The word is looked at before more is waited for: what speaks another protocol ends at once. */
+int tvmrt__rpc_greeting_needs(const tvmrt_buf* come, size_t* out) {
+  uint32_t size;
+  *out = 4 - come->size;
+  if (come->size < 4) return 0;
+  if (word_at(come->data) != TVMRT_RPC_MAGIC) {
+    return tvmrt__fail("RPCError: the other side is no RPC client.");
+  }
+  *out = HEAD_BYTES - come->size;
+  if (come->size < HEAD_BYTES) return 0;
+  size = word_at(come->data + 4);
+  TVMRT_RETURN_IF_ERROR(check_key_bytes(size));
+  *out = HEAD_BYTES + size - come->size;
+  return 0;
+}
+
+bool tvmrt__rpc_greeting_matches(const tvmrt_buf* come, const char* expected, double* out_seconds) {
+  *out_seconds = 0;
+  return matches(come->data + HEAD_BYTES, expected, out_seconds);
+}
+
+int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key) {
+  return send_text(ch, TVMRT_RPC_MAGIC, "server:", server_key);
+}
+
+int tvmrt__rpc_refuse(tvmrt_channel* ch) { return send_text(ch, TVMRT_RPC_MISMATCH, NULL, NULL); }
+
+/* A server's first word to a proxy, which answers when a client has come. */
+int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key) {
+  return send_text(ch, TVMRT_RPC_MAGIC, "server:", key);
+}

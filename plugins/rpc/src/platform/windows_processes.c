@@ -1,0 +1,204 @@
+/* processes.h on Windows: a task comes by a pipe, whose handle stands in the environment. Sockets
+ * are made over to the other process, since not all of them can be inherited. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "processes.h"
+#include "sdk/windows.h"
+/* behind windows.h, which needs to leave its older one out */
+#include <winsock2.h>
+
+static const wchar_t variable[] = L"TVMRT_TASK";
+enum { PIPE_BYTES = 16384 }; /* more than any task has: writing it waits for nobody */
+/* Statuses of a process that was ended: this one by us, from here on by what the system raised. */
+static const DWORD killed = 0xE0545652u;
+static const DWORD first_exception = 0xC0000000u;
+
+/* Before other calls, which change the system's last error. */
+static void explain(tvmrt_why* why, const char* what) {
+  (void)snprintf(why->text, sizeof(why->text), "%s: error %lu of Windows", what, GetLastError());
+}
+
+/* What begins a task: the streams as the other process takes them. */
+typedef struct head {
+  WSAPROTOCOL_INFOW streams[2];
+} head;
+
+/* "KEY HANDLE", by malloc(). A handle that is inherited has the same number in the other process.
+ * Keys are short: what is cut off would only match nothing. */
+static wchar_t* write_variable(const char* key, HANDLE from) {
+  char text[160];
+  (void)snprintf(text, sizeof(text), "%.100s %lld", key, (long long)(intptr_t)from);
+  return tvmrt__wide(text);
+}
+
+/* The program again, from its own file, which needs not be what its command line begins with. */
+static HANDLE start_again(void) {
+  STARTUPINFOW startup;
+  PROCESS_INFORMATION info;
+  wchar_t file[MAX_PATH];
+  const DWORD size = GetModuleFileNameW(NULL, file, MAX_PATH);
+  wchar_t* command = _wcsdup(GetCommandLineW()); /* which is written to */
+  bool done = false;
+  memset(&startup, 0, sizeof(startup));
+  startup.cb = sizeof(startup);
+  if (command != NULL && size != 0 && size < MAX_PATH) {
+    /* TRUE: it inherits handles, of which the pipe's end is the one that was made for it */
+    done = CreateProcessW(file, command, NULL, NULL, TRUE, 0, NULL, NULL, &startup, &info);
+  }
+  free(command);
+  if (!done) return NULL;
+  (void)CloseHandle(info.hThread);
+  return info.hProcess;
+}
+
+/* The program again, which finds in its environment where to read. The variable stands in this
+ * process for that moment alone. */
+static HANDLE start_reader(const char* key, HANDLE from) {
+  wchar_t* value = write_variable(key, from);
+  HANDLE process = NULL;
+  if (value != NULL && SetEnvironmentVariableW(variable, value)) {
+    process = start_again();
+    (void)SetEnvironmentVariableW(variable, NULL);
+  }
+  free(value);
+  return process;
+}
+
+/* Both streams, made over to the process, and the text. */
+static bool send_task(HANDLE to, HANDLE process, const tvmrt_task* task) {
+  const DWORD bytes = (DWORD)strlen(task->text);
+  head first;
+  DWORD done = 0;
+  int i;
+  for (i = 0; i < 2; ++i) {
+    /* a copy of the socket for that process alone: this one keeps its own, as after a fork */
+    const SOCKET stream = (SOCKET)task->streams[i];
+    if (WSADuplicateSocketW(stream, GetProcessId(process), &first.streams[i]) != 0) return false;
+  }
+  return WriteFile(to, &first, (DWORD)sizeof(first), &done, NULL) && done == sizeof(first) &&
+         WriteFile(to, task->text, bytes, &done, NULL) && done == bytes;
+}
+
+/* The pipe holds the whole task, so writing it does not wait for the other process. */
+int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process* out,
+                         tvmrt_why* why) {
+  SECURITY_ATTRIBUTES inherited = {sizeof(inherited), NULL, TRUE};
+  HANDLE ends[2];
+  HANDLE process;
+  *out = 0;
+  if (!CreatePipe(&ends[0], &ends[1], &inherited, PIPE_BYTES)) {
+    explain(why, "a pipe");
+    return -1;
+  }
+  (void)SetHandleInformation(ends[1], HANDLE_FLAG_INHERIT, 0);
+  process = start_reader(key, ends[0]);
+  if (process == NULL) {
+    explain(why, "the program cannot be started again");
+  } else if (!send_task(ends[1], process, task)) {
+    explain(why, "its connection cannot be handed on");
+    (void)TerminateProcess(process, killed);
+    (void)CloseHandle(process);
+    process = NULL;
+  }
+  (void)CloseHandle(ends[0]);
+  (void)CloseHandle(ends[1]);
+  *out = (tvmrt_process)process;
+  return process == NULL ? -1 : 0;
+}
+
+/* The handle to read the task from; NULL: this process has none of that key. The key is compared,
+ * since a program may have several kinds of processes. */
+static HANDLE find_task(const char* key) {
+  wchar_t wide[160];
+  char text[480];
+  const size_t size = strlen(key);
+  const DWORD got = GetEnvironmentVariableW(variable, wide, sizeof(wide) / sizeof(wide[0]));
+  if (got == 0 || got >= sizeof(wide) / sizeof(wide[0])) return NULL;
+  if (!tvmrt__narrow(wide, text, sizeof(text))) return NULL;
+  if (strncmp(text, key, size) != 0 || text[size] != ' ') return NULL;
+  (void)SetEnvironmentVariableW(variable, NULL); /* not for what this process starts */
+  return (HANDLE)(intptr_t)strtoll(text + size + 1, NULL, 10);
+}
+
+/* All that the pipe has, ended by NUL; by malloc(), NULL where that cannot be. */
+static char* read_all(HANDLE from, size_t* out_size) {
+  char* all = malloc(PIPE_BYTES + 1);
+  size_t size = 0;
+  DWORD got = 0;
+  if (all == NULL) return NULL;
+  while (size < PIPE_BYTES && ReadFile(from, all + size, (DWORD)(PIPE_BYTES - size), &got, NULL) &&
+         got != 0) {
+    size += got;
+  }
+  all[size] = '\0';
+  *out_size = size;
+  return all;
+}
+
+/* Take what was made over; whether all of it is there. The text is moved to the front of its
+ * block, so that free() takes what the task has. A socket that was made over is the process's
+ * own; it is not for those that this one starts. */
+static bool take_task(char* all, size_t size, tvmrt_task* out) {
+  head first;
+  WSADATA data;
+  int i;
+  if (size < sizeof(first) || WSAStartup(MAKEWORD(2, 2), &data) != 0) return false;
+  memcpy(&first, all, sizeof(first));
+  memmove(all, all + sizeof(first), size - sizeof(first) + 1);
+  for (i = 0; i < 2; ++i) {
+    out->streams[i] = (int)WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO,
+                                      &first.streams[i], 0, WSA_FLAG_OVERLAPPED);
+    if (out->streams[i] < 0) return false;
+    (void)SetHandleInformation((HANDLE)(intptr_t)out->streams[i], HANDLE_FLAG_INHERIT, 0);
+  }
+  out->text = all;
+  return true;
+}
+
+/* Does not return where the process has a task and cannot take it. */
+bool tvmrt__process_task(const char* key, tvmrt_task* out) {
+  HANDLE from = find_task(key);
+  char* all;
+  size_t size = 0;
+  bool done;
+  if (from == NULL) return false;
+  all = read_all(from, &size);
+  (void)CloseHandle(from);
+  done = all != NULL && take_task(all, size, out);
+  /* a process that was started for a task and cannot have it is of no other use */
+  if (!done) tvmrt__process_leave(1);
+  /* a crash ends the process, and asks nobody first */
+  (void)SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
+  return true;
+}
+
+/* The same console's Ctrl-C comes to all of its processes: this one ignores it from here on. */
+void tvmrt__process_begin_task(void) { (void)SetConsoleCtrlHandler(NULL, TRUE); }
+
+/* Nothing that runs at exit is run, but what was printed is written. */
+void tvmrt__process_leave(int status) {
+  (void)fflush(NULL);
+  (void)TerminateProcess(GetCurrentProcess(), (UINT)status);
+}
+
+long tvmrt__process_number(tvmrt_process process) { return (long)GetProcessId((HANDLE)process); }
+
+/* With a status that is told apart below from those of a crash. */
+void tvmrt__process_kill(tvmrt_process process) { (void)TerminateProcess((HANDLE)process, killed); }
+
+/* The handle goes here. Crashes have a status beyond those that programs choose. */
+int tvmrt__process_wait(tvmrt_process process, tvmrt_why* why) {
+  DWORD status = 1;
+  (void)WaitForSingleObject((HANDLE)process, INFINITE);
+  (void)GetExitCodeProcess((HANDLE)process, &status);
+  (void)CloseHandle((HANDLE)process);
+  if (status < first_exception) return (int)status;
+  if (status == killed) {
+    (void)snprintf(why->text, sizeof(why->text), "its server");
+  } else {
+    (void)snprintf(why->text, sizeof(why->text), "exception %#lx", status);
+  }
+  return -1;
+}

@@ -1,0 +1,53 @@
+/* A server behind a proxy: it connects and waits there, as clients do.
+ *
+ * Kept by the server's loop: tvmrt__rpc_proxy_tend() is called before each wait and does what is
+ * due. A connection on which bytes come is a client's, and is taken out for a process. */
+#include "proxy.h"
+
+#include <stdlib.h>
+
+#include "handshake.h"
+#include "sdk/system.h"
+
+static const double connect_seconds = 10;
+static const double retry_seconds = 5; /* until the proxy is tried again */
+
+/* `where` is NULL for a server that has none; the host is freed with the server. */
+int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where) {
+  p->fd = -1;
+  return tvmrt__socket_place("proxy", where, &p->host, &p->port);
+}
+
+/* A descriptor that was opened stays in p->fd also on failure: the caller closes it. */
+static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
+  tvmrt_channel ch;
+  TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(p->host, p->port, connect_seconds, &p->fd));
+  tvmrt__channel_over(&ch, p->fd);
+  tvmrt__channel_set_deadline(&ch, connect_seconds);
+  return tvmrt__rpc_offer(&ch, key);
+}
+
+/* Called before each wait of the server's loop. *log is a line to be logged, or NULL. */
+void tvmrt__rpc_proxy_tend(tvmrt_rpc_proxy* p, const char* key, const char** log) {
+  *log = NULL;
+  if (p->host == NULL || p->fd >= 0 || tvmrt__seconds() < p->next) return;
+  if (wait_there(p, key) == 0) {
+    *log = "waiting at the proxy";
+    return;
+  }
+  *log = "the proxy does not answer; it is tried again";
+  tvmrt__rpc_proxy_close(p);
+  tvmrt__rpc_proxy_rest(p);
+}
+
+/* The connection is the caller's; the next tend() makes another. */
+int tvmrt__rpc_proxy_take(tvmrt_rpc_proxy* p) {
+  const int fd = p->fd;
+  p->fd = -1;
+  return fd;
+}
+
+/* After a failure, so that a proxy which is gone is not asked without a pause. */
+void tvmrt__rpc_proxy_rest(tvmrt_rpc_proxy* p) { p->next = tvmrt__seconds() + retry_seconds; }
+
+void tvmrt__rpc_proxy_close(tvmrt_rpc_proxy* p) { tvmrt__stream_close(tvmrt__rpc_proxy_take(p)); }

@@ -1,0 +1,323 @@
+/* What lives on the other side: functions, objects and tensors, and values on their way.
+ *
+ * A ref is a number of the other side with the session that it is of; whatever stands for a remote
+ * thing here owns one, and frees the number over there when it goes. The session lives as long as
+ * any ref. Values are checked before they travel: what the other side could not use is refused
+ * here, with the argument's number. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/tensors.h"
+#include "sdk/values.h"
+#include "session.h"
+
+/* Something of the other side that is neither function, module nor tensor: its user can only
+ * pass it back. */
+typedef struct remote_object {
+  tvmrt_object base;
+  tvmrt_rpc_ref* ref;
+} remote_object;
+
+/* Where this fails the handle stays taken on the other side, until the session ends. */
+int tvmrt__rpc_ref_new(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rpc_ref** out) {
+  *out = tvmrt__alloc(sizeof(**out));
+  if (*out == NULL) return -1;
+  tvmrt__rpc_session_retain(s);
+  (*out)->session = s;
+  /* owned from here on: tvmrt__rpc_ref_free() gives it back */
+  (*out)->handle = handle;
+  (*out)->code = code;
+  return 0;
+}
+
+/* Also the mark by which ref_of() knows remote functions. */
+void tvmrt__rpc_ref_free(void* resource) {
+  tvmrt_rpc_ref* ref = resource;
+  if (ref->handle != 0) tvmrt__rpc_free_handle(ref->session, ref->handle, ref->code);
+  tvmrt__rpc_session_release(ref->session);
+  free(ref);
+}
+
+/* Of a ref that nothing stands for. The other side is not told: the session is locked while its reply is
+ * read, and freeing the number would be another request. It stays taken until the session ends. */
+static void abandon(tvmrt_rpc_ref* ref) {
+  tvmrt__rpc_session_release(ref->session);
+  free(ref);
+}
+
+/* ---- arguments ---- */
+
+/* Devices of a session carry its number in their type: others' memory is not there. */
+static int check_place(const tvmrt_rpc_session* s, DLDevice dev, int i, const char* what) {
+  const int session = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
+  if (session == tvmrt__rpc_session_index(s)) return 0;
+  if (session >= 0) {
+    return tvmrt__fail_value("argument %d is %s of another RPC session.", i, what);
+  }
+  return tvmrt__fail_value(
+      "argument %d is %s of this machine, which a remote function cannot use: take the session's "
+      "device, remote.cpu(0), and copy tensors to it.",
+      i, what);
+}
+
+/* Always -1, with TVM's own words, which tests of front ends look for. */
+static int refuse(int i, const char* what) {
+  return tvmrt__fail_type("Cannot pass %s as argument %d to the remote.", what, i);
+}
+
+/* The ref of a function, a module or an object of the other side; NULL for others. */
+static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
+  if (object->type_index == TVMRT_TYPE_MODULE) {
+    return tvmrt__rpc_ref_of_module((const tvmrt_module*)(const void*)object);
+  }
+  if (object->type_index == TVMRT_TYPE_RPC_OBJECT) {
+    return ((const remote_object*)(const void*)object)->ref;
+  }
+  if (object->type_index == TVMRT_TYPE_FUNCTION) {
+    const tvmrt_func* f = (const tvmrt_func*)(const void*)object;
+    if (f->kind == TVMRT_FUNC_NATIVE && f->finalize == tvmrt__rpc_ref_free) return f->resource;
+  }
+  return NULL;
+}
+
+/* Texts and numbers in objects travel as what they are; other objects of this machine cannot. */
+static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object* object,
+                          TVMValue* value, int* code) {
+  /* A ref names a thing of one session, so another one's number would name something else there. */
+  const tvmrt_rpc_ref* ref = ref_of(object);
+  if (ref != NULL) {
+    if (ref->session != s) return refuse(i, "what is of another RPC session");
+    if (ref->handle == 0) return refuse(i, "the session itself");
+    value->v_int64 = (int64_t)ref->handle;
+    *code = ref->code;
+  } else if (object->type_index == TVMRT_TYPE_STRING) {
+    value->v_str = ((const tvmrt_string*)(const void*)object)->data;
+    *code = kTVMStr;
+  } else if (object->type_index == TVMRT_TYPE_BOX_FLOAT) {
+    value->v_float64 = ((const tvmrt_box*)(const void*)object)->as.real;
+    *code = kTVMArgFloat;
+  } else if (object->type_index == TVMRT_TYPE_BOX_INT ||
+             object->type_index == TVMRT_TYPE_BOX_BOOL) {
+    value->v_int64 = ((const tvmrt_box*)(const void*)object)->as.integer;
+    *code = kTVMArgInt;
+  } else {
+    const char* key = tvmrt__type_key(object->type_index);
+    return refuse(i, key == NULL ? "an object" : key);
+  }
+  return 0;
+}
+
+/* One argument as it travels. */
+static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code) {
+  const tvmrt_object* object;
+  uintptr_t address;
+  switch (*code) {
+    case kTVMDLTensorHandle:
+    case kTVMNDArrayHandle:
+      *code = kTVMDLTensorHandle;
+      return check_place(s, ((const DLTensor*)value->v_handle)->device, i, "a tensor");
+    case kDLDevice:
+      return check_place(s, value->v_device, i, "a device");
+    case kTVMObjectHandle:
+    case kTVMModuleHandle:
+    case kTVMPackedFuncHandle:
+      object = value->v_handle;
+      return object == NULL ? refuse(i, "a NULL handle")
+                            : prepare_object(s, i, object, value, code);
+    /* The object stays with the caller: nothing can be moved to another machine. */
+    case kTVMObjectRValueRefArg:
+      object = value->v_handle == NULL ? NULL : *(tvmrt_object**)value->v_handle;
+      if (object == NULL || object->type_index == TVMRT_TYPE_NDARRAY) {
+        return refuse(i, "a moved object");
+      }
+      return prepare_object(s, i, object, value, code);
+    case kTVMOpaqueHandle:
+      /* one of the other side, which that one checks */
+      address = (uintptr_t)value->v_handle;
+      value->v_int64 = (int64_t)address;
+      return 0;
+    default:
+      if (*code < 0 || *code > kTVMArgBool) return refuse(i, "a value of unknown type");
+      return 0;
+  }
+}
+
+/* All arguments are prepared before anything is sent, so that a refused one leaves the session as
+ * it is. */
+static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes, int count,
+                         tvmrt_rpc_result* result) {
+  int i;
+  for (i = 0; i < count; ++i) {
+    TVMRT_RETURN_IF_ERROR(prepare(ref->session, i, &values[i], &codes[i]));
+  }
+  return tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &ref->handle, values, codes, count,
+                            tvmrt__rpc_take_result, result);
+}
+
+/* The caller's arguments stay as they are: they are called with again. Few arguments are copied to
+ * the stack. */
+static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
+                       void* resource_handle) {
+  /* most calls have less */
+  enum { FEW = 16 };
+  TVMValue few_values[FEW];
+  int few_codes[FEW];
+  const size_t n = num_args < 0 ? 0 : (size_t)num_args;
+  TVMValue* values = few_values;
+  int* codes = few_codes;
+  tvmrt_rpc_result result = {out, out_code};
+  int rc;
+  if (n > FEW) {
+    values = tvmrt__alloc(n * (sizeof(*values) + sizeof(*codes)));
+    if (values == NULL) return -1;
+    codes = (int*)(void*)(values + n);
+  }
+  if (n != 0) {
+    memcpy(values, args, n * sizeof(*values));
+    memcpy(codes, type_codes, n * sizeof(*codes));
+  }
+  rc = call_prepared(resource_handle, values, codes, (int)n, &result);
+  if (n > FEW) free(values);
+  return rc;
+}
+
+/* ---- results ---- */
+
+/* Owned; NULL with the error text set. */
+tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle) {
+  tvmrt_rpc_ref* ref;
+  tvmrt_func* f;
+  if (tvmrt__rpc_ref_new(s, handle, kTVMPackedFuncHandle, &ref) != 0) return NULL;
+  /* It takes the resource over on success alone. */
+  f = tvmrt__func_new(call_remote, ref, tvmrt__rpc_ref_free);
+  if (f == NULL) abandon(ref);
+  return f;
+}
+
+/* The number over there is given back with it. */
+static void free_object(tvmrt_object* obj) {
+  tvmrt__rpc_ref_free(((remote_object*)(void*)obj)->ref);
+  free(obj);
+}
+
+/* Takes the ref over, also on failure. */
+static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
+  remote_object* obj = tvmrt__alloc(sizeof(*obj));
+  if (obj == NULL) {
+    abandon(ref);
+    return NULL;
+  }
+  tvmrt__object_init(&obj->base, TVMRT_TYPE_RPC_OBJECT, free_object);
+  obj->ref = ref;
+  return &obj->base;
+}
+
+/* As for tensors of other owners: its memory is the other side's, and the ref all that is held of
+ * it. */
+static void release_tensor(tvmrt_tensor* t) { tvmrt__rpc_ref_free(t->owner); }
+
+/* A device of the other side, by its number there, becomes one of the session. */
+static int mark(const tvmrt_rpc_session* s, DLDevice* dev) {
+  const int type = (int)dev->device_type;
+  if (type < 0 || type >= TVMRT_RPC_SESSION_MASK) {
+    return tvmrt__fail("RPCError: the reply names a device of type %d.", type);
+  }
+  dev->device_type =
+      (DLDeviceType)(type + TVMRT_RPC_SESSION_MASK * (tvmrt__rpc_session_index(s) + 1));
+  return 0;
+}
+
+/* An NDArray that another owner on the other side shares. */
+static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref) {
+  DLTensor t = reply->tensors[1];
+  tvmrt_tensor* made;
+  /* Shape and strides are copied by it, as the reply's memory is the session's. */
+  made = mark(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
+  if (made == NULL) {
+    abandon(ref);
+    return NULL;
+  }
+  made->release = release_tensor;
+  made->owner = ref;
+  return &made->base;
+}
+
+/* The handle stands last: behind the tensor in that of an NDArray. */
+static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int code,
+                       tvmrt_rpc_result* result) {
+  const bool is_tensor = code == kTVMNDArrayHandle;
+  const int at = is_tensor ? 2 : 1;
+  const uint64_t handle = reply->count == at + 1 ? (uint64_t)reply->values[at].v_int64 : 0;
+  tvmrt_rpc_ref* ref;
+  tvmrt_object* made;
+  if (reply->count != at + 1 || reply->codes[at] != kTVMOpaqueHandle ||
+      (is_tensor && reply->codes[1] != kTVMDLTensorHandle)) {
+    return tvmrt__fail("RPCError: the reply's handle is not one.");
+  }
+  if (handle == 0) return 0;
+  if (code == kTVMPackedFuncHandle) {
+    tvmrt_func* f = tvmrt__rpc_function(s, handle);
+    return f == NULL ? -1 : tvmrt__ret_object(result->value, result->code, &f->base);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_ref_new(s, handle, code, &ref));
+  if (is_tensor) {
+    made = make_tensor(reply, ref);
+  } else if (code == kTVMModuleHandle) {
+    made = (tvmrt_object*)tvmrt__rpc_module(ref);
+  } else {
+    made = make_object(ref);
+  }
+  return tvmrt__ret_object(result->value, result->code, made);
+}
+
+/* Texts are copied: the reply's memory is the session's. */
+static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc_result* result) {
+  uint64_t address;
+  switch (code) {
+    case kTVMStr:
+    case kTVMBytes:
+    case kTVMDataType:
+      return tvmrt_func_return(value, code, result->value, result->code);
+    case kDLDevice:
+      TVMRT_RETURN_IF_ERROR(mark(s, &value->v_device));
+      break;
+    case kTVMOpaqueHandle:
+      address = (uint64_t)value->v_int64;
+      value->v_handle = (void*)(uintptr_t)address;
+      break;
+    case kTVMNullptr:
+    case kTVMArgInt:
+    case kTVMArgFloat:
+    case kTVMArgBool:
+      break;
+    default:
+      return tvmrt__fail("RPCError: the reply has a value that nobody returns.");
+  }
+  *result->value = *value;
+  *result->code = code;
+  return 0;
+}
+
+/* Called with the session locked, on what the other side has sent: nothing in it is taken for
+ * granted. */
+int tvmrt__rpc_take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+  const int type =
+      reply->count >= 1 && reply->codes[0] == kTVMArgInt ? (int)reply->values[0].v_int64 : -1;
+  if (type == kTVMNullptr) return 0;
+  if (type == kTVMNDArrayHandle || (type >= kTVMObjectHandle && type <= kTVMPackedFuncHandle)) {
+    return take_object(s, reply, type, ctx);
+  }
+  if (reply->count != 2 || type < 0) return tvmrt__fail("RPCError: the reply has no result.");
+  return take_value(s, &reply->values[1], reply->codes[1], ctx);
+}
+
+/* ctx is where the handle goes; 0 where the other side has nothing of the name. */
+int tvmrt__rpc_take_handle(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+  (void)s;
+  if (reply->count != 1 ||
+      (reply->codes[0] != kTVMOpaqueHandle && reply->codes[0] != kTVMNullptr)) {
+    return tvmrt__fail("RPCError: the reply has no handle.");
+  }
+  *(uint64_t*)ctx = (uint64_t)reply->values[0].v_int64;
+  return 0;
+}

@@ -1,0 +1,328 @@
+/* Modules of the other side, and memory there.
+ *
+ * A remote module looks like any other: its functions are found by asking the other side, each
+ * time, as they may change there. The root of a session, of handle 0, has the global functions.
+ * Memory of a session is a memory device whose number says the session; blocks hold the session,
+ * tensors hold blocks. */
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/memory_device.h>
+
+#include "functions.h"
+#include "session.h"
+
+typedef struct remote_module {
+  tvmrt_module base;
+  tvmrt_rpc_ref* ref; /* its handle is 0: the session itself */
+} remote_module;
+
+/* ---- functions ---- */
+
+/* out->func stays NULL where the other side has no such function. */
+static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_found* out) {
+  static const int code = kTVMStr;
+  TVMValue arg;
+  uint64_t handle = 0;
+  arg.v_str = name;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &arg, &code, 1,
+                                           tvmrt__rpc_take_handle, &handle));
+  if (handle == 0) return 0;
+  out->func = tvmrt__rpc_function(s, handle);
+  return out->func == NULL ? -1 : 0;
+}
+
+/* By a global function of the other side, as no packet asks a module for one. */
+static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_found* out) {
+  static const int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
+  TVMValue args[3];
+  TVMValue value;
+  int code = kTVMNullptr;
+  tvmrt_rpc_result result = {&value, &code};
+  uint64_t getter = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_module_getter(ref->session, &getter));
+  args[0].v_int64 = (int64_t)ref->handle;
+  args[1].v_str = name;
+  args[2].v_int64 = 1; /* in its imports, too: they are not seen from here */
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &getter, args, codes, 3,
+                                           tvmrt__rpc_take_result, &result));
+  if (code == kTVMPackedFuncHandle) {
+    out->func = value.v_handle;
+  } else {
+    tvmrt__release(tvmrt__value_object(&value, code));
+  }
+  return 0;
+}
+
+/* Closed in order: what was asked before is done. Whatever else holds the session fails from then
+ * on. */
+TVMRT_NATIVE(close_connection) {
+  TVMRT_ARGS("CloseRPCConnection");
+  tvmrt__rpc_session_close(((remote_module*)resource_handle)->ref->session, true);
+  return 0;
+}
+
+/* Asked again for each look-up: functions of the other side come and go without a word to this
+ * one. */
+static int find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  const remote_module* mod = (const remote_module*)self;
+  if (mod->ref->handle == 0 && strcmp(name, "CloseRPCConnection") == 0) {
+    out->fn = close_connection;
+    out->kind = TVMRT_FUNC_NATIVE;
+    return 0;
+  }
+  /* so that nobody keeps the answer in a cache */
+  out->may_change = true;
+  if (mod->ref->handle == 0) return find_global(mod->ref->session, name, out);
+  return find_in_module(mod->ref, name, out);
+}
+
+static void destroy(tvmrt_module* self) { tvmrt__rpc_ref_free(((remote_module*)self)->ref); }
+
+static const tvmrt_module_type remote_type = {
+    .key = "rpc", .properties = TVMRT_MODULE_RUNNABLE, .find = find, .destroy = destroy};
+
+/* Takes the ref over, also on failure. */
+tvmrt_module* tvmrt__rpc_module(tvmrt_rpc_ref* ref) {
+  remote_module* mod = tvmrt__module_new(&remote_type, sizeof(*mod));
+  if (mod == NULL) {
+    tvmrt__rpc_session_release(ref->session);
+    free(ref);
+    return NULL;
+  }
+  mod->ref = ref;
+  return &mod->base;
+}
+
+/* Borrowed; NULL for a module of this side. */
+const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod) {
+  return mod->type == &remote_type ? ((const remote_module*)mod)->ref : NULL;
+}
+
+/* Takes the caller's reference to the session over. */
+int tvmrt__rpc_root(tvmrt_rpc_session* s, tvmrt_module** out) {
+  tvmrt_rpc_ref* ref;
+  int rc = tvmrt__rpc_ref_new(s, 0, kTVMModuleHandle, &ref);
+  tvmrt__rpc_session_release(s);
+  if (rc != 0) return rc;
+  *out = tvmrt__rpc_module(ref);
+  return *out == NULL ? -1 : 0;
+}
+
+/* A module of the other side from the arguments. */
+static int arg_remote(const tvmrt_args* in, int i, const tvmrt_rpc_ref** out) {
+  tvmrt_module* mod;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, i, &mod));
+  *out = tvmrt__rpc_ref_of_module(mod);
+  if (*out != NULL) return 0;
+  return tvmrt__fail_type("%s: argument %d must be a module of an RPC session.", in->who, i);
+}
+
+/* Call a global function of the other side. Looked up for each call: these are rare, and functions
+ * there may be replaced. */
+static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, int* codes,
+                       int count, TVMValue* out, int* out_code) {
+  tvmrt_found found;
+  int rc;
+  memset(&found, 0, sizeof(found));
+  TVMRT_RETURN_IF_ERROR(find_global(s, name, &found));
+  if (found.func == NULL) return tvmrt__fail("RPCError: the server has no function %s.", name);
+  rc = TVMFuncCall(found.func, args, codes, count, out, out_code);
+  tvmrt__release(&found.func->base);
+  return rc;
+}
+
+/* (module, function, type and id of the device, ...): the same on the other side. */
+TVMRT_PLUGIN_NATIVE(rpc_time_evaluator) {
+  const tvmrt_rpc_ref* ref;
+  enum { MOST = 12 };
+  TVMValue values[MOST]; /* the caller's stay as they are */
+  int codes[MOST];
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, MOST));
+  TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
+  memcpy(values, args, (size_t)num_args * sizeof(*values));
+  memcpy(codes, type_codes, (size_t)num_args * sizeof(*codes));
+  /* the root is no module over there: a global function is measured */
+  if (ref->handle == 0) codes[0] = kTVMNullptr;
+  /* its own number of the device, without the session's */
+  values[2].v_int64 %= TVMRT_RPC_SESSION_MASK;
+  return call_global(ref->session, "runtime.RPCTimeEvaluator", values, codes, num_args, out,
+                     out_code);
+}
+
+/* Front ends make devices of the session by it. */
+TVMRT_PLUGIN_NATIVE(rpc_table_index) {
+  const tvmrt_rpc_ref* ref;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
+  return tvmrt__ret_int(out, out_code, tvmrt__rpc_session_index(ref->session));
+}
+
+/* (root, name of a file in the session's folder) -> module of the other side. */
+TVMRT_PLUGIN_NATIVE(rpc_load_remote) {
+  const tvmrt_rpc_ref* ref;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
+  return call_global(ref->session, "tvm.rpc.server.load_module", args + 1, type_codes + 1, 1, out,
+                     out_code);
+}
+
+/* (module, module), both of one session: the import is made on the other side. */
+TVMRT_PLUGIN_NATIVE(rpc_import_remote) {
+  const tvmrt_rpc_ref* ref;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
+  return call_global(ref->session, "tvm.rpc.server.ImportModule", args, type_codes, 2, out,
+                     out_code);
+}
+
+/* ---- memory ---- */
+
+/* Whether the other side has such a device is told when memory is asked for. */
+static int exists(int device_id) { return device_id >= 0; }
+
+/* The address is the other side's and means nothing here but a number. */
+static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
+  static const int codes[] = {kDLDevice, kTVMArgInt, kTVMArgInt, kTVMDataType};
+  tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
+  TVMValue args[4];
+  uint64_t address = 0;
+  *out = NULL;
+  if (s == NULL) return -1;
+  args[0].v_device = dev;
+  args[1].v_int64 = (int64_t)bytes;
+  args[2].v_int64 = (int64_t)align;
+  args[3].v_type = (DLDataType){kDLUInt, 8, 1};
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_ALLOC, NULL, args, codes, 4,
+                                           tvmrt__rpc_take_handle, &address));
+  if (address > UINTPTR_MAX) return tvmrt__fail("RPCError: the server's addresses are longer.");
+  tvmrt__rpc_session_retain(s); /* the memory holds it */
+  *out = (void*)(uintptr_t)address;
+  return 0;
+}
+
+/* Posted: nobody waits. The session's reference is that of alloc(). */
+static int free_memory(DLDevice dev, void* ptr) {
+  static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
+  tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
+  TVMValue args[2];
+  if (s == NULL) return -1;
+  args[0].v_device = dev;
+  args[1].v_int64 = (int64_t)(uintptr_t)ptr;
+  tvmrt__rpc_post(s, TVMRT_RPC_FREE_DATA, args, codes, 2);
+  tvmrt__rpc_session_release(s);
+  return 0;
+}
+
+/* Copies are of bytes here: what they are is known to those who hold tensors. */
+static void as_bytes(DLDevice dev, const void* data, int64_t* bytes, DLTensor* out) {
+  memset(out, 0, sizeof(*out));
+  out->data = (void*)(uintptr_t)data;
+  out->device = dev;
+  out->ndim = 1;
+  out->dtype = (DLDataType){kDLUInt, 8, 1};
+  out->shape = bytes;
+}
+
+/* Within one session no byte comes here: the other side copies. */
+static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from, DLDevice to_dev,
+                      void* to, size_t bytes) {
+  static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle, kTVMOpaqueHandle};
+  int64_t extent = (int64_t)bytes;
+  DLTensor tensors[2];
+  TVMValue args[3];
+  as_bytes(from_dev, from, &extent, &tensors[0]);
+  as_bytes(to_dev, to, &extent, &tensors[1]);
+  args[0].v_handle = &tensors[0];
+  args[1].v_handle = &tensors[1];
+  args[2].v_int64 = 0;
+  return tvmrt__rpc_request(s, TVMRT_RPC_COPY_REMOTE, NULL, args, codes, 3, NULL, NULL);
+}
+
+/* Everything is done when this returns: sessions have no streams of their own. */
+static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
+                TVMStreamHandle stream) {
+  const bool is_from = (int)from_dev.device_type >= TVMRT_RPC_SESSION_MASK;
+  const bool is_to = (int)to_dev.device_type >= TVMRT_RPC_SESSION_MASK;
+  tvmrt_rpc_session* s = tvmrt__rpc_session_of(is_from ? from_dev : to_dev);
+  (void)stream;
+  if (s == NULL) return -1;
+  if (is_from && is_to) {
+    if (s == tvmrt__rpc_session_of(to_dev)) {
+      return copy_among(s, from_dev, from, to_dev, to, bytes);
+    }
+  } else if (is_from && to_dev.device_type == kDLCPU) {
+    return tvmrt__rpc_copy_from(s, from_dev, from, to, bytes);
+  } else if (is_to && from_dev.device_type == kDLCPU) {
+    return tvmrt__rpc_copy_to(s, to_dev, from, to, bytes);
+  }
+  return tvmrt__fail_value(
+      "tensors are copied between this machine's CPU and a session, or within one session.");
+}
+
+/* A stream is a number of the other side, which knows the default one alone. */
+static int synchronise(DLDevice dev, TVMStreamHandle stream) {
+  static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
+  tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
+  TVMValue args[2];
+  if (s == NULL) return -1;
+  args[0].v_device = dev;
+  args[1].v_int64 = (int64_t)(uintptr_t)stream;
+  return tvmrt__rpc_request(s, TVMRT_RPC_SYNC, NULL, args, codes, 2, NULL, NULL);
+}
+
+/* Streams of its own it has none, so their slots are empty. */
+static const tvmrt_memory_device memory = {
+    .struct_bytes = sizeof(memory),
+    .name = "rpc",
+    .exists = exists,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy = copy,
+    .stream_sync = synchronise,
+};
+
+/* The struct is static; tensors/memory_device.c asks for it when a device of a session is first
+ * used. */
+TVMRT_PLUGIN_NATIVE(rpc_memory_device) {
+  TVMRT_GLOBAL_ARGS;
+  out->v_handle = (void*)(uintptr_t)&memory;
+  *out_code = kTVMOpaqueHandle;
+  return 0;
+}
+
+typedef struct attribute {
+  TVMValue* value;
+  int* code;
+} attribute;
+
+/* An attribute that the device has not is None. */
+static int take_attribute(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+  const attribute* to = ctx;
+  (void)s;
+  if (reply->count != 1) return tvmrt__fail("RPCError: the reply has no attribute.");
+  if (reply->codes[0] == kTVMNullptr) return 0;
+  return tvmrt_func_return(&reply->values[0], reply->codes[0], to->value, to->code);
+}
+
+/* (type and id of the device, which attribute). */
+TVMRT_PLUGIN_NATIVE(rpc_device_attribute) {
+  static const int codes[] = {kDLDevice, kTVMArgInt};
+  attribute result = {out, out_code};
+  TVMValue values[2];
+  int64_t numbers[3];
+  tvmrt_rpc_session* s;
+  int i;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  for (i = 0; i < 3; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, i, &numbers[i]));
+  values[0].v_device.device_type = (DLDeviceType)numbers[0];
+  values[0].v_device.device_id = (int32_t)numbers[1];
+  values[1].v_int64 = numbers[2];
+  s = tvmrt__rpc_session_of(values[0].v_device);
+  if (s == NULL) return -1;
+  return tvmrt__rpc_request(s, TVMRT_RPC_GET_ATTR, NULL, values, codes, 2, take_attribute, &result);
+}

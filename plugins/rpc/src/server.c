@@ -1,0 +1,363 @@
+/* The server: one process waits, others serve.
+ *
+ * The loop waits for connections, for the keys of clients, for the end of its processes, for the
+ * wake-up call and for time limits; it computes nothing for clients and reads no more of them than
+ * their key. stop() may be called from any thread: it writes a byte. */
+#include "server.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "functions.h"
+#include "sdk/system.h"
+
+/* Called in the server's process alone; a longer line is cut. */
+void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...) {
+  char line[512];
+  va_list args;
+  if (server->options.log == NULL) return;
+  va_start(args, fmt);
+  (void)vsnprintf(line, sizeof(line), fmt, args);
+  va_end(args);
+  server->options.log(server->options.context, line);
+}
+
+/* What a client must say now: the key or, where a tracker gives clients out, what it gives to the
+ * next one; NULL: no client is due. */
+static const char* match_key(const tvmrt_rpc_server* server) {
+  if (server->tracker.host == NULL) return server->options.key;
+  return server->tracker.match_key[0] != '\0' ? server->tracker.match_key : NULL;
+}
+
+/* ---- options ---- */
+
+/* Of programs that were compiled when there was no proxy. */
+enum { FIRST_BYTES = offsetof(tvmrt_rpc_server_options, proxy) };
+
+/* Blanks would end it in a client's greeting, behind which options stand. */
+static int check_key(const char* key) {
+  if (key[strcspn(key, " \t\r\n")] == '\0' && strlen(key) <= 100) return 0;
+  return tvmrt__fail_value("a key has at most 100 characters and no blank.");
+}
+
+/* Texts are borrowed: they must stay as long as the server. What is not said gets its default
+ * here. */
+static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
+  tvmrt_rpc_server_options* o = &server->options;
+  if (options == NULL || options->struct_bytes < FIRST_BYTES ||
+      options->struct_bytes > sizeof(*options)) {
+    return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes is not %zu.", sizeof(*options));
+  }
+  /* an older program's struct is shorter: the rest is zero */
+  memcpy(o, options, options->struct_bytes);
+  if (o->host == NULL) o->host = "127.0.0.1";
+  if (o->key == NULL) o->key = "";
+  /* as in TVM: one client after the other */
+  if (o->max_sessions <= 0) o->max_sessions = 1;
+  if (o->max_sessions > TVMRT_RPC_MAX_PROCESSES) {
+    return tvmrt__fail_value("at most %d sessions can be open at a time.", TVMRT_RPC_MAX_PROCESSES);
+  }
+  if (o->tracker != NULL && o->proxy != NULL) {
+    return tvmrt__fail_value("a server waits at a proxy or registers at a tracker, not both.");
+  }
+  if (!(o->greet_seconds > 0)) o->greet_seconds = 5;
+  server->limits = tvmrt__rpc_default_limits;
+  if (o->packet_bytes != 0) server->limits.packet_bytes = o->packet_bytes;
+  if (o->memory_bytes != 0) server->limits.memory_bytes = o->memory_bytes;
+  return check_key(o->key);
+}
+
+/* A process that was started for one session opens no port: it takes its task instead. */
+static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
+  const tvmrt_rpc_server_options* o = &server->options;
+  tvmrt_why why;
+  TVMRT_RETURN_IF_ERROR(take_options(server, options));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_tracker_init(&server->tracker, o->tracker));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_proxy_init(&server->proxy, o->proxy));
+  if (tvmrt__stream_pair(server->wake, &why) != TVMRT_STREAM_OK) {
+    return tvmrt__fail("OSError: a pair of sockets: %s.", why.text);
+  }
+  if (tvmrt__process_task(server->name, &server->task)) return tvmrt__rpc_server_take_task(server);
+  if (server->proxy.host != NULL) return 0;
+  return tvmrt__socket_listen(o->host, o->port, o->port_end, &server->listener, &server->port);
+}
+
+static const tvmrt_rpc_server_functions server_functions; /* below */
+
+/* Also of one that was opened half: descriptors that are none are -1. */
+static void rpc_server_close(tvmrt_rpc_server* server) {
+  int i;
+  if (server == NULL) return;
+  tvmrt__rpc_tracker_close(&server->tracker);
+  tvmrt__rpc_proxy_close(&server->proxy);
+  free(server->proxy.host);
+  tvmrt__stream_close(server->listener);
+  tvmrt__stream_close(server->wake[0]);
+  tvmrt__stream_close(server->wake[1]);
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    if (server->peers.all[i].used) tvmrt__rpc_peer_drop(&server->peers.all[i]);
+  }
+  free(server->task.text);
+  free(server);
+}
+
+/* *out is owned. The order of servers in a program is part of their names, see below. */
+static int rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_server** out) {
+  static _Atomic int count;
+  tvmrt_rpc_server* server = tvmrt__calloc(1, sizeof(*server));
+  *out = NULL;
+  if (server == NULL) return -1;
+  server->head.functions = &server_functions;
+  /* by which a process that is started anew finds its task: servers are opened in the same order
+   * there */
+  (void)snprintf(server->name, sizeof(server->name), "rpc-server-%d", atomic_fetch_add(&count, 1));
+  /* 0 is a descriptor, too */
+  server->listener = -1;
+  server->wake[0] = -1;
+  server->wake[1] = -1;
+  server->tracker.fd = -1;
+  server->proxy.fd = -1;
+  if (open_all(server, options) != 0) {
+    rpc_server_close(server);
+    return -1;
+  }
+  *out = server;
+  return 0;
+}
+
+/* What the system has given where any port was asked for; 0 behind a proxy, which clients go to
+ * instead. */
+static int rpc_server_port(const tvmrt_rpc_server* server) { return server->port; }
+
+/* A byte and no flag: the loop waits for descriptors alone, and signal handlers may call this. */
+static void rpc_server_stop(tvmrt_rpc_server* server) { tvmrt__stream_wake(server->wake[1]); }
+
+/* For signal handlers and other languages: a byte that is written there stops the server. */
+static int rpc_server_stop_fd(const tvmrt_rpc_server* server) { return server->wake[1]; }
+
+/* ---- running ---- */
+
+/* A place is taken from when a process is started until it was waited for. */
+static int open_sessions(const tvmrt_rpc_server* server) {
+  int count = 0;
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) count += server->processes[i].process != 0;
+  return count;
+}
+
+/* The sooner of two times, where 0 is none. */
+static double sooner(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
+/* Milliseconds until something is due besides what comes; -1: nothing. */
+static int time_left(const tvmrt_rpc_server* server, bool looks) {
+  double next = 0;
+  double left;
+  int i;
+  /* seconds: how long a tracker or a proxy may go without a look */
+  if (looks) next = tvmrt__seconds() + 0.5;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (server->processes[i].process != 0) next = sooner(next, server->processes[i].deadline);
+  }
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    const tvmrt_rpc_peer* p = &server->peers.all[i];
+    if (p->used && !p->greeted) next = sooner(next, p->deadline);
+  }
+  if (next == 0) return -1;
+  left = next - tvmrt__seconds();
+  if (left < 0) left = 0;
+  return left > 1000 ? 1000000 : (int)(left * 1000) + 1;
+}
+
+/* A client that is busy with a call is told why it gets no answer. */
+static void end_late_ones(tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    tvmrt_rpc_process* p = &server->processes[i];
+    if (p->process == 0 || p->deadline == 0 || tvmrt__seconds() < p->deadline) continue;
+    tvmrt__rpc_process_end(server, p, "RPCSessionTimeoutError: the time of the session is over.");
+  }
+}
+
+/* ---- clients before their sessions ---- */
+
+/* A proxy that sends no client is not asked again at once. */
+static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
+  if (p->greeted) {
+    tvmrt__rpc_server_log(server, "a client has gone before its session began");
+  } else if (p->joined) {
+    tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
+    tvmrt__rpc_proxy_rest(&server->proxy);
+  } else {
+    tvmrt__rpc_server_log(server, "a client did not tell the key");
+  }
+  tvmrt__rpc_peer_drop(p);
+}
+
+/* Called where there is room. */
+static void take(tvmrt_rpc_server* server, int fd, bool joined) {
+  tvmrt_rpc_peer* ousted;
+  tvmrt_rpc_peer* place = tvmrt__rpc_peers_place(&server->peers, &ousted);
+  if (ousted != NULL) drop(server, ousted);
+  tvmrt__rpc_peer_take(&server->peers, place, fd, joined, server->options.greet_seconds);
+}
+
+/* All that wait in the system's queue, but not without an end. */
+static void take_all(tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS && tvmrt__rpc_peers_have_room(&server->peers); ++i) {
+    const int fd = tvmrt__stream_accept(server->listener);
+    if (fd < 0) return;
+    take(server, fd, false);
+  }
+}
+
+/* Something has come of it, or its end. A tracker's key is for one client. */
+static void hear(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
+  if (tvmrt__rpc_peer_read(p, p->joined ? server->options.key : match_key(server)) != 0) {
+    drop(server, p);
+  } else if (p->greeted) {
+    tvmrt__rpc_tracker_used(&server->tracker);
+  }
+}
+
+static void drop_late_ones(tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    tvmrt_rpc_peer* p = &server->peers.all[i];
+    if (p->used && !p->greeted && tvmrt__seconds() >= p->deadline) drop(server, p);
+  }
+}
+
+static bool is_free(const tvmrt_rpc_server* server) {
+  return open_sessions(server) < server->options.max_sessions;
+}
+
+/* While there are sessions for them. A client for whom there is no process is let go; the server
+ * goes on. */
+static void begin(tvmrt_rpc_server* server) {
+  while (is_free(server)) {
+    tvmrt_rpc_peer* next = tvmrt__rpc_peers_next(&server->peers);
+    if (next == NULL) return;
+    if (tvmrt__rpc_process_start(server, next) == 0) continue;
+    tvmrt__rpc_server_log(server, "no session for a client: %s", TVMGetLastError());
+  }
+}
+
+/* ---- the loop ---- */
+
+/* Let clients find the server. */
+static void tend(tvmrt_rpc_server* server) {
+  const tvmrt_rpc_server_options* o = &server->options;
+  const char* line;
+  tvmrt__rpc_tracker_tend(&server->tracker, o->key, server->port, o->custom_addr, &line);
+  if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
+  tvmrt__rpc_proxy_tend(&server->proxy, o->key, &line);
+  if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
+}
+
+/* Whether something has to be looked at from time to time. */
+static bool tends(const tvmrt_rpc_server* server) {
+  return server->tracker.host != NULL || (server->proxy.host != NULL && server->proxy.fd < 0);
+}
+
+/* A client that a proxy has sent must have its session before another one is asked for. */
+static bool has_joined_peer(const tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    if (server->peers.all[i].used && server->peers.all[i].joined) return true;
+  }
+  return false;
+}
+
+enum { WAKE, LISTENER, PROXY, PROCESSES, PEERS = PROCESSES + TVMRT_RPC_MAX_PROCESSES };
+enum { EVENTS = PEERS + TVMRT_RPC_MAX_PEERS };
+_Static_assert((int)EVENTS <= (int)TVMRT_STREAMS_MOST, "all that a server waits for");
+
+/* A server whose places are all taken by clients with the key leaves others in the system's queue.
+ */
+static void list_events(const tvmrt_rpc_server* server, bool accepts,
+                        tvmrt_stream_event events[EVENTS]) {
+  const bool room = tvmrt__rpc_peers_have_room(&server->peers);
+  int i;
+  for (i = 0; i < EVENTS; ++i) events[i] = (tvmrt_stream_event){-1, false};
+  events[WAKE].fd = server->wake[0];
+  if (room) events[LISTENER].fd = server->listener;
+  if (room && accepts) events[PROXY].fd = server->proxy.fd;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (server->processes[i].process != 0) events[PROCESSES + i].fd = server->processes[i].end;
+  }
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    events[PEERS + i].fd = tvmrt__rpc_peer_fd(&server->peers.all[i]);
+  }
+}
+
+/* Wait for what comes; *stop when the server is to end. */
+static int wait_once(tvmrt_rpc_server* server, bool* stop) {
+  tvmrt_stream_event events[EVENTS];
+  bool accepts;
+  tvmrt_why why;
+  int i;
+  begin(server);
+  accepts = is_free(server) && !has_joined_peer(server);
+  if (accepts) tend(server);
+  list_events(server, accepts, events);
+  if (tvmrt__streams_wait(events, EVENTS, time_left(server, accepts && tends(server)), &why) !=
+      TVMRT_STREAM_OK) {
+    return tvmrt__fail("OSError: waiting for clients: %s.", why.text);
+  }
+  *stop = events[WAKE].ready;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (events[PROCESSES + i].ready) tvmrt__rpc_process_reap(server, &server->processes[i]);
+  }
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    if (events[PEERS + i].ready) hear(server, &server->peers.all[i]);
+  }
+  /* After what has come: a session that has just ended is not late, nor a key that is here. */
+  end_late_ones(server);
+  drop_late_ones(server);
+  if (*stop) return 0;
+  if (events[LISTENER].ready) take_all(server);
+  if (events[PROXY].ready) take(server, tvmrt__rpc_proxy_take(&server->proxy), true);
+  return 0;
+}
+
+/* Ends all sessions before it returns. In a session's own process it does not return. */
+static int rpc_server_run(tvmrt_rpc_server* server) {
+  bool stop = false;
+  int rc = 0;
+  int i;
+  char bytes[16];
+  size_t got = 0;
+  tvmrt_why why;
+  if (server->task.text != NULL) tvmrt__rpc_server_do_task(server);
+  while (rc == 0 && !stop) rc = wait_once(server, &stop);
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (server->processes[i].process == 0) continue;
+    tvmrt__rpc_process_end(server, &server->processes[i], NULL);
+  }
+  do { /* it may run again */
+    if (tvmrt__stream_receive(server->wake[0], bytes, sizeof(bytes), &got, &why) != 0) break;
+  } while (got != 0);
+  return rc;
+}
+
+static const tvmrt_rpc_server_functions server_functions = {
+    .open = rpc_server_open,
+    .port = rpc_server_port,
+    .run = rpc_server_run,
+    .stop = rpc_server_stop,
+    .stop_fd = rpc_server_stop_fd,
+    .close = rpc_server_close,
+};
+
+/* tvmrt.rpc.server_functions(): for the functions that the runtime library exports. */
+TVMRT_PLUGIN_NATIVE(rpc_server_functions) {
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
+  out->v_handle = (void*)(uintptr_t)&server_functions;
+  *out_code = kTVMOpaqueHandle;
+  return 0;
+}

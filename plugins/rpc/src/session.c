@@ -1,0 +1,440 @@
+/* The client's side of a session: requests and their replies.
+ *
+ * One request at a time, under the session's lock, each with its answer; what frees things is
+ * posted without waiting for the answer, which is read before the next one. A failure of the stream
+ * closes the session, since nobody knows where the next packet begins; an error that the other side
+ * reports does not. Sessions are counted by refs and memory blocks, and have a number in a table,
+ * by which devices name them. */
+#include "session.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "board.h"
+#include "local.h"
+#include "sdk/tensors.h"
+
+/* So many answers fit every socket's buffer: who writes them is not held up. */
+enum { MAX_UNREAD = 64 };
+
+enum { MAX_SESSIONS = 32, TAIL_BYTES = 4096, KEPT_BYTES = 1 << 20 };
+
+struct tvmrt_rpc_session {
+  _Atomic int refs;
+  int index;              /* in the table */
+  int fd;                 /* -1: no socket */
+  bool closed;            /* by either side, or broken: nothing is sent any more */
+  tvmrt_rpc_local* local; /* the other side, where that is this process; or NULL */
+  tvmrt_board* board;     /* the line to the other side, where that is a board; or NULL */
+  uint64_t most_bytes;    /* of a packet, where the other side has a limit; else 0 */
+  tvmrt_mutex lock;       /* of all that follows */
+  tvmrt_channel channel;
+  tvmrt_buf request;
+  tvmrt_buf body;
+  tvmrt_rpc_seq reply;
+  int unread;              /* answers to come that nobody waits for */
+  _Atomic uint64_t getter; /* the handle of ModuleGetFunction; 0 before it was asked for */
+};
+
+static tvmrt_mutex table_lock = TVMRT_MUTEX_INIT;
+static tvmrt_rpc_session* table[MAX_SESSIONS]; /* borrowed: a session leaves it at its end */
+
+/* ---- the table ---- */
+
+/* At most as many as devices can name. A failure leaves an index that names no place, which leave()
+ * knows. */
+static int enter(tvmrt_rpc_session* s) {
+  int i;
+  tvmrt__lock(&table_lock);
+  for (i = 0; i < MAX_SESSIONS && table[i] != NULL; ++i) continue;
+  if (i < MAX_SESSIONS) table[i] = s;
+  tvmrt__unlock(&table_lock);
+  s->index = i;
+  if (i < MAX_SESSIONS) return 0;
+  return tvmrt__fail("RPCError: maximum number of RPC session reached: %d are open, close one.",
+                     MAX_SESSIONS);
+}
+
+/* The number may be given to another session from here on. */
+static void leave(const tvmrt_rpc_session* s) {
+  tvmrt__lock(&table_lock);
+  if (s->index < MAX_SESSIONS && table[s->index] == s) table[s->index] = NULL;
+  tvmrt__unlock(&table_lock);
+}
+
+/* Borrowed: whoever has a device of it has something that holds the session. */
+tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev) {
+  const int i = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
+  tvmrt_rpc_session* s = NULL;
+  tvmrt__lock(&table_lock);
+  if (i >= 0 && i < MAX_SESSIONS) s = table[i];
+  tvmrt__unlock(&table_lock);
+  if (s == NULL) (void)tvmrt__fail_value("RPC session %d of this device is closed.", i);
+  return s;
+}
+
+int tvmrt__rpc_session_index(const tvmrt_rpc_session* s) { return s->index; }
+
+/* ---- requests; the session is locked ---- */
+
+/* Always -1. The other side is told by the end of the stream, as no packet would be understood. */
+static int broken(tvmrt_rpc_session* s) {
+  s->closed = true; /* the stream stands somewhere inside of a packet */
+  if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
+  return -1;
+}
+
+/* The session is closed where sending fails half-way. */
+static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_bytes) {
+  if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
+  tvmrt__rpc_end(&s->request, tail_bytes);
+  if (tvmrt__channel_send(&s->channel, s->request.data, s->request.size, tail, tail_bytes) != 0) {
+    return broken(s);
+  }
+  return 0;
+}
+
+/* Read head and code of the next answer; *left is what follows. */
+static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
+  uint8_t head[TVMRT_RPC_PACKET_HEAD_BYTES];
+  uint64_t code;
+  tvmrt_reader in;
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(&s->channel, head, sizeof(head), NULL));
+  tvmrt__reader_init(&in, "the reply", head, sizeof(head));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, left));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &code));
+  if (*left < 4) return tvmrt__fail("RPCError: the reply has no code.");
+  *left -= 4;
+  *out_code = (int)(int32_t)(uint32_t)code;
+  return 0;
+}
+
+/* What they say is not looked at: nobody asked. */
+static int read_unread(tvmrt_rpc_session* s) {
+  for (; s->unread > 0; --s->unread) {
+    int code;
+    uint64_t left;
+    TVMRT_RETURN_IF_ERROR(read_next(s, &code, &left));
+    TVMRT_RETURN_IF_ERROR(tvmrt__channel_skip(&s->channel, left));
+  }
+  return 0;
+}
+
+/* Answers that nobody waited for stand before the one that is wanted. */
+static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
+  TVMRT_RETURN_IF_ERROR(read_unread(s));
+  return read_next(s, out_code, left);
+}
+
+/* Always -1. A time limit keeps its kind; all else is an RPCError with the other side's text. */
+static int raise_remote(const tvmrt_rpc_seq* reply) {
+  static const char timeout[] = "RPCSessionTimeoutError: ";
+  const char* text = "(no text)";
+  if (reply->count == 1 && reply->codes[0] == kTVMStr) text = reply->values[0].v_str;
+  if (strncmp(text, timeout, sizeof(timeout) - 1) == 0) return tvmrt__fail("%s", text);
+  return tvmrt__fail("RPCError: Error caught from RPC call:\n%s", text);
+}
+
+/* Read the values of a reply; an exception is raised here. */
+static int read_values(tvmrt_rpc_session* s, int code, uint64_t left) {
+  tvmrt_reader in;
+  s->body.size = 0;
+  if (tvmrt__channel_append(&s->channel, left, &s->body) != 0) return broken(s);
+  tvmrt__reader_init(&in, "the reply", s->body.data, s->body.size);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_seq(&in, &s->reply));
+  if (code == TVMRT_RPC_EXCEPTION) return raise_remote(&s->reply);
+  if (code == TVMRT_RPC_RETURN) return 0;
+  (void)tvmrt__fail("RPCError: the reply has the unknown code %d.", code);
+  return broken(s);
+}
+
+/* What cannot be read to its end closes the session; an exception does not. */
+static int receive_values(tvmrt_rpc_session* s) {
+  int code = 0;
+  uint64_t left = 0;
+  if (read_head(s, &code, &left) != 0) return broken(s);
+  return read_values(s, code, left);
+}
+
+/* Long bytes at the end are sent from where they lie: an upload. */
+static int write_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
+                         const TVMValue* values, const int* codes, int count, TVMByteArray* tail) {
+  const TVMByteArray* last =
+      count > 0 && codes[count - 1] == kTVMBytes ? values[count - 1].v_handle : NULL;
+  int i;
+  /* a short one is copied: one part is cheaper to send */
+  if (last != NULL && last->size < TAIL_BYTES) last = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
+  if (handle != NULL) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(&s->request, 8, *handle));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(&s->request, codes, count));
+  for (i = 0; i < count - (last != NULL); ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_value(&s->request, &values[i], codes[i]));
+  }
+  if (last == NULL) return 0;
+  *tail = *last;
+  return tvmrt__write_uint(&s->request, 8, last->size);
+}
+
+/* `on_reply` reads the answer while it is there, still under the lock. */
+static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
+                    const TVMValue* values, const int* codes, int count,
+                    tvmrt_rpc_on_reply* on_reply, void* ctx) {
+  TVMByteArray tail = {NULL, 0};
+  TVMRT_RETURN_IF_ERROR(write_request(s, code, handle, values, codes, count, &tail));
+  TVMRT_RETURN_IF_ERROR(send_request(s, tail.data, tail.size));
+  TVMRT_RETURN_IF_ERROR(receive_values(s));
+  return on_reply == NULL ? 0 : on_reply(s, &s->reply, ctx);
+}
+
+/* `values` are borrowed for the call. `on_reply` must not make a request: the session is locked. */
+int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
+                       const TVMValue* values, const int* codes, int count,
+                       tvmrt_rpc_on_reply* on_reply, void* ctx) {
+  int rc;
+  tvmrt__lock(&s->lock);
+  rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
+  /* a long answer's memory is not kept for short ones */
+  if (s->body.capacity > KEPT_BYTES) tvmrt__buf_free(&s->body);
+  tvmrt__unlock(&s->lock);
+  return rc;
+}
+
+/* The part of a copy from `at` on; it is of bytes: a tensor of one dimension. */
+static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* data,
+                      uint64_t at, uint64_t bytes) {
+  int64_t extent = (int64_t)(at + bytes);
+  DLTensor t;
+  memset(&t, 0, sizeof(t));
+  t.data = (void*)(uintptr_t)data;
+  t.device = dev;
+  t.ndim = 1;
+  t.dtype = (DLDataType){kDLUInt, 8, 1};
+  t.shape = &extent;
+  t.byte_offset = at;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_tensor(&s->request, &t));
+  return tvmrt__write_uint(&s->request, 8, bytes);
+}
+
+/* How much of what is left of a copy goes into one packet. */
+static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
+  enum { HEAD_BYTES = 44 + 8 }; /* of a copy of one dimension */
+  if (s->most_bytes == 0 || left <= s->most_bytes - HEAD_BYTES) return left;
+  return s->most_bytes - HEAD_BYTES;
+}
+
+/* Straight to its place. An answer of another kind is an error of the other side, told by its
+ * text. */
+static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
+  int code = 0;
+  uint64_t left = 0;
+  if (read_head(s, &code, &left) != 0) return broken(s);
+  if (code != TVMRT_RPC_COPY_ACK) return read_values(s, code, left);
+  if (left != bytes) {
+    (void)tvmrt__fail("RPCError: a copy of %llu bytes has come with %llu.",
+                      (unsigned long long)bytes, (unsigned long long)left);
+    return broken(s);
+  }
+  return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : broken(s);
+}
+
+/* In packets as long as the other side takes; each is answered. `there` is its address; the bytes come
+ * from `from` or go to `to`, which are here. */
+static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* there,
+                         const char* from, char* to, uint64_t bytes) {
+  const bool sends = code == TVMRT_RPC_COPY_TO;
+  uint64_t at = 0;
+  int rc = 0;
+  tvmrt__lock(&s->lock);
+  do {
+    const uint64_t part = copy_part(s, bytes - at);
+    /* The address stays, and the offset moves: the other side looks the address up among its
+     * own. */
+    rc = write_copy(s, code, dev, there, at, part);
+    if (rc == 0) rc = sends ? send_request(s, from + at, (size_t)part) : send_request(s, NULL, 0);
+    if (rc == 0) rc = sends ? receive_values(s) : receive_copy(s, to + at, part);
+    at += part;
+  } while (rc == 0 && at < bytes);
+  tvmrt__unlock(&s->lock);
+  return rc;
+}
+
+int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
+                       uint64_t bytes) {
+  return copy_in_parts(s, TVMRT_RPC_COPY_TO, dev, to, from, NULL, bytes);
+}
+
+int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
+                         uint64_t bytes) {
+  return copy_in_parts(s, TVMRT_RPC_COPY_FROM, dev, from, NULL, to, bytes);
+}
+
+/* So many answers wait at most: then this one is waited for, and with it all before. */
+static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values, const int* codes,
+                int count) {
+  TVMByteArray tail = {NULL, 0};
+  TVMRT_RETURN_IF_ERROR(write_request(s, code, NULL, values, codes, count, &tail));
+  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
+  if (s->unread >= MAX_UNREAD) return receive_values(s);
+  s->unread++;
+  return 0;
+}
+
+/* Nobody waits: who frees may hold what the other side needs to answer. The error that somebody is
+ * about to read stays: things are freed on the way to him. */
+void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
+                     const int* codes, int count) {
+  char* kept = TVMGetLastError()[0] == '\0' ? NULL : tvmrt__strdup(TVMGetLastError());
+  tvmrt__lock(&s->lock);
+  if (!s->closed) (void)post(s, code, values, codes, count);
+  tvmrt__unlock(&s->lock);
+  TVMPackedFuncSetLastError(kept == NULL ? "" : kept);
+  free(kept);
+}
+
+/* With the type of what it was, as clients of TVM send it. */
+void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
+  static const int codes[2] = {kTVMOpaqueHandle, kTVMArgInt};
+  TVMValue values[2];
+  values[0].v_int64 = (int64_t)handle;
+  values[1].v_int64 = code;
+  tvmrt__rpc_post(s, TVMRT_RPC_FREE_HANDLE, values, codes, 2);
+}
+
+/* Asked for once. Two threads may both ask; the second handle is the same function. */
+int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
+  static const int code = kTVMStr;
+  TVMValue name;
+  *out = atomic_load(&s->getter);
+  if (*out != 0) return 0;
+  name.v_str = "tvm.rpc.server.ModuleGetFunction";
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &name, &code, 1,
+                                           tvmrt__rpc_take_handle, out));
+  if (*out == 0) return tvmrt__fail("RPCError: the server has no function %s.", name.v_str);
+  atomic_store(&s->getter, *out); /* the session's end frees it */
+  return 0;
+}
+
+/* ---- begin and end ---- */
+
+/* Not a request: nothing is read of the answer but that it is none of an error. */
+static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
+  /* lint: who has no board gives what the server begins with */
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(&s->request, init->values, init->codes, init->count));
+  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
+  return receive_values(s);
+}
+
+/* A board, this process, or a socket: what `begin` was given decides. */
+static int open_channel(tvmrt_rpc_session* s) {
+  if (s->board != NULL) {
+    tvmrt__board_channel(s->board, &s->channel);
+    return 0;
+  }
+  if (s->fd < 0) return tvmrt__rpc_local_new(&s->channel, &s->local);
+  tvmrt__channel_over(&s->channel, s->fd);
+  return 0;
+}
+
+/* Boards take short packets: how short, they tell. */
+static int ask_limit(tvmrt_rpc_session* s) {
+  static const int code = kTVMStr;
+  enum { LEAST = 64 };
+  TVMValue value;
+  uint64_t f = 0;
+  int result_code = kTVMNullptr;
+  tvmrt_rpc_result result = {&value, &result_code};
+  value.v_str = "tvm.rpc.server.GetCRTMaxPacketSize";
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &value, &code, 1,
+                                           tvmrt__rpc_take_handle, &f));
+  /* a board that does not tell takes what fits its memory */
+  if (f == 0) return 0;
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, tvmrt__rpc_take_result, &result));
+  if (result_code != kTVMArgInt || value.v_int64 < LEAST) {
+    tvmrt__release(tvmrt__value_object(&value, result_code));
+    return tvmrt__fail("RPCError: the board tells no size of packets that can be.");
+  }
+  s->most_bytes = (uint64_t)value.v_int64;
+  return 0;
+}
+
+/* A board's line has sent the first packet itself. */
+static int first_packets(tvmrt_rpc_session* s, const tvmrt_args* init) {
+  return s->board == NULL ? init_server(s, init) : ask_limit(s);
+}
+
+/* Takes the connection or the board over, also on failure. Until the channel is open it counts as
+ * closed, so that its end sends nothing. */
+static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_session** out) {
+  tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
+  *out = NULL;
+  if (s != NULL && tvmrt__mutex_init(&s->lock) != 0) {
+    (void)tvmrt__fail_memory(sizeof(s->lock));
+    free(s);
+    s = NULL;
+  }
+  if (s == NULL) {
+    tvmrt__stream_close(fd);
+    tvmrt__board_free(board);
+    return -1;
+  }
+  atomic_init(&s->refs, 1);
+  s->fd = fd;
+  s->board = board;
+  s->index = MAX_SESSIONS;
+  s->closed = true;
+  if (open_channel(s) == 0 && enter(s) == 0) {
+    s->closed = false;
+    if (first_packets(s, init) == 0) {
+      *out = s;
+      return 0;
+    }
+  }
+  tvmrt__rpc_session_release(s);
+  return -1;
+}
+
+/* The descriptor is taken over; -1 stands for this process. */
+int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out) {
+  return begin(fd, NULL, init, out);
+}
+
+/* The board is taken over; it has sent the first packet itself. */
+int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out) {
+  return begin(-1, board, NULL, out);
+}
+
+/* By whoever holds something that was made in the session, on any thread. */
+void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s->refs, 1); }
+
+/* An end that somebody asks for waits for what was asked before: the other side reads all of it. */
+void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
+  tvmrt__lock(&s->lock);
+  if (!s->closed) {
+    if (in_order) (void)read_unread(s);
+    if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
+    s->closed = true;
+    if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
+    tvmrt__rpc_local_free(s->local); /* with its folder: this may be the interpreter's end */
+    s->local = NULL;
+  }
+  tvmrt__unlock(&s->lock);
+}
+
+/* NULL does nothing. The last one sends the end without waiting. */
+void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
+  if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
+  /* first: devices must not find a session that is about to end */
+  leave(s);
+  tvmrt__rpc_session_close(s, false);
+  tvmrt__rpc_local_free(s->local);
+  tvmrt__board_free(s->board);
+  tvmrt__stream_close(s->fd);
+  tvmrt__mutex_free(&s->lock);
+  tvmrt__buf_free(&s->request);
+  tvmrt__buf_free(&s->body);
+  tvmrt__rpc_seq_free(&s->reply);
+  free(s);
+}

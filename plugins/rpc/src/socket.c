@@ -1,0 +1,111 @@
+/* Channels over sockets, and what goes wrong with them as errors.
+ *
+ * The system's part is in platform/sockets.h; what it reports becomes a sentence here. */
+#include "channel.h"
+#include "platform/sockets.h"
+#include "sdk/system.h"
+
+/* A time limit has no text of the system. */
+static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
+  return tvmrt__fail(
+      "RPCError: %s: %s.", what,
+      rc == TVMRT_STREAM_LATE ? "no byte came or went in the time that is allowed" : why->text);
+}
+
+/* The system knows a limit for one call alone, after which the other side could send a byte and
+ * have the whole time again: so each call gets what is left of the time for all of them. */
+static tvmrt_stream_rc allow_call(const tvmrt_channel* ch) {
+  const double left = ch->deadline - tvmrt__seconds();
+  if (ch->deadline == 0) return TVMRT_STREAM_OK;
+  if (left <= 0) return TVMRT_STREAM_LATE;
+  /* 0 would be no limit */
+  tvmrt__stream_set_timeout(ch->fd, left < 1e-3 ? 1e-3 : left);
+  return TVMRT_STREAM_OK;
+}
+
+/* The socket's own limit goes with the deadline. */
+void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds) {
+  ch->deadline = seconds > 0 ? tvmrt__seconds() + seconds : 0;
+  if (seconds <= 0) tvmrt__stream_set_timeout(ch->fd, 0);
+}
+
+/* Both parts by one call of the system as long as it takes them: a packet's head does not travel
+ * alone. */
+static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
+                       size_t tail_bytes) {
+  tvmrt_part parts[2] = {{head, head_bytes}, {tail, tail_bytes}};
+  while (parts[0].size + parts[1].size != 0) {
+    size_t sent = 0;
+    tvmrt_why why;
+    tvmrt_stream_rc rc = allow_call(ch);
+    int i;
+    if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_send(ch->fd, parts, &sent, &why);
+    if (rc != TVMRT_STREAM_OK) return fail_io("sending to the other side", rc, &why);
+    for (i = 0; i < 2; ++i) {
+      const size_t part = sent < parts[i].size ? sent : parts[i].size;
+      if (part == 0) continue; /* of nothing, which may be NULL */
+      parts[i].data += part;
+      parts[i].size -= part;
+      sent -= part;
+    }
+  }
+  return 0;
+}
+
+/* *got 0 is the end of the stream, and no error here: whether it is one the channel's reader
+ * knows. */
+static int socket_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
+  tvmrt_why why;
+  tvmrt_stream_rc rc = allow_call(ch);
+  if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_receive(ch->fd, out, most, got, &why);
+  return rc == TVMRT_STREAM_OK ? 0 : fail_io("waiting for the other side", rc, &why);
+}
+
+/* The descriptor stays whose it is; the channel closes nothing. */
+void tvmrt__channel_over(tvmrt_channel* ch, int fd) {
+  static const tvmrt_channel_kind kind = {socket_send, socket_receive};
+  tvmrt__channel_init(ch, &kind, NULL);
+  ch->fd = fd;
+}
+
+/* 0 asks the system for one that is free. */
+static int check_port(int port) {
+  if (port >= 0 && port <= 65535) return 0;
+  return tvmrt__fail_value("%d is no port: 0 to 65535 are.", port);
+}
+
+/* Kept apart from a connection that fails: users look at the name then, and not at the server. */
+static int fail_name(const char* host, const tvmrt_why* why) {
+  return tvmrt__fail("RPCError: the address of %s cannot be found: %s.", host, why->text);
+}
+
+/* The caller closes *out_fd; -1 on failure. `seconds` is for the connection alone. */
+int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd) {
+  tvmrt_why why;
+  tvmrt_stream_rc rc;
+  *out_fd = -1;
+  TVMRT_RETURN_IF_ERROR(check_port(port));
+  rc = tvmrt__stream_connect(host, port, seconds, out_fd, &why);
+  if (rc == TVMRT_STREAM_OK) return 0;
+  if (rc == TVMRT_STREAM_NO_ADDRESS) return fail_name(host, &why);
+  return tvmrt__fail("RPCError: cannot connect to %s:%d: %s.", host, port, why.text);
+}
+
+/* The first port of the range that is free; *out_port is the one that it got. */
+int tvmrt__socket_listen(const char* host, int port, int port_end, int* out_fd, int* out_port) {
+  const int first = port;
+  tvmrt_why why;
+  *out_fd = -1;
+  do {
+    tvmrt_stream_rc rc;
+    TVMRT_RETURN_IF_ERROR(check_port(port));
+    rc = tvmrt__stream_listen(host, port, out_fd, out_port, &why);
+    if (rc == TVMRT_STREAM_OK) return 0;
+    if (rc == TVMRT_STREAM_NO_ADDRESS) return fail_name(host, &why);
+  } while (++port < port_end);
+  if (port_end <= first + 1) {
+    return tvmrt__fail("RPCError: cannot listen at %s:%d: %s.", host, first, why.text);
+  }
+  return tvmrt__fail("RPCError: cannot listen at any port of %s from %d to %d: %s.", host, first,
+                     port_end - 1, why.text);
+}

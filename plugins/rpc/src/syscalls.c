@@ -1,0 +1,217 @@
+/* The calls that every server has: functions by name, memory, streams.
+ *
+ * Each reads its arguments from the endpoint, does its work and writes the answer. Types are
+ * checked first, since clients of several releases send them; addresses are checked against what
+ * the session has.
+ *
+ * A failure is an answer like others, made of the error's text by the caller. Nothing here ends the
+ * session: its packet was read whole. */
+#include <string.h>
+
+#include "endpoint.h"
+#include "sdk/modules.h"
+#include "sdk/tensors.h"
+#include "sdk/values.h"
+
+/* What has nothing to tell answers all the same: clients count answers. */
+static int reply_null(tvmrt_rpc_endpoint* ep) {
+  static const TVMValue none = {0};
+  return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
+}
+
+/* Numbers of the table and addresses travel alike. */
+static int reply_handle(tvmrt_rpc_endpoint* ep, uint64_t number) {
+  TVMValue value;
+  value.v_int64 = (int64_t)number;
+  return tvmrt__rpc_reply_value(ep, &value, kTVMOpaqueHandle);
+}
+
+/* The arguments of a system call are all given, each of a certain type. */
+static int expect(const tvmrt_rpc_endpoint* ep, int count, const int* codes) {
+  int i;
+  if (ep->args.count < count) {
+    return tvmrt__fail_type("a system call takes %d arguments, got %d.", count, ep->args.count);
+  }
+  for (i = 0; i < count; ++i) {
+    const int got = ep->args.codes[i];
+    const bool null_handle = codes[i] == kTVMOpaqueHandle && got == kTVMNullptr;
+    const bool is_bool = codes[i] == kTVMArgInt && got == kTVMArgBool;
+    if (got == codes[i] || null_handle || is_bool) continue;
+    return tvmrt__fail_type("argument %d of a system call must be %s, got %s.", i,
+                            tvmrt__code_name(codes[i]), tvmrt__code_name(got));
+  }
+  return 0;
+}
+
+/* Functions that follow addresses of this process: a stream, extents. */
+static bool takes_addresses(const char* name) {
+  return strncmp(name, TVMRT_LOADER_PREFIX, sizeof(TVMRT_LOADER_PREFIX) - 1) == 0 ||
+         strcmp(name, "runtime.TVMArrayAllocWithScope") == 0;
+}
+
+/* The handle is the client's until it frees it; 0 says that there is none. */
+static int get_global(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kTVMStr};
+  tvmrt_func* f = NULL;
+  uint64_t number = 0;
+  TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
+  if (takes_addresses(ep->args.values[0].v_str)) {
+    return tvmrt__fail("%s takes addresses of the server's own process, which no client has.",
+                       ep->args.values[0].v_str);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(ep->args.values[0].v_str, &f));
+  if (f == NULL) return reply_handle(ep, 0);
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__rpc_handles_add(&ep->handles, kTVMPackedFuncHandle, &f->base, &number));
+  return reply_handle(ep, number);
+}
+
+/* The type is sent, too, and not compared: the table knows what the number is. */
+static int free_handle(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kTVMOpaqueHandle, kTVMArgInt};
+  TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__rpc_handles_drop(&ep->handles, (uint64_t)ep->args.values[0].v_int64));
+  return reply_null(ep);
+}
+
+/* By the runtime's function, so that attributes are the same on both sides of a session. */
+static int get_attribute(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kDLDevice, kTVMArgInt};
+  TVMValue args[3];
+  int kinds[3] = {kTVMArgInt, kTVMArgInt, kTVMArgInt};
+  TVMValue result;
+  int code = kTVMNullptr;
+  TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
+  args[0].v_int64 = ep->args.values[0].v_device.device_type;
+  args[1].v_int64 = ep->args.values[0].v_device.device_id;
+  args[2] = ep->args.values[1];
+  /* by name, so that this room need not know the room of devices; the answer is a number or nothing,
+   * so there is nothing to free */
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__global_call("runtime.GetDeviceAttr", args, kinds, 3, &result, &code));
+  return tvmrt__rpc_reply_value(ep, &result, code);
+}
+
+/* There is nothing to set; a device that does not exist is told. */
+static int set_device(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kDLDevice};
+  TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
+  TVMRT_RETURN_IF_ERROR(TVMSetStream((int)ep->args.values[0].v_device.device_type, 0, NULL));
+  return reply_null(ep);
+}
+
+/* Limits are checked by a difference, which cannot wrap: what is taken never passes them. */
+static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64_t alignment,
+                    DLDataType hint) {
+  void* data = NULL;
+  if (bytes > ep->limits.memory_bytes - ep->memory) {
+    return tvmrt__fail_value("%llu bytes more would pass the session's limit of %llu.",
+                             (unsigned long long)bytes,
+                             (unsigned long long)ep->limits.memory_bytes);
+  }
+  /* a page: more costs memory that the limit does not count */
+  if (alignment > 4096) return tvmrt__fail_value("an alignment is at most 4096.");
+  TVMRT_RETURN_IF_ERROR(
+      TVMDeviceAllocDataSpace(dev, (size_t)bytes, (size_t)alignment, hint, &data));
+  if (tvmrt__rpc_handles_add_memory(&ep->handles, dev, data, bytes) != 0) {
+    (void)TVMDeviceFreeDataSpace(dev, data);
+    return -1;
+  }
+  ep->memory += bytes;
+  return reply_handle(ep, (uintptr_t)data);
+}
+
+/* (device, bytes, alignment, type) -> address. */
+static int alloc_data(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kDLDevice, kTVMArgInt, kTVMArgInt, kTVMDataType};
+  const TVMValue* v = ep->args.values;
+  TVMRT_RETURN_IF_ERROR(expect(ep, 4, codes));
+  if (v[1].v_int64 < 0 || v[2].v_int64 < 0) return tvmrt__fail_value("a size is negative.");
+  return allocate(ep, v[0].v_device, (uint64_t)v[1].v_int64, (uint64_t)v[2].v_int64, v[3].v_type);
+}
+
+/* The tensor only tells how much and of what: its data and shape are not looked up. */
+static int alloc_in_scope(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kTVMDLTensorHandle, kTVMNullptr};
+  const DLTensor* t = ep->args.tensors;
+  const char* scope = "";
+  uint64_t bytes;
+  TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
+  if (ep->args.count > 1 && ep->args.codes[1] == kTVMStr) scope = ep->args.values[1].v_str;
+  if (scope[0] != '\0' && strcmp(scope, "global") != 0) {
+    return tvmrt__fail_value("there is no memory scope '%s'; there is: global.", scope);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
+  return allocate(ep, t->device, bytes, 0, t->dtype);
+}
+
+/* NULL is free already. */
+static int free_data(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
+  const TVMValue* v = ep->args.values;
+  uint64_t bytes = 0;
+  TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
+  if (ep->args.codes[1] == kTVMOpaqueHandle && v[1].v_int64 != 0) {
+    const uint64_t data = (uint64_t)v[1].v_int64;
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__rpc_handles_drop_memory(&ep->handles, v[0].v_device, (uintptr_t)data, &bytes));
+    /* what was counted when it was given */
+    ep->memory -= bytes;
+  }
+  return reply_null(ep);
+}
+
+/* Both ends are looked up before anything moves. */
+static int copy_among(tvmrt_rpc_endpoint* ep) {
+  static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle};
+  DLTensor* t = ep->args.tensors;
+  int i;
+  TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
+  for (i = 0; i < 2; ++i) {
+    uint64_t bytes;
+    TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(&t[i], &bytes));
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__rpc_handles_check(&ep->handles, t[i].device, t[i].data, t[i].byte_offset, bytes));
+  }
+  TVMRT_RETURN_IF_ERROR(TVMDeviceCopyDataFromTo(&t[0], &t[1], NULL));
+  return reply_null(ep);
+}
+
+/* The sessions of a CPU have one stream, NULL, on which everything is done when its answer comes. */
+static int on_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
+  static const int codes[] = {kDLDevice};
+  TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
+  if (ep->args.count > 1 && ep->args.codes[1] != kTVMNullptr && ep->args.values[1].v_int64 != 0) {
+    return tvmrt__fail_value("there is no such stream: this server has the default one.");
+  }
+  TVMRT_RETURN_IF_ERROR(TVMSynchronize((int)ep->args.values[0].v_device.device_type, 0, NULL));
+  return returns_one ? reply_handle(ep, 0) : reply_null(ep);
+}
+
+/* Codes are in range by now. The arguments are in ep->args; what is answered goes to ep->reply. */
+int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
+  switch (code) {
+    case TVMRT_RPC_GET_GLOBAL:
+      return get_global(ep);
+    case TVMRT_RPC_FREE_HANDLE:
+      return free_handle(ep);
+    case TVMRT_RPC_SET_DEVICE:
+      return set_device(ep);
+    case TVMRT_RPC_GET_ATTR:
+      return get_attribute(ep);
+    case TVMRT_RPC_ALLOC:
+      return alloc_data(ep);
+    case TVMRT_RPC_ALLOC_SCOPE:
+      return alloc_in_scope(ep);
+    case TVMRT_RPC_FREE_DATA:
+      return free_data(ep);
+    case TVMRT_RPC_COPY_REMOTE:
+      return copy_among(ep);
+    case TVMRT_RPC_NEW_STREAM:
+    case TVMRT_RPC_GET_STREAM:
+      return on_stream(ep, true);
+    default: /* synchronise, set and free a stream */
+      return on_stream(ep, false);
+  }
+}

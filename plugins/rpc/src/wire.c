@@ -1,0 +1,310 @@
+/* The bytes of remote calls.
+ *
+ * Numbers are little-endian; a list of values is their count, their codes, and what belongs to each
+ * code. What is read points into the packet (texts, bytes) or into memory of the list that serves
+ * many packets. Everything is checked as if the other side meant harm: counts against what is left,
+ * ranks against a limit, before memory is asked for.
+ *
+ * A call of function 5 with the integer 7, as numbers of 8, 4, 8, 4, 4 and 8 bytes:
+ *
+ *   28 | 3 (kCallFunc) | 5 | 1 value | 0 (an int) | 7
+ *
+ * The length counts what stands behind it. */
+#include "wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/tensors.h"
+#include "sdk/values.h"
+
+enum { MAX_VALUES = 65536, OBJECT_KIND = 9 /* a remote object, in packets of 0.16 and later */ };
+
+/* ---- reading ---- */
+
+/* Signed, as types of values and numbers of devices may be below 0. */
+static int read_i32(tvmrt_reader* in, int32_t* out) {
+  uint64_t value;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &value));
+  *out = (int32_t)(uint32_t)value;
+  return 0;
+}
+
+/* Any number passes: whether there is such a device is asked when it is used. */
+static int read_device(tvmrt_reader* in, DLDevice* out) {
+  int32_t type;
+  TVMRT_RETURN_IF_ERROR(read_i32(in, &type));
+  out->device_type = (DLDeviceType)type;
+  return read_i32(in, &out->device_id);
+}
+
+/* One word: code, bits and lanes from its low end up. */
+static int read_dtype(tvmrt_reader* in, DLDataType* out) {
+  uint64_t bits;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &bits));
+  out->code = (uint8_t)bits;
+  out->bits = (uint8_t)(bits >> 8);
+  out->lanes = (uint16_t)(bits >> 16);
+  return 0;
+}
+
+/* The address is a number of the other side; nobody has looked yet whether it may be used. */
+int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out) {
+  uint64_t data;
+  memset(out, 0, sizeof(*out));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &data));
+  TVMRT_RETURN_IF_ERROR(read_device(in, &out->device));
+  TVMRT_RETURN_IF_ERROR(read_i32(in, &out->ndim));
+  TVMRT_RETURN_IF_ERROR(read_dtype(in, &out->dtype));
+  if (out->ndim < 0 || out->ndim > TVMRT_MAX_NDIM) {
+    return tvmrt__reader_fail(in, "a tensor has too many dimensions");
+  }
+  if (data > UINTPTR_MAX) return tvmrt__reader_fail(in, "an address is longer than this machine's");
+  out->data = (void*)(uintptr_t)data;
+  return 0;
+}
+
+/* Extents may be anything here; tvmrt__tensor_bytes() refuses what is no shape. */
+int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
+  int i;
+  for (i = 0; i < out->ndim; ++i) {
+    uint64_t extent;
+    TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &extent));
+    extents[i] = (int64_t)extent;
+  }
+  return tvmrt__read_uint(in, 8, &out->byte_offset);
+}
+
+/* The place of the extents is kept as a number until the buffer has stopped to grow. */
+static int read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
+  const size_t at = seq->extents.size;
+  int64_t extents[TVMRT_MAX_NDIM];
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_head(in, out));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_rest(in, out, extents));
+  out->shape = (int64_t*)(uintptr_t)at;
+  return tvmrt__buf_append(&seq->extents, extents, (size_t)out->ndim * sizeof(*extents));
+}
+
+/* In place: they are the packet's, and good as long as it. */
+static int read_bytes(tvmrt_reader* in, TVMByteArray* out) {
+  uint64_t size;
+  const uint8_t* data;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &size));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(in, size, &data));
+  out->data = (const char*)data;
+  out->size = (size_t)size;
+  return 0;
+}
+
+/* Codes that do not travel fail, so that no value is left unset. */
+static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
+  TVMValue* value = &seq->values[i];
+  uint64_t number = 0;
+  value->v_int64 = 0;
+  switch (seq->codes[i]) {
+    case kTVMNullptr:
+      return 0;
+    case kTVMDataType:
+      TVMRT_RETURN_IF_ERROR(read_dtype(in, &value->v_type));
+      /* types are a word of 8 bytes on the wire, of which 4 say something */
+      return tvmrt__read_uint(in, 4, &number);
+    case kDLDevice:
+      return read_device(in, &value->v_device);
+    case kTVMDLTensorHandle:
+      value->v_handle = &seq->tensors[i];
+      return read_tensor(in, seq, &seq->tensors[i]);
+    case kTVMStr:
+    case kTVMBytes:
+      value->v_handle = &seq->bytes[i];
+      return read_bytes(in, &seq->bytes[i]);
+    case kTVMObjectHandle:
+      TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &number));
+      if (number != OBJECT_KIND) return tvmrt__reader_fail(in, "an object of unknown kind");
+      break;
+    case kTVMArgInt:
+    case 1: /* an unsigned int */
+    case kTVMArgFloat:
+    case kTVMArgBool:
+    case kTVMOpaqueHandle:
+    case kTVMModuleHandle:
+    case kTVMPackedFuncHandle:
+      break;
+    default:
+      return tvmrt__reader_fail(in, "a value of a type that does not travel");
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &number));
+  value->v_int64 = (int64_t)number;
+  return 0;
+}
+
+/* One block for four arrays, the widest alignment first. What was there is not kept: lists begin
+ * anew. */
+static int make_room(tvmrt_rpc_seq* seq, int count) {
+  const size_t n = (size_t)count;
+  const size_t each =
+      sizeof(*seq->values) + sizeof(*seq->tensors) + sizeof(*seq->bytes) + sizeof(*seq->codes);
+  char* block;
+  if (count <= seq->capacity) return 0;
+  block = tvmrt__alloc(n * each);
+  if (block == NULL) return -1;
+  free(seq->values);
+  seq->values = (TVMValue*)(void*)block;
+  seq->tensors = (DLTensor*)(void*)(seq->values + n);
+  seq->bytes = (TVMByteArray*)(void*)(seq->tensors + n);
+  seq->codes = (int*)(void*)(seq->bytes + n);
+  seq->capacity = count;
+  return 0;
+}
+
+/* A text ends where the next value begins, which is read by now: so its NUL may stand there. */
+static void finish(tvmrt_rpc_seq* seq) {
+  int i;
+  for (i = 0; i < seq->count; ++i) {
+    if (seq->codes[i] == kTVMDLTensorHandle) {
+      DLTensor* t = &seq->tensors[i];
+      t->shape = (int64_t*)(void*)(seq->extents.data + (size_t)(uintptr_t)t->shape);
+    } else if (seq->codes[i] == kTVMStr) {
+      ((char*)(uintptr_t)seq->bytes[i].data)[seq->bytes[i].size] = '\0';
+      seq->values[i].v_str = seq->bytes[i].data;
+    }
+  }
+}
+
+/* On failure the list is empty, and may be used again. The packet must have a byte behind its end,
+ * for the NUL of a last text. */
+int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
+  int32_t count;
+  int i;
+  seq->count = 0;
+  seq->extents.size = 0;
+  TVMRT_RETURN_IF_ERROR(read_i32(in, &count));
+  if (count < 0 || count > MAX_VALUES || (size_t)count > tvmrt__reader_left(in) / 4) {
+    return tvmrt__reader_fail(in, "there are more values than bytes, or than 65536");
+  }
+  TVMRT_RETURN_IF_ERROR(make_room(seq, count));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(&seq->extents, 0));
+  for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_i32(in, &seq->codes[i]));
+  for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_value(in, seq, i));
+  /* A packet is one list: what follows it would be read by nobody. */
+  if (tvmrt__reader_left(in) != 0) return tvmrt__reader_fail(in, "bytes are left over");
+  seq->count = count;
+  finish(seq);
+  return 0;
+}
+
+/* The list is empty afterwards and may be filled again. Texts were the packet's, and are not
+ * freed. */
+void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq) {
+  free(seq->values);
+  tvmrt__buf_free(&seq->extents);
+  memset(seq, 0, sizeof(*seq));
+}
+
+/* ---- writing ---- */
+
+/* The length in front is filled in at the end, when it is known. */
+int tvmrt__rpc_begin(tvmrt_buf* out, tvmrt_rpc_code code) {
+  out->size = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
+  return tvmrt__write_uint(out, 4, (uint64_t)code);
+}
+
+/* `more` is what follows from elsewhere; the length in front counts it. */
+void tvmrt__rpc_end(tvmrt_buf* out, uint64_t more) {
+  const uint64_t bytes = out->size - 8 + more;
+  int i;
+  for (i = 0; i < 8; ++i) out->data[i] = (char)(uint8_t)(bytes >> (8 * i));
+}
+
+/* The other side knows its devices without the session's number. */
+static int write_device(tvmrt_buf* out, DLDevice dev) {
+  const int type = (int)dev.device_type % TVMRT_RPC_SESSION_MASK;
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)type));
+  return tvmrt__write_uint(out, 4, (uint32_t)dev.device_id);
+}
+
+/* As read_dtype() takes it apart. */
+static int write_dtype(tvmrt_buf* out, DLDataType t) {
+  return tvmrt__write_uint(out, 4,
+                           (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16);
+}
+
+/* The address is the other side's, and goes as a number. */
+int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t) {
+  int i;
+  if (!tvmrt__has_shape(t)) {
+    return tvmrt__fail_value("a tensor whose shape is NULL cannot be passed to a remote function.");
+  }
+  if (!tvmrt__is_compact(t)) {
+    return tvmrt__fail_value("a tensor with strides cannot be passed to a remote function.");
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, (uintptr_t)t->data));
+  TVMRT_RETURN_IF_ERROR(write_device(out, t->device));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)t->ndim));
+  TVMRT_RETURN_IF_ERROR(write_dtype(out, t->dtype));
+  for (i = 0; i < t->ndim; ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, (uint64_t)t->shape[i]));
+  }
+  return tvmrt__write_uint(out, 8, t->byte_offset);
+}
+
+/* Without a NUL: the reader puts one where it needs it. */
+static int write_bytes(tvmrt_buf* out, const char* data, size_t size) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, size));
+  return tvmrt__buf_append(out, data, size);
+}
+
+/* `code` was checked by prepare() or is the server's own: codes that cannot travel do not come
+ * here. */
+int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code) {
+  const TVMByteArray* bytes = value->v_handle;
+  switch (code) {
+    case kTVMNullptr:
+      return 0;
+    case kTVMDataType:
+      TVMRT_RETURN_IF_ERROR(write_dtype(out, value->v_type));
+      return tvmrt__write_uint(out, 4, 0);
+    case kDLDevice:
+      return write_device(out, value->v_device);
+    case kTVMDLTensorHandle:
+      return tvmrt__rpc_write_tensor(out, value->v_handle);
+    case kTVMStr:
+      return write_bytes(out, value->v_str, strlen(value->v_str));
+    case kTVMBytes:
+      return write_bytes(out, bytes->data, bytes->size);
+    case kTVMObjectHandle:
+      TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, OBJECT_KIND));
+      return tvmrt__write_uint(out, 8, (uint64_t)value->v_int64);
+    default:
+      return tvmrt__write_uint(out, 8, (uint64_t)value->v_int64);
+  }
+}
+
+/* All codes before the values, so that a reader knows first what will come. */
+int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count) {
+  int i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)count));
+  for (i = 0; i < count; ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)codes[i]));
+  }
+  return 0;
+}
+
+/* As tvmrt__rpc_read_seq() takes it apart. On failure `out` has a part of it. */
+int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
+  int i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(out, codes, count));
+  for (i = 0; i < count; ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_value(out, &values[i], codes[i]));
+  }
+  return 0;
+}
+
+/* A session's first packet: the version that this side speaks, then what the server shall begin
+ * with. */
+int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
+  static const char version[] = TVMRT_RPC_VERSION;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_INIT_SERVER));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, version, sizeof(version) - 1));
+  return tvmrt__rpc_write_seq(out, values, codes, count);
+}

@@ -1,0 +1,82 @@
+/* The bytes of remote calls: packets, and sequences of values. Facts of the protocol that TVM 0.8 to
+ * 0.18 speak; all integers little-endian. */
+#ifndef TVMRT_PLUGINS_RPC_WIRE_H_
+#define TVMRT_PLUGINS_RPC_WIRE_H_
+
+#include <tvm/runtime/c_runtime_api.h>
+
+#include "sdk/bytes.h"
+
+#define TVMRT_RPC_MAGIC 0x000ff271
+#define TVMRT_RPC_DUPLICATE 0x000ff272
+#define TVMRT_RPC_MISMATCH 0x000ff273
+#define TVMRT_RPC_VERSION "0.8.0" /* what every release from 0.8 to 0.18 says and asks for */
+#define TVMRT_RPC_SESSION_MASK 128
+
+typedef enum {
+  TVMRT_RPC_NONE = 0,
+  TVMRT_RPC_SHUTDOWN = 1,
+  TVMRT_RPC_INIT_SERVER = 2,
+  TVMRT_RPC_CALL = 3,
+  TVMRT_RPC_RETURN = 4,
+  TVMRT_RPC_EXCEPTION = 5,
+  TVMRT_RPC_COPY_FROM = 6,
+  TVMRT_RPC_COPY_TO = 7,
+  TVMRT_RPC_COPY_ACK = 8,
+  TVMRT_RPC_GET_GLOBAL = 9,
+  TVMRT_RPC_FREE_HANDLE = 10,
+  TVMRT_RPC_SET_DEVICE = 11,
+  TVMRT_RPC_GET_ATTR = 12,
+  TVMRT_RPC_ALLOC = 13,
+  TVMRT_RPC_FREE_DATA = 14,
+  TVMRT_RPC_SYNC = 15,
+  TVMRT_RPC_COPY_REMOTE = 16,
+  TVMRT_RPC_ALLOC_SCOPE = 17,
+  TVMRT_RPC_NEW_STREAM = 18,
+  TVMRT_RPC_FREE_STREAM = 19,
+  TVMRT_RPC_SET_STREAM = 20,
+  TVMRT_RPC_GET_STREAM = 21
+} tvmrt_rpc_code;
+
+/* A tensor's bytes before and after its extents. */
+enum { TVMRT_RPC_TENSOR_HEAD_BYTES = 24, TVMRT_RPC_PACKET_HEAD_BYTES = 12 };
+
+/*
+ * Values of a packet. Text and bytes lie in the packet's own bytes, which are changed: each text gets
+ * its NUL. Handles, the data of tensors among them, are as the other side sent them, in v_int64 and
+ * in `data`: nobody may follow one before it was looked up. Zero-initialised is empty; memory is kept
+ * from packet to packet.
+ */
+typedef struct tvmrt_rpc_seq {
+  int count;
+  TVMValue* values;
+  int* codes;
+  DLTensor* tensors;   /* one a value; of those that are tensors */
+  TVMByteArray* bytes; /* one a value */
+  int capacity;
+  tvmrt_buf extents; /* of all tensors */
+} tvmrt_rpc_seq;
+
+/* Read a sequence, to the end of the packet; the byte after the end must be the caller's to write. */
+int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* out);
+void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq);
+
+/* Head and extents of one tensor; `extents` takes ndim of them. */
+int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out);
+int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extents);
+
+/* Begin a packet in `out`, which is emptied; end it when `more` bytes besides it follow. */
+int tvmrt__rpc_begin(tvmrt_buf* out, tvmrt_rpc_code code);
+void tvmrt__rpc_end(tvmrt_buf* out, uint64_t more);
+
+/* Write a value, of a code that may travel. Devices lose their session. */
+int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code);
+int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t);
+/* `count` and the codes. */
+int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count);
+/* A whole sequence. */
+int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
+/* All of a session's first packet, but its end. */
+int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
+
+#endif

@@ -1,0 +1,27 @@
+/* Packets of true sessions: what the runtime's own client sends to a server, recorded in this process. */
+#ifndef TVMRT_TESTS_C_RECORDED_SESSIONS_H_
+#define TVMRT_TESTS_C_RECORDED_SESSIONS_H_
+
+#include "fuzz/rpc_server.h"
+
+enum { MOST_RECORDED = 128, ADDRESS_BYTE = 0xa1 };
+
+/*
+ * The packets of one session, its head in each. Where one has an address of the server's memory there
+ * are seven bytes ADDRESS_BYTE, and the place of that memory in the server's table in the eighth.
+ */
+typedef struct recorded_session {
+  tvmrt_buf packets[MOST_RECORDED];
+  size_t count;
+} recorded_session;
+
+enum { RECORDED_SESSIONS = 4 };
+
+/* Calls, memory, a network in the graph executor, files: each in a session of its own. */
+void record_sessions(recorded_session* out);
+void free_sessions(recorded_session* sessions);
+
+/* What every session is served with: little memory and few handles, so that the limits are met. */
+extern const tvmrt_rpc_limits recorded_limits;
+
+#endif

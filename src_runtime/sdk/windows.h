@@ -1,0 +1,7 @@
+/* Windows' own header, and texts as it has them. */
+#ifndef TVMRT_SRC_RUNTIME_SDK_WINDOWS_H_
+#define TVMRT_SRC_RUNTIME_SDK_WINDOWS_H_
+
+#include "../platform/windows_api.h"
+
+#endif
