@@ -19,13 +19,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 REASONS = Path(__file__).with_name("reasons.txt")
 # In per cent, the folders below included; the devices are also told apart.
-LIMITS = {
-    "src_backend": 95,
-    "src_runtime": 95,
-    "src_runtime/devices": 95,
-    "plugins": 95,
-    "python/src": 95,
-}
+LIMITS = dict.fromkeys(
+    ("src_backend", "src_runtime", "src_runtime/devices", "plugins", "python/src"), 95
+)
 # Lines without a reason: what runs of threads and of other people's libraries differs a little from
 # run to run and from machine to machine.
 MOST_UNEXPLAINED = 20
