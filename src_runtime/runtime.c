@@ -10,7 +10,6 @@
   X(aot_factory)   \
   X(const_loader)  \
   X(container)     \
-  X(ffi_library)   \
   X(graph)         \
   X(graph_factory) \
   X(loader)        \

@@ -1,9 +1,9 @@
 /* Libraries that export functions of tvm-ffi, `__tvm_ffi_<name>`.
  *
- * Their calls are converted by libtvmrt_tvm_ffi.so, which lies beside this library and is loaded with
- * the first of them. It also has the functions of libtvm_ffi that they call: where the process has no
- * libtvm_ffi, those are made visible before a library that asks for them is loaded, since a library
- * whose function raises its first error would end the process otherwise.
+ * Their calls are converted by a plug-in, which is loaded with the first of them. It also has the
+ * functions of libtvm_ffi that they call: where the process has no libtvm_ffi, those are made visible
+ * before a library that asks for them is loaded, since a library whose function raises its first error
+ * would end the process otherwise.
  */
 #include "ffi_library.h"
 
@@ -13,69 +13,35 @@
 #include "../platform/elf.h"
 #include "../platform/files.h"
 #include "../platform/loading.h"
-#include "../platform/threads.h"
 
-static const char kBridge[] = TVMRT_LIBRARY_PREFIX "tvmrt_tvm_ffi" TVMRT_LIBRARY_SUFFIX;
 static const char kPrefix[] = "__tvm_ffi_";
-/* Two threads may meet their first function of tvm-ffi at once. */
-static tvmrt_mutex start_lock = TVMRT_MUTEX_INIT;
-static void* bridge; /* its handle, once it was started */
 
-/* ---- the bridge ---- */
+/* ---- the plug-in ---- */
 
-/* The bridge lies in the folder of the library that this code is in, found by the address of a
- * variable of it. Without a path the system looks where it looks for libraries. */
-static int open_bridge(void** out) {
-  tvmrt_buf path = {NULL, 0, 0};
-  int (*start)(void) = NULL;
-  void* symbol;
-  const char* own = tvmrt__library_of(&bridge);
-  int rc = -1;
-  *out = NULL;
-  if (own != NULL) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&path, own, (size_t)(tvmrt__file_name(own) - own)));
+/* Call a function of it; `name` NULL: without an argument. */
+static int call_bridge(const char* function, const char* name, void** out) {
+  TVMValue value = {.v_str = name};
+  TVMValue made = {.v_handle = NULL};
+  int type = kTVMStr;
+  int code = kTVMNullptr;
+  tvmrt_func* f = NULL;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(function, &f));
+  if (f == NULL) {
+    return tvmrt__fail(
+        "OSError: functions of tvm-ffi need the plug-in tvm_ffi, which this installation lacks.");
   }
-  if (tvmrt__buf_puts(&path, kBridge) == 0) {
-    void* handle = tvmrt__library_load_file(path.data, TVMRT_LOAD_WHOLE);
-    symbol = handle == NULL ? NULL : tvmrt__library_symbol(handle, "tvmrt_tvm_ffi_start");
-    memcpy(&start, &symbol, sizeof(start));
-    if (start == NULL) {
-      (void)tvmrt__fail(
-          "OSError: functions of tvm-ffi need %s, which lies beside libtvm_runtime.so where tvmrt "
-          "is installed as a whole: %s.",
-          kBridge, handle == NULL ? tvmrt__library_error() : "it has no tvmrt_tvm_ffi_start");
-    } else if (start() == 0) {
-      *out = handle; /* never closed: what it made may live to the end of the process */
-      rc = 0;
-    }
-  }
-  tvmrt__buf_free(&path);
+  rc = TVMFuncCall(f, &value, &type, name == NULL ? 0 : 1, &made, &code);
+  tvmrt__release(&f->base);
+  if (out != NULL) *out = made.v_handle;
   return rc;
 }
 
-/* Without the lock while it starts, since that calls the registry; who comes second opens it again. */
-static int start_bridge(void** out) {
-  void* made = NULL;
-  int rc = 0;
-  tvmrt__lock(&start_lock);
-  *out = bridge;
-  tvmrt__unlock(&start_lock);
-  if (*out != NULL) return 0;
-  rc = open_bridge(&made);
-  if (rc != 0) return rc;
-  tvmrt__lock(&start_lock);
-  if (bridge == NULL) bridge = made;
-  *out = bridge;
-  tvmrt__unlock(&start_lock);
-  return 0;
-}
+static int start_bridge(void) { return call_bridge("tvmrt.tvm_ffi.start", NULL, NULL); }
 
-/* tvmrt.tvm_ffi.start(): enter the functions of the bridge in the registry. */
-TVMRT_NATIVE(start) {
-  void* handle;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
-  return start_bridge(&handle);
+/* *out NULL: it has no such function. */
+static int bridge_symbol(const char* name, void** out) {
+  return call_bridge("tvmrt.tvm_ffi.symbol", name, out);
 }
 
 /* ---- functions ---- */
@@ -103,10 +69,9 @@ int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, con
   TVMValue args[3], made;
   int codes[3] = {kTVMOpaqueHandle, kTVMNullptr, kTVMModuleHandle};
   int code = kTVMNullptr;
-  void* handle;
   *out = NULL;
   if (symbol == NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(start_bridge(&handle));
+  TVMRT_RETURN_IF_ERROR(start_bridge());
   args[0].v_handle = symbol;
   args[1].v_handle = NULL;
   args[2].v_handle = owner;
@@ -120,15 +85,13 @@ int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, con
 void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
   static const char* const names[] = {"__TVMFFIErrorSetRaisedFromCStr", "__TVMFFIFunctionCall",
                                       "__TVMFFIHandleInitOnce"};
-  void* handle = NULL;
   size_t i;
   for (i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     size_t ignored;
     void** slot = source->symbol(source->ctx, names[i], &ignored);
     if (slot == NULL) continue;
     /* lint: a variable of the library */
-    if (*slot != NULL || start_bridge(&handle) != 0) continue;
-    *slot = tvmrt__library_symbol(handle, names[i] + 2);
+    if (*slot == NULL) (void)bridge_symbol(names[i] + 2, slot);
   }
 }
 
@@ -187,28 +150,22 @@ static char* read_names(const elf_file* file, size_t* out_size) {
   return names;
 }
 
-/* Libraries that are loaded later find what the bridge has. */
-static int make_visible(void* handle) {
-  if (tvmrt__library_show(handle)) return 0;
-  return tvmrt__fail("OSError: %s cannot be made visible.", kBridge);
-}
-
 /* Make the functions visible that a library names, or say which of them there are not. */
 static int supply(const char* path, const char* names, size_t size) {
   static const char prefix[] = "TVMFFI";
-  void* handle = NULL;
+  void* own = NULL;
   const char* name;
   for (name = names; name < names + size; name = tvmrt__next_name(name)) {
     if (strncmp(name, prefix, sizeof(prefix) - 1) != 0) continue;
     if (tvmrt__visible_symbol(name) != NULL) continue;
-    if (handle == NULL) TVMRT_RETURN_IF_ERROR(start_bridge(&handle));
-    if (tvmrt__library_symbol(handle, name) == NULL) {
+    TVMRT_RETURN_IF_ERROR(bridge_symbol(name, &own));
+    if (own == NULL) {
       return tvmrt__fail(
           "OSError: %s needs the library of tvm-ffi, for %s: install apache-tvm-ffi and import "
           "tvm_ffi before, or load libtvm_ffi.so with RTLD_GLOBAL.",
           path, name);
     }
-    if (make_visible(handle) != 0) return -1;
+    TVMRT_RETURN_IF_ERROR(call_bridge("tvmrt.tvm_ffi.show", NULL, NULL));
   }
   return 0;
 }
@@ -239,6 +196,3 @@ int tvmrt__ffi_prepare(const char* path) {
   return 0;
 }
 #endif
-
-#define FUNCTIONS(X) X("tvmrt.tvm_ffi.start", start)
-const tvmrt_builtins tvmrt__ffi_library_builtins = TVMRT_BUILTINS(FUNCTIONS);

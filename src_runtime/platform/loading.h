@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "compiler.h"
+
 /* Whether "./a/b" is loaded beside "a/b" where the file has become another one meanwhile. */
 #if defined(_WIN32)
 #define TVMRT_PATHS_HAVE_SPELLINGS 0
@@ -35,21 +37,21 @@ typedef enum tvmrt_loading {
 } tvmrt_loading;
 
 /* Load a library, whose symbols no other sees by that; NULL with tvmrt__library_error(). */
-void* tvmrt__library_load_file(const char* path, tvmrt_loading how);
-void tvmrt__library_unload(void* handle);
+TVMRT_SDK void* tvmrt__library_load_file(const char* path, tvmrt_loading how);
+TVMRT_SDK void tvmrt__library_unload(void* handle);
 /* The address of a symbol; NULL if there is none. */
-void* tvmrt__library_symbol(void* handle, const char* name);
+TVMRT_SDK void* tvmrt__library_symbol(void* handle, const char* name);
 /* Why the last of the above failed on this thread; never NULL. Lives until the next of them. */
-const char* tvmrt__library_error(void);
+TVMRT_SDK const char* tvmrt__library_error(void);
 
 /* Whether what is looked up later sees the symbols of a library, which is loaded. */
-bool tvmrt__library_show(void* handle);
+TVMRT_SDK bool tvmrt__library_show(void* handle);
 /* The address of a symbol that all libraries of the process see; NULL if there is none. */
 void* tvmrt__visible_symbol(const char* name);
 
 /* The path of the library or program that an address is of; NULL if it is of none. Lives as long as
  * the library, or until the thread asks again. */
-const char* tvmrt__library_of(const void* address);
+TVMRT_SDK const char* tvmrt__library_of(const void* address);
 /* Bytes of what a symbol names, 0 where the system does not know; whether it is code, of which
  * otherwise the text is looked at: a C identifier is none. */
 size_t tvmrt__symbol_bytes(void* address);

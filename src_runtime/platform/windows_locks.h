@@ -29,8 +29,8 @@ typedef unsigned long tvmrt_thread_id;
 
 int tvmrt__mutex_init(tvmrt_mutex* m);
 void tvmrt__mutex_free(tvmrt_mutex* m);
-void tvmrt__lock(tvmrt_mutex* m);
-void tvmrt__unlock(tvmrt_mutex* m);
+TVMRT_SDK void tvmrt__lock(tvmrt_mutex* m);
+TVMRT_SDK void tvmrt__unlock(tvmrt_mutex* m);
 
 void tvmrt__lock_read(tvmrt_rwlock* l);
 void tvmrt__unlock_read(tvmrt_rwlock* l);

@@ -48,7 +48,6 @@ MAY_INCLUDE = {
     "src_runtime/devices/shared": set(),
     "src_runtime/devices/tpu": set(),
     "python/src": set(),
-    "src_runtime/tvm_ffi": {"platform"},
 }
 KERNELS = ROOT / "include/tvm/runtime/kernels"
 # What a folder of kernels may include besides itself; "" are the walks at the top.
@@ -62,7 +61,7 @@ KERNELS_MAY_INCLUDE = {
 # Public headers through which a folder would reach those above it, and who may use them.
 RESERVED = {
     "device.h": {"executors", "regions", "devices"},
-    "module_plugin.h": {"modules", "executors", "regions", "devices", "tvm_ffi"},
+    "module_plugin.h": {"modules", "executors", "regions", "devices"},
     "memory_device.h": {"tensors", "devices"},
     "crt/": {"modules", "crt", "firmware", "src_backend"},
 }

@@ -90,7 +90,7 @@ def test_sources_outside_the_room_are_read_without_extensions(dialect, tmp_path)
         command += ["-isystem", str(tmp_path), "-isystem", str(MINGW)]
     else:
         command += ["-pedantic-errors", "-D_POSIX_C_SOURCE=200809L"]
-    rooms = (*OF_A_SYSTEM, "src_runtime/tvm_ffi/")  # the bridge is not for Windows
+    rooms = (*OF_A_SYSTEM, "plugins/tvm_ffi/src/")  # the bridge is not for Windows
     files = [name for name in _sources(*rooms) if name.endswith(".c")]
     done = subprocess.run(
         [*command, "-Iinclude", "-Isrc_runtime", *files],

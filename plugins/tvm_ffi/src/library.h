@@ -1,7 +1,7 @@
 /*! \file library.h
  *  \brief Finding libtvm_ffi, which another package has loaded. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_LIBRARY_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_LIBRARY_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_LIBRARY_H_
+#define TVMRT_PLUGINS_TVM_FFI_LIBRARY_H_
 
 #include "abi.h"
 
@@ -20,4 +20,4 @@ int bridge_join_loaded(void);
 /*! \brief A symbol of the libtvm_ffi that the process has by now; NULL if it has none. */
 void* bridge_loaded_symbol(const char* name);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_LIBRARY_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_LIBRARY_H_ */

@@ -1,7 +1,7 @@
 /*! \file owned.h
  *  \brief What a conversion has made for the time of a call. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_OWNED_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_OWNED_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_OWNED_H_
+#define TVMRT_PLUGINS_TVM_FFI_OWNED_H_
 
 #include <stddef.h>
 
@@ -16,4 +16,4 @@ static inline void owned_release(Owned* owned) {
   if (owned->release != NULL) owned->release(owned->what);
 }
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_OWNED_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_OWNED_H_ */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../platform/threads.h"
+#include "sdk/system.h"
 #include "stand_in.h"
 
 /* As libtvm_ffi describes a type; nothing is said of fields and methods. */

@@ -1,7 +1,7 @@
 /*! \file register.h
  *  \brief The makers of functions, as global functions of both sides. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_REGISTER_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_REGISTER_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_REGISTER_H_
+#define TVMRT_PLUGINS_TVM_FFI_REGISTER_H_
 
 #include <tvm/runtime/c_runtime_api.h>
 
@@ -22,4 +22,4 @@ int bridge_register_ffi_makers(void);
 /*! \brief Enter a function in the classic registry. */
 int bridge_register_classic(const char* name, TVMRuntimeCPackedFunc function);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_REGISTER_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_REGISTER_H_ */

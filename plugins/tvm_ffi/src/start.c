@@ -1,16 +1,18 @@
 /* How the runtime begins with this library, and what it asks of it.
  *
- * The runtime loads this library when it is needed first (modules/ffi_library.c). Without a
+ * The runtime loads this plug-in when it is needed first (modules/ffi_library.c). Without a
  * libtvm_ffi it works by the stand-in, until `join` gives the path of one. */
 #include <stdio.h>
+#include <tvm/runtime/plugin.h>
 
 #include "convert.h"
 #include "error.h"
 #include "library.h"
 #include "raise.h"
 #include "register.h"
+#include "sdk/system.h"
 
-TVM_DLL int tvmrt_tvm_ffi_start(void); /* the runtime finds it by name */
+TVM_DLL int tvmrt_tvm_ffi_start(void); /* for programs that open this library by its file */
 
 /* tvmrt.tvm_ffi.join(path): use this libtvm_ffi; its version as text. */
 static int join(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
@@ -68,3 +70,61 @@ int tvmrt_tvm_ffi_start(void) {
   }
   return bridge_register_makers();
 }
+
+/* ---- what the runtime asks for by name ---- */
+
+/* tvmrt.tvm_ffi.start(): nothing; whoever finds it has loaded this plug-in. */
+static int start(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
+                 void* name) {
+  (void)args;
+  (void)codes;
+  (void)out;
+  (void)out_code;
+  (void)name;
+  return num_args == 0 ? 0 : bridge_fail("TypeError: tvmrt.tvm_ffi.start takes no arguments");
+}
+
+static const char kHere[] = ""; /* tells in which library this is */
+
+/* The library's own handle, which stays: it is loaded until the process ends. */
+static void* own_handle(void) {
+  const char* path = tvmrt__library_of(kHere);
+  return path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_IF_LOADED);
+}
+
+/* tvmrt.tvm_ffi.symbol(name): the address of a function of libtvm_ffi as this plug-in has it, or NULL. */
+static int symbol(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
+                  void* name) {
+  void* handle;
+  (void)name;
+  if (num_args != 1 || codes[0] != kTVMStr) {
+    return bridge_fail("TypeError: tvmrt.tvm_ffi.symbol takes the name of a function");
+  }
+  handle = own_handle();
+  out->v_handle = handle == NULL ? NULL : tvmrt__library_symbol(handle, args[0].v_str);
+  *out_code = kTVMOpaqueHandle;
+  return 0;
+}
+
+/* tvmrt.tvm_ffi.show(): let libraries that are loaded later find these functions. */
+static int show(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
+                void* name) {
+  void* handle = own_handle();
+  (void)args;
+  (void)codes;
+  (void)num_args;
+  (void)out;
+  (void)out_code;
+  (void)name;
+  if (handle != NULL && tvmrt__library_show(handle)) return 0;
+  return bridge_fail("OSError: the functions of tvm-ffi cannot be made visible.");
+}
+
+static const tvmrt_plugin_function functions[] = {{"tvmrt.tvm_ffi.start", start},
+                                                  {"tvmrt.tvm_ffi.symbol", symbol},
+                                                  {"tvmrt.tvm_ffi.show", show},
+                                                  {NULL, NULL}};
+
+TVMRT_PLUGIN_TABLE = {
+    sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "tvm_ffi", functions, tvmrt_tvm_ffi_start, NULL,
+    TVMRT_SDK_VERSION};

@@ -1,7 +1,7 @@
 /*! \file link.h
  *  \brief Which function shows which. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_LINK_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_LINK_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_LINK_H_
+#define TVMRT_PLUGINS_TVM_FFI_LINK_H_
 
 /*!
  * \brief A function that shows another one of the other side.
@@ -24,4 +24,4 @@ void* bridge_link_remove(BridgeLink* link);
 /*! \brief What `outer`, which the caller keeps alive, shows: retained; NULL if nothing. */
 void* bridge_link_find(const void* outer, void (*retain)(void* inner));
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_LINK_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_LINK_H_ */

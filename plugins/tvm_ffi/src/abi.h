@@ -16,8 +16,8 @@
  * Threads: everything may be used from any thread.
  * Source: tvm/ffi/c_api.h of apache-tvm-ffi 0.1.
  */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_ABI_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_ABI_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_ABI_H_
+#define TVMRT_PLUGINS_TVM_FFI_ABI_H_
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -156,4 +156,4 @@ static inline void ffi_release(void* object) {
   head->u.deleter(head, BLOCK);
 }
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_ABI_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_ABI_H_ */

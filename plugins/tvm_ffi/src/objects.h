@@ -1,7 +1,7 @@
 /*! \file objects.h
  *  \brief Objects of tvm-ffi that are made here, without its library. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_OBJECTS_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_OBJECTS_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_OBJECTS_H_
+#define TVMRT_PLUGINS_TVM_FFI_OBJECTS_H_
 
 #include <stddef.h>
 
@@ -58,4 +58,4 @@ void ffi_keep_error(void* error);
 /*! \brief Make an error and keep it. */
 void ffi_raise_text(const char* kind, const char* message);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_OBJECTS_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_OBJECTS_H_ */

@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../platform/compiler.h"
-#include "../platform/threads.h"
 #include "library.h"
 #include "objects.h"
 #include "raise.h"
+#include "sdk/system.h"
 #include "stand_in.h"
 #include "tensor.h"
 

@@ -1,7 +1,7 @@
 /*! \file tensor.h
  *  \brief Tensors and element types, both ways; the memory is shared by DLPack. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_TENSOR_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_TENSOR_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_TENSOR_H_
+#define TVMRT_PLUGINS_TVM_FFI_TENSOR_H_
 
 #include "abi.h"
 #include "owned.h"
@@ -31,4 +31,4 @@ int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out);
 /*! \brief An NDArray with a copy of the elements; *out is owned. */
 int bridge_copy_to_classic(const DLTensor* view, TVMArrayHandle* out);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_TENSOR_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_TENSOR_H_ */

@@ -1,7 +1,7 @@
 /*! \file raise.h
  *  \brief Errors of either side on the other. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_RAISE_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_RAISE_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_RAISE_H_
+#define TVMRT_PLUGINS_TVM_FFI_RAISE_H_
 
 #include <tvm/runtime/c_runtime_api.h>
 
@@ -15,4 +15,4 @@ int bridge_catch(void);
  *  "  File ..., line ..., in ...\n", the innermost call first, else nothing. Good until the next error. */
 TVMByteArray bridge_lines_of(const char* text);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_RAISE_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_RAISE_H_ */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "../platform/threads.h"
+#include "sdk/system.h"
 
 /* For some thousand live functions; with more the lists get longer, and nothing worse. */
 enum { NUM_BUCKETS = 1024 };

@@ -1,7 +1,7 @@
 /*! \file stand_in.h
  *  \brief What libtvm_ffi does for the bridge and for libraries, where a process has none. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_STAND_IN_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_STAND_IN_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_STAND_IN_H_
+#define TVMRT_PLUGINS_TVM_FFI_STAND_IN_H_
 
 #include "abi.h"
 
@@ -17,4 +17,4 @@ int32_t stand_in_type_index(const TVMByteArray* key, int32_t fixed, int32_t pare
 /*! \brief The description of a type; NULL if there is none of this index. */
 const FfiTypeInfoHead* stand_in_type_info(int32_t type_index);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_STAND_IN_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_STAND_IN_H_ */

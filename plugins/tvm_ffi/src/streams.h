@@ -4,8 +4,8 @@
  * Either side has a stream of each device for each thread. It is taken over for the device of the first
  * tensor that does not lie in the CPU's memory, as tvm-ffi's own front end does, where the caller has set
  * one; what the callee's side had comes back after the call. */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_STREAMS_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_STREAMS_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_STREAMS_H_
+#define TVMRT_PLUGINS_TVM_FFI_STREAMS_H_
 
 #include "abi.h"
 
@@ -24,4 +24,4 @@ int bridge_stream_to_classic(BridgeStream* stream, const FfiAny* args, int count
 /*! \brief After it. */
 void bridge_stream_back_to_classic(const BridgeStream* stream);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_STREAMS_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_STREAMS_H_ */

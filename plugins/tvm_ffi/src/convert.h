@@ -4,8 +4,8 @@
  *
  * One subject in five files: a value may be any of these, and they hold or convert values.
  */
-#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_CONVERT_H_
-#define TVMRT_SRC_RUNTIME_TVM_FFI_CONVERT_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_CONVERT_H_
+#define TVMRT_PLUGINS_TVM_FFI_CONVERT_H_
 
 #include "abi.h"
 #include "owned.h"
@@ -79,4 +79,4 @@ int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle ow
 int bridge_packed_call(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle);
 
-#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_CONVERT_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_CONVERT_H_ */

@@ -7,9 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../platform/loading.h"
-#include "../platform/threads.h"
 #include "error.h"
+#include "sdk/system.h"
 #include "stand_in.h"
 
 /* The releases of 0.1 agree in all that is declared in abi.h. */
