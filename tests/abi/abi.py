@@ -33,10 +33,11 @@ ADVICE = "what may change when, and how to update the snapshot: docs/reference/a
 def public_headers(include: Path) -> list[Path]:
     """All but the kernels and what is for C++, which become part of what includes them."""
     headers = sorted(path.relative_to(include) for path in include.rglob("*.h"))
+    other = re.compile(r"^namespace tvm \{|^#include <tvm/runtime/cxx_", re.MULTILINE)
     return [
         path
         for path in headers
-        if "kernels" not in path.parts and "\nnamespace tvm {" not in (include / path).read_text()
+        if "kernels" not in path.parts and not other.search((include / path).read_text())
     ]
 
 

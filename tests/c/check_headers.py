@@ -48,7 +48,8 @@ def compile_text(command: list[str], text: str) -> str:
 
 def is_cxx(header: Path) -> bool:
     """Whether a header is for C++ alone."""
-    return "\nnamespace tvm {" in header.read_text(encoding="utf-8")
+    text = header.read_text(encoding="utf-8")
+    return "\nnamespace tvm {" in text or "#include <tvm/runtime/cxx_" in text
 
 
 def check_alone(include: Path) -> list[str]:

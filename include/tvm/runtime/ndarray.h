@@ -7,7 +7,7 @@
 #ifndef TVM_RUNTIME_NDARRAY_H_
 #define TVM_RUNTIME_NDARRAY_H_
 
-#include <tvm/runtime/container/shape_tuple.h>
+#include <tvm/runtime/cxx_shape_tuple.h>
 #include <tvm/runtime/data_type.h>
 #include <tvm/runtime/object.h>
 

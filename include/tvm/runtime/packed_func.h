@@ -9,7 +9,7 @@
 #ifndef TVM_RUNTIME_PACKED_FUNC_H_
 #define TVM_RUNTIME_PACKED_FUNC_H_
 
-#include <tvm/runtime/container/string.h>
+#include <tvm/runtime/cxx_string.h>
 #include <tvm/runtime/module.h>
 #include <tvm/runtime/ndarray.h>
 
@@ -401,7 +401,7 @@ TVMRetValue PackedFunc::operator()(Args&&... args) const {
 #include <tvm/runtime/convert.h>
 #include <tvm/runtime/typed_packed_func.h>
 /* Programs find these by this header, too. */
-#include <tvm/runtime/container/map.h>
+#include <tvm/runtime/cxx_map.h>
 
 namespace tvm {
 namespace runtime {

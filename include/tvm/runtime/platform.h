@@ -18,7 +18,7 @@
 #include <dlpack/dlpack.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <tvm/runtime/crt/error_codes.h>
+#include <tvm/runtime/error_codes.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,7 @@ from tvmrt.cli.error_codes import EXPLANATIONS
 from tvmrt.cli.explain import explain
 from tvmrt.libinfo import find_include_path
 
-HEADER = Path(find_include_path()[0]) / "tvm/runtime/crt/error_codes.h"
+HEADER = Path(find_include_path()[0]) / "tvm/runtime/error_codes.h"
 ROWS = re.findall(r"^\s+X\((\w+), (\w+), (\d+)\)", HEADER.read_text(), re.MULTILINE)
 CATEGORIES = dict(re.findall(r"kTvmErrorCategory(\w+) = (\d+)", HEADER.read_text()))
 

@@ -55,7 +55,7 @@ BREAKS = {
         "added:   struct tvmrt_device_interface.first at 0: void (*)(void)",
     ),
     "another error code": (
-        "tvm/runtime/crt/error_codes.h",
+        "tvm/runtime/error_codes.h",
         r"FunctionRegistryFull, FunctionRegistry, 2\)",
         "FunctionRegistryFull, FunctionRegistry, 7)",
         "kTvmErrorFunctionRegistryFull = 263",

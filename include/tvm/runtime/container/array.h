@@ -1,46 +1,10 @@
 /*!
  * \file tvm/runtime/container/array.h
- * \brief C++: the elements of an array object.
+ * \brief C++: tvm/runtime/cxx_array.h, by the name that TVM's programs use.
  */
 #ifndef TVM_RUNTIME_CONTAINER_ARRAY_H_
 #define TVM_RUNTIME_CONTAINER_ARRAY_H_
 
-#include <tvm/runtime/packed_func.h>
-#include <tvm/runtime/registry.h>
-
-#include <vector>
-
-namespace tvm {
-namespace runtime {
-
-/*! \brief A copy of an array that a function returned, element by element. */
-template <typename T>
-class Array : public std::vector<T> {
- public:
-  using std::vector<T>::vector;
-  /*! \brief Read all elements of a "runtime.Array". */
-  static Array FromValue(const ObjectRef& object) {
-    Array made;
-    const int64_t size = detail::global("runtime.ArraySize")(object);
-    for (int64_t i = 0; i < size; ++i) {
-      made.push_back(detail::global("runtime.ArrayGetItem")(object, i).template As<T>());
-    }
-    return made;
-  }
-};
-
-namespace detail {
-
-template <typename T>
-struct Convert<Array<T>> {
-  static Array<T> from(const Value& value) { return Array<T>::FromValue(value.As<ObjectRef>()); }
-};
-
-}  // namespace detail
-}  // namespace runtime
-
-using runtime::Array;
-
-}  // namespace tvm
+#include <tvm/runtime/cxx_array.h>
 
 #endif /* TVM_RUNTIME_CONTAINER_ARRAY_H_ */
