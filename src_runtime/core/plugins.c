@@ -14,8 +14,9 @@
 
 typedef struct plugin {
   const tvmrt_plugin* table;
-  char* path; /* of its library; NULL: part of this one, or of the program */
-  bool is_in; /* its functions are those of the registry */
+  char* path;       /* of its library; NULL: part of this one, or of the program */
+  bool is_in;       /* its functions are those of the registry */
+  bool is_entering; /* by the thread that holds the lock */
   struct plugin* next;
 } plugin;
 
@@ -103,9 +104,13 @@ static int enter(plugin* p) {
   const tvmrt_plugin* t = p->table;
   const tvmrt_plugin_function* f = t->functions;
   int rc = 0;
-  if (p->is_in) return 0;
+  /* what enter() registers may be looked for among the names of this very plug-in */
+  if (p->is_in || p->is_entering) return 0;
   tvmrt__forget_error();
-  if (t->enter != NULL && t->enter() != 0) {
+  p->is_entering = true;
+  rc = t->enter == NULL ? 0 : t->enter();
+  p->is_entering = false;
+  if (rc != 0) {
     const char* why = TVMGetLastError();
     return tvmrt__fail("plug-in '%.60s' cannot start: %s", t->name,
                        *why == '\0' ? "it gave no reason." : why);
@@ -121,11 +126,14 @@ static int enter(plugin* p) {
   return rc;
 }
 
-/* The handle is counted by the system: one keeps the library, others are given back. */
-static int load(const char* path) {
+/* The handle is counted by the system: one keeps the library, others are given back. *out_in: it has
+ * entered, and is not about to. */
+static int load(const char* path, bool* out_in) {
   void* handle = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);
   const tvmrt_plugin* table;
   plugin* p;
+  int rc;
+  *out_in = false;
   if (handle == NULL) {
     return tvmrt__fail("OSError: plug-in '%.200s' cannot be loaded: %s.", path,
                        tvmrt__library_error());
@@ -145,7 +153,9 @@ static int load(const char* path) {
     tvmrt__library_unload(handle);
     return -1;
   }
-  return enter(p);
+  rc = enter(p);
+  *out_in = p->is_in;
+  return rc;
 }
 
 /* Plug-ins of this library enter with the first name that is missing. With the lock. */
@@ -166,11 +176,12 @@ static bool awaits_static(void) {
 
 /* With the lock. A row that is being loaded is so by the caller. */
 static int load_row(tvmrt_prefix* row) {
+  bool is_in;
   int rc;
   if (tvmrt__prefix_state(row) != TVMRT_PREFIX_NEW) return 0;
   atomic_store_explicit(&row->state, TVMRT_PREFIX_LOADING, memory_order_relaxed);
-  rc = load(row->library);
-  atomic_store_explicit(&row->state, rc == 0 ? TVMRT_PREFIX_LOADED : TVMRT_PREFIX_NEW,
+  rc = load(row->library, &is_in);
+  atomic_store_explicit(&row->state, is_in ? TVMRT_PREFIX_LOADED : TVMRT_PREFIX_NEW,
                         memory_order_release);
   return rc;
 }
@@ -226,10 +237,11 @@ void tvmrt__plugins_load_all(void) {
 }
 
 int tvmrt_plugin_load(const char* path) {
+  bool is_in;
   int rc;
   if (path == NULL) return tvmrt__fail_value("tvmrt_plugin_load: the path is NULL.");
   tvmrt__loading_begin();
-  rc = load(path);
+  rc = load(path, &is_in);
   tvmrt__loading_end();
   return rc;
 }

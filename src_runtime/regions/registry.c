@@ -1,8 +1,8 @@
 /* Devices by name: entering, finding, leaving.
  *
  * A name is looked for in this order: devices that have registered, those that are part of this
- * library, plug-ins in the folders for them, packed functions of a front end, and last whatever the
- * front end finds among its installed packages. What is found becomes an entry, until it is
+ * library, plug-ins in the folders for them, plug-ins with the prefix `device.<name>.`, packed functions
+ * of a front end, and last whatever the front end finds among its installed packages. What is found becomes an entry, until it is
  * unregistered.
  *
  * An entry has copies of the device's structs, so that slots which an older plug-in does not know are
@@ -304,6 +304,15 @@ static int find_or_add_scripted(const char* name, entry** out) {
   return *out != NULL ? 0 : add_scripted(name, out);
 }
 
+/* A plug-in whose prefix is that of the device's functions registers it when it is loaded. */
+static int load_by_prefix(const char* name) {
+  tvmrt_buf function = {NULL, 0, 0};
+  int rc = tvmrt__buf_printf(&function, "device.%s.run", name);
+  if (rc == 0) rc = tvmrt__plugin_load_for(function.data);
+  tvmrt__buf_free(&function);
+  return rc;
+}
+
 /* With the lock. *out NULL, and 0, where there is no such device. */
 static int find_or_load(const char* name, entry** out) {
   bool found; /* the plug-in may also bring a kind of modules, and no device */
@@ -316,6 +325,7 @@ static int find_or_load(const char* name, entry** out) {
   if (*out != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(name, &found));
   if (!found) TVMRT_RETURN_IF_ERROR(tvmrt__plugin_enter_again(name));
+  TVMRT_RETURN_IF_ERROR(load_by_prefix(name));
   return find_or_add_scripted(name, out);
 }
 

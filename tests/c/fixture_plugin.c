@@ -32,11 +32,14 @@ static int enter(void) {
   return -1;
 }
 #else
-/* Looks for a name of its own and for one of another plug-in while it is loaded. */
+/* Looks for names of its own, which have two prefixes, and for one of another plug-in while it is loaded. */
 static int enter(void) {
   TVMFunctionHandle own = NULL, other = NULL;
   ++count_entered;
   if (TVMFuncGetGlobal(PREFIX ".answer", &own) != 0 || own != NULL) return -1;
+#ifdef ALSO
+  if (TVMFuncGetGlobal(ALSO, &own) != 0 || own != NULL) return -1;
+#endif
 #ifdef OTHER
   if (TVMFuncGetGlobal(OTHER, &other) != 0 || other == NULL) return -1;
   return TVMFuncFree(other);
