@@ -91,11 +91,12 @@ def command_line() -> str:
     """Return the page of the command line."""
     context = click.Context(app.group, info_name="tvmrt")
     commands = []
-    for name in app.COMMANDS:
+    for name in app.group.list_commands(context):
         command = app.group.get_command(context, name)
         commands.append((name, command))
         if isinstance(command, click.Group):
-            commands += [(f"{name} {sub}", each) for sub, each in command.commands.items()]
+            names = dict.fromkeys([*command.commands, *command.list_commands(context)])
+            commands += [(f"{name} {sub}", command.get_command(context, sub)) for sub in names]
     return "\n\n".join([HEAD.rstrip(), *(_section(name, c) for name, c in commands)]) + "\n"
 
 

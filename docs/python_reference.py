@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tvmrt.compiler import choices, request
 
-PACKAGE = Path(__file__).parent.parent / "python" / "tvmrt"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "tvmrt"
 
 HEAD = """# The Python API
 
@@ -141,7 +142,7 @@ def page() -> str:
     parts = [HEAD.rstrip()]
     for title, entries in SECTIONS.items():
         parts.append(f"## {title}")
-        parts += [_entry(entry) for entry in entries]
+        parts += [_entry(entry) for entry in entries if _source(entry) is not None]
     return "\n\n".join(parts) + "\n"
 
 
@@ -152,8 +153,14 @@ def _entry(entry: Entry) -> str:
     return f"### {entry.public}\n\n{_function(entry.public, node)}"
 
 
+def _source(entry: Entry) -> Path | None:
+    """The file that defines a name; None if it is of a plug-in that is not there."""
+    files = [PACKAGE / entry.file, *ROOT.glob(f"plugins/*/public/{entry.file}")]
+    return next((file for file in files if file.is_file()), None)
+
+
 def _find(entry: Entry) -> ast.ClassDef | ast.FunctionDef:
-    tree = ast.parse((PACKAGE / entry.file).read_text(encoding="utf-8"))
+    tree = ast.parse(_source(entry).read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == entry.name:
             return node

@@ -38,7 +38,8 @@ class Plugin:
     requires
         Names of plug-ins that this one imports; without one of them it is left out.
     commands
-        Name on the command line to a ``click.Command``.
+        Name on the command line to a ``click.Command``; ``"device test"`` adds ``test`` to the
+        group ``device``.
     servers
         Those commands that serve until a signal ends them; SIGTERM then ends the process at once.
     devices

@@ -65,6 +65,7 @@ def test_library_of_the_wheel_is_the_one_that_runs(environment, prefix):
 
 
 def test_conformance_run_passes(environment):
+    pytest.importorskip("tvmrt.conformance")
     done = sh(sys.executable, "-m", "tvmrt", "device", "test", "dnnl", env=environment)
     assert done.returncode == 0, done.stdout
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 
+import kit
 import numpy as np
 import onnx
 import pytest
@@ -12,7 +13,7 @@ from onnx_case import judge, network, normal
 from sample_devices import run_library
 
 import tvmrt
-from tvmrt.conformance import forms, operators, shapes, tensors, threads
+from tvmrt.plugins.conformance import forms, operators, shapes, tensors, threads
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.openvino.device import OpenVino
 from tvmrt.plugins.region_writers.onnx_writer import Writer
@@ -64,7 +65,7 @@ def by_onnxruntime():
 @pytest.mark.slow
 def test_every_operator_means_the_same_in_onnx(by_onnxruntime):
     """All of the kit's networks, offered to the device operator by operator."""
-    found = operators.check(by_onnxruntime, 1e-5)
+    found = kit.check("operators", by_onnxruntime, 1e-5)
     # sums and means that onnxruntime fuses: ties fall to either side
     fused = ("Add of int8", "AveragePool of int8")
     ties = [f for f in found if f.subject in fused and f.detail.endswith("is off by 1")]
@@ -77,11 +78,11 @@ def test_every_operator_means_the_same_in_onnx(by_onnxruntime):
 
 @with_openvino
 @pytest.mark.parametrize("check", [
-    operators, forms, tensors, shapes, pytest.param(threads, marks=pytest.mark.slow),
+    "operators", "forms", "tensors", "shapes", pytest.param("threads", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_openvino_passes_the_kit(check):
     device = tvmrt.devices.get("openvino")
-    found = check.check(device, 1e-3, ("Conv: padded", "MatMul", "Gemm"))
+    found = kit.check(check, device, 1e-3, ("Conv: padded", "MatMul", "Gemm"))
     assert found
     assert not [f for f in found if not f.passed]
 
@@ -271,8 +272,7 @@ def test_attributes_that_are_left_out_have_their_defaults():
 
 def test_without_the_package_nodes_stay_on_the_cpu(monkeypatch):
     monkeypatch.setattr(OpenVino, "absent", lambda self: "the package openvino is not installed")
-    from tvmrt.conformance.cases import all_cases
-
+    all_cases = pytest.importorskip("tvmrt.conformance.cases").all_cases
     model = next(case for case in all_cases() if case.name == "Conv: 3x3").model()
     (row,) = tvmrt.compile(model, devices=["openvino"]).summary.nodes
     assert row.device == "cpu"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import kit
 import numpy as np
 import onnx
 import pytest
@@ -18,7 +19,7 @@ from test_quantized_regions_to_onnx import movements
 import tvmrt
 from tvmrt.compiler.devices.base import Refusal
 from tvmrt.compiler.devices.region_json import region_text
-from tvmrt.conformance import operators
+from tvmrt.plugins.conformance import operators
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.to_tflite import FORMS, region_to_tflite
 
@@ -77,7 +78,7 @@ NAMES = ("Conv", "MatMul", "Softmax", "Concat", "ReduceMean")
 
 def test_operators_mean_the_same(by_litert):
     """The kit's networks, offered to the device operator by operator."""
-    found = operators.check(by_litert, 1e-5, only=NAMES)
+    found = kit.check("operators", by_litert, 1e-5, only=NAMES)
     assert not [f for f in found if not f.passed]
     assert set(NAMES) <= {f.subject for f in found}
 

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from tvmrt import extras, plugin
+from tvmrt.cli import plugin_commands
 from tvmrt.compiler.frontend import wording
 from tvmrt.error import Remark
 
@@ -55,7 +56,8 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which a user meets them."""
-        return [*COMMANDS, *(name for name in plugin.keys("commands") if name not in COMMANDS)]
+        added = [name for name in plugin.keys("commands") if " " not in name]
+        return [*COMMANDS, *(name for name in added if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; a list of commands has its first sentence, which click would cut."""
@@ -64,11 +66,8 @@ class LazyGroup(click.Group):
         if module is not None:
             command = importlib.import_module(module).command
         else:
-            command = plugin.find("commands", cmd_name)
+            command = plugin_commands.find(cmd_name)
         if command is None:
-            reason = plugin.why_absent("commands", cmd_name)
-            if reason:
-                raise click.UsageError(reason)
             return None
         sentence = re.match(r".*?(?<!\.)(?=\.(\s|$))", " ".join((command.help or "").split()))
         command.short_help = sentence.group() if sentence else None

@@ -1,4 +1,4 @@
-"""``tvmrt device``: list devices, begin a new one, test one."""
+"""``tvmrt device``: list devices, begin a new one; plug-ins add subcommands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from tvmrt.cli import console, options
+from tvmrt.cli.plugin_commands import PluginGroup
 
 
-@click.group("device")
+@click.group("device", cls=PluginGroup)
 def command() -> None:
     """List devices, write the skeleton of a new one, test one."""
 
@@ -93,55 +94,3 @@ def _refuse_taken(name: str) -> None:
                 f"there is a device {taken} already, and no two may have one name; choose another: "
                 "'tvmrt device list' shows those that are taken"
             )
-
-
-@command.command("test")
-@click.argument("target", metavar="NAME|PLUGIN.so|FILE.py")
-@click.option(
-    "--check", "checks", multiple=True,
-    type=click.Choice(
-        ["operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
-         "leaks", "threads"]
-    ),
-    help="Only this check; may be given several times. Default: all.",
-)  # fmt: skip
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="TEXT",
-    help="Only networks whose names begin so, as MatMul; may be given several times.",
-)
-@click.option(
-    "--seconds", type=options.FiniteRange(min=0, min_open=True), default=600, show_default=True,
-    help="How long a check may take; a device that hangs fails it.",
-)  # fmt: skip
-@click.option(
-    "--tolerance", type=options.FiniteRange(min=0), default=1e-3, show_default=True,
-    help="Largest error of a result, in parts of its largest value.",
-)  # fmt: skip
-@console.json_option
-def test(
-    target: str, checks: tuple, only: tuple, seconds: float, tolerance: float, as_json: bool
-) -> int:
-    """Test a device: its operators, tensors anywhere, other shapes, wrong calls and damaged
-    libraries, memory, threads.
-
-    Every operator that the device claims is compared with onnxruntime or, where that is missing,
-    with ONNX's own evaluator. Each check runs in a process of its own. Of a device for firmware
-    alone only the operators are tested. Exit code 1 if the device fails one.
-    """
-    from tvmrt.conformance import CHECKS, run_checks
-
-    found = run_checks(target, checks or CHECKS, tolerance, only=only, seconds=seconds)
-    failed = [finding for finding in found if not finding.passed]
-    if as_json:
-        rows = [vars(finding) for finding in found]
-        console.print_json(
-            "device-test", {"device": target, "passed": not failed, "findings": rows}
-        )
-    else:
-        rows = [(f.check, f.subject, "pass" if f.passed else "FAIL", f.detail) for f in found]
-        columns = ("check", "of", "result", "detail")
-        console.print_table(f"device {target}", columns, rows, columns)
-        click.echo(f"{len(found) - len(failed)} of {len(found)} passed")
-    return 1 if failed else 0

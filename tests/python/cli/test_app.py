@@ -175,7 +175,8 @@ def groups_of_commands():
     from tvmrt.cli import app, groups
 
     context = click.Context(app.group)
-    commands = [app.group.get_command(context, name) for name in app.COMMANDS]
+    names = app.group.list_commands(context)
+    commands = [app.group.get_command(context, name) for name in names]
     return [p for c in commands if isinstance(c, groups.GroupedCommand) for p in c.params]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_graph
 import pytest
+from device_plugin import built
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from sample_devices import SampleDevice, run_library
-from test_conformance_kit import built
 
 import tvmrt
 from tvmrt import devices

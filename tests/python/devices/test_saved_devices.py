@@ -12,9 +12,9 @@ from importlib import metadata
 import numpy as np
 import onnx_graph
 import pytest
+from device_plugin import built
 from onnx import helper
 from sample_devices import SampleDevice
-from test_conformance_kit import built
 from test_regions import FEEDS, diamond, golden
 
 import tvmrt

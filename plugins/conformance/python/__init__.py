@@ -1,0 +1,1 @@
+"""The command ``tvmrt device test``; the tests themselves are ``tvmrt.conformance``."""

@@ -1,0 +1,59 @@
+"""``tvmrt device test``: test a device."""
+
+from __future__ import annotations
+
+import click
+
+from tvmrt.cli import console, options
+
+
+@click.command("test")
+@click.argument("target", metavar="NAME|PLUGIN.so|FILE.py")
+@click.option(
+    "--check", "checks", multiple=True,
+    type=click.Choice(
+        ["operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
+         "leaks", "threads"]
+    ),
+    help="Only this check; may be given several times. Default: all.",
+)  # fmt: skip
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="TEXT",
+    help="Only networks whose names begin so, as MatMul; may be given several times.",
+)
+@click.option(
+    "--seconds", type=options.FiniteRange(min=0, min_open=True), default=600, show_default=True,
+    help="How long a check may take; a device that hangs fails it.",
+)  # fmt: skip
+@click.option(
+    "--tolerance", type=options.FiniteRange(min=0), default=1e-3, show_default=True,
+    help="Largest error of a result, in parts of its largest value.",
+)  # fmt: skip
+@console.json_option
+def command(
+    target: str, checks: tuple, only: tuple, seconds: float, tolerance: float, as_json: bool
+) -> int:
+    """Test a device: its operators, tensors anywhere, other shapes, wrong calls and damaged
+    libraries, memory, threads.
+
+    Every operator that the device claims is compared with onnxruntime or, where that is missing,
+    with ONNX's own evaluator. Each check runs in a process of its own. Of a device for firmware
+    alone only the operators are tested. Exit code 1 if the device fails one.
+    """
+    from tvmrt.conformance import CHECKS, run_checks
+
+    found = run_checks(target, checks or CHECKS, tolerance, only=only, seconds=seconds)
+    failed = [finding for finding in found if not finding.passed]
+    if as_json:
+        rows = [vars(finding) for finding in found]
+        console.print_json(
+            "device-test", {"device": target, "passed": not failed, "findings": rows}
+        )
+    else:
+        rows = [(f.check, f.subject, "pass" if f.passed else "FAIL", f.detail) for f in found]
+        columns = ("check", "of", "result", "detail")
+        console.print_table(f"device {target}", columns, rows, columns)
+        click.echo(f"{len(found) - len(failed)} of {len(found)} passed")
+    return 1 if failed else 0

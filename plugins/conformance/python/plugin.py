@@ -1,0 +1,9 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="conformance",
+    summary="tests that every device must pass",
+    commands={"device test": "tvmrt.plugins.conformance.command:command"},
+)

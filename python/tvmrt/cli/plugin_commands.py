@@ -1,0 +1,36 @@
+"""Commands that plug-ins add: those of ``tvmrt``, and those of its groups."""
+
+from __future__ import annotations
+
+import click
+
+from tvmrt import plugin
+
+
+def find(name: str) -> click.Command | None:
+    """Import the command of a plug-in; None if there is none of this name.
+
+    Raises
+    ------
+    click.UsageError
+        If a plug-in that is not used has it.
+    """
+    command: click.Command | None = plugin.find("commands", name)
+    reason = plugin.why_absent("commands", name) if command is None else None
+    if reason:
+        raise click.UsageError(reason)
+    return command
+
+
+class PluginGroup(click.Group):
+    """A group that plug-ins add subcommands to, by the key ``"group subcommand"``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, sorted."""
+        prefix = f"{self.name} "
+        added = [key for key in plugin.keys("commands") if key.startswith(prefix)]
+        return sorted({*self.commands, *(key[len(prefix) :] for key in added)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command of the group, or import that of a plug-in."""
+        return self.commands.get(cmd_name) or find(f"{self.name} {cmd_name}")

@@ -1,0 +1,45 @@
+"""Subcommands that plug-ins add to groups of the command."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from tvmrt import plugin
+from tvmrt.cli import main
+
+
+@click.command()
+def command():
+    """Greet."""
+    click.echo("hello")
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """A plug-in that adds ``tvmrt device greet``, alone."""
+    reference = f"{__name__}:command"
+    mine = plugin.Plugin("mine", "for tests", commands={"device greet": reference})
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+
+
+def test_subcommand_runs_and_stands_in_the_help_of_its_group_alone(added, capsys):
+    assert main(["device", "greet"]) == 0
+    assert capsys.readouterr().out == "hello\n"
+    assert main(["device", "--help"]) == 0
+    assert "  greet  Greet." in capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert "greet" not in capsys.readouterr().out
+
+
+def test_subcommand_of_a_plugin_that_is_left_out_is_refused(added, capsys, monkeypatch):
+    monkeypatch.setenv(plugin.VARIABLE, "-mine")
+    assert main(["device", "greet"]) == 2
+    assert "the plug-in mine has device greet, but TVMRT_PLUGINS leaves" in capsys.readouterr().err
+    assert main(["device", "list"]) == 0
+
+
+def test_commands_of_a_group_stay_its_own(added, capsys):
+    assert main(["device", "no-such"]) == 2
+    assert "No such command 'no-such'" in capsys.readouterr().err
