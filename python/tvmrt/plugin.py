@@ -20,7 +20,7 @@ from typing import Any
 ENTRY_POINTS = "tvmrt.plugins"
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
-TABLES = ("commands", "devices", "importers", "operators")
+TABLES = ("commands", "devices", "importers", "operators", "hooks")
 NETWORKS = (".onnx", ".tflite")  # suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
 
@@ -49,6 +49,8 @@ class Plugin:
     operators
         (ONNX domain, operator) to the module that enters importers with ``onnx_op``, a reference
         without an attribute. ``"*"`` in place of an operator stands for all of the domain.
+    hooks
+        Name of something that the core leaves to a plug-in to the function that does it.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Plugin:
     devices: Mapping[str, str] = field(default_factory=dict)
     importers: Mapping[str, str] = field(default_factory=dict)
     operators: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    hooks: Mapping[str, str] = field(default_factory=dict)
 
 
 class Importer:
@@ -248,6 +251,28 @@ def find(table: str, key: Any) -> Any | None:
         raise  # a package that an extra brings: the caller says which
     except (AttributeError, ImportError) as error:
         raise ImportError(f"the plug-in {plugin.name} does not load: {error}") from error
+
+
+def hook(name: str, what: str) -> Any:
+    """The function that a plug-in adds for something that the core leaves to it.
+
+    Parameters
+    ----------
+    name
+        Its key in ``hooks``.
+    what
+        What is asked, in words of the user's interface, for the error.
+
+    Raises
+    ------
+    ImportError
+        If no plug-in has it.
+    """
+    found = find("hooks", name)
+    if found is None:
+        reason = why_absent("hooks", name) or "no plug-in has it; 'tvmrt doctor' lists plug-ins"
+        raise ImportError(f"{what} is not available: {reason}")
+    return found
 
 
 def why_absent(table: str, key: Any) -> str | None:

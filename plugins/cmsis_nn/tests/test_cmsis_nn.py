@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import shutil
 import subprocess
@@ -17,9 +18,10 @@ from cmsis_nn_stand_in import PATH, compiled, loaded, make
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.cli.board_estimate import Asked, estimate
+from tvmrt import plugin
+from tvmrt.cli import main
 from tvmrt.compiler.export.vendors import vendor_code
-from tvmrt.error import CompileError, UnsupportedError
+from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.device import CMSIS_NN
 from tvmrt.plugins.cmsis_nn.layers import Convolution, Requantisation, Window
 from tvmrt.plugins.cmsis_nn.scratch import scratch_bytes
@@ -371,7 +373,7 @@ def test_cmake_builds_it_as_the_page_says(which, small, main_branch, tmp_path):
         assert not members(library) & stems(FLOATS)
 
 
-def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch):
+def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch, capsys):
     """Code and stack are measured with its headers; a run on a board has its kernels, too."""
     library = tvmrt.compile(
         small[0].model(), target="cortex-m4", interface_api="c", devices=["cmsis-nn"]
@@ -379,13 +381,16 @@ def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch):
     if BOARDS["cortex-m4"].missing_tool():
         pytest.skip(f"{BOARDS['cortex-m4'].missing_tool()} is not installed")
     library.export(tmp_path / "net.tar")
-    asked = Asked("cortex-m4", None, None, None, 1.0, None)
+    if not plugin.has("hooks", "inspect board"):
+        pytest.skip("no plug-in estimates what boards take")
+    command = ["inspect", str(tmp_path / "net.tar"), "--board", "cortex-m4", "--json"]
     monkeypatch.delenv("CMSIS_NN", raising=False)
     sentence = "the network calls CMSIS-NN: name the folder with Include/arm_nnfunctions.h by the"
-    with pytest.raises(CompileError, match=sentence):
-        estimate(tmp_path / "net.tar", asked)
+    assert main(command) == 2
+    assert sentence in capsys.readouterr().err
     monkeypatch.setenv("CMSIS_NN", str(PATH))
-    (network,) = estimate(tmp_path / "net.tar", asked)["networks"].values()
+    assert main(command) == 0
+    (network,) = json.loads(capsys.readouterr().out)["networks"].values()
     assert "arm_convolve_wrapper_s8" in str(network["functions"])
     assert network["ram"]["stack_bytes"] > 100  # with that of the kernels
 

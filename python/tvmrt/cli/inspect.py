@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tvmrt import plugin
 from tvmrt.cli import console, files, options
 
 
@@ -76,10 +77,11 @@ def command(
 
     files.check_file(file)
     if board is not None:
-        from tvmrt.cli import board_estimate
-
-        asked = board_estimate.Asked(board, wait_states, clock, picojoules, scale, inputs_file)
-        board_estimate.tell(file, asked, output, as_json)
+        tell = plugin.hook("inspect board", "inspect --board")
+        tell(
+            file, output, as_json, board=board, wait_states=wait_states, clock=clock,
+            picojoules=picojoules, scale=scale, inputs_file=inputs_file,
+        )  # fmt: skip
         return
     told = (wait_states, clock, picojoules, inputs_file, output)
     if any(each is not None for each in told) or scale != 1:

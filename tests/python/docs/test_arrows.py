@@ -21,7 +21,6 @@ MAY_IMPORT = {
         "error", "compiler.ir", "compiler.planner", "libinfo", "compiler.processor",
         "compiler.symbols",
     },
-    "cycles": {"compiler.codegen", "error", "compiler.export", "libinfo"},
     "compiler.devices": {
         "plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor",
     },

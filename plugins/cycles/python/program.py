@@ -17,9 +17,8 @@ from tvmrt.compiler.export.board_image import Board, boards, object_commands
 from tvmrt.compiler.export.firmware_build import CFLAGS
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path
-
-from . import code
-from .parts import Part
+from tvmrt.plugins.cycles import code
+from tvmrt.plugins.cycles.parts import Part
 
 SECONDS = 600  # for one run in QEMU
 # The board of QEMU for a target that has no board of its own: its core has all instructions.

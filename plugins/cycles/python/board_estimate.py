@@ -16,9 +16,9 @@ from tvmrt.cli import console, files
 
 if TYPE_CHECKING:
     from tvmrt.compiler.codegen.target import Target
-    from tvmrt.cycles.estimate import Layer
-    from tvmrt.cycles.parts import Part
-    from tvmrt.cycles.program import Input, Network, Run
+    from tvmrt.plugins.cycles.estimate import Layer
+    from tvmrt.plugins.cycles.parts import Part
+    from tvmrt.plugins.cycles.program import Input, Network, Run
 
 NETWORKS = (".onnx", ".tflite")
 HOTTEST = 12  # functions of C, in one table
@@ -36,8 +36,8 @@ class Asked:
     inputs_file: Path | None
 
 
-def tell(path: Path, asked: Asked, output: Path | None, as_json: bool) -> None:
-    """Print the estimate, for people or as JSON, or write it as a page.
+def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
+    """Print the estimate, for people or as JSON, or write it as a page; the options are Asked's.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def tell(path: Path, asked: Asked, output: Path | None, as_json: bool) -> None:
     if output is not None:
         page.check_name(output)
         files.check_target(output)
-    found = {"file": str(path), **estimate(path, asked)}
+    found = {"file": str(path), **estimate(path, Asked(**options))}
     if output is not None:
         page_or_data = board_page.html(found) if output.suffix == ".html" else json.dumps(found)
         files.save_text(output, page_or_data)
@@ -71,7 +71,7 @@ def estimate(path: Path, asked: Asked) -> dict[str, Any]:
     CompileError
         If a tool is missing, or refuses.
     """
-    from tvmrt.cycles.cores import CORES, core_of
+    from tvmrt.plugins.cycles.cores import CORES, core_of
 
     machine, part = _board(asked)
     core = CORES[part.core] if part.core else core_of(machine.name)
@@ -102,7 +102,7 @@ def _board(asked: Asked) -> tuple[Target, Part]:
     """The processor of a family or of a target's name, and the row with what was asked in it."""
     from tvmrt.compiler.codegen.families import FAMILIES, find_family
     from tvmrt.compiler.codegen.target import FIRMWARE, get_target
-    from tvmrt.cycles.parts import part_of
+    from tvmrt.plugins.cycles.parts import part_of
 
     known = asked.board in FIRMWARE and asked.board not in FAMILIES
     machine = get_target(asked.board) if known else find_family(asked.board).machine()
@@ -144,8 +144,8 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
     from tvmrt.cli.describe.archive import METADATA, unpack_code
     from tvmrt.compiler.export.vendors import vendor_code, vendor_includes, vendors_of
     from tvmrt.compiler.symbols import prefix_of
-    from tvmrt.cycles.cores import core_of
-    from tvmrt.cycles.program import Network
+    from tvmrt.plugins.cycles.cores import core_of
+    from tvmrt.plugins.cycles.program import Network
 
     try:
         with tarfile.open(path) as archive:
@@ -182,8 +182,8 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
 def _inputs(network: Network, asked: Asked) -> list[Input]:
     import numpy as np
 
-    from tvmrt.cycles.program import checked_inputs
     from tvmrt.network.inputs import TensorInfo, random_inputs
+    from tvmrt.plugins.cycles.program import checked_inputs
 
     given = {} if asked.inputs_file is None else files.load_inputs(asked.inputs_file)
     infos = []
@@ -202,8 +202,8 @@ def _one(
     network: Network, machine: Target, part: Part, core: Any, asked: Asked, folder: Path
 ) -> dict[str, Any]:
     from tvmrt.cli import memory_report
-    from tvmrt.cycles.estimate import layers
-    from tvmrt.cycles.program import run
+    from tvmrt.plugins.cycles.estimate import layers
+    from tvmrt.plugins.cycles.program import run
 
     counted = run(network, machine, part, _inputs(network, asked), folder)
     rows = layers(network, counted, core, part, asked.scale)

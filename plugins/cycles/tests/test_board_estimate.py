@@ -9,18 +9,19 @@ import shutil
 import subprocess
 import tarfile
 from html.parser import HTMLParser
+from pathlib import Path
 
 import boards
 import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.cli import board_estimate, main
+from tvmrt.cli import main
 from tvmrt.compiler.codegen.families import FAMILIES
 from tvmrt.compiler.codegen.target import FIRMWARE
-from tvmrt.cycles import code, cores, parts
-from tvmrt.cycles.estimate import block_cycles
 from tvmrt.error import CompileError
+from tvmrt.plugins.cycles import board_estimate, code, cores, parts
+from tvmrt.plugins.cycles.estimate import block_cycles
 from tvmrt.report import board_page
 
 
@@ -43,6 +44,12 @@ def told(capsys, *arguments):
 def only(found):
     (network,) = found["networks"].values()
     return network
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """The folder of the digits networks."""
+    return Path(__file__).parents[3] / "examples" / "digits"
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +263,7 @@ def test_what_cannot_be_told_is_a_sentence(capsys, digits, digits_net, tmp_path,
     assert "has no input nobody" in refused(capsys, archive, *given)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CompileError, match="gcc is not installed; inspect --board"):
-        from tvmrt.cycles import program
+        from tvmrt.plugins.cycles import program
 
         program.tools_of_board("cortex-m4")
 

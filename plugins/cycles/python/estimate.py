@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .code import LOADS, Instruction, pairs, walk
-from .cores import Core
-from .parts import Part
-from .program import Call, Network, Run, main_functions
+from tvmrt.plugins.cycles.code import LOADS, Instruction, pairs, walk
+from tvmrt.plugins.cycles.cores import Core
+from tvmrt.plugins.cycles.parts import Part
+from tvmrt.plugins.cycles.program import Call, Network, Run, main_functions
 
 MAIN = "between operators"
 

@@ -1,0 +1,45 @@
+"""What the core leaves to plug-ins; where it is missing, a sentence refuses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmrt import plugin
+from tvmrt.cli import main
+
+
+def _inspect(file, output, as_json, **options):
+    print(file, output, as_json, options["board"], options["clock"], options["scale"])
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """A plug-in with one hook, alone."""
+    mine = plugin.Plugin("mine", "for tests", hooks={"inspect board": f"{__name__}:_inspect"})
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+
+
+@pytest.fixture
+def command(tmp_path):
+    (tmp_path / "net.tar").write_bytes(b"")
+    return ["inspect", str(tmp_path / "net.tar"), "--board", "nrf52"]
+
+
+def test_hook_gets_what_the_user_asked(added, command, capsys):
+    assert main([*command, "--clock", "32"]) == 0
+    assert capsys.readouterr().out == f"{command[1]} None False nrf52 32.0 1.0\n"
+
+
+def test_hook_of_a_plugin_that_is_left_out_is_refused(added, command, capsys, monkeypatch):
+    monkeypatch.setenv(plugin.VARIABLE, "-mine")
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "inspect --board is not available: the plug-in mine has inspect board, but TVMRT" in said
+
+
+def test_hook_that_no_plugin_has_is_refused(command, capsys, monkeypatch):
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: iter(()))
+    assert main(command) == 2
+    assert "inspect --board is not available: no plug-in has it" in capsys.readouterr().err
