@@ -33,7 +33,6 @@ COMMANDS = {
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",
     "profile": "tvmrt.cli.profile",
-    "tune": "tvmrt.cli.tune",
     "report": "tvmrt.cli.report",
     "replay": "tvmrt.cli.replay",
     "inspect": "tvmrt.cli.inspect",

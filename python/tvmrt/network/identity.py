@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from tvmrt import plugins
+from tvmrt import plugin, plugins
 from tvmrt.compiler import processor
 from tvmrt.compiler.request import Request
 from tvmrt.libinfo import __version__, find_include_path
@@ -64,10 +64,9 @@ def key_of(network: str, request: Request) -> str:
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
     if isinstance(request.tuned, (str, os.PathLike)):
-        from tvmrt.tuning.database import MODEL, path_of  # takes longer than all else here
-
-        if str(request.tuned) != MODEL:
-            files.append(_text(path_of(request.tuned)))
+        tuned = plugin.hook("tuned file", "the option tuned")(request.tuned)
+        if tuned is not None:
+            files.append(_text(tuned))
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
     here = (machine, cc, __version__, _sources(), _installed())

@@ -29,14 +29,10 @@ MAY_IMPORT = {
         "error", "compiler.ir", "compiler.planner", "compiler.codegen", "compiler.partition",
         "libinfo",
     },
-    "tuning": {
-        "compiler.codegen", "error", "compiler.export", "compiler.ir", "libinfo",
-        "compiler.planner", "compiler.processor", "runtime", "compiler.symbols",
-    },
     "network": {
         "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
         "compiler.option_types", "compiler.pipeline", "compiler.processor", "report",
-        "compiler.request", "runtime", "extras", "plugin", "plugins", "tuning",
+        "compiler.request", "runtime", "extras", "plugin", "plugins",
     },
     "report": {"compiler.export", "compiler.ir", "libinfo", "runtime", "compiler.symbols"},
     "rpc": {"error", "runtime"},

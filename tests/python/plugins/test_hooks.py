@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import tvmrt
 from tvmrt import plugin
 from tvmrt.cli import main
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
 
 
 def _inspect(file, output, as_json, **options):
@@ -38,8 +43,34 @@ def test_hook_of_a_plugin_that_is_left_out_is_refused(added, command, capsys, mo
     assert "inspect --board is not available: the plug-in mine has inspect board, but TVMRT" in said
 
 
-def test_hook_that_no_plugin_has_is_refused(command, capsys, monkeypatch):
+@pytest.fixture
+def none(monkeypatch):
+    """There are no plug-ins."""
     monkeypatch.setattr(plugin, "_tables", [])
     monkeypatch.setattr(plugin, "_found", lambda _: iter(()))
+
+
+def test_hook_that_no_plugin_has_is_refused(none, command, capsys):
     assert main(command) == 2
     assert "inspect --board is not available: no plug-in has it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("function", [tvmrt.compile, tvmrt.load])
+def test_names_of_tuning_are_refused_without_a_plugin(none, function):
+    with pytest.raises(ImportError, match="the option tuned is not available: no plug-in has it"):
+        function(str(DIGITS), tuned="model")
+
+
+def test_a_guide_of_ones_own_needs_no_plugin(none):
+    class Guide:
+        asked = 0
+
+        def choice(self, layer, level, options):
+            self.asked += 1
+
+        def square(self, layer, level):
+            return None
+
+    guide = Guide()
+    tvmrt.compile(str(DIGITS), tuned=guide)
+    assert guide.asked

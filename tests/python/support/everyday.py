@@ -93,7 +93,6 @@ SHARES = {
         4,
     ),
     "python/transform": Share(cases=1),
-    "python/tuning": Share("database model signatures", 5),
 }
 
 

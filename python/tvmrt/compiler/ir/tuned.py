@@ -2,7 +2,7 @@
 
 A layer is known by its signature, a text of all that its time depends on, the same in every network
 that has it. The compiler asks :class:`Tuned` for a choice wherever it has one to make; how choices
-are found is the business of ``tvmrt.tuning``.
+are found is the business of a plug-in.
 """
 
 from __future__ import annotations

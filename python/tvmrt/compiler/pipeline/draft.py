@@ -41,9 +41,9 @@ from tvmrt.compiler.transform import (
 )
 from tvmrt.compiler.transform.fixed_point import PRODUCTS
 from tvmrt.error import UnsupportedError
-from tvmrt.tuning.guides import guided
 
 from . import lighter, reading, settled
+from .guides import guided
 
 Progress = Callable[[str, int, int], None]
 STAGES = 7  # the last is the C compiler's, where a library is made

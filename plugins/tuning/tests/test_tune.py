@@ -19,9 +19,9 @@ from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import get_target, vectors_of
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 from tvmrt.compiler.ir.tuned import Choice
-from tvmrt.tuning import database, measure
-from tvmrt.tuning.database import Entry, Tried
-from tvmrt.tuning.search import Effort, layers_of, search
+from tvmrt.plugins.tuning import database, measure
+from tvmrt.plugins.tuning.database import Entry, Tried
+from tvmrt.plugins.tuning.search import Effort, layers_of, search
 
 CONV = "conv float32 1x8x8x8 by 16x8x3x3 stride 2x2 dilation 1x1 pads 1x1 1x1 groups 1"
 FIRST = "conv float32 1x1x8x8 by 8x1x3x3 stride 1x1 dilation 1x1 pads 1x1 1x1 groups 1"

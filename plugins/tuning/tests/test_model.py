@@ -12,9 +12,9 @@ import pytest
 import tvmrt
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
-from tvmrt.tuning import model
-from tvmrt.tuning.database import Entry, Tried
-from tvmrt.tuning.measure import options_of
+from tvmrt.plugins.tuning import model
+from tvmrt.plugins.tuning.database import Entry, Tried
+from tvmrt.plugins.tuning.measure import options_of
 
 LEVEL, LANES = "16x32", 16
 ZEN_4 = "AuthenticAMD 25 17"

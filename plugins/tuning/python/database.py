@@ -99,6 +99,11 @@ def path_of(named: str | os.PathLike[str]) -> Path:
     return own_path() if str(named) == OWN else Path(named)
 
 
+def file_of(named: str | os.PathLike[str]) -> Path | None:
+    """The file that a compiled network depends on; None for the model, which has none."""
+    return None if str(named) == MODEL else path_of(named)
+
+
 def read(path: Path) -> list[Entry]:
     """The entries of a file. Raises OSError where it cannot be read, ValueError with a sentence
     where it is no database or a damaged one."""

@@ -1,8 +1,8 @@
 """A model of cost: how long a choice takes beside the others of its layer, from its shape alone.
 
 The logarithm of the time is a sum of features, each times a coefficient; what is the same for all
-choices of a layer cancels. ``model.json`` has the coefficients, which ``tests/bench/bench_tune.py
---fit`` finds by least squares from databases of tuning.
+choices of a layer cancels. ``model.json`` has the coefficients, which
+``plugins/tuning/bench/bench_tune.py --fit`` finds by least squares from databases of tuning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.tuned import BYTES, CELLS, LEAST_WORK, Choice, Layer
 
 if TYPE_CHECKING:
-    from .database import Entry
+    from tvmrt.plugins.tuning.database import Entry
 
 FILE = Path(__file__).with_name("model.json")
 SCHEMA = "tvmrt/tuning-model/1"

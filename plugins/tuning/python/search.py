@@ -24,9 +24,8 @@ from tvmrt.compiler.ir.tuned import (
 )
 from tvmrt.compiler.ir.winograd import SIZES, TAPS
 from tvmrt.libinfo import __version__
-
-from .database import Entry, Tried
-from .measure import Timing, measure, options_of
+from tvmrt.plugins.tuning.database import Entry, Tried
+from tvmrt.plugins.tuning.measure import Timing, measure, options_of
 
 WIN = 0.98  # of the usual time, from which on a choice is not an accident
 THREADS_WIN = 0.95  # of the time on fewer threads: others could be used by other programs

@@ -17,8 +17,8 @@ from tvmrt.cli.groups import GroupedCommand
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned import Layer
-    from tvmrt.tuning.database import Entry
-    from tvmrt.tuning.search import Effort
+    from tvmrt.plugins.tuning.database import Entry
+    from tvmrt.plugins.tuning.search import Effort
 
 FEWEST_ROUNDS, MOST_ROUNDS = 11, 2000
 
@@ -73,8 +73,8 @@ def command(
     in a database for 'compile --tuned'; with --threads, also how many threads should share one."""
     from tvmrt.cli.session import THREADS_VARIABLE
     from tvmrt.compiler.choices import takes_squares
-    from tvmrt.tuning import database
-    from tvmrt.tuning.search import Effort, layers_of, missing
+    from tvmrt.plugins.tuning import database
+    from tvmrt.plugins.tuning.search import Effort, layers_of, missing
 
     for model in models:
         files.check_file(model)
@@ -120,8 +120,8 @@ def _search(
     layers: Sequence[Layer], effort: Effort, path: Path, address: str | None, report: Any
 ) -> None:
     """Measure layers and keep each as soon as it is known."""
-    from tvmrt.tuning import database
-    from tvmrt.tuning.spread import search_all
+    from tvmrt.plugins.tuning import database
+    from tvmrt.plugins.tuning.spread import search_all
 
     for done, entry in enumerate(search_all([each.text for each in layers], effort, address)):
         database.add(path, [entry])
@@ -134,8 +134,8 @@ def _gains(
 ) -> list[NetworkGain]:
     """The network as it was, which is ``usual``, and as it is, in turn, by numbers of threads."""
     from tvmrt.network.loading import load
+    from tvmrt.plugins.tuning.search import counts_of
     from tvmrt.runtime import get_global_func
-    from tvmrt.tuning.search import counts_of
 
     if report is not None:
         report(f"{model.name} before and after", 0, 1)

@@ -11,8 +11,8 @@ import pytest
 
 from tvmrt.cli import main
 from tvmrt.compiler.ir.tuned import Choice, parse_layer
-from tvmrt.tuning import database
-from tvmrt.tuning.database import Entry, Measured, Tried
+from tvmrt.plugins.tuning import database
+from tvmrt.plugins.tuning.database import Entry, Measured, Tried
 
 LAYER = "matmul float32 6x5 by 5x7"
 ENTRY = Entry(
@@ -41,7 +41,7 @@ WRITER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tvmrt.tuning import database
+from tvmrt.plugins.tuning import database
 path, own = Path(sys.argv[1]), sys.argv[2]
 (entry,) = database.read(Path(sys.argv[3]))
 for number in range(8):

@@ -1,7 +1,7 @@
 """What tuning gains, and how near the model of cost comes without measuring.
 
-    TVM_NUM_THREADS=1 python tests/bench/bench_tune.py [FOLDER] [--networks NAME...] [--rounds N]
-        [--database FILE] [--winograd]
+    TVM_NUM_THREADS=1 python plugins/tuning/bench/bench_tune.py [FOLDER] [--networks NAME...]
+        [--rounds N] [--database FILE] [--winograd]
 
 FOLDER holds NAME.onnx and defaults to what TVMRT_MODELS names; layers that the database does not
 know are measured first (``tvmrt tune`` does the same). Each network is compiled by the compiler's
@@ -12,10 +12,10 @@ asked), and both ratios of the fastest runs, which hold on a busy machine. Libra
 code are one, so that their ratio is 1. Each is in memory several times, and the fastest counts. The
 last column is the ratio of two of these, of the tuned network: what differs from 1 there is noise.
 
-    python tests/bench/bench_tune.py --fit MODEL.json --database FILE
+    python plugins/tuning/bench/bench_tune.py --fit MODEL.json --database FILE
 
 fits coefficients to all of the database and puts them in place of those that the file has of the
-same kind of processor (python/tvmrt/tuning/model.json is such a file), and tells for layers left
+same kind of processor (plugins/tuning/python/model.json is such a file), and tells for layers left
 out how much slower the choice of the model is than the best that was tried, beside that of the
 estimate.
 """
@@ -35,10 +35,10 @@ from statistics import median
 
 import tvmrt
 from tvmrt.compiler.ir.tuned import Layer, parse_layer
-from tvmrt.tuning import database, model
-from tvmrt.tuning.database import Entry, Measured
-from tvmrt.tuning.search import Effort, layers_of, missing
-from tvmrt.tuning.spread import search_all
+from tvmrt.plugins.tuning import database, model
+from tvmrt.plugins.tuning.database import Entry, Measured
+from tvmrt.plugins.tuning.search import Effort, layers_of, missing
+from tvmrt.plugins.tuning.spread import search_all
 
 Known = list[tuple[Layer, Entry]]
 GROUPS = 10  # of layers, each left out once

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .database import Entry, as_json, entry_of
-from .search import Effort, search
+from tvmrt.plugins.tuning.database import Entry, as_json, entry_of
+from tvmrt.plugins.tuning.search import Effort, search
 
 
 def search_all(

@@ -1,0 +1,28 @@
+"""Who the compiler asks for choices, by the name that the option ``tuned`` has."""
+
+from __future__ import annotations
+
+import os
+
+from tvmrt.compiler import processor
+from tvmrt.compiler.ir.tuned import Guide
+from tvmrt.plugins.tuning.database import MODEL, Measured, path_of, read
+from tvmrt.plugins.tuning.model import Model
+
+
+def guide_of(tuned: str | os.PathLike[str], native: bool) -> Guide:
+    """The guide that a user names: ``model``, or a database.
+
+    ``native``: for this very machine, whose kind of processor alone counts then. Raises OSError
+    where there is no database, ValueError where it is damaged.
+    """
+    here = processor.name() if native else None
+    if str(tuned) == MODEL:
+        return Model(processor=here)
+    path = path_of(tuned)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"there is no database of tuning at {path}; make one with 'tvmrt tune NETWORK', or "
+            "leave tuned out"
+        )
+    return Measured(read(path), here)

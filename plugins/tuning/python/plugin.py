@@ -1,0 +1,13 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="tuning",
+    summary="layers of networks measured one by one, and computed the fastest way",
+    commands={"tune": "tvmrt.plugins.tuning.command:command"},
+    hooks={
+        "tuned guide": "tvmrt.plugins.tuning.guides:guide_of",
+        "tuned file": "tvmrt.plugins.tuning.database:file_of",
+    },
+)
