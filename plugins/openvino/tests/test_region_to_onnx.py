@@ -13,7 +13,6 @@ from onnx_case import judge, network, normal
 from sample_devices import run_library
 
 import tvmrt
-from tvmrt.conformance import forms, operators, shapes, tensors, threads
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.openvino.device import OpenVino
 from tvmrt.plugins.region_writers.onnx_writer import Writer

@@ -19,7 +19,6 @@ from test_quantized_regions_to_onnx import movements
 import tvmrt
 from tvmrt.compiler.devices.base import Refusal
 from tvmrt.compiler.devices.region_json import region_text
-from tvmrt.conformance import operators
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.to_tflite import FORMS, region_to_tflite
 
