@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import judges
+import judge_versions
 import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests of this folder that the judges installed cannot judge."""
-    judges.skip_misjudged(items, Path(__file__).parent)
+    judge_versions.skip_misjudged(items, Path(__file__).parent)
