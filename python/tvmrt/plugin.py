@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -21,7 +21,7 @@ ENTRY_POINTS = "tvmrt.plugins"
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
 TABLES = ("commands", "devices", "importers", "operators", "hooks")
-NETWORKS = (".onnx", ".tflite")  # suffixes that the compiler reads without a plug-in
+NETWORKS = (".onnx",)  # suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
 
 
@@ -65,15 +65,30 @@ class Plugin:
 
 
 class Importer:
-    """A reader of network files of one suffix; subclass it and fill :meth:`import_model`."""
+    """A reader of network files of one suffix; subclass it and fill :meth:`import_model`.
 
-    def import_model(self, path: str, request: Any) -> Any:
+    The other methods are optional: what commands ask of the format.
+
+    Attributes
+    ----------
+    rival
+        Name of the runtime that ``tvmrt bench --against`` compares such networks with.
+    """
+
+    rival = ""
+
+    def accepts(self, model: Any) -> bool:
+        """Whether it reads a model that is not a file of its suffix: bytes, an object of its own
+        or a file of another name. Damaged ones may be accepted; ``import_model`` reports them."""
+        return False
+
+    def import_model(self, path: Any, request: Any) -> Any:
         """Read the network in a file.
 
         Parameters
         ----------
         path
-            The file; nothing is known of it but its suffix.
+            The file, of which nothing is known but its suffix, or a model that it accepts.
         request
             The ``tvmrt.Request``: ``shapes``, ``dims`` and all other options.
 
@@ -87,6 +102,35 @@ class Importer:
             If the file is damaged; the text names the file, the place in it and what to do.
         """
         raise NotImplementedError(f"{type(self).__name__} has no import_model()")
+
+    def describe(self, path: Any) -> Any:
+        """Describe a file for ``tvmrt inspect``: a ``tvmrt.cli.describe.Description``."""
+        raise self._lacks("describe", path)
+
+    def verify(
+        self, path: Any, inputs_file: Any, threads: int, outputs_only: bool, options: Any
+    ) -> Any:
+        """Compare every tensor of a network for ``tvmrt verify``.
+
+        Returns the rows, each a ``tvmrt.cli.tolerance.Row``, and who judged. ``options`` are those
+        of ``tvmrt.compile``.
+        """
+        raise self._lacks("verify", path)
+
+    def inputs(self, path: Any, inputs_file: Any, options: Any) -> Any:
+        """Arrays by the names of inputs for ``tvmrt bench``, from a file or made up."""
+        raise self._lacks("inputs", path)
+
+    def rival_call(self, path: Any, inputs: Any, threads: int, options: Any) -> Callable[[], Any]:
+        """One run of the network by the ``rival``, for ``tvmrt bench --against``."""
+        raise self._lacks("rival_call", path)
+
+    def _lacks(self, method: str, path: Any) -> ValueError:
+        suffix = os.path.splitext(os.fspath(path))[1]
+        return ValueError(
+            f"{path}: this command takes no {suffix} networks: their importer, "
+            f"{type(self).__name__}, has no {method}()"
+        )
 
 
 @dataclass(frozen=True)
@@ -289,4 +333,57 @@ def is_network(path: str | os.PathLike[str]) -> bool:
     suffix = os.path.splitext(os.fspath(path))[1]
     if not suffix or suffix in _COMPILED:
         return False
-    return suffix in NETWORKS or has("importers", suffix)
+    return (
+        suffix in NETWORKS
+        or has("importers", suffix)
+        or why_absent("importers", suffix) is not None
+    )
+
+
+def network_suffixes() -> list[str]:
+    """Suffixes of files that are networks, those of plug-ins last."""
+    return [*NETWORKS, *keys("importers")]
+
+
+def importers() -> Iterator[Importer]:
+    """All importers of plug-ins; one whose code does not load is left out."""
+    for suffix in keys("importers"):
+        try:
+            found = find("importers", suffix)
+        except ImportError:
+            continue
+        if found is not None:
+            yield found()
+
+
+def importer_of_file(path: str | os.PathLike[str]) -> Importer | None:
+    """The importer of a file by its suffix; None if no plug-in has one.
+
+    Raises
+    ------
+    ValueError
+        If a plug-in has one that is not used; the text names the plug-in.
+    ImportError
+        If the plug-in's code does not load.
+    """
+    suffix = os.path.splitext(os.fspath(path))[1]
+    found = find("importers", suffix)
+    if found is not None:
+        importer: Importer = found()
+        return importer
+    if (reason := why_absent("importers", suffix)) is not None:
+        raise ValueError(f"{path}: {reason}")
+    return None
+
+
+def importer_of(model: Any) -> Importer | None:
+    """The importer of a model: that of a file's suffix, else the first that accepts the model.
+
+    Raises as :func:`importer_of_file` does.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        if os.path.splitext(os.fspath(model))[1] in NETWORKS:
+            return None
+        if (found := importer_of_file(model)) is not None:
+            return found
+    return next((each for each in importers() if each.accepts(model)), None)

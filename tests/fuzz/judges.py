@@ -24,7 +24,7 @@ from ai_edge_litert import schema_py_generated as schema
 from tvmrt.compiler.differences import Judge, differences_of
 from tvmrt.compiler.differences.parts import nodes_to_evaluate, run_in_parts
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/tflite"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
 
 Model = Union[onnx.ModelProto, bytes]  # the bytes are of a .tflite file
 Feeds = Mapping[str, np.ndarray]

@@ -19,7 +19,7 @@ from judges import by_litert
 
 import tvmrt
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/tflite"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
 
 from tflite_case import Net
 

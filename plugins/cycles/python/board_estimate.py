@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvmrt import plugin
 from tvmrt.cli import console, files
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tvmrt.plugins.cycles.parts import Part
     from tvmrt.plugins.cycles.program import Input, Network, Run
 
-NETWORKS = (".onnx", ".tflite")
 HOTTEST = 12  # functions of C, in one table
 
 
@@ -126,9 +126,10 @@ def _room(board: str) -> dict[str, int | None]:
 
 def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
     """The archive of a network, compiled for the board."""
-    if path.suffix not in NETWORKS:
+    if not plugin.is_network(path):
+        suffixes = ", ".join(plugin.network_suffixes())
         raise ValueError(
-            f"{path}: --board takes an archive for a board (.tar) or a network (.onnx, .tflite)"
+            f"{path}: --board takes an archive for a board (.tar) or a network ({suffixes})"
         )
     from tvmrt.compiler.codegen.families import FAMILIES
     from tvmrt.compiler.pipeline import compile as compile_network

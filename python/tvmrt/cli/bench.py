@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
+from tvmrt import plugin
 from tvmrt.cli import (
     bundles,
     console,
@@ -28,7 +29,6 @@ from tvmrt.cli import (
     remote,
     roofline,
     sizes,
-    tflite_networks,
 )
 from tvmrt.cli.groups import GroupedCommand
 from tvmrt.cli.resident import Resident, resident
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tvmrt.cli.session import Session
 
-RIVALS = ("onnxruntime", "litert")
+ONNX_RIVAL = "onnxruntime"
 COMPILED = (".so", ".tar", ".elf")
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
 
@@ -73,7 +73,7 @@ class Result:
     "--against",
     multiple=True,
     metavar="NAME[,NAME...]",
-    help=f"Runtimes to compare with: {', '.join(RIVALS)}.",
+    help="Runtimes to compare with: onnxruntime, litert.",
 )
 @click.option(
     "--inputs",
@@ -108,9 +108,7 @@ def command(
     onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
     timed alone, and told with the memory that it takes."""
     rivals = options.parse_names(against)
-    for rival in rivals:
-        if rival not in RIVALS:
-            raise click.UsageError(f"'{rival}' cannot be compared with; known: {', '.join(RIVALS)}")
+    _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():
         raise click.UsageError("several MODELs need a folder of inputs, not one file")
     for model in models:
@@ -143,6 +141,16 @@ def command(
         roofline.print_machine(machine)
 
 
+def _check_rivals(rivals: Sequence[str]) -> None:
+    """Refuse a runtime that networks of no format are compared with."""
+    if set(rivals) <= {ONNX_RIVAL}:
+        return
+    known = [ONNX_RIVAL, *filter(None, (each.rival for each in plugin.importers()))]
+    for rival in rivals:
+        if rival not in known:
+            raise click.UsageError(f"'{rival}' cannot be compared with; known: {', '.join(known)}")
+
+
 def _measure(
     path: Path,
     rivals: Sequence[str],
@@ -160,9 +168,10 @@ def _measure(
     if path.suffix in COMPILED:
         return [_measure_compiled(path, rivals, inputs_file, seconds, threads, choices)]
     judged: Any = path
-    if tflite_networks.is_one(path):
+    importer = plugin.importer_of(path)
+    if importer is not None:
         model: Any = path
-        tried = [sizes.Trial("", tflite_networks.inputs_of(path, choices, inputs_file))]
+        tried = [sizes.Trial("", importer.inputs(path, inputs_file, choices))]
     else:
         read = networks.load_model(path)
         model, choices = bundles.with_tensors(read, choices)
@@ -253,12 +262,13 @@ def _rival_call(
     threads: int,
     choices: Mapping[str, Any],
 ) -> Callable[[], Any]:
-    lite = isinstance(model, Path) and tflite_networks.is_one(model)
-    if lite != (rival == "litert"):
-        other = "litert" if lite else "onnxruntime"
-        raise ValueError(f"{rival} does not run such a network; compare with {other}")
-    if isinstance(model, Path) and lite:
-        return tflite_networks.call_of(model, inputs, choices["signature"], threads)
+    importer = plugin.importer_of(model) if isinstance(model, Path) else None
+    other = ONNX_RIVAL if importer is None else importer.rival
+    if rival != other:
+        advice = f"compare with {other}" if other else "leave --against out"
+        raise ValueError(f"{rival} does not run such a network; {advice}")
+    if importer is not None:
+        return importer.rival_call(model, inputs, threads, choices)
     if not isinstance(model, Path):
         model = networks.opened(model, inputs)
     session = networks.onnxruntime_session(model, threads)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmrt import plugin
 from tvmrt.cli import files
 from tvmrt.cli.bundles import in_parts
 from tvmrt.network.inputs import TensorInfo, random_inputs
@@ -29,10 +30,10 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
     from tvmrt.compiler.frontend.onnx import model_file
     from tvmrt.compiler.frontend.onnx.sanitize_model import sanitize_model
 
-    if path.suffix == ".tflite":
+    if plugin.importer_of_file(path) is not None:
         raise ValueError(
             f"{path}: this command takes ONNX networks; 'tvmrt verify' and 'tvmrt bench' take "
-            ".tflite networks, too"
+            f"{path.suffix} networks, too"
         )
     model, folder = model_file.load_model(path)
     if with_weights:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvmrt import plugin
 from tvmrt.cli import (
     app,
     bundles,
@@ -21,7 +22,6 @@ from tvmrt.cli import (
     sizes,
     tolerance,
     verify_operators,
-    verify_tflite,
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
@@ -89,9 +89,13 @@ def compared(
 ) -> tuple[list[Row], str]:
     """Every tensor of a network's file compared, and who judged. ``choices`` are options of the
     compiler; with ``place``, the session with the machine that runs an ONNX network."""
-    if model.suffix == ".tflite":
+    importer = plugin.importer_of_file(model)
+    if importer is not None:
         known = {name: value for name, value in choices.items() if name != "place"}
-        return verify_tflite.rows_of(model, inputs_file, threads, outputs_only, known)
+        found: tuple[list[Row], str] = importer.verify(
+            model, inputs_file, threads, outputs_only, known
+        )
+        return found
     network, choices = bundles.with_tensors(networks.load_model(model), choices)
     network, choices = sizes.with_chosen_dims(network, choices, sizes.MAX_KEPT_BYTES)
     tried = sizes.trials(network, choices, inputs_file)

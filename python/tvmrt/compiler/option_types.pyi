@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from tvmrt.compiler.ir.tuned import Guide
-from tvmrt.compiler.devices import Device
+from tvmrt.devices import Device
 
 class CompileOptions(TypedDict, total=False):
     executor: str | None

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER.parents[1] / "python" / "tflite"))
 sys.path.insert(0, str(FOLDER.parents[1] / "python" / "support"))
 
 from tflite_case import Net  # noqa: E402

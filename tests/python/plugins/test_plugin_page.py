@@ -86,6 +86,40 @@ def test_errors_of_the_importer_reach_the_user(installed, tmp_path):
     assert "bad.toy: line 2 is no number: 'two'" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["inspect", "verify", "bench"])
+def test_a_command_that_an_importer_does_not_serve_is_refused(installed, tmp_path, command):
+    (tmp_path / "net.toy").write_text("1\n")
+    done = _run(["-m", "tvmrt", command, "net.toy"], tmp_path, installed)
+    method = {"inspect": "describe", "bench": "inputs"}.get(command, command)
+    assert done.returncode == 2
+    assert (
+        "net.toy: this command takes no .toy networks: their importer, ToyImporter, has no "
+        f"{method}()"
+    ) in done.stderr
+
+
+def test_an_importer_reads_what_it_accepts(installed, tmp_path):
+    ask = """
+import numpy as np, tvmrt
+from toybox.reader import ToyImporter
+
+def read(self, model, request, plain=ToyImporter.import_model):
+    if isinstance(model, bytes):
+        open("made", "wb").write(model[4:])
+        model = "made"
+    return plain(self, model, request)
+
+ToyImporter.accepts = lambda self, model: isinstance(model, bytes) and model[:4] == b"toys"
+ToyImporter.import_model = read
+x = np.zeros(4, np.float32)
+assert (tvmrt.load(b"toys2.5", cache=False)(x) == 2.5).all()
+tvmrt.load(b"boys2.5", cache=False)
+"""
+    done = _run(["-c", ask], tmp_path, installed)
+    assert done.returncode != 0
+    assert "these 7 bytes are no " in done.stderr and ".toy file; give the path" in done.stderr
+
+
 def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
     left_out = {"TVMRT_PLUGINS": "-toybox"}
     done = _run(["-m", "tvmrt", "greet"], tmp_path, installed, **left_out)

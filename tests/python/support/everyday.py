@@ -87,11 +87,6 @@ SHARES = {
         " sort_and_random",
         3,
     ),
-    "python/tflite": Share(
-        "element_types tflite_arithmetic tflite_builds tflite_control tflite_reader tflite_state"
-        " tflite_tables tflite_zero_scale",
-        4,
-    ),
     "python/transform": Share(cases=1),
 }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmrt import plugin
 from tvmrt.cli.table import Table
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 FORMATS = {
     ".onnx": "tvmrt.cli.describe.onnx_model",
-    ".tflite": "tvmrt.cli.describe.tflite_model",
     ".so": "tvmrt.cli.describe.library",
     ".tar": "tvmrt.cli.describe.archive",
     ".params": "tvmrt.cli.describe.params",
@@ -64,9 +64,13 @@ def import_verdict(load: Callable[[], Graph]) -> tuple[dict[str, Any], Graph | N
 def describe(path: Path) -> Description:
     """Describe a file by what its name ends in."""
     module = FORMATS.get(path.suffix)
-    if module is None:
+    if module is not None:
+        return importlib.import_module(module).describe(path)
+    importer = plugin.importer_of_file(path)
+    if importer is None:
+        known = dict.fromkeys([*plugin.network_suffixes(), *FORMATS])
         raise ValueError(
             f"{path}: no format is known for '{path.suffix or path.name}'; "
-            f"the name must end in one of {', '.join(FORMATS)}"
+            f"the name must end in one of {', '.join(known)}"
         )
-    return importlib.import_module(module).describe(path)
+    return importer.describe(path)

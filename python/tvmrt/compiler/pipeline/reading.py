@@ -5,37 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tvmrt import plugin
 from tvmrt.compiler.custom import GraphBuilder, gather
 from tvmrt.compiler.devices import Device
 from tvmrt.compiler.devices.ask import ask
-from tvmrt.compiler.frontend import onnx, tflite
+from tvmrt.compiler.frontend import onnx
 from tvmrt.compiler.ir import Graph, Node
 from tvmrt.compiler.request import Request
 
 
 def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
-    """The graph of a network; a file whose suffix a plug-in imports is read by that plug-in."""
-    if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in plugin.NETWORKS:
-        importer = plugin.find("importers", Path(model).suffix)
-        if importer is not None:
-            model = importer().import_model(os.fspath(model), request)
+    """The graph of a network; a plug-in reads files of its suffix and what it accepts."""
+    model = _by_plugin(model, request)
     if isinstance(model, Graph):
         return model
-    if isinstance(model, tflite.EveryTensor) or tflite.is_tflite(model):
-        if request.sequences:
-            raise KeyError("inputs of a .tflite network are tensors; give no sequences")
-        return tflite.import_model(
-            model, request.shapes, request.tflite_rounding or "reference", request.signature,
-            gather(request.operators), request.dims,
-        )  # fmt: skip
     if isinstance(model, (bytes, bytearray)):
+        formats = " or ".join(plugin.keys("importers")) or "network's"
         raise ValueError(
-            f"these {len(model)} bytes are no .tflite file; give the path of a network's file, or "
-            "an onnx.ModelProto"
+            f"these {len(model)} bytes are no {formats} file; give the path of a network's file, "
+            "or an onnx.ModelProto"
         )
     if request.signature is not None:
         raise ValueError("a signature is chosen of .tflite files; other networks have none")
@@ -50,6 +40,17 @@ def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
     if request.shapes or request.dims or request.operators or request.sequences:
         raise ValueError("a GraphBuilder has shapes and operators already; give them to it alone")
     return model.graph()
+
+
+def _by_plugin(model: Any, request: Request) -> Any:
+    """What the importer of a plug-in makes of a model; one that no plug-in reads stays."""
+    if isinstance(model, (Graph, GraphBuilder)) or hasattr(model, "SerializeToString"):
+        return model
+    importer = plugin.importer_of(model)
+    if importer is None:
+        return model
+    source = os.fspath(model) if isinstance(model, os.PathLike) else model
+    return importer.import_model(source, request)
 
 
 def claimed(graph: Graph, devices: Sequence[Device]) -> set[Node]:

@@ -1,0 +1,1 @@
+"""TensorFlow Lite files: to graphs, and what commands say of them."""

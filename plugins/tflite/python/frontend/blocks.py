@@ -1,0 +1,50 @@
+"""Weights quantised in blocks: each block of a row has a scale of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.blocks import interleaved
+from tvmrt.error import UnsupportedError
+
+if TYPE_CHECKING:
+    from tvmrt.plugins.tflite.frontend.context import OpContext
+
+WITH_BLOCKS = ("FULLY_CONNECTED",)  # operators that take such weights
+MOST_IN_BLOCK = 256  # that the kernel of packed weights takes
+BITS = {"int2": 2, "int4": 4, "int8": 8}
+
+
+def check_blocks(ctx: OpContext) -> None:
+    """Raise UnsupportedError where an operator does not know an operand's blocks."""
+    for index in ctx.op.inputs:
+        tensor = ctx.subgraph.tensors[index] if index >= 0 else None
+        if tensor is not None and tensor.blocks is not None and ctx.op.name not in WITH_BLOCKS:
+            raise UnsupportedError(
+                f"tensor {tensor.name} is quantised in blocks, of which {ctx.op.name} is not "
+                "compiled; quantise it a tensor or an axis at a time"
+            )
+
+
+def product(ctx: OpContext, rows: Value) -> Value:
+    """Rows [M, K] in float32 times the weights in blocks [N, K] of operand 1; no bias."""
+    tensor = ctx.tensor(1)
+    blocks, bits = tensor.blocks, BITS.get(tensor.dtype)
+    if rows.dtype.name != "float32" or bits is None or blocks is None:
+        raise UnsupportedError(
+            f"{rows.dtype} activations with weights of {tensor.dtype} in blocks; convert the "
+            "network with activations in float32"
+        )
+    numbers = ctx.constant_of(1, "the weights").astype(np.int16)
+    units, depth = numbers.shape
+    numbers = numbers.reshape(units, depth // blocks.size, blocks.size)
+    zero = 0 if blocks.zero is None else blocks.zero[..., None]
+    if blocks.zero is None and blocks.size % 16 == 0 and blocks.size <= MOST_IN_BLOCK:
+        packed = interleaved((numbers + (1 << bits - 1)).astype(np.uint8), bits)
+        operands = [rows, ctx.const(packed), ctx.const(blocks.scale), None]
+        return ctx.emit("matmul_blocks", operands, bits=bits, block=blocks.size)
+    real = ((numbers - zero) * blocks.scale[..., None]).astype(np.float32)
+    return ctx.emit("matmul", [rows, ctx.const(real.reshape(units, depth).T)])

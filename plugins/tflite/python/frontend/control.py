@@ -1,0 +1,109 @@
+"""Control flow.
+
+A known condition takes one branch; otherwise both stand in the graph, guarded. Loops whose
+conditions are known are written out, one copy of the body a round; others become loops.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+
+MAX_ROUNDS = 10_000
+
+
+@tflite_op(IF=1)
+def if_(ctx: OpContext) -> list[Value]:
+    condition, rest = ctx.required(0), ctx.inputs[1:]
+    branches = ctx.options["then"], ctx.options["otherwise"]
+    if condition.data is not None:
+        branch = branches[0] if condition.data.reshape(-1)[0] else branches[1]
+        return ctx.importer.import_subgraph(branch, rest)
+    condition = ctx.reshape(condition, ())
+    outer = ctx.builder.guard
+    sides = []
+    for branch, wanted in zip(branches, (condition, ctx.emit("logical_not", [condition]))):
+        ctx.builder.guard = (both(ctx, outer, wanted), True)
+        sides.append(ctx.importer.import_subgraph(branch, rest))
+        ctx.builder.guard = outer
+        ctx.builder.sources = (ctx.name,)
+    return [_choice(ctx, condition, a, b) for a, b in zip(*sides)]
+
+
+def both(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
+    """The condition, and that of the branch around it; false in every run that is not there."""
+    if outer is None:
+        return condition
+    inner, ctx.builder.guard = ctx.builder.guard, None
+    value = outer[0] if outer[1] else ctx.emit("logical_not", [outer[0]])
+    made = ctx.emit("logical_and", [value, condition])
+    ctx.builder.guard = inner
+    return made
+
+
+def _choice(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:
+    if a is None or b is None:
+        raise UnsupportedError("one of its branches is not supported")
+    if a.type != b.type:
+        raise UnsupportedError(f"the branches give {a.type} and {b.type}")
+    return ctx.emit("where", [condition, a, b])
+
+
+@tflite_op(WHILE=1)
+def while_(ctx: OpContext) -> list[Value]:
+    carried: list[Value | None] = list(ctx.inputs)
+    for _ in range(MAX_ROUNDS):
+        (condition,) = ctx.importer.import_subgraph(ctx.options["condition"], carried)
+        if condition is None:
+            raise UnsupportedError("its condition is not supported")
+        if condition.data is None:
+            return _rounds_of_the_run(ctx, condition, carried)
+        if not condition.data.reshape(-1)[0]:
+            return carried
+        carried = ctx.importer.import_subgraph(ctx.options["body"], carried)
+        if any(value is None for value in carried):
+            raise UnsupportedError("its body is not supported")
+    raise UnsupportedError(f"a loop of more than {MAX_ROUNDS} rounds")
+
+
+def _rounds_of_the_run(ctx: OpContext, go: Value, carried: list) -> list[Value]:
+    """A loop with as many rounds as the run finds; ``go``: whether there is a first one."""
+    if not all(isinstance(value, Value) for value in carried):
+        raise UnsupportedError("variables that a loop carries whose rounds the run finds")
+    if go.type.size != 1 or go.dtype.name != "bool":
+        raise ValueError(f"its condition is {go.type}")
+    body = Graph(f"{ctx.name}_body")
+    body.inputs = [Value("round", TensorType((), DTYPES["int64"]))]
+    body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]
+    with ctx.importer.apart(body) as builder:
+        made = ctx.importer.import_subgraph(ctx.options["body"], body.inputs[1:])
+        (further,) = ctx.importer.import_subgraph(ctx.options["condition"], made)
+        if further is None or any(value is None for value in made):
+            raise UnsupportedError("its body is not supported")
+        if further.shape:
+            further = builder.emit("reshape", [further], "further", shape=())
+    for before, after in zip(carried, made):
+        if before.type != after.type:
+            raise UnsupportedError(
+                f"what it carries is {before.type} before a round and {after.type} after it"
+            )
+    body.outputs = [further, *made]
+    body.output_names = [f"result{i}" for i in range(len(body.outputs))]
+    operands = [None, ctx.reshape(go, ()), *carried]
+    attrs = {"carried": len(carried), "sliced": 0, "conditional": True, "most": 0}
+    *results, _ = ctx.emit_many("loop", operands, body=body, backward=(), extents=(), **attrs)
+    return results
+
+
+@tflite_op(CALL=1, STABLEHLO_COMPOSITE=1)
+def call(ctx: OpContext) -> list[Value]:
+    name = "subgraph" if ctx.op.name == "CALL" else "decomposition"
+    return ctx.importer.import_subgraph(ctx.options[name], ctx.inputs)
+
+
+@tflite_op(DENSIFY=1)
+def densify(ctx: OpContext) -> Value:
+    """The reader has written its operand out already."""
+    return ctx.const(ctx.constant_of(0, "the sparse tensor"))

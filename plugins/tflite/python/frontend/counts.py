@@ -1,0 +1,47 @@
+"""Results whose number depends on the data: bounded when compiling, counted by the run."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+
+
+@tflite_op(WHERE=1)
+def where(ctx: OpContext) -> Value:
+    """The places of the elements that are not 0, int64[count, rank]."""
+    x = ctx.required(0)
+    if not x.shape:
+        raise UnsupportedError("the place of a scalar")
+    count = ctx.found(ctx.emit("count_nonzero", [x]), 0, prod(x.shape), "count")
+    return ctx.transpose(ctx.emit("nonzero", [x], count=count), (1, 0))
+
+
+@tflite_op(UNIQUE=1)
+def unique(ctx: OpContext) -> list[Value]:
+    """The different elements in the order in which they come, and which of them each is."""
+    x = ctx.required(0)
+    if x.type.rank != 1:
+        raise ValueError(f"different elements of {x.type}")
+    first, inverse, _, number = ctx.emit_many("unique", [x], axis=0, sorted=False)
+    kept = ctx.found(number, min(1, x.shape[0]), x.shape[0], "count")
+    first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(kept,))
+    values = ctx.emit("gather", [x, first], axis=0)
+    return [values, ctx.cast(inverse, ctx.result(1).dtype)]
+
+
+@tflite_op(SPARSE_TO_DENSE=3)
+def sparse_to_dense(ctx: OpContext) -> Value:
+    places, shape = ctx.required(0), tuple(ctx.ints_of(1, "the shape of the result"))
+    values, default = ctx.required(2), ctx.required(3)
+    rank = places.type.rank
+    if rank < 2:
+        places = ctx.reshape(places, (places.type.size, 1))
+    if rank > 2 or places.shape[1] != len(shape) or default.type.size != 1:
+        raise ValueError(f"places {places.type} are none in {list(shape)}")
+    values = ctx.emit("expand", [values], shape=(places.shape[0],))
+    start = ctx.emit("expand", [ctx.reshape(default, ())], shape=shape)
+    return ctx.emit("scatter_nd", [start, ctx.cast(places, "int64"), values], reduction="none")

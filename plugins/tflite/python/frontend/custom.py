@@ -1,0 +1,49 @@
+"""Operators of the user's own, for the custom operators of a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.flexbuffer import read_map
+from tvmrt.plugins.tflite.frontend.model_file import Tensor
+from tvmrt.plugins.tflite.frontend.registry import Importer
+
+DOMAIN = "tflite"
+
+
+def importer_of(record: Any) -> Importer:
+    """An importer of the custom operators that ``record`` stands for.
+
+    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``Declined``.
+    Attributes are the entries of the options' map; functions that make scalars of attributes get
+    ``custom_options``, the bytes, and ``scales`` and ``zero_points`` of the inputs, then the
+    outputs, too: None where one is not quantised.
+    """
+
+    def run(ctx: OpContext) -> list[Value]:
+        attributes: dict[str, Any] = dict(read_map(ctx.op.custom_options))
+        if getattr(record, "attributes", None) is not None:
+            ends = [t for t in (*ctx.op.inputs, *ctx.op.outputs) if t >= 0]
+            tensors = [ctx.subgraph.tensors[t] for t in ends]
+            attributes["scales"] = [_quantization(t)[0] for t in tensors]
+            attributes["zero_points"] = [_quantization(t)[1] for t in tensors]
+            attributes["custom_options"] = ctx.op.custom_options
+        elif "custom_options" in getattr(record, "defaults", ()):
+            attributes["custom_options"] = ctx.op.custom_options
+        try:
+            made = record.add(ctx.builder, ctx.inputs, attributes, ctx.name)
+        except record.Declined as reason:
+            raise UnsupportedError(f"the operator declines it: {reason}") from reason
+        return list(made)[: len(ctx.op.outputs)]
+
+    return run
+
+
+def _quantization(tensor: Tensor) -> tuple[float | None, int | None]:
+    found = tensor.quantization
+    if found is None or found.per_axis:
+        return None, None
+    return float(found.scale[0]), int(found.zero[0])

@@ -1,0 +1,164 @@
+"""Weights that TFLM_DECODE would unpack in every run; here they are unpacked when compiling.
+
+Behind each packed tensor is one that tells how: 16 bytes of kind, version and parameters, then the
+values or tables. Bits are counted from the highest one of each byte.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.model_file import Tensor
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+
+HEADER = 16
+TYPES = ("bool", "int8", "int16", "int32", "int64", "float32")
+
+
+@tflite_op(TFLM_DECODE=1)
+def decode(ctx: OpContext) -> list[Value]:
+    """Operands: a packed tensor and how it is packed, for each result."""
+    if len(ctx.inputs) != 2 * len(ctx.op.outputs):
+        raise ValueError(f"{len(ctx.inputs)} operands for {len(ctx.op.outputs)} results")
+    return [ctx.const(_unpacked(ctx, i)) for i in range(len(ctx.op.outputs))]
+
+
+def _unpacked(ctx: OpContext, index: int) -> np.ndarray:
+    packed = ctx.constant_of(2 * index, "a packed tensor").tobytes()
+    how = ctx.constant_of(2 * index + 1, "how a tensor is packed").tobytes()
+    result = ctx.result(index)
+    if result.dtype not in TYPES:
+        raise UnsupportedError(f"packed elements of type {result.dtype}")
+    if len(how) < HEADER or how[0] > 2:
+        kind = how[0] if how else "nothing"
+        raise UnsupportedError(f"a tensor that is packed as {kind}, not by tables, codes or gaps")
+    # tables have their version in front of the parameters, too
+    if how[1] != 1 or (how[0] != 2 and how[4] != 1):
+        raise UnsupportedError(f"a packed tensor of version {how[1]}, {how[4]}; known is 1")
+    unpack = (_by_tables, _by_codes, _by_gaps)[how[0]]
+    return unpack(packed, how, result).reshape(result.shape)
+
+
+def _type(result: Tensor) -> np.dtype:
+    return DTYPES[result.dtype].numpy
+
+
+def _elements(how: bytes, dtype: np.dtype | str) -> np.ndarray:
+    """What stands behind the header."""
+    kind = np.dtype(dtype)
+    count = (len(how) - HEADER) // kind.itemsize
+    if kind.kind == "b":
+        return np.frombuffer(how, np.uint8, count, HEADER) != 0
+    return np.frombuffer(how, kind, count, HEADER)
+
+
+def _bits(packed: bytes, count: int, width: int) -> np.ndarray:
+    """So many bits as [count, width], which must be there."""
+    if count * width > 8 * len(packed):
+        raise ValueError(f"{len(packed)} bytes do not hold {count} elements of {width} bits")
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=count * width).reshape(count, width)
+
+
+def _size(result: Tensor) -> int:
+    return prod(result.shape)
+
+
+def _channels(result: Tensor, axis: int) -> np.ndarray:
+    """The place along an axis of each element."""
+    shape = result.shape
+    places = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    return np.broadcast_to(places, shape).reshape(-1)
+
+
+def _by_tables(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
+    """Indices of a table, or of one for each place along an axis."""
+    width, stride, values = how[5] & 7, how[6], _elements(how, _type(result))
+    if width == 0 or stride == 0:
+        raise ValueError(f"tables of {stride} values have indices of {width} bits")
+    axis = _axis_of_tables(result, how[5] >> 4, len(values) // stride)
+    indices = _bits(packed, _size(result), width) @ (1 << np.arange(width)[::-1])
+    if axis is not None:
+        indices = indices + stride * _channels(result, axis)
+    if indices.size and indices.max() >= len(values):
+        raise ValueError(f"an index is behind the {len(values)} values of the tables")
+    return values[indices]
+
+
+def _axis_of_tables(result: Tensor, told: int, tables: int) -> int | None:
+    """Kernels take the axis that has a scale each, newer writers tell one, 15 being none."""
+    q, shape = result.quantization, result.shape
+    if tables <= 1:
+        return None
+    if q is not None and q.per_axis and q.axis in (0, len(shape) - 1) and shape[q.axis] <= tables:
+        return q.axis
+    if told == 15:
+        return None
+    if told >= len(shape) or shape[told] > tables:
+        raise ValueError(f"{tables} tables are none for each place along axis {told} of {shape}")
+    return told
+
+
+def _by_gaps(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
+    """A bit for each element, whether its value is there; it is zero, or the zero point, else."""
+    there = _bits(packed, _size(result), 1).reshape(-1).astype(bool)
+    values, used = _elements(how, _type(result)), int(there.sum())
+    if len(values) < used:
+        raise ValueError(f"{len(how) - HEADER} bytes do not hold {used} values")
+    y = np.broadcast_to(_absent(result), there.shape).copy()
+    y[there] = values[:used]
+    return y
+
+
+def _absent(result: Tensor) -> np.ndarray:
+    """What elements are that are not there: one for all, or one for each."""
+    q = result.quantization
+    if q is None or not q.zero.any():
+        return np.zeros(1, _type(result))
+    if result.dtype != "int8":
+        raise UnsupportedError(f"gaps in {result.dtype} with a zero point")
+    if not q.per_axis:
+        return q.zero[:1].astype(np.int8)
+    if q.axis not in (0, len(result.shape) - 1) or len(q.zero) != result.shape[q.axis]:
+        raise UnsupportedError(f"gaps with zero points along axis {q.axis}")
+    return q.zero[_channels(result, q.axis)].astype(np.int8)
+
+
+def _by_codes(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
+    """Huffman codes. A table's entry is a symbol, with the bits of the last step that are its own,
+    or how far behind its place the next table is, and how many bits choose there."""
+    wide = bool(how[5] & 1)
+    if result.dtype != "int8" and not (wide and result.dtype == "int16"):
+        raise UnsupportedError(f"codes of {result.dtype} in tables of {32 if wide else 16} bits")
+    tables = _elements(how, "<u4" if wide else "<u2").tolist()
+    count = _size(result)
+    if count > 8 * len(packed):
+        raise ValueError(f"{len(packed)} bytes do not hold {count} codes")
+    return _symbols(packed, tables, 27 if wide else 11, (how[5] >> 4) + 1, count, _type(result))
+
+
+def _symbols(
+    packed: bytes, tables: list[int], shift: int, first: int, count: int, dtype: np.dtype
+) -> np.ndarray:
+    """``shift``: bits of an entry below those that count; ``first``: bits that choose in the first
+    table."""
+    padded, found, at = packed + bytes(8), np.empty(count, np.int64), 0
+    for i in range(count):
+        place, width, entry = 0, first, 0
+        while not entry >> (shift + 4):
+            place += entry & ((1 << shift) - 1)
+            word = int.from_bytes(padded[at >> 3 : (at >> 3) + 5], "big")
+            place += (word >> (40 - (at & 7) - width)) & ((1 << width) - 1)
+            at += width
+            if place >= len(tables) or at > 8 * len(packed) + 16:
+                raise ValueError(f"code {i} of {count} leads out of the tables or of the bytes")
+            entry = tables[place]
+            used = (entry >> shift) & 15
+            left, width = max(width - used, 0), used + 1
+        at -= left
+        found[i] = entry & ((1 << shift) - 1)
+    return found.astype(dtype)

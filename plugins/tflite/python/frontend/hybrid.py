@@ -1,0 +1,200 @@
+"""Products of floats with integer weights: activations are quantised while the network runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Extent
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+
+
+def _div(ctx: OpContext, a: Value, number: float) -> Value:
+    return ctx.emit("div", [a, ctx.like(number, a)])
+
+
+def _symmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
+    """int8 and the scale of what ``axes`` fold."""
+    most = ctx.emit("reduce_max", [ctx.emit("abs", [x])], axes=axes, keepdims=True)
+    none = ctx.emit("equal", [most, ctx.like(0, most)])
+    inverse = ctx.emit("div", [ctx.like(127, most), most])
+    inverse = ctx.emit("where", [none, ctx.like(0, most), inverse])
+    whole = ctx.emit("round_away", [ctx.emit("mul", [x, inverse])])
+    return ctx.cast(ctx.clamp(whole, -127, 127), "int8"), _div(ctx, most, 127)
+
+
+def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
+    """int8, scale and zero point (float32) of what ``axes`` fold."""
+    zero, to = ctx.const(0.0, np.float64), "float64"
+    low = ctx.cast(ctx.emit("reduce_min", [x], axes=axes, keepdims=True), to)
+    high = ctx.cast(ctx.emit("reduce_max", [x], axes=axes, keepdims=True), to)
+    low, high = ctx.emit("min", [low, zero]), ctx.emit("max", [high, zero])
+    none = ctx.emit("equal", [low, high])
+    scale = _div(ctx, ctx.emit("sub", [high, low]), 255)
+    scale = ctx.emit("where", [none, ctx.const(1.0, np.float64), scale])
+    below, above = ctx.emit("div", [low, scale]), ctx.emit("div", [high, scale])
+    first = ctx.emit("sub", [ctx.const(-128.0), below])
+    second = ctx.emit("sub", [ctx.const(127.0), above])
+    nearer = ctx.emit("less", [
+        ctx.emit("add", [ctx.const(128.0), ctx.emit("abs", [below])]),
+        ctx.emit("add", [ctx.const(127.0), ctx.emit("abs", [above])]),
+    ])  # fmt: skip
+    point = ctx.cast(ctx.emit("where", [nearer, first, second]), "float32")
+    point = ctx.clamp(ctx.emit("round_away", [point]), -128, 127)
+    scale = ctx.cast(scale, "float32")
+    steps = ctx.emit("mul", [x, ctx.emit("div", [ctx.like(1, scale), scale])])
+    whole = ctx.emit("round_away", [ctx.emit("add", [steps, point])])
+    return ctx.cast(ctx.clamp(whole, -128, 127), "int8"), scale, point
+
+
+def _quantized_rows(
+    ctx: OpContext, x: Value, asymmetric: bool
+) -> tuple[Value, Value, Value | None]:
+    """The same for each row of the last axis; no zero point where it is 0."""
+    axes = (x.type.rank - 1,)
+    return _asymmetric(ctx, x, axes) if asymmetric else (*_symmetric(ctx, x, axes), None)
+
+
+def _scaled(
+    ctx: OpContext,
+    sums: Value,
+    scale: Value,
+    spread: tuple[int, ...],
+    operands: tuple[int, int] = (1, 2),
+) -> Value:
+    """Sums in real numbers, and the bias."""
+    q = ctx.quantization(ctx.tensor(operands[0]))
+    if q.zero.any():
+        raise UnsupportedError("weights with a zero point and activations in float")
+    w_scale = q.scale.reshape(spread if q.per_axis else ())
+    factor = ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])
+    y = ctx.emit("mul", [sums, factor])
+    bias = ctx.input(operands[1])
+    if bias is None:
+        return y
+    return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *spread[1:]))])
+
+
+def hybrid_rows(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> Value:
+    """rows [M, K] in float32, columns [K, N] in int8, constant; a scale for each row."""
+    return _scaled(ctx, *_row_sums(ctx, rows, columns, asymmetric), (-1,))
+
+
+def hybrid_product(ctx: OpContext, rows: Value, index: int, asymmetric: bool) -> Value:
+    """rows [M, K] in float32 times operand ``index``, int8 [N, K], constant; no bias."""
+    w = ctx.transpose(ctx.required(index), (1, 0))
+    w_scale, zero = ctx.per_tensor(ctx.tensor(index))
+    if zero:
+        raise UnsupportedError("weights with a zero point and activations in float")
+    sums, scale = _row_sums(ctx, rows, w, asymmetric)
+    return ctx.emit("mul", [sums, ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])])
+
+
+def real_operand(ctx: OpContext, index: int) -> Value | None:
+    """An operand in float32; a constant of int8 or int16 as the reals that it stands for."""
+    value = ctx.input(index)
+    if value is None or value.dtype.name == "float32":
+        return value
+    scale, zero = ctx.per_tensor(ctx.tensor(index))
+    whole = ctx.constant_of(index, "the weights").astype(np.float32) - np.float32(zero)
+    return ctx.const(whole * scale)
+
+
+def _row_sums(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> tuple[Value, Value]:
+    """Sums of products of quantised rows in float32, and the scale of each row."""
+    if not columns.is_constant or columns.dtype.name != "int8":
+        raise UnsupportedError(f"float activations with {columns.dtype} weights")
+    one = ctx.const(1.0, np.float32)
+    x, scale, point = _quantized_rows(ctx, rows, asymmetric)
+    sums = ctx.emit("qmatmul", [x, columns, one, None, None], x_zero=0, to="int32")
+    real = ctx.cast(sums, "float32")
+    if point is not None:
+        of_weights = columns.data.astype(np.int64).sum(axis=0)
+        less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
+        real = ctx.emit("sub", [real, less])
+    return real, scale
+
+
+def hybrid_matrices(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Value:
+    """a [..., M, K] in float32, b [..., K, N] in int8; a scale for each row of a."""
+    b_scale, zero = ctx.per_tensor(ctx.tensor(1))
+    if zero or b.dtype.name != "int8":
+        raise UnsupportedError(f"float activations with {b.dtype} of zero point {zero}")
+    q, scale, point = _quantized_rows(ctx, a, asymmetric)
+    one = ctx.const(1.0, np.float32)
+    sums = ctx.emit("qmatmul_computed", [q, b, one], to="int32", x_zero=0, w_zero=0)
+    real = ctx.cast(sums, "float32")
+    if point is not None:
+        axes = (b.type.rank - 2,)
+        of_b = ctx.emit("reduce_sum", [ctx.cast(b, "int32")], axes=axes, keepdims=True)
+        real = ctx.emit("sub", [real, ctx.emit("mul", [point, ctx.cast(of_b, "float32")])])
+    return ctx.emit("mul", [real, ctx.emit("mul", [scale, ctx.const(b_scale, np.float32)])])
+
+
+def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
+    """x [N, C, H, W] in float32, w [OC, C / groups, kh, kw] in int8; a scale for each image.
+
+    As LiteRT, CONV_2D of one group quantises images around zero where all its weights have one
+    scale. With scales that differ, and in all other convolutions, images have a zero point.
+    """
+    plain = ctx.op.name == "CONV_2D" and groups == 1
+    if plain and np.unique(ctx.quantization(ctx.tensor(1)).scale).size == 1:
+        _check_bytes(w)
+        q, scale = _symmetric(ctx, x, (1, 2, 3))
+        given = [q, w, ctx.const(1.0, np.float32), None, None]
+        sums = ctx.emit("qconv", given, x_zero=0, to="int32", groups=groups, **attrs)
+        return _scaled(ctx, ctx.cast(sums, "float32"), scale, (-1, 1, 1))
+    before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
+    unpadded = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0), "groups": groups}
+
+    def padded(image: Value, value: Value) -> Value:
+        if not any(before) and not any(after):
+            return image
+        return ctx.emit("pad", [image, value], before=before, after=after, mode="constant")
+
+    return hybrid_images(ctx, x, w, padded, unpadded)
+
+
+def _check_bytes(w: Value) -> None:
+    if w.dtype.name != "int8":
+        raise UnsupportedError(f"float activations with {w.dtype} weights")
+
+
+def hybrid_images(
+    ctx: OpContext,
+    x: Value,
+    w: Value,
+    padded: Callable[[Value, Value], Value],
+    attrs: dict,
+    operands: tuple[int, int] = (1, 2),
+) -> Value:
+    """A convolution of images [N, C, H, W] in float32, which ``padded`` prepares one by one, given
+    the integer that stands for zero; ``operands``: which are the weights and the bias."""
+    _check_bytes(w)
+    q, scale, point = _asymmetric(ctx, x, (1, 2, 3))
+    if isinstance(x.shape[0], Extent):
+        together = _padded_at_once(ctx, q, point, padded)
+    else:
+        images = []
+        for i in range(x.shape[0]):
+            value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
+            images.append(padded(ctx.slice_axis(q, 0, i, 1), value))
+        together = ctx.joined(images, 0)
+    given = [together, w, ctx.const(1.0, np.float32), None, None]
+    sums = ctx.emit("qconv", given, x_zero=0, to="int32", **attrs)
+    of_weights = w.data.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)
+    less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
+    real = ctx.emit("sub", [ctx.cast(sums, "float32"), less])
+    return _scaled(ctx, real, scale, (-1, 1, 1), operands)
+
+
+def _padded_at_once(
+    ctx: OpContext, q: Value, point: Value, padded: Callable[[Value, Value], Value]
+) -> Value:
+    """Images, however many, with the zero point of each wherever a picture of ones is padded."""
+    zero = ctx.like(0, q)
+    inside = ctx.cast(padded(ctx.const(np.ones((1, *q.shape[1:]), np.int8)), zero), "bool")
+    return ctx.emit("where", [inside, padded(q, zero), ctx.cast(point, "int8")])

@@ -1,0 +1,355 @@
+"""A whole ``.tflite`` file to a graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.frontend.dims import Dims, parse_dim
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
+from tvmrt.error import UnforeseenError, UnsupportedError
+from tvmrt.plugins.tflite.frontend import custom, extents
+from tvmrt.plugins.tflite.frontend.complex_numbers import import_by
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.element_types import check_types
+from tvmrt.plugins.tflite.frontend.model_file import (
+    Model,
+    Operator,
+    Signature,
+    Subgraph,
+    Tensor,
+    load_model,
+)
+from tvmrt.plugins.tflite.frontend.names import aliases_of, by_input, distinct, names_of
+from tvmrt.plugins.tflite.frontend.options import BUILTIN
+from tvmrt.plugins.tflite.frontend.registry import Row, find
+
+NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
+NO_TENSORS = ("resource", "complex64")  # what lies between operators alone
+MAX_WRITTEN_OUT = 20_000  # operators of loops and branches
+
+
+@dataclass(frozen=True)
+class EveryTensor:
+    """A ``.tflite`` file whose network has everything that an operator makes for an output, too;
+    the names of these are those of the tensors."""
+
+    source: str | os.PathLike | bytes
+
+
+def import_model(
+    source: str | os.PathLike | bytes | EveryTensor,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    rounding: str = "reference",
+    signature: str | None = None,
+    operators: Any = None,
+    dims: Mapping[str, Any] | None = None,
+) -> Graph:
+    """Read a ``.tflite`` file.
+
+    ``shapes`` gives the extents of inputs by name, for those that the file leaves open.
+    ``rounding``: where LiteRT's reference kernels and those for microcontrollers differ, as which
+    of them integers are rounded.
+    Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an input
+    that is not there) or UnsupportedError, which lists every unsupported operator at once.
+    """
+    every = isinstance(source, EveryTensor)
+    model = load_model(source.source if every else source)
+    entry = entry_of(model, signature)
+    importer = GraphImporter(model, dict(shapes or {}), rounding, entry, Dims(dims))
+    importer.operators = operators
+    with np.errstate(all="ignore"):  # what scales make is held against what it may be
+        return importer.run(every)
+
+
+def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None]:
+    """The number of the graph that is compiled, and the signature that names its ends: that of a
+    name, or without one the first graph and its signature, if it has one. Raises KeyError."""
+    if signature is None:
+        return 0, next((s for s in model.signatures if s.subgraph == 0), None)
+    for found in model.signatures:
+        if found.key == signature:
+            return found.subgraph, found
+    names = ", ".join(s.key for s in model.signatures) or "none"
+    raise KeyError(f"there is no signature {signature}; the file has {names}")
+
+
+class GraphImporter:
+    """State of one import. ``problems`` collects what is not supported, operator by operator."""
+
+    def __init__(
+        self,
+        model: Model,
+        shapes: dict,
+        rounding: str,
+        entry: tuple[int, Signature | None],
+        dims: Dims,
+    ) -> None:
+        self.model = model
+        self.entry = entry
+        self.shapes = shapes
+        self.rounding = rounding
+        self.operators: Any = None
+        self.graph = Graph(model.subgraphs[entry[0]].name or "main")
+        self.builder = Builder(self.graph)
+        self.problems: list[str] = []
+        self.variables: dict[tuple[str, str], Any] = {}
+        # integers that are made of extents, element by element
+        self.extents: dict[Value, np.ndarray] = {}
+        self.set_in_runs: set[tuple[str, str]] | None = None
+        self.dims = dims
+        self.is_apart = False  # inside of a loop whose rounds the run finds
+        self.initializing = False  # inside of CALL_ONCE
+        self.states = States(self.graph)
+        self._state_of: dict[tuple[int, int], int] = {}  # by graph and tensor
+        self.open_subgraphs = [entry[0]]
+        self.written_out = 0  # operators of graphs inside of operators
+
+    def run(self, every: bool = False) -> Graph:
+        main = self.model.subgraphs[self.entry[0]]
+        inputs, outputs = names_of(self.model, self.entry)
+        self.graph.aliases = aliases_of(self.model, self.entry)
+        self.shapes = by_input(self.shapes, self.graph.aliases)
+        unknown = set(self.shapes) - set(inputs)
+        if unknown:
+            raise KeyError(
+                f"there is no input {min(unknown)}; the inputs are {', '.join(inputs) or 'none'}"
+            )
+        self._declare(dict(zip(inputs, (main.tensors[i] for i in main.inputs))))
+        scope: dict[int, Value | None] = {}
+        for index, name in zip(main.inputs, inputs):
+            scope[index] = self._input(main.tensors[index], name)
+        self.import_operators(main, scope)
+        if self.problems:
+            count = len(self.problems)
+            raise UnsupportedError(
+                f"{count} operator{'s' if count > 1 else ''} of the network cannot be compiled: "
+                + "; ".join(self.problems)
+            )
+        indices = list(main.outputs)
+        if every:
+            indices += made_by_operators(main)
+            outputs = distinct([*outputs, *(main.tensors[i].name for i in made_by_operators(main))])
+        for index, name in zip(indices, outputs):
+            self.graph.outputs.append(self.value(main, index, scope))
+            self.graph.output_names.append(name)
+        self.states.close()
+        return self.graph
+
+    def _declare(self, inputs: dict[str, Tensor]) -> None:
+        """Take the sizes that shapes declare as ``N<=8``; what is left of them are names. One that
+        is in no shape is the first of every input's, where the file leaves that open."""
+        for name, shape in self.shapes.items():
+            parts = list(shape)
+            for i, part in enumerate(parts):
+                if isinstance(part, str) and part not in self.dims:
+                    parts[i], bounds = parse_dim(part)
+                    self.dims.declare(parts[i], bounds)
+            self.shapes[name] = tuple(parts)
+        used = [n for shape in self.shapes.values() for n in shape if isinstance(n, str)]
+        unused = self.dims.unused(used)
+        batched = [n for n, t in inputs.items() if t.open[:1] == (-1,) and n not in self.shapes]
+        if len(unused) == 1 and batched and all(-1 not in inputs[n].open[1:] for n in batched):
+            self.shapes |= {n: (unused[0], *inputs[n].shape[1:]) for n in batched}
+        elif unused:
+            raise KeyError(
+                f"no input has the dimension {unused[0]}: dimensions of a .tflite network have no "
+                f"names; give them some in a shape, such as INPUT={unused[0]},..."
+            )
+
+    def _input(self, tensor: Tensor, name: str) -> Value:
+        if tensor.dtype not in DTYPES:
+            raise UnsupportedError(f"input {name} has elements of type {tensor.dtype}")
+        given = self.shapes.get(name)
+        shape = tensor.shape if given is None else tuple(given)
+        if len(shape) != len(tensor.shape):
+            raise ValueError(f"input {name} has {len(tensor.shape)} dimensions, not {len(shape)}")
+        extents = tuple(n if isinstance(n, int) else self.dims.extent(n) for n in shape)
+        value = Value(name, TensorType(extents, DTYPES[tensor.dtype]))
+        self.graph.inputs.append(value)
+        return value
+
+    def value(self, subgraph: Subgraph, index: int, scope: dict[int, Value | None]) -> Value | None:
+        """The value of a tensor; None where an operator that is not supported makes it.
+
+        Raises ValueError when nothing makes it before it is read.
+        """
+        if index in scope:
+            return scope[index]
+        tensor = subgraph.tensors[index]
+        if tensor.data is None and not tensor.is_variable and 0 not in tensor.shape:
+            raise ValueError(
+                f"{self.model.what}: tensor {tensor.name} is read before an operator makes it; "
+                "convert it again"
+            )
+        name = NARROW.get(tensor.dtype, tensor.dtype)
+        if name not in DTYPES:
+            raise UnsupportedError(f"tensor {tensor.name} has elements of type {tensor.dtype}")
+        if tensor.is_variable:
+            return self.states.now(self._state(subgraph, index))
+        data = tensor.data
+        if data is None:
+            data = np.zeros(tensor.shape, DTYPES[name].numpy)
+        elif name == "bfloat16":
+            data = data.view(DTYPES[name].numpy)
+        scope[index] = constant(data.astype(DTYPES[name].numpy, copy=False), tensor.name)
+        return scope[index]
+
+    def check_state(self) -> None:
+        """Raise UnsupportedError where nothing can last from run to run."""
+        if self.is_apart:
+            raise UnsupportedError("a state inside of a loop whose rounds the run finds")
+
+    def _state(self, subgraph: Subgraph, index: int) -> int:
+        """The number of the state that a variable tensor is; it begins at its zero."""
+        self.check_state()
+        key = id(subgraph), index
+        if key not in self._state_of:
+            tensor = subgraph.tensors[index]
+            q = tensor.quantization
+            start = int(q.zero[0]) if q is not None and tensor.dtype == "int8" else 0
+            first = np.full(tensor.shape, start, DTYPES[tensor.dtype].numpy)
+            self._state_of[key] = self.states.add(constant(first, tensor.name))
+        return self._state_of[key]
+
+    def set_variable(self, subgraph: Subgraph, index: int, value: Value) -> None:
+        """From here on a variable tensor is this value; one that is not variable has no effect."""
+        if subgraph.tensors[index].is_variable:
+            self.set_state(self._state(subgraph, index), value)
+
+    def set_state(self, number: int, value: Value) -> None:
+        """From here on a state is this value; in a branch that the run does not take it stays."""
+        if self.builder.guard is not None:
+            value = self.in_branch(self.states.now(number), value, self.builder.emit, "state")
+        self.states.set(number, value)
+
+    def in_branch(self, before: Value, value: Value, emit: Callable, *name: str) -> Value:
+        """The value in the branch that sets it, and what it was before in the other."""
+        condition, wanted = guard = self.builder.guard
+        self.builder.guard = None
+        sides = [value, before] if wanted else [before, value]
+        made = emit("where", [condition, *sides], *name)
+        self.builder.guard = guard
+        return made
+
+    @contextmanager
+    def apart(self, graph: Graph) -> Iterator[Builder]:
+        """Import into a graph of its own, which is run as often as the data tells."""
+        outer, self.builder, self.is_apart = (self.builder, self.is_apart), Builder(graph), True
+        self.builder.sources = outer[0].sources
+        try:
+            yield self.builder
+        finally:
+            self.builder, self.is_apart = outer
+
+    def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """The operators of a graph in place of an operator that calls it; what it gives.
+
+        Raises ValueError for a graph that there is not, or that calls itself, and UnsupportedError
+        where calls within calls make too many operators.
+        """
+        if not 0 <= index < len(self.model.subgraphs):
+            raise ValueError(f"it calls graph {index}, of {len(self.model.subgraphs)}")
+        subgraph = self.model.subgraphs[index]
+        if index in self.open_subgraphs:
+            raise ValueError(f"graph {subgraph.name or index} calls itself")
+        if len(inputs) != len(subgraph.inputs):
+            raise ValueError(
+                f"graph {subgraph.name or index} takes {len(subgraph.inputs)} tensors, not "
+                f"{len(inputs)}"
+            )
+        self.written_out += len(subgraph.operators) + 1
+        if self.written_out > MAX_WRITTEN_OUT:
+            raise UnsupportedError(f"written out it has more than {MAX_WRITTEN_OUT} operators")
+        self.open_subgraphs.append(index)
+        scope = dict(zip(subgraph.inputs, inputs))
+        self.import_operators(subgraph, scope)
+        found = [self.value(subgraph, i, scope) for i in subgraph.outputs]
+        self.open_subgraphs.pop()
+        return found
+
+    def import_operators(self, subgraph: Subgraph, scope: dict[int, Value | None]) -> None:
+        """Import the operators of a graph in order; ``scope`` takes their results."""
+        for op in subgraph.operators:
+            inputs = [None if i < 0 else self.value(subgraph, i, scope) for i in op.inputs]
+            lost = any(i >= 0 and v is None for i, v in zip(op.inputs, inputs))
+            outputs = self._import_operator(subgraph, op, inputs, lost)
+            for index, value in zip(op.outputs, outputs):
+                scope[index] = value
+
+    def _import_operator(
+        self, subgraph: Subgraph, op: Operator, inputs: list[Value | None], lost: bool
+    ) -> Sequence[Value | None]:
+        nothing: list[Value | None] = [None] * len(op.outputs)
+        name = subgraph.tensors[op.outputs[0]].name if op.outputs else op.name
+        row = self._custom(op) if op.is_custom else find(op.name)
+        if row is None or op.version > row.newest:
+            kind = "custom operator " if op.is_custom else ""
+            known = "" if row is None else f", known are those up to {row.newest}"
+            self.problems.append(f"{name} ({kind}{op.name} version {op.version}{known})")
+            return nothing
+        if lost:
+            return nothing
+        self.builder.sources = (name,)
+        self.graph.op_types[name] = op.name
+        where = f"operator {name} ({op.name})"
+        try:
+            context = OpContext(self, subgraph, op, name, inputs)
+            made = extents.follow(context)
+            if made is None:
+                check_types(context)
+                made = import_by(row.importer, context)
+            outputs = made if isinstance(made, list) else [made]
+            self._check(subgraph, op, outputs)
+        except UnsupportedError as problem:
+            self.problems.append(f"{name} ({op.name} version {op.version}: {problem})")
+            return nothing
+        except (ValueError, MemoryError) as problem:
+            why = str(problem) or "there is not enough memory for it"
+            raise ValueError(f"{where}: {why}") from problem
+        except Exception as problem:
+            what = f"it cannot be read ({type(problem).__name__}: {problem})"
+            raise UnforeseenError(f"{where}: {what}; check its operands") from problem
+        return outputs
+
+    def _custom(self, op: Operator) -> Row | None:
+        """The row of a custom operator that the user has declared, or that is known."""
+        found = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
+        if found:
+            return Row(custom.importer_of(found), op.version)
+        return None if op.name in BUILTIN else find(op.name)
+
+    def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:
+        """Hold what an importer made against what the file says of it."""
+        if len(outputs) != len(op.outputs):
+            raise ValueError(f"it has {len(op.outputs)} outputs, not {len(outputs)}")
+        for index, value in zip(op.outputs, outputs):
+            tensor = subgraph.tensors[index]
+            if tensor.dtype in NO_TENSORS:
+                continue
+            if value is None:
+                raise UnsupportedError("what it calls is not supported")
+            if value.dtype.name != tensor.dtype:
+                raise ValueError(f"{tensor.name} is declared {tensor.dtype}, not {value.dtype}")
+            declared = tensor.open or tensor.shape
+            counted = not all(isinstance(n, int) for n in value.shape)
+            fits = len(declared) == len(value.shape) and all(
+                n < 0 or counted or n == m for n, m in zip(declared, value.shape)
+            )
+            # converters leave shapes out that they do not know
+            if not fits and declared and not self.shapes:
+                raise ValueError(
+                    f"{tensor.name} is declared {list(declared)}, not {list(value.shape)}"
+                )
+
+
+def made_by_operators(subgraph: Subgraph) -> list[int]:
+    """The tensors between operators: those that one makes and that are no outputs of the graph."""
+    made = dict.fromkeys(i for op in subgraph.operators for i in op.outputs)
+    shown = [i for i in made if subgraph.tensors[i].dtype not in NO_TENSORS]
+    return [i for i in shown if i not in subgraph.outputs]

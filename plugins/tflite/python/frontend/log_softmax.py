@@ -1,0 +1,144 @@
+"""Logarithms of a softmax over rows of bytes, in fixed point."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.fixed_exp import exp_fraction
+from tvmrt.compiler.ir.multiplier import multiplier, rounded
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
+from tvmrt.plugins.tflite.frontend.context import BYTES, OpContext
+from tvmrt.plugins.tflite.frontend.multipliers import ratio
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.requantize import clamped
+from tvmrt.plugins.tflite.frontend.tables import scale_array
+
+MOST = 2**31 - 1
+# Fractions of 31 bits.
+ROOT_HALF, ROOT_ROOT_HALF, LOG_2 = 1518500250, 1805811301, 1488522236
+NUMERATOR = 117049297  # 11 / 240 * 2 ** 0.25
+DENOMINATOR = (1057819769, 127690142, 638450708)  # 2 ** 0.75 - 2 ** 0.25, 2 ** 0.25 / 20 and / 4
+
+
+@tflite_op(LOG_SOFTMAX=2)
+def log_softmax(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if is_quantized(ctx, *BYTES):
+        return _of_bytes(ctx, x)
+    return ctx.emit("softmax", [x], axis=x.type.rank - 1, log=True)
+
+
+def exponentials(ctx: OpContext, x: Value, real: float) -> tuple[Value, Value, tuple]:
+    """How far each byte is below the largest of its row, and the exponential of that times -real,
+    as a fraction of 31 bits; the multiplier and the radius beyond which it counts as 0."""
+    fine = min(real * 2.0**26, 2.0**31 - 1)
+    m, e = multiplier(fine) if fine < 2.0**30 else (rounded(fine), 31)  # of the largest one alone
+    radius = math.floor(31 * 2.0**26 / 2.0**e)
+    below = -np.arange(256)
+    table = np.where(below < -radius, 0, exp_fraction(scale_array(below, m, e), 5))
+    wide = ctx.cast(x, "int32")
+    largest = ctx.emit("reduce_max", [wide], axes=(x.type.rank - 1,), keepdims=True)
+    steps = ctx.emit("sub", [largest, wide])
+    powers = ctx.emit("gather", [ctx.const(table.astype(np.int32)), steps], axis=0)
+    return steps, powers, (m, e, radius)
+
+
+def sum_of_powers(ctx: OpContext, powers: Value) -> Value:
+    """The sum over the last axis, with 12 integer bits."""
+    shifted = ctx.emit("fixed_shift", [powers, ctx.const(12, np.int32)])
+    return ctx.emit("reduce_sum", [shifted], axes=(powers.type.rank - 1,), keepdims=True)
+
+
+def _of_bytes(ctx: OpContext, x: Value) -> Value:
+    """(x - largest) * scale - log(sum of exponentials), with four integer bits."""
+    y_scale, zero = ctx.per_tensor(ctx.result())
+    top = {"int8": 127, "uint8": 255}[x.dtype.name]
+    if ctx.result().dtype != x.dtype.name or (y_scale, zero) != (1 / 16, top):
+        raise UnsupportedError(
+            f"a result of {ctx.result().dtype} with scale {y_scale:g} and zero point {zero}; "
+            f"LOG_SOFTMAX of {x.dtype} has scale 1/16 and zero point {top}"
+        )
+    scale = float(ctx.per_tensor(ctx.tensor(0))[0])
+    steps, powers, (m, e, radius) = exponentials(ctx, x, scale)
+    log = _logarithm(ctx, sum_of_powers(ctx, powers))
+    # what is further below would not be within 5 integer bits after the logarithm is taken off
+    nearest = ctx.const(-radius - 1, np.int32)
+    if scale:
+        back, exponent = multiplier(ratio(2.0 ** (31 - e), float(m)))
+        room = ctx.emit("add", [log, ctx.const(-(2**31), np.int32)])
+        parts = [room, ctx.const(back, np.int32), ctx.const(exponent, np.int32)]
+        nearest = ctx.emit("max", [nearest, ctx.emit("fixed_scale", parts)])
+    below = -np.arange(256)
+    real = np.where(below < -radius, 0, scale_array(below, m, e)).astype(np.int32)
+    real_steps = ctx.emit("gather", [ctx.const(real), steps], axis=0)
+    y = ctx.emit("sub", [real_steps, log])
+    y = ctx.emit("fixed_shift", [y, ctx.const(22, np.int32)])
+    inside = ctx.emit("greater", [ctx.emit("neg", [steps]), nearest])
+    y = ctx.emit("where", [inside, y, ctx.const(-255, np.int32)])
+    return clamped(ctx, y, zero)
+
+
+def _logarithm(ctx: OpContext, total: Value) -> Value:
+    """The natural logarithm, with 5 integer bits, of numbers from 1 on with 12 integer bits.
+
+    The number is a power of two, on a grid of halves, times a fraction r near 1 / 2 ** 0.25, whose
+    logarithm is a rational function.
+    """
+    r, power = _reduced(ctx, total)
+    q = ctx.emit("sub", [r, ctx.const(ROOT_ROOT_HALF, np.int32)])
+    q = ctx.emit("add", [q, q])
+    square = _product(ctx, q, q)
+    numerator = ctx.emit(
+        "add", [_product(ctx, q, r), _product(ctx, _product(ctx, q, square), NUMERATOR)]
+    )
+    first, second, third = DENOMINATOR
+    inner = ctx.emit("add", [ctx.const(first, np.int32), q])
+    inner = ctx.emit("add", [inner, _product(ctx, square, second)])
+    denominator = ctx.emit(
+        "add", [_product(ctx, _half_sum(ctx, r), inner), _product(ctx, q, third)]
+    )
+    inverse = ctx.emit("fixed_reciprocal", [denominator])
+    part = ctx.emit("fixed_shift", [numerator, ctx.const(6, np.int32)])
+    y = ctx.emit("add", [_product(ctx, power, LOG_2), _product(ctx, part, inverse)])
+    return ctx.emit("add", [y, y])
+
+
+def _reduced(ctx: OpContext, z: Value) -> tuple[Value, Value]:
+    """r as a fraction, from 0.707 to 1, and the power of two, with 6 integer bits."""
+    one, most = ctx.const(1, np.int32), ctx.const(MOST, np.int32)
+    zeros = ctx.emit("leading_zeros", [z])
+    room = ctx.emit("sub", [zeros, one])
+    raised = ctx.emit("shift_left", [z, room])
+    low = _product(ctx, raised, ROOT_HALF)
+    low = ctx.emit("where", [
+        ctx.emit("less", [low, ctx.const(1 << 30, np.int32)]), ctx.emit("add", [low, low]), most,
+    ])  # fmt: skip
+    next_room = ctx.emit("leading_zeros", [_product(ctx, z, ROOT_HALF)])
+    next_room = ctx.emit("sub", [next_room, one])
+    high = ctx.emit("where", [ctx.emit("equal", [next_room, room]), raised, most])
+    powers = [
+        ctx.emit("add", [
+            ctx.emit("mul", [ctx.emit("sub", [ctx.const(12, np.int32), bits]),
+                             ctx.const(1 << 25, np.int32)]),
+            ctx.const(quarter, np.int32),
+        ])
+        for bits, quarter in ((zeros, 1 << 23), (next_room, -(1 << 23)))
+    ]  # fmt: skip
+    return ctx.emit("min", [low, high]), ctx.emit("max", powers)
+
+
+def _half_sum(ctx: OpContext, r: Value) -> Value:
+    """(r + 1 / 2 ** 0.25) / 2, halves upwards; the sum itself takes 32 bits."""
+    other = ctx.const(ROOT_ROOT_HALF, np.int32)
+    both, one = ctx.emit("bit_and", [r, other]), ctx.const(1, np.int32)
+    either = ctx.emit("bit_xor", [r, other])
+    half = ctx.emit("add", [ctx.emit("shift_right", [either, one]), both])
+    return ctx.emit("add", [half, ctx.emit("bit_and", [either, one])])
+
+
+def _product(ctx: OpContext, a: Value, b: Value | int) -> Value:
+    return ctx.emit("fixed_product", [a, ctx.const(b, np.int32) if isinstance(b, int) else b])

@@ -1,0 +1,59 @@
+"""The names of a network's inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from tvmrt.compiler.frontend.dims import unused_name
+from tvmrt.plugins.tflite.frontend.model_file import Model, Signature
+
+T = TypeVar("T")
+
+
+def names_of(model: Model, entry: tuple[int, Signature | None]) -> tuple[list[str], list[str]]:
+    """Names of the inputs and outputs of a graph: those of its signature, or its tensors'.
+
+    ``entry`` as :func:`entry_of` gives it.
+    """
+    graph, found = model.subgraphs[entry[0]], entry[1]
+    named = [
+        {} if found is None else {i: n for n, i in table.items() if n}
+        for table in ((found and found.inputs) or {}, (found and found.outputs) or {})
+    ]
+    return (
+        distinct([named[0].get(i, graph.tensors[i].name) for i in graph.inputs]),
+        distinct([named[1].get(i, graph.tensors[i].name) for i in graph.outputs]),
+    )
+
+
+def aliases_of(model: Model, entry: tuple[int, Signature | None]) -> dict[str, str]:
+    """Further names of inputs, to their names in :func:`names_of`: those that the tensors have in
+    the file, by which LiteRT's interpreter knows them. A name of two inputs is left out."""
+    graph, names = model.subgraphs[entry[0]], names_of(model, entry)[0]
+    found: dict[str, set[str]] = {}
+    for index, name in zip(graph.inputs, names):
+        found.setdefault(graph.tensors[index].own_name, set()).add(name)
+    return {
+        alias: known for alias, (known, *more) in found.items() if not more and alias not in names
+    }
+
+
+def by_input(given: Mapping[str, T], aliases: Mapping[str, str]) -> dict[str, T]:
+    """Values by names of inputs, those under further names under the one of the input. Raises
+    KeyError where a value is given under both."""
+    found = {name: value for name, value in given.items() if name not in aliases}
+    for alias, value in given.items():
+        name = aliases.get(alias, alias)
+        if name != alias and name in given:
+            raise KeyError(f"input {name} is given twice, the second time as {alias}")
+        found.setdefault(name, value)
+    return found
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, a number behind those that come again."""
+    found: list[str] = []
+    for name in names:
+        found.append(unused_name(name, found.__contains__))
+    return found

@@ -1,0 +1,73 @@
+"""From floats to integers, back, and from one quantisation to another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir.multiplier import multiplier
+from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.model_file import Tensor
+from tvmrt.plugins.tflite.frontend.multipliers import ratio
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
+from tvmrt.plugins.tflite.frontend.tables import result_table, scale_array
+
+
+@tflite_op(QUANTIZE=6)
+def quantize(ctx: OpContext) -> Value:
+    x, to = ctx.required(0), ctx.result().dtype
+    if to not in QUANTIZED and (x.dtype.name, to) != ("int16", "int32"):
+        results = ", ".join((*QUANTIZED, *(["int32"] if x.dtype.name == "int16" else [])))
+        raise UnsupportedError(
+            f"tensor {ctx.result().name} has elements of {to}; QUANTIZE of {x.dtype} is compiled "
+            f"for results of {results}"
+        )
+    if x.dtype.is_float:
+        return _from_floats(ctx, x, to)
+    (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    if x_scale == y_scale and x_zero == zero and x.dtype.name == to:
+        return x
+    m, e = multiplier(ratio(float(x_scale), float(y_scale)))
+    if x.dtype.bits == 8 and DTYPES[to].bits == 8:
+        same = x_scale == y_scale and abs(x_zero - zero) == 128 and x.dtype.name != to
+        return result_table(ctx, lambda q: q if same else scale_array(q, m, e))
+    steps = scaled(ctx, centred(ctx, 0), ratio(float(x_scale), float(y_scale)))
+    if to == "int32":
+        return ctx.emit("add", [steps, ctx.const(zero, np.int32)]) if zero else steps
+    return clamped(ctx, steps, zero)
+
+
+def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
+    scale, zero = _spread(ctx, ctx.result(), x)
+    # what has the scale 0 is zero, whatever the number
+    steps = ctx.emit("div", [x, ctx.const(np.where(scale > 0, scale, np.inf), np.float32)])
+    whole = ctx.emit("round_away", [steps])
+    moved = ctx.emit("add", [whole, ctx.const(zero, np.float32)]) if zero.any() else whole
+    return ctx.cast(ctx.clamp(moved, *storage_range(DTYPES[to])), to)
+
+
+def _spread(ctx: OpContext, tensor: Tensor, x: Value) -> tuple[np.ndarray, np.ndarray]:
+    """The scales and zero points of a tensor with the axes of x."""
+    q = ctx.quantization(tensor)
+    shape = [q.scale.size if d == q.axis else 1 for d in range(x.type.rank)] if q.per_axis else ()
+    return q.scale.reshape(shape), q.zero[: q.scale.size].reshape(shape)
+
+
+@tflite_op(DEQUANTIZE=9)
+def dequantize(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if x.dtype.is_half:
+        return ctx.cast(x, "float32")
+    scale, zero = _spread(ctx, ctx.tensor(0), x)
+    steps = ctx.cast(x, "int32")
+    if zero.any():
+        steps = ctx.emit("sub", [steps, ctx.const(zero, np.int32)])
+    return ctx.emit("mul", [ctx.cast(steps, "float32"), ctx.const(scale, np.float32)])
+
+
+@tflite_op(FAKE_QUANT=2)
+def fake_quantize(ctx: OpContext) -> Value:
+    raise UnsupportedError("quantisation that is only played; convert the model to integers")

@@ -1,0 +1,99 @@
+"""Recurrent layers in both directions, of one step, and plain ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.recurrent import (
+    FORWARD,
+    Places,
+    in_time,
+    lstm,
+    swapped_in_time,
+    times,
+)
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.steps import step_by_step
+
+BOTH = (Places(1, 5, 9, 12, 16, 35, 36), Places(18, 22, 26, 29, 33, 37, 38))
+
+
+@tflite_op(LSTM=4)
+def one_step_lstm(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if ctx.options["kernel_type"] or len(ctx.op.outputs) != 1:
+        raise UnsupportedError("the basic kernel of old files")
+    if x.type.rank != 2 or x.dtype.name != "float32":
+        raise UnsupportedError(f"a step {x.type}")
+    y = lstm(ctx, ctx.reshape(x, (1, *x.shape)), FORWARD)
+    return ctx.reshape(y, y.shape[1:])
+
+
+@tflite_op(BIDIRECTIONAL_SEQUENCE_LSTM=3)
+def bidirectional_lstm(ctx: OpContext) -> list[Value]:
+    if any(ctx.input(i) is not None for i in range(40, 48)):
+        raise UnsupportedError("weights of an auxiliary input")
+    x = in_time(ctx, ctx.required(0))
+    other = x if ctx.input(39) is None else in_time(ctx, ctx.required(39))
+    made = [lstm(ctx, x, BOTH[0]), lstm(ctx, other, BOTH[1], backward=True)]
+    return _merged(ctx, made)
+
+
+def _merged(ctx: OpContext, made: list[Value]) -> list[Value]:
+    """Both directions, as the options will have them."""
+    made = [swapped_in_time(ctx, y) for y in made]
+    return [ctx.emit("concat", made, axis=2)] if ctx.options["merge_outputs"] else made
+
+
+class _Plain(NamedTuple):
+    """Which operands are weights of the input and of the state, the bias, and the state."""
+
+    w: int
+    r: int
+    bias: int
+    h: int
+
+
+@tflite_op(RNN=3)
+def rnn(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if x.type.rank != 2 or x.dtype.name != "float32":
+        raise UnsupportedError(f"a step {x.type}")
+    y = _plain(ctx, ctx.reshape(x, (1, *x.shape)), _Plain(1, 2, 3, 4))
+    return ctx.reshape(y, y.shape[1:])
+
+
+@tflite_op(UNIDIRECTIONAL_SEQUENCE_RNN=3)
+def sequence_rnn(ctx: OpContext) -> Value:
+    y = _plain(ctx, in_time(ctx, ctx.required(0)), _Plain(1, 2, 3, 4))
+    return swapped_in_time(ctx, y)
+
+
+@tflite_op(BIDIRECTIONAL_SEQUENCE_RNN=3)
+def bidirectional_rnn(ctx: OpContext) -> list[Value]:
+    if ctx.input(10) is not None or ctx.input(11) is not None:
+        raise UnsupportedError("weights of an auxiliary input")
+    x = in_time(ctx, ctx.required(0))
+    other = x if ctx.input(9) is None else in_time(ctx, ctx.required(9))
+    made = [_plain(ctx, x, _Plain(1, 2, 3, 4)), _plain(ctx, other, _Plain(5, 6, 7, 8), True)]
+    return _merged(ctx, made)
+
+
+def _plain(ctx: OpContext, x: Value, at: _Plain, backward: bool = False) -> Value:
+    """h = act(x W + h R + bias), step by step."""
+    h, bias = ctx.required(at.h), ctx.required(at.bias)
+    if h.type.rank != 2:
+        raise ValueError(f"a state is {h.type}")
+
+    def step(now: Value, h: Value) -> tuple[Value, Value]:
+        total = ctx.emit("add", [times(ctx, now, at.w), times(ctx, h, at.r)])
+        h = activated(ctx, ctx.emit("add", [total, bias]))
+        return h, h
+
+    y, (h,) = step_by_step(ctx, x, (h,), backward, step)
+    ctx.leave(at.h, h)
+    return y

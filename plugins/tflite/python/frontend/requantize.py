@@ -1,0 +1,72 @@
+"""From the sums of an integer product, and other int32, to the integers of a result."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.multiplier import multiplier, multipliers
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.multipliers import activation_name, quantized_bounds, ratio
+
+
+class Sums(NamedTuple):
+    """Exact sums, int32 or int64, of products of tensors with these scales; ``w_scale`` has one
+    number, or one for each channel, which ``spread`` broadcasts over the sums; ``unsigned``: of
+    uint8."""
+
+    value: Value
+    x_scale: np.float32
+    w_scale: np.ndarray
+    spread: tuple[int, ...]
+    unsigned: bool = False
+
+
+def finish(ctx: OpContext, sums: Sums, by_float: bool = False) -> Value:
+    """The quantised result of a product: rescaled, moved to its zero point, clamped.
+
+    ``by_float``: by one multiplication in double, as the reference kernels of FULLY_CONNECTED do.
+    """
+    y_scale, zero = ctx.per_tensor(ctx.result())
+    if sums.unsigned and not by_float and sums.w_scale.size == 1:
+        # these multiply the scales in float32
+        real = ratio(np.float64(np.float32(sums.x_scale * sums.w_scale)), np.float64(y_scale))
+    else:
+        real = np.float64(sums.x_scale) * sums.w_scale.astype(np.float64)
+        real = ratio(real, np.float64(y_scale))
+    spread = sums.spread if real.size > 1 else ()
+    if by_float:
+        scaled = ctx.emit("float_scale", [sums.value, ctx.const(real.reshape(spread))])
+    else:
+        m, e = (part.reshape(spread) for part in multipliers(real.reshape(-1)))
+        wide = sums.value.dtype.name == "int64"
+        op = "fixed_scale_wide" if wide else "fixed_scale"
+        scaled = ctx.emit(op, [sums.value, ctx.const(m), ctx.const(e)])
+    return clamped(ctx, scaled, zero, activation_name(ctx.options.get("act", 0)))
+
+
+def clamped(ctx: OpContext, x: Value, zero: int, activation: str = "NONE") -> Value:
+    """int32 less its zero point as the elements of the operator's result."""
+    result = ctx.result()
+    if result.dtype not in QUANTIZED:
+        raise UnsupportedError(f"a result of {result.dtype} from quantised operands")
+    scale = ctx.per_tensor(result)[0]
+    low, high = quantized_bounds(activation, scale, zero, result.dtype)
+    moved = ctx.emit("add", [x, ctx.const(zero, np.int32)]) if zero else x
+    return ctx.cast(ctx.clamp(moved, low, high), result.dtype)
+
+
+def scaled(ctx: OpContext, x: Value, real: float) -> Value:
+    """int32 times a real multiplier, in fixed point."""
+    m, e = multiplier(float(real))
+    return ctx.emit("fixed_scale", [x, ctx.const(m, np.int32), ctx.const(e, np.int32)])
+
+
+def centred(ctx: OpContext, index: int) -> Value:
+    """A quantised operand as int32 less its zero point."""
+    x, (_, zero) = ctx.required(index), ctx.per_tensor(ctx.tensor(index))
+    wide = ctx.cast(x, "int32")
+    return ctx.emit("sub", [wide, ctx.const(zero, np.int32)]) if zero else wide

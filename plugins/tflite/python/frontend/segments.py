@@ -1,0 +1,70 @@
+"""Elements gathered by the segment or the bucket that they belong to."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+
+_JOINS = {"SUM": "add", "PROD": "mul", "MAX": "max", "MIN": "min"}
+
+
+@tflite_op(
+    UNSORTED_SEGMENT_SUM=1, UNSORTED_SEGMENT_PROD=1, UNSORTED_SEGMENT_MAX=1, UNSORTED_SEGMENT_MIN=1
+)
+def unsorted_segments(ctx: OpContext) -> Value:
+    (count,) = ctx.ints_of(2, "the number of segments")
+    return _segments(ctx, count, ctx.op.name.rpartition("_")[2])
+
+
+@tflite_op(SEGMENT_SUM=1)
+def segment_sum(ctx: OpContext) -> Value:
+    """As many segments as the last number of a constant list says."""
+    ids = ctx.ints_of(1, "the segments")
+    return _segments(ctx, ids[-1] + 1 if ids else 0, "SUM")
+
+
+def _segments(ctx: OpContext, count: int, kind: str) -> Value:
+    """Rows of operand 0 joined in the segment that operand 1 has for each; below 0 is none."""
+    x, ids = ctx.required(0), ctx.required(1)
+    rank = ids.type.rank
+    if count < 0 or x.shape[:rank] != ids.shape:
+        raise ValueError(f"{count} segments of {x.type} by {ids.type}")
+    rest = x.shape[rank:]
+    first = ctx.like(_first(x, kind), x)
+    # a row more takes what belongs to no segment
+    start = ctx.emit("expand", [first], shape=(count + 1, *rest))
+    ids = ctx.reshape(ids, (prod(ids.shape), 1))
+    none = ctx.emit("less", [ids, ctx.like(0, ids)])
+    ids = ctx.emit("where", [none, ctx.like(count, ids), ids])
+    rows = ctx.reshape(x, (ids.shape[0], *rest))
+    joined = ctx.emit("scatter_nd", [start, ids, rows], reduction=_JOINS[kind])
+    return ctx.slice_axis(joined, 0, 0, count)
+
+
+def _first(x: Value, kind: str) -> float:
+    """What an empty segment has."""
+    if kind in ("SUM", "PROD"):
+        return 0 if kind == "SUM" else 1
+    info = np.finfo(x.dtype.numpy) if x.dtype.is_float else np.iinfo(x.dtype.numpy)
+    return info.min if kind == "MAX" else info.max
+
+
+@tflite_op(BUCKETIZE=1)
+def bucketize(ctx: OpContext) -> Value:
+    """How many boundaries are not above each element; not a number is above all."""
+    x, bounds = ctx.required(0), np.asarray(ctx.options["boundaries"] or (), np.float32)
+    if not np.isfinite(bounds).all() or (np.diff(bounds) < 0).any():
+        raise ValueError("its boundaries do not ascend")
+    x = x if x.dtype.is_float else ctx.cast(x, "float32")
+    if not bounds.size:
+        raise UnsupportedError("buckets without a boundary")
+    column = ctx.reshape(x, (*x.shape, 1))
+    below = ctx.emit("less", [column, ctx.const(bounds, x.dtype.numpy)])
+    below = ctx.emit("reduce_sum", [ctx.cast(below, "int32")], axes=(x.type.rank,), keepdims=False)
+    return ctx.emit("sub", [ctx.const(bounds.size, np.int32), below])

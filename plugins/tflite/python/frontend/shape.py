@@ -1,0 +1,112 @@
+"""Operators that change shapes, and those that make tensors of shapes."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.frontend.shapes import rest_of
+from tvmrt.compiler.ir import Value, broadcast
+from tvmrt.compiler.ir.extent import Whole, largest, symbols_of
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext, one_size_alone
+from tvmrt.plugins.tflite.frontend.model_file import element_type
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+
+
+@tflite_op(RESHAPE=1)
+def reshape(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    given = ctx.options["new_shape"]
+    known = ctx.input(1)
+    if known is not None and (known.is_constant or known in ctx.importer.extents):
+        given = ctx.ints_of(1, "the shape")
+    elif given is None:
+        given = list(ctx.result().shape)
+    shape = list(given)
+    if shape.count(-1) == 1:
+        rest = rest_of(x, [n for n in shape if n != -1])
+        shape[shape.index(-1)] = 0 if rest is None else rest
+    if shape == [0] and x.type.size == 1:  # old converters write scalars so
+        shape = []
+    if any(n < 0 for n in shape) or prod(shape) != x.type.size:
+        if symbols_of(x.shape) and not symbols_of(shape):
+            raise one_size_alone(given, x)
+        raise ValueError(f"{x.type} does not become {list(given)}")
+    return ctx.reshape(x, shape)
+
+
+@tflite_op(SQUEEZE=2)
+def squeeze(ctx: OpContext) -> Value:
+    x, rank = ctx.required(0), ctx.required(0).type.rank
+    dims = [normalize_axis(d, rank) for d in ctx.options["squeeze_dims"] or ()]
+    dims = dims or [d for d in range(rank) if x.shape[d] == 1]
+    if any(x.shape[d] != 1 for d in dims):
+        raise ValueError(f"axes {dims} of {x.type} are not all of extent 1")
+    return ctx.reshape(x, [n for d, n in enumerate(x.shape) if d not in dims])
+
+
+@tflite_op(EXPAND_DIMS=1)
+def expand_dims(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    (axis,) = ctx.ints_of(1, "the axis")
+    return ctx.with_axis(x, normalize_axis(axis, x.type.rank + 1))
+
+
+@tflite_op(SHAPE=1)
+def shape_of(ctx: OpContext) -> Value:
+    extents = np.asarray(ctx.required(0).shape, object)
+    return ctx.whole_numbers(extents, element_type(ctx.options["out_type"]))
+
+
+@tflite_op(RANK=1)
+def rank(ctx: OpContext) -> Value:
+    return ctx.const(ctx.required(0).type.rank, np.int32)
+
+
+@tflite_op(BROADCAST_TO=4)
+def broadcast_to(ctx: OpContext) -> Value:
+    return ctx.emit("expand", [ctx.required(0)], shape=tuple(ctx.ints_of(1, "the shape")))
+
+
+@tflite_op(BROADCAST_ARGS=1)
+def broadcast_args(ctx: OpContext) -> Value:
+    shapes = [tuple(ctx.ints_of(i, "a shape")) for i in (0, 1)]
+    return ctx.whole_numbers(np.asarray(broadcast(*shapes), object), ctx.required(0).dtype.name)
+
+
+@tflite_op(FILL=5)
+def fill(ctx: OpContext) -> Value:
+    shape = tuple(ctx.ints_of(0, "the shape"))
+    return ctx.emit("expand", [ctx.required(1)], shape=shape)
+
+
+@tflite_op(TILE=3)
+def tile(ctx: OpContext) -> Value:
+    x, counts = ctx.required(0), ctx.ints_of(1, "the counts")
+    if len(counts) != x.type.rank or any(n < 0 for n in counts):
+        raise ValueError(f"{x.type} is repeated {counts} times")
+    apart = [n for pair in zip([1] * x.type.rank, x.shape) for n in pair]
+    wide = [n for pair in zip(counts, x.shape) for n in pair]
+    spread = ctx.emit("expand", [ctx.reshape(x, apart)], shape=tuple(wide))
+    return ctx.reshape(spread, [c * n for c, n in zip(counts, x.shape)])
+
+
+@tflite_op(RANGE=2)
+def number_range(ctx: OpContext) -> Value:
+    if any(ctx.required(i) in ctx.importer.extents for i in range(3)):
+        return _range_of_extents(ctx, *(ctx.ints_of(i, "the range")[0] for i in range(3)))
+    start, limit, step = (ctx.constant_of(i, "the range").reshape(-1)[0] for i in range(3))
+    return ctx.const(np.arange(start, limit, step), ctx.required(0).dtype.numpy)
+
+
+def _range_of_extents(ctx: OpContext, start: Whole, limit: Whole, step: Whole) -> Value:
+    if not isinstance(step, int) or step == 0:
+        raise UnsupportedError(f"a range by steps of {step!r}")
+    apart = limit - start if step > 0 else start - limit
+    count = largest(ceil_div(apart, abs(step)), 0)
+    places = ctx.emit("iota", [], count=count, start=start, step=step)
+    return ctx.cast(places, ctx.required(0).dtype.name)

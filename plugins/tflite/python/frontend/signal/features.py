@@ -1,0 +1,112 @@
+"""From energies to features: filter banks, roots, noise taken away, gain, logarithms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.signal import GAIN_PLACES
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.signal.operands import operand, whole_options, within
+
+
+@tflite_op(SignalFilterBank=1)
+def filter_bank(ctx: OpContext) -> Value:
+    x = operand(ctx, 0, "uint32", 1)
+    (channels,) = whole_options(ctx, "num_channels")
+    tables = [operand(ctx, i, "int16", 1) for i in range(1, 6)]
+    for i in range(1, 6):
+        ctx.constant_of(i, "a table of the filter bank")
+    if channels < 1 or any(len(t.data) <= channels for t in tables[2:]):
+        raise ValueError(f"its tables are not of {channels} channels and the one in front")
+    if len(tables[0].data) != len(tables[1].data):
+        raise ValueError("it has not as many weights as weights for the next channel")
+    places = [ctx.const(t.data[: channels + 1]) for t in tables[2:]]
+    return ctx.emit("signal_filter_bank", [x, *tables[:2], *places])
+
+
+@tflite_op(SignalFilterBankSquareRoot=1)
+def square_root(ctx: OpContext) -> Value:
+    x, bits = operand(ctx, 0, "uint64", 1), ctx.required(1)
+    if bits.dtype.name != "int32" or bits.type.size != 1:
+        raise ValueError(f"operand 1 is {bits.type}, not one int32")
+    root = ctx.emit("signal_root", [x])
+    return ctx.emit("shift_right", [root, ctx.cast(ctx.reshape(bits, ()), "uint32")])
+
+
+@tflite_op(SignalFilterBankLog=1)
+def logarithm(ctx: OpContext) -> Value:
+    x = operand(ctx, 0, "uint32", 1)
+    bits, scale = whole_options(ctx, "input_correction_bits", "output_scale")
+    within("input_correction_bits", bits, 0, 31)
+    within("output_scale", scale, 0, 2**31 - 1)
+    raised = ctx.emit("shift_left", [x, ctx.const(bits, np.uint32)])
+    logs = ctx.emit("signal_log", [raised, ctx.const(scale, np.uint32)])
+    return ctx.cast(ctx.clamp(logs, None, 32767), "int16")
+
+
+@tflite_op(SignalPCAN=1)
+def gain(ctx: OpContext) -> Value:
+    x, noise = operand(ctx, 0, "uint32", 1), operand(ctx, 1, "uint32", 1)
+    table = operand(ctx, 2, "int16", 1)
+    shift = within("snr_shift", *whole_options(ctx, "snr_shift"), 0, 63)
+    if x.shape != noise.shape:
+        raise ValueError(f"{noise.type} is no noise of {x.type}")
+    if len(ctx.constant_of(2, "the table of gains")) < GAIN_PLACES:
+        raise ValueError(f"its table of gains has fewer than {GAIN_PLACES} places")
+    return ctx.emit("signal_gain", [x, noise, table], shift=shift)
+
+
+_SUBTRACTION = (
+    "smoothing",
+    "one_minus_smoothing",
+    "alternate_smoothing",
+    "alternate_one_minus_smoothing",
+    "smoothing_bits",
+    "spectral_subtraction_bits",
+    "min_signal_remaining",
+    "clamping",
+    "num_channels",
+)
+
+
+@tflite_op(SignalFilterBankSpectralSubtraction=1)
+def subtraction(ctx: OpContext) -> list[Value]:
+    """x without an estimate of its noise, a mean over the runs that channels of odd numbers take
+    otherwise than even ones; but not less than a share of x. Also the estimate."""
+    x, given = operand(ctx, 0, "uint32", 1), whole_options(ctx, *_SUBTRACTION)
+    option = dict(zip(_SUBTRACTION, given))
+    for name in ("smoothing_bits", "spectral_subtraction_bits"):
+        within(name, option[name], 0, 31)
+    for name in (*_SUBTRACTION[:4], "min_signal_remaining"):
+        within(name, option[name], 0, 2**31 - 1)
+    if option["num_channels"] != x.shape[0]:
+        raise UnsupportedError(f"{option['num_channels']} channels of {x.type}")
+    ctx.importer.check_state()
+    state = ctx.importer.states.add(ctx.const(np.zeros(x.shape, np.uint32)))
+    behind = ctx.const(option["spectral_subtraction_bits"], np.uint64)
+
+    def factors(even: str, odd: str) -> Value:
+        pair = np.array([option[even], option[odd]], np.uint32)
+        return ctx.const(pair[np.arange(x.shape[0]) % 2])
+
+    def shifted(value: Value) -> Value:
+        return ctx.cast(ctx.emit("shift_right", [value, behind]), "uint32")
+
+    bits = ctx.const(option["smoothing_bits"], np.uint32)
+    raised = ctx.emit("shift_left", [x, bits])
+    before = ctx.importer.states.now(state)
+    new = ctx.emit("wide_product", [raised, factors("smoothing", "alternate_smoothing")])
+    rest = factors("one_minus_smoothing", "alternate_one_minus_smoothing")
+    old = ctx.emit("wide_product", [before, rest])
+    noise = shifted(ctx.emit("add", [new, old]))
+    known = ctx.emit("min", [noise, raised])
+    if option["clamping"]:
+        noise = known
+    remaining = ctx.const(option["min_signal_remaining"], np.uint32)
+    least = shifted(ctx.emit("wide_product", [x, remaining]))
+    left = ctx.emit("shift_right", [ctx.emit("sub", [raised, known]), bits])
+    ctx.importer.set_state(state, noise)
+    return [ctx.emit("max", [left, least]), noise]

@@ -1,0 +1,89 @@
+"""From samples to a spectrum and back: windows, scaling, transforms, energies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.signal import radices
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.signal.operands import operand, whole_options, within
+
+MAX_LENGTH = 1 << 16
+
+
+@tflite_op(SignalWindow=1)
+def window(ctx: OpContext) -> Value:
+    """Samples times weights, shifted to the right, saturated."""
+    x, weights = operand(ctx, 0, "int16"), operand(ctx, 1, "int16", 1)
+    shift = within("shift", *whole_options(ctx, "shift"), 0, 31)
+    if x.type.size % weights.shape[0]:
+        raise ValueError(f"{weights.type} are no weights for {x.type}")
+    rows = ctx.reshape(x, (x.type.size // weights.shape[0], weights.shape[0]))
+    y = ctx.emit("signal_window", [rows, weights, ctx.const(shift, np.int32)])
+    return ctx.reshape(y, x.shape)
+
+
+@tflite_op(SignalFftAutoScale=1)
+def auto_scale(ctx: OpContext) -> list[Value]:
+    x = operand(ctx, 0, "int16", 1)
+    return ctx.emit_many("signal_auto_scale", [x])
+
+
+def _length(given: int) -> int:
+    """The length of a transform that there is."""
+    if given % 2 or not 4 <= given <= MAX_LENGTH or radices(given // 2) is None:
+        raise UnsupportedError(
+            f"a transform over {given} elements; an even number up to {MAX_LENGTH} is needed, "
+            "with no prime factors but 2, 3 and 5"
+        )
+    return given
+
+
+@tflite_op(SignalRfft=1)
+def rfft(ctx: OpContext) -> Value:
+    x = operand(ctx, 0, "int16|int32|float32")
+    length = _length(*whole_options(ctx, "fft_length"))
+    if x.shape[-1] > length:
+        raise ValueError(f"{x.type} has rows of more than {length} elements")
+    return ctx.emit("signal_rfft", [x], length=length)
+
+
+@tflite_op(SignalIrfft=1)
+def irfft(ctx: OpContext) -> Value:
+    x = operand(ctx, 0, "int16|int32|float32")
+    length = _length(*whole_options(ctx, "fft_length"))
+    if x.shape[-1] != length + 2:
+        raise ValueError(f"{x.type} is no spectrum of {length} elements")
+    y = ctx.emit("signal_irfft", [x], length=length)
+    if x.dtype.name == "float32":
+        y = ctx.emit("div", [y, ctx.like(length, y)])
+    return y
+
+
+def squared(ctx: OpContext, spectrum: Value, first: int, count: int, to: str) -> Value:
+    """The squares of some absolute values of a spectrum of pairs along the last axis, as elements
+    of a type."""
+    axis = spectrum.type.rank - 1
+    parts = [ctx.slice_axis(spectrum, axis, 2 * first + i, count, 2) for i in (0, 1)]
+    parts = [ctx.cast(part, to) for part in parts]
+    return ctx.emit("add", [ctx.emit("mul", [part, part]) for part in parts])
+
+
+@tflite_op(SignalEnergy=1)
+def energy(ctx: OpContext) -> Value:
+    """Energies of the frequencies from one to another. The others are nothing to rely on; they are
+    computed alike, so that no memory is moved."""
+    x, (end, start) = operand(ctx, 0, "int16", 1), whole_options(ctx, "end_index", "start_index")
+    shape = ctx.result().shape
+    if len(shape) != 1 or not 0 <= start < end <= min(shape[0], x.shape[0] // 2):
+        raise ValueError(f"frequencies {start} to {end} of {x.type} are no {list(shape)}")
+    count = min(shape[0], x.shape[0] // 2)
+    # sums of two squares fill 32 bits without a sign
+    found = squared(ctx, x, 0, count, "uint32")
+    if count == shape[0]:
+        return found
+    rest = ctx.const(np.zeros(shape[0] - count, np.uint32))
+    return ctx.emit("concat", [found, rest], axis=0)

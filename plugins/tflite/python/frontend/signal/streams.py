@@ -1,0 +1,137 @@
+"""Sound that arrives in pieces: what a run needs of those before is a state of the network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.signal.operands import operand, rows_of, whole_options, within
+
+MAX_SAMPLES = 1 << 20  # that a stream keeps
+MAX_FRAMES = 4096
+
+
+def _begin(ctx: OpContext, first: np.ndarray) -> int:
+    """The number of a new state that begins so."""
+    ctx.importer.check_state()
+    return ctx.importer.states.add(ctx.const(first))
+
+
+def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
+    """The last ``kept`` samples of the runs before in front of the rows of x."""
+    if not kept:
+        return x
+    states = ctx.importer.states
+    state = _begin(ctx, np.zeros((x.shape[0], kept), x.dtype.numpy))
+    whole = ctx.emit("concat", [states.now(state), x], axis=1)
+    ctx.importer.set_state(state, ctx.slice_axis(whole, 1, x.shape[1], kept))
+    return whole
+
+
+@tflite_op(SignalDelay=1)
+def delay(ctx: OpContext) -> Value:
+    x = operand(ctx, 0, "int16")
+    length = within("delay_length", *whole_options(ctx, "delay_length"), 0, MAX_SAMPLES)
+    rows = rows_of(ctx, x)
+    return ctx.reshape(ctx.slice_axis(_pushed(ctx, rows, length), 1, 0, rows.shape[1]), x.shape)
+
+
+@tflite_op(SignalFramer=1)
+def framer(ctx: OpContext) -> list[Value]:
+    """Frames that overlap, and whether all of them were full.
+
+    Where zeros stand in front, a frame ends with the newest sample; else it begins so many steps
+    before the newest sample as fill a frame.
+    """
+    x = operand(ctx, 0, "int16")
+    size, step, prefill = whole_options(ctx, "frame_size", "frame_step", "prefill")
+    within("frame_size", size, 1, MAX_SAMPLES)
+    within("frame_step", step, 1, size if prefill else MAX_SAMPLES)
+    rows = rows_of(ctx, x)
+    if rows.shape[1] % step or rows.shape[1] // step > MAX_FRAMES:
+        raise ValueError(f"{x.type} has no whole number of steps of {step} samples")
+    frames, steps = rows.shape[1] // step, ceil_div(size, step)
+    whole = _pushed(ctx, rows, (size if prefill else steps * step) - step)
+    parts = [ctx.slice_axis(whole, 1, i * step, size) for i in range(frames)]
+    y = ctx.reshape(ctx.joined(parts, 1), (*x.shape[:-1], frames, size))
+    return [y, ctx.const(True) if prefill else _are_there(ctx, frames, steps)]
+
+
+def _are_there(ctx: OpContext, more: int, wanted: int) -> Value:
+    """Whether so many pieces have come when a run begins and has got its first one."""
+    if wanted <= 1:
+        return ctx.const(True)
+    states, state = ctx.importer.states, _begin(ctx, np.zeros((), np.int32))
+    before = states.now(state)
+    after = ctx.emit("add", [before, ctx.const(more, np.int32)])
+    ctx.importer.set_state(state, ctx.clamp(after, None, wanted))
+    return ctx.emit("greater_equal", [before, ctx.const(wanted - 1, np.int32)])
+
+
+@tflite_op(SignalOverlapAdd=1)
+def overlap_add(ctx: OpContext) -> Value:
+    """Frames laid over each other, each a step behind the one before; int16 saturates."""
+    x = operand(ctx, 0, "int16|float32")
+    if x.type.rank < 2:
+        raise ValueError(f"{x.type} are no frames")
+    frames, size = x.shape[-2:]
+    step = within("frame_step", *whole_options(ctx, "frame_step"), 1, size)
+    if frames > MAX_FRAMES:
+        raise UnsupportedError(f"{frames} frames in a run; at most {MAX_FRAMES}")
+    outer, kept = x.type.size // (frames * size), size - step
+    blocks = ctx.reshape(x, (outer, frames, size))
+    states = ctx.importer.states
+    state = _begin(ctx, np.zeros((outer, kept), x.dtype.numpy)) if kept else None
+    before, parts = states.now(state) if kept else None, []
+    for i in range(frames):
+        frame = ctx.element(blocks, 1, i)
+        if before is not None:
+            head = _saturated_sum(ctx, ctx.slice_axis(frame, 1, 0, kept), before)
+            frame = ctx.emit("concat", [head, ctx.slice_axis(frame, 1, kept, step)], axis=1)
+            before = ctx.slice_axis(frame, 1, step, kept)
+        parts.append(ctx.slice_axis(frame, 1, 0, step))
+    if kept:
+        ctx.importer.set_state(state, before)
+    return ctx.reshape(ctx.joined(parts, 1), (*x.shape[:-2], frames * step))
+
+
+def _saturated_sum(ctx: OpContext, a: Value, b: Value) -> Value:
+    if a.dtype.name == "float32":
+        return ctx.emit("add", [a, b])
+    both = ctx.emit("add", [ctx.cast(a, "int32"), ctx.cast(b, "int32")])
+    return ctx.cast(ctx.clamp(both, -32768, 32767), "int16")
+
+
+@tflite_op(SignalStacker=1)
+def stacker(ctx: OpContext) -> list[Value]:
+    """The last frames of features in one row, once in so many runs, and whether this is one. Before
+    the first frame stand copies of it."""
+    x, names = operand(ctx, 0, "int16", 1), ("left_context", "right_context", "step")
+    channels, left, right, step = whole_options(
+        ctx, "num_channels", *(f"stacker_{name}" for name in names)
+    )
+    if not 1 <= channels <= x.shape[0] or left < 0 or right < 0:
+        raise ValueError(f"{left} and {right} frames of {channels} channels beside {x.type}")
+    count = left + right + 1
+    within("stacker_step", step, 1, count)
+    within("num_channels", channels * count, 1, MAX_SAMPLES)
+    new = ctx.reshape(ctx.slice_axis(x, 0, 0, channels), (1, channels))
+    states, known = ctx.importer.states, _begin(ctx, np.full((), -1, np.int32))
+    number = states.now(known)  # frames that are there and not used up; -1 before the first run
+    begins = ctx.emit("less", [number, ctx.const(0, np.int32)])
+    next_ = ctx.emit("add", [number, ctx.const(1, np.int32)])
+    now = ctx.emit("where", [begins, ctx.const(left + 1, np.int32), next_])
+    valid = ctx.emit("greater_equal", [now, ctx.const(count, np.int32)])
+    used = ctx.emit("sub", [now, ctx.const(step, np.int32)])
+    ctx.importer.set_state(known, ctx.emit("where", [valid, used, now]))
+    rows = new
+    if count > 1:
+        past = _begin(ctx, np.zeros((count - 1, channels), np.int16))
+        before = ctx.emit("where", [begins, new, states.now(past)])
+        rows = ctx.emit("concat", [before, new], axis=0)
+        ctx.importer.set_state(past, ctx.slice_axis(rows, 0, 1, count - 1))
+    return [ctx.reshape(rows, (count * channels,)), valid]

@@ -1,0 +1,76 @@
+"""Sparse constants, written out."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.plugins.tflite.frontend.flatbuffer import File, Table
+
+MAX_DENSE = 1 << 28  # elements
+
+
+def densified(
+    file: File, name: str, values: np.ndarray, shape: tuple[int, ...], sparsity: Table
+) -> np.ndarray:
+    """The dense tensor of a sparse one's values.
+
+    Levels are walked in the order in which the file has them; each is dense, all of its places
+    there, or compressed, its places listed. Blocks are further levels inside of the dimensions that
+    they divide. Raises ValueError where a level leads outside of the tensor.
+    """
+    order = _ints(sparsity, 0)
+    blocks = _ints(sparsity, 1)
+    levels = sparsity.tables(2)
+    rank = len(shape)
+    if len(levels) != len(order) or sorted(order) != list(range(rank + len(blocks))):
+        raise file.damaged(f"the sparse tensor {name} has no order of its levels")
+    if prod(shape) > MAX_DENSE or any(not 0 <= b < rank for b in blocks):
+        raise file.damaged(f"the sparse tensor {name} has no dense form")
+    places = np.zeros((1, rank + len(blocks)), np.int64)
+    parents = 1
+    for axis, level in zip(order, levels):
+        places, parents = _expanded(file, name, level, axis, places, parents)
+    if len(places) != len(values):
+        raise file.damaged(f"the sparse tensor {name} has {len(values)} values, not {len(places)}")
+    sizes = {axis: level.number(1, "i") for axis, level in zip(order, levels)}
+    index = places[:, :rank].copy()
+    for k, dimension in enumerate(blocks):
+        index[:, dimension] = index[:, dimension] * sizes[rank + k] + places[:, rank + k]
+    if len(index) and ((index < 0) | (index >= np.asarray(shape))).any():
+        raise file.damaged(f"the sparse tensor {name} has a value outside of {list(shape)}")
+    dense = np.zeros(shape, values.dtype)
+    dense[tuple(index.T)] = values
+    return dense
+
+
+def _ints(table: Table, field: int) -> list[int]:
+    found = table.numbers(field, "i")
+    return [] if found is None else [int(n) for n in found]
+
+
+def _expanded(file: File, name: str, level: Table, axis: int, places: np.ndarray, parents: int):
+    """The places with one level more, and how many there are."""
+    if level.number(0, "b") == 0:
+        size = level.number(1, "i")
+        if size < 0 or parents * size > MAX_DENSE:
+            raise file.damaged(f"the sparse tensor {name} has a level of {size}")
+        found = np.repeat(places, size, axis=0)
+        found[:, axis] = np.tile(np.arange(size), parents)
+        return found, parents * size
+    segments, indices = _union(level, 2), _union(level, 4)
+    counts = np.diff(segments)
+    if len(segments) != parents + 1 or (counts < 0).any() or counts.sum() != len(indices):
+        raise file.damaged(f"the sparse tensor {name} has segments that do not fit")
+    found = np.repeat(places, counts, axis=0)
+    found[:, axis] = indices
+    return found, len(indices)
+
+
+def _union(level: Table, field: int) -> np.ndarray:
+    """One of the three kinds of vectors, as int64."""
+    kind = {1: "i", 2: "H", 3: "B"}.get(level.number(field, "B"))
+    table = level.table(field + 1)
+    found = None if kind is None or table is None else table.numbers(0, kind)
+    return np.zeros(0, np.int64) if found is None else found.astype(np.int64)

@@ -1,0 +1,63 @@
+"""A sequence, step by step: written out where it is short, else a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
+from tvmrt.plugins.tflite.frontend.context import OpContext
+
+WRITTEN_OUT = 12  # steps of which the code is no larger than a loop is worth
+
+Step = Callable[..., "tuple[Value, ...]"]
+
+
+def step_by_step(
+    ctx: OpContext, x: Value, states: Sequence[Value], backward: bool, step: Step
+) -> tuple[Value, list[Value]]:
+    """What ``step`` makes of each step of x, its first axis, and the states behind the last one.
+
+    ``step(now, *states)`` gives a result and the next states; what else it reads is constant, or it
+    must be written out. ``backward``: the last step comes first; results stay in their places.
+    """
+    count = x.shape[0]
+    if count > WRITTEN_OUT and all(v is None or v.is_constant or i == 0 or _is_state(ctx, i)
+                                   for i, v in enumerate(ctx.inputs)):  # fmt: skip
+        return _loop(ctx, x, states, backward, step)
+    now, results = list(states), [x] * count
+    for number in reversed(range(count)) if backward else range(count):
+        made, *now = step(ctx.element(x, 0, number), *now)
+        results[number] = ctx.with_axis(made, 0)
+    return ctx.joined(results, 0), now
+
+
+def _is_state(ctx: OpContext, index: int) -> bool:
+    return ctx.subgraph.tensors[ctx.op.inputs[index]].is_variable
+
+
+def _loop(
+    ctx: OpContext, x: Value, states: Sequence[Value], backward: bool, step: Step
+) -> tuple[Value, list[Value]]:
+    body = Graph(f"{ctx.name}_step")
+    now = Value("now", TensorType(x.shape[1:], x.dtype))
+    carried = [Value(f"state{i}", value.type) for i, value in enumerate(states)]
+    body.inputs = [Value("round", TensorType((), DTYPES["int64"])), *carried, now]
+    outer = ctx.builder
+    with ctx.importer.apart(body) as builder:
+        ctx.builder = builder
+        try:
+            made, *further = step(now, *carried)
+        finally:
+            ctx.builder = outer
+    body.outputs = [*further, made]
+    body.output_names = [f"result{i}" for i in range(len(body.outputs))]
+    attrs = {"carried": len(carried), "sliced": 1, "conditional": False, "most": x.shape[0]}
+    *last, results, _ = ctx.emit_many(
+        "loop",
+        [None, None, *states, x],
+        body=body,
+        backward=(backward, backward),
+        extents=(),
+        **attrs,
+    )
+    return results, last

@@ -1,0 +1,73 @@
+"""Sums of products of integers, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.requantize import Sums
+
+Product = Callable[..., Value]
+
+
+def integer_sums(
+    ctx: OpContext,
+    x: Value,
+    w: Value,
+    product: Product,
+    spread: tuple[int, ...],
+    axis: int,
+    operands: tuple[int, int, int] = (0, 1, 2),
+) -> Sums:
+    """The sums of (x - x_zero) * (w - w_zero) and the bias, with the scales that they have.
+
+    ``product`` makes them of [x, w, 1.0, bias, w_zero]. ``spread``: the shape in which a number a
+    channel broadcasts over the sums; ``axis``: that of channels of the weights in the file;
+    ``operands``: which of the operator's are x, weights and bias.
+    """
+    x_scale, x_zero = ctx.per_tensor(ctx.tensor(operands[0]))
+    if w.dtype.name not in ("int8", "uint8"):
+        raise UnsupportedError(f"{x.dtype} activations with {w.dtype} weights")
+    q = ctx.quantization(ctx.tensor(operands[1]))
+    if q.per_axis and q.axis != axis:
+        raise UnsupportedError(f"weights with scales along axis {q.axis}")
+    w_zero = None if not q.zero.any() else q.zero.astype(np.int32)
+    bias = ctx.input(operands[2])
+    if bias is not None and bias.dtype.name not in ("int32", "int64"):
+        raise UnsupportedError(f"a bias of {bias.dtype}")
+    wide = x.dtype.name == "int16"
+    folded = None
+    if bias is not None and bias.is_constant and not wide and bias.dtype.name == "int32":
+        folded, bias = bias, None
+    one, zeros = ctx.const(1.0, np.float32), None if w_zero is None else ctx.const(w_zero)
+
+    def of_bytes(part: Value, zero: int, start: Value | None) -> Value:
+        return product([part, w, one, start, zeros], x_zero=zero, to="int32")
+
+    if not wide:
+        total = of_bytes(x, x_zero, folded)
+    else:
+        total = _wide(ctx, x, of_bytes)
+    if bias is not None:
+        shape = (bias.type.size, *spread[1:])
+        total = ctx.emit("add", [total, ctx.cast(ctx.reshape(bias, shape), total.dtype.name)])
+    narrow = wide and bias is not None and bias.dtype.name == "int32"
+    if narrow:
+        total = ctx.cast(total, "int32")
+    return Sums(total, x_scale, q.scale, spread, x.dtype.name == "uint8")
+
+
+def _wide(ctx: OpContext, x: Value, of_bytes: Callable) -> Value:
+    """The product of int16 as that of its high bytes, and of its low ones: 256 * h + l."""
+    parts = [ctx.cast(of_bytes(part, 0, None), "int64") for part in bytes_of(ctx, x)]
+    return ctx.emit("add", [ctx.emit("mul", [parts[0], ctx.const(256, np.int64)]), parts[1]])
+
+
+def bytes_of(ctx: OpContext, x: Value) -> tuple[Value, Value]:
+    """The high bytes of int16, signed, and the low ones, unsigned: x = 256 * high + low."""
+    high = ctx.cast(ctx.emit("shift_right", [x, ctx.const(8, np.int16)]), "int8")
+    return high, ctx.cast(ctx.emit("bit_and", [x, ctx.const(255, np.int16)]), "uint8")

@@ -1,0 +1,82 @@
+"""SVDF: a filter over what a product gave in the last runs, which the network keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.hybrid import hybrid_product, real_operand
+from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.requantize import clamped, scaled
+
+
+@tflite_op(SVDF=4)
+def svdf(ctx: OpContext) -> Value:
+    """Operands: x [B, I], weights [F, I], weights over time [F, M], bias [F / rank], and what the
+    last M products of each filter were, [B, F * M]."""
+    x, w, over_time, state = (ctx.required(i) for i in (0, 1, 2, 4))
+    rank = ctx.options["rank"]
+    shapes = x.type.rank == w.type.rank == over_time.type.rank == state.type.rank == 2
+    if not shapes or x.shape[1] != w.shape[1] or w.shape[0] != over_time.shape[0]:
+        raise ValueError(f"weights {w.type} and {over_time.type} do not fit {x.type}")
+    filters, memory = over_time.shape
+    if rank < 1 or filters % rank or state.shape != (x.shape[0], filters * memory):
+        raise ValueError(f"{filters} filters of rank {rank} do not fit a state {state.type}")
+    past = ctx.reshape(state, (x.shape[0], filters, memory))
+    if x.dtype.name == "int8":
+        return _of_bytes(ctx, x, past)
+    if x.dtype.name != "float32":
+        raise UnsupportedError(f"a filter over {x.dtype}")
+    if w.dtype.name == "float32":
+        new = ctx.emit("matmul", [x, ctx.transpose(w, (1, 0))])
+    else:
+        new = hybrid_product(ctx, x, 1, bool(ctx.options["asymmetric"]))
+    units = _filtered(ctx, _pushed(ctx, past, new), real_operand(ctx, 2), rank)
+    return activated(ctx, ctx.added(units, ctx.input(3)))
+
+
+def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
+    """What is remembered with the new products behind, without the oldest."""
+    batch, filters, memory = past.shape
+    now = ctx.reshape(new, (batch, filters, 1))
+    if memory > 1:
+        now = ctx.emit("concat", [ctx.slice_axis(past, 2, 1, memory - 1), now], axis=2)
+    ctx.leave(4, ctx.reshape(now, (batch, filters * memory)))
+    return now
+
+
+def _filtered(ctx: OpContext, past: Value, over_time: Value, rank: int) -> Value:
+    """The sums over time, then those over the filters of each unit."""
+    weighted = ctx.emit("mul", [past, over_time])
+    batch, filters, memory = weighted.shape
+    parts = ctx.reshape(weighted, (batch, filters // rank, rank * memory))
+    return ctx.emit("reduce_sum", [parts], axes=(2,), keepdims=False)
+
+
+def _of_bytes(ctx: OpContext, x: Value, past: Value) -> Value:
+    """x in int8, the memory in int16 or int8."""
+    (x_scale, x_zero), (w_scale, w_zero), (t_scale, _), (s_scale, s_zero) = (
+        ctx.per_tensor(ctx.tensor(i)) for i in (0, 1, 2, 4)
+    )
+    w = ctx.constant_of(1, "the weights")
+    if w.dtype != np.int8 or w_zero or past.dtype.name not in ("int8", "int16"):
+        raise UnsupportedError(f"weights of {w.dtype} and a memory of {past.dtype}")
+    operands = [x, ctx.const(w.T), ctx.const(1.0, np.float32), None, None]
+    sums = ctx.emit("qmatmul", operands, x_zero=x_zero, to="int32")
+    new = scaled(ctx, sums, float(ratio(f32(x_scale * w_scale), s_scale)))
+    bounds = np.iinfo(past.dtype.numpy)
+    if s_zero:
+        new = ctx.emit("add", [new, ctx.const(s_zero, np.int32)])
+    new = ctx.cast(ctx.clamp(new, bounds.min, bounds.max), past.dtype.name)
+    now = ctx.cast(_pushed(ctx, past, new), "int32")
+    if s_zero:
+        now = ctx.emit("sub", [now, ctx.const(s_zero, np.int32)])
+    over_time = ctx.const(ctx.constant_of(2, "the weights over time").astype(np.int32))
+    units = _filtered(ctx, now, over_time, ctx.options["rank"])
+    units = ctx.added(units, ctx.input(3))
+    y_scale, zero = ctx.per_tensor(ctx.result())
+    return clamped(ctx, scaled(ctx, units, float(ratio(f32(s_scale * t_scale), y_scale))), zero)

@@ -1,0 +1,287 @@
+"""Functions of one operand, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.fixed_exp import logistic_fraction, shift, tanh_fraction
+from tvmrt.compiler.ir.fixed_point import inverse_square_root
+from tvmrt.compiler.ir.multiplier import multiplier
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
+from tvmrt.plugins.tflite.frontend.context import BYTES, QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.model_file import known_type
+from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
+from tvmrt.plugins.tflite.frontend.tables import (
+    positive,
+    real_table,
+    result_table,
+    scale_array,
+    table,
+)
+from tvmrt.plugins.tflite.frontend.tables16 import function, sigmoid
+
+_PLAIN = {
+    "ABS": "abs", "NEG": "neg", "CEIL": "ceil", "FLOOR": "floor", "ROUND": "round", "COS": "cos",
+    "SIN": "sin", "EXP": "exp", "LOG": "log", "SQRT": "sqrt", "LOGISTIC": "sigmoid",
+    "TANH": "tanh", "SIGN": "sign", "LOGICAL_NOT": "logical_not",
+}  # fmt: skip
+
+
+# Each step of the following functions is rounded to float32, as LiteRT computes them: entries that
+# lie halfway between two integers depend on it.
+def _gelu(x: np.ndarray) -> np.ndarray:
+    from math import erfc
+
+    x = x.astype(np.float32)
+    tail = np.vectorize(erfc)((x * f32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32)
+    return f32(0.5) * x * tail
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    x = x.astype(np.float32)
+    inner = f32(np.sqrt(2 / np.pi)) * (x + f32(0.044715) * x * x * x)
+    return f32(0.5) * x * (f32(1) + np.tanh(inner.astype(np.float64)).astype(np.float32))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return f32(1) / (f32(1) + np.exp(-x).astype(np.float32))
+
+
+# What quantised bytes are by a table of real numbers.
+_REAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "LOGISTIC": _logistic,
+    "TANH": np.tanh,
+    "EXP": np.exp,
+    "ELU": lambda x: np.where(x < 0, np.expm1(x), x),
+}
+
+
+@tflite_op(ABS=5, NEG=1, CEIL=1, FLOOR=1, ROUND=1, COS=1, SIN=1, EXP=2, SQRT=2, LOGISTIC=3, TANH=3)
+def unary(ctx: OpContext) -> Value:
+    x, name = ctx.required(0), ctx.op.name
+    if is_quantized(ctx, "int16"):
+        return _of_int16(ctx, name)
+    if not is_quantized(ctx, *BYTES):
+        return ctx.emit(_PLAIN[name], [x])
+    if ctx.micro and name in ("LOGISTIC", "TANH"):
+        return _micro_table(ctx, name)
+    if name in _REAL:
+        return real_table(ctx, _REAL[name])
+    x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
+    if name == "ABS":
+        m, e = multiplier(float(ratio(x_scale, y_scale)))
+        same = x_scale == y_scale
+        return result_table(ctx, lambda q: np.abs(q) if same else scale_array(np.abs(q), m, e))
+    if name == "SQRT":
+
+        def root(q: np.ndarray) -> np.ndarray:
+            real = np.sqrt(np.maximum(x_scale * q.astype(np.float32), f32(0)))
+            return np.floor(ratio(real, y_scale))
+
+        return result_table(ctx, root)
+    _check_one_scale(ctx)
+    return result_table(ctx, lambda q: -q)
+
+
+def _of_int16(ctx: OpContext, name: str) -> Value:
+    if name in ("LOGISTIC", "TANH"):
+        return sigmoid(ctx, name == "TANH")
+    if name == "EXP":
+        return function(ctx, np.exp)
+    if name == "NEG":
+        _check_one_scale(ctx)
+        return clamped(ctx, ctx.emit("neg", [centred(ctx, 0)]), ctx.per_tensor(ctx.result())[1])
+    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    size = ctx.emit("abs", [centred(ctx, 0)])
+    same = x_scale == y_scale
+    return clamped(ctx, size if same else scaled(ctx, size, float(ratio(x_scale, y_scale))), zero)
+
+
+def _check_one_scale(ctx: OpContext) -> None:
+    (x_scale, _), (y_scale, _) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    if x_scale != y_scale:
+        raise UnsupportedError(
+            f"{ctx.op.name} of tensor {ctx.tensor(0).name}, {ctx.tensor(0).dtype}, with another "
+            "scale than its result"
+        )
+
+
+def _micro_table(ctx: OpContext, name: str) -> Value:
+    """LOGISTIC and TANH of bytes as kernels for microcontrollers have them: in fixed point, with
+    four integer bits."""
+    scale = float(ctx.per_tensor(ctx.tensor(0))[0])
+    m, e = multiplier(scale * 2.0**27)
+    radius = math.floor(15 * 2.0**27 / 2.0**e)
+    fn, bits, least, low = (
+        (logistic_fraction, 8, 0, -128) if name == "LOGISTIC" else (tanh_fraction, 7, -128, 0)
+    )
+    unsigned = ctx.result().dtype == "uint8"
+
+    def entries(q: np.ndarray) -> np.ndarray:
+        near = np.clip(q, -radius, radius)
+        y = shift(fn(scale_array(near, m, e), 4), np.int64(31 - bits)).astype(np.int64)
+        y = np.where(q <= -radius, least, np.where(q >= radius, (1 << 8) - 1 + least, y))
+        return np.clip(y + low, -128, 127) + (128 if unsigned else 0)
+
+    return table(ctx, entries)
+
+
+@tflite_op(LOG=2)
+def log(ctx: OpContext) -> Value:
+    if not is_quantized(ctx, *QUANTIZED):
+        return ctx.emit("log", [ctx.required(0)])
+    y_scale, zero = ctx.per_tensor(ctx.result())
+    least = f32(np.iinfo(ctx.required(0).dtype.numpy).min - zero) * y_scale
+    fn = positive(np.log, least)
+    return function(ctx, fn) if ctx.tensor(0).dtype == "int16" else real_table(ctx, fn)
+
+
+@tflite_op(RSQRT=3, SQUARE=1)
+def of_squares(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if is_quantized(ctx, *QUANTIZED):
+        return _inverse_root(ctx, x)
+    if ctx.op.name == "SQUARE":
+        return ctx.emit("mul", [x, x])
+    return ctx.emit("reciprocal", [ctx.emit("sqrt", [x])])
+
+
+def _inverse_root(ctx: OpContext, x: Value) -> Value:
+    if x.dtype.bits != 8:
+        most = f32(32767) * ctx.per_tensor(ctx.result())[0]
+        return function(ctx, positive(lambda v: f32(1) / np.sqrt(v.astype(np.float32)), most))
+    x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
+    m, e = multiplier(float(ratio(f32(1), f32(np.sqrt(x_scale) * y_scale))))
+
+    def entry(q: int) -> int:
+        if q <= 0:
+            return 2**31 - 1
+        n, f = inverse_square_root(q)
+        fine = scale_array(np.asarray(1), n, f + 20)
+        return int(scale_array(fine, m, e - 20))
+
+    return result_table(ctx, lambda q: np.array([entry(int(n)) for n in q]))
+
+
+@tflite_op(ELU=1)
+def elu(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if is_quantized(ctx, *BYTES):
+        return real_table(ctx, _REAL["ELU"])
+    positive = ctx.emit("greater", [x, ctx.like(0, x)])
+    return ctx.emit("where", [positive, x, ctx.emit("expm1", [x])])
+
+
+@tflite_op(GELU=2)
+def gelu(ctx: OpContext) -> Value:
+    x, near = ctx.required(0), ctx.options["approximate"]
+    if is_quantized(ctx, *QUANTIZED):
+        fn = _gelu_tanh if near else _gelu
+        return real_table(ctx, fn) if x.dtype.bits == 8 else function(ctx, fn)
+    if near:
+        cube = ctx.emit(
+            "mul", [ctx.emit("mul", [x, x]), ctx.emit("mul", [x, ctx.like(0.044715, x)])]
+        )
+        inner = ctx.emit("mul", [ctx.emit("add", [x, cube]), ctx.like(np.sqrt(2 / np.pi), x)])
+        bent = ctx.emit("tanh", [inner])
+    else:
+        bent = ctx.emit("erf", [ctx.emit("mul", [x, ctx.like(np.sqrt(0.5), x)])])
+    half = ctx.emit("mul", [x, ctx.like(0.5, x)])
+    return ctx.emit("mul", [half, ctx.emit("add", [bent, ctx.like(1, x)])])
+
+
+@tflite_op(HARD_SWISH=1)
+def hard_swish(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if is_quantized(ctx, *BYTES):
+        return _hard_swish_table(ctx)
+    bent = ctx.clamp(ctx.emit("add", [x, ctx.like(3, x)]), 0, 6)
+    return ctx.emit("mul", [ctx.emit("mul", [x, bent]), ctx.like(1 / 6, x)])
+
+
+def _hard_swish_table(ctx: OpContext) -> Value:
+    """In fixed point of 16 bits."""
+    x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
+    fine = f32(x_scale / f32(128))
+    m_out, e_out = multiplier(float(ratio(fine, y_scale)))
+    m_bend, e_bend = multiplier(float(f32(fine / f32(f32(3) / f32(32768)))))
+    m_out, m_bend = (min((m + (1 << 15)) >> 16, 32767) for m in (m_out, m_bend))
+    if e_out > 0:
+        raise UnsupportedError("a result whose scale is that much finer than its operand's")
+
+    def entries(q: np.ndarray) -> np.ndarray:
+        v = q * 128
+        product = _halves(v, m_out)
+        bend = _sat16(v << (e_bend - 1)) if e_bend > 0 else v
+        bend = _halves(bend, m_bend)
+        if e_bend > 0:
+            bend = _sat16(bend * 2)
+        elif e_bend < 0:
+            bend = _shifted(bend, -e_bend)
+        bend = (bend + (1 << 15)) >> 1
+        both = bend * product
+        y = np.sign(both) * (np.abs(both) >> 15)
+        return _shifted(y, -e_out)
+
+    return result_table(ctx, entries)
+
+
+def _halves(a: np.ndarray, b: int) -> np.ndarray:
+    """a * b as fractions of 15 bits, to the nearest, halves upwards."""
+    return np.minimum((a * b + (1 << 14)) >> 15, 32767)
+
+
+def _sat16(x: np.ndarray) -> np.ndarray:
+    return np.clip(x, -32768, 32767)
+
+
+def _shifted(x: np.ndarray, n: int) -> np.ndarray:
+    rest, mask = x & ((1 << n) - 1), (1 << n) - 1
+    return (x >> n) + (rest > (mask >> 1) + (x < 0))
+
+
+@tflite_op(CAST=9)
+def cast(ctx: OpContext) -> Value:
+    return ctx.cast(ctx.required(0), known_type(ctx.result().dtype))
+
+
+@tflite_op(LOGICAL_NOT=1, SIGN=2, ZEROS_LIKE=1)
+def plain(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if ctx.op.name == "ZEROS_LIKE":
+        if symbols_of(x.shape):
+            return ctx.emit("expand", [ctx.like(0, x)], shape=x.shape)
+        return ctx.const(np.zeros(x.shape, x.dtype.numpy))
+    return ctx.emit(_PLAIN[ctx.op.name], [x])
+
+
+@tflite_op(BITCAST=1)
+def bit_cast(ctx: OpContext) -> Value:
+    """The same bits as elements of another type; of another size, along an axis behind."""
+    x, to = ctx.required(0), DTYPES[known_type(ctx.result().dtype)]
+    if x.dtype.bits == to.bits:
+        return x if x.dtype == to else ctx.emit("bit_cast", [x], to=to.name)
+    narrow, wide = (f"uint{bits}" for bits in sorted((x.dtype.bits, to.bits)))
+    shifts = np.arange(0, max(x.dtype.bits, to.bits), min(x.dtype.bits, to.bits))
+    if x.dtype.bits > to.bits:
+        whole = ctx.reshape(_bits_as(ctx, x, wide), (*x.shape, 1))
+        parts = ctx.emit("shift_right", [whole, ctx.const(shifts, wide)])
+        return _bits_as(ctx, ctx.cast(parts, narrow), to.name)
+    if not x.shape or x.shape[-1] != shifts.size:
+        raise ValueError(f"{x.type} does not become {to}")
+    parts = ctx.cast(_bits_as(ctx, x, narrow), wide)
+    parts = ctx.emit("shift_left", [parts, ctx.const(shifts, wide)])
+    axes = (x.type.rank - 1,)
+    return _bits_as(ctx, ctx.emit("reduce_sum", [parts], axes=axes, keepdims=False), to.name)
+
+
+def _bits_as(ctx: OpContext, x: Value, to: str) -> Value:
+    return x if x.dtype.name == to else ctx.emit("bit_cast", [x], to=to)

@@ -1,0 +1,109 @@
+"""Variables of a network: places that its graphs set and read, in a run and from run to run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.model_file import Model
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+
+
+class Variable:
+    """What VAR_HANDLE gives. ``first`` is the constant that the graph of a CALL_ONCE sets, ``now``
+    what the run's own graphs have set. ``state`` is the number of the state that it is where they
+    read it before they set it: then it lasts from run to run."""
+
+    def __init__(self, key: tuple[str, str]) -> None:
+        self.key = key
+        self.first: Value | None = None
+        self.now: Value | None = None
+        self.state: int | None = None
+
+
+@tflite_op(CALL_ONCE=1)
+def call_once(ctx: OpContext) -> list[Value]:
+    outer, ctx.importer.initializing = ctx.importer.initializing, True
+    ctx.importer.import_subgraph(ctx.options["init"], [])
+    ctx.importer.initializing = outer
+    return []
+
+
+@tflite_op(VAR_HANDLE=1)
+def var_handle(ctx: OpContext) -> list:
+    key = ctx.options["container"], ctx.options["shared_name"]
+    return [ctx.importer.variables.setdefault(key, Variable(key))]
+
+
+def _variable(ctx: OpContext) -> Variable:
+    found = ctx.input(0)
+    if not isinstance(found, Variable):
+        raise UnsupportedError("a variable that no VAR_HANDLE gives")
+    return found
+
+
+@tflite_op(ASSIGN_VARIABLE=1)
+def assign_variable(ctx: OpContext) -> list[Value]:
+    variable, value = _variable(ctx), ctx.required(1)
+    ctx.importer.check_state()
+    if ctx.importer.initializing:
+        if not value.is_constant:
+            raise UnsupportedError("a variable whose first value is computed")
+        variable.first = value
+        return []
+    if ctx.builder.guard is not None:
+        before = _current(ctx, variable, value.shape, value.dtype.name)
+        value = ctx.importer.in_branch(before, value, ctx.emit)
+    if variable.state is None:
+        variable.now = value
+    else:
+        ctx.importer.states.set(variable.state, value)
+    return []
+
+
+def _current(ctx: OpContext, variable: Variable, shape: tuple, dtype: str) -> Value:
+    """What a variable is now; what nothing has set is zeros of a shape and type."""
+    ctx.importer.check_state()
+    if variable.state is not None:
+        return ctx.importer.states.now(variable.state)
+    if variable.now is not None:
+        return variable.now
+    first = variable.first
+    if first is None:
+        first = ctx.const(np.zeros(shape, dtype))
+    if not ctx.importer.initializing and variable.key in _set_in_runs(ctx):
+        variable.state = ctx.importer.states.add(first)
+        return ctx.importer.states.now(variable.state)
+    return first
+
+
+@tflite_op(READ_VARIABLE=1)
+def read_variable(ctx: OpContext) -> Value:
+    tensor = ctx.result()
+    return _current(ctx, _variable(ctx), tensor.shape, tensor.dtype)
+
+
+def _set_in_runs(ctx: OpContext) -> set[tuple[str, str]]:
+    """The variables that a graph sets which is not for CALL_ONCE."""
+    importer = ctx.importer
+    if importer.set_in_runs is None:
+        importer.set_in_runs = _find_set(importer.model)
+    return importer.set_in_runs
+
+
+def _find_set(model: Model) -> set[tuple[str, str]]:
+    first = {op.options["init"] for g in model.subgraphs for op in g.operators
+             if op.name == "CALL_ONCE"}  # fmt: skip
+    found, every = set(), set()
+    for number, graph in enumerate(model.subgraphs):
+        handles = {}
+        for op in graph.operators:
+            if op.name == "VAR_HANDLE":
+                key = op.options["container"], op.options["shared_name"]
+                handles.update(dict.fromkeys(op.outputs, key))
+                every.add(key)
+            elif op.name == "ASSIGN_VARIABLE" and number not in first and op.inputs:
+                found.add(handles.get(op.inputs[0]))
+    return every if None in found else found

@@ -1,0 +1,74 @@
+"""What the compiler and the commands ask of ``.tflite`` files; all code is imported when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.plugin import Importer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tvmrt.cli.describe import Description
+    from tvmrt.cli.tolerance import Row
+    from tvmrt.compiler.ir import Graph
+    from tvmrt.compiler.request import Request
+
+
+class TfliteImporter(Importer):
+    """Reads ``.tflite`` files: by paths, also of files with another name, and their bytes."""
+
+    rival = "litert"
+
+    def accepts(self, model: Any) -> bool:
+        from tvmrt.plugins.tflite.frontend import EveryTensor, is_tflite
+
+        return isinstance(model, EveryTensor) or is_tflite(model)
+
+    def import_model(self, path: Any, request: Request) -> Graph:
+        from tvmrt.compiler.custom import gather
+        from tvmrt.plugins.tflite.frontend import import_model
+
+        if request.sequences:
+            raise KeyError("inputs of a .tflite network are tensors; give no sequences")
+        return import_model(
+            path, request.shapes, request.tflite_rounding or "reference", request.signature,
+            gather(request.operators), request.dims,
+        )  # fmt: skip
+
+    def describe(self, path: Path) -> Description:
+        from tvmrt.plugins.tflite import description
+
+        return description.describe(path)
+
+    def verify(
+        self,
+        path: Path,
+        inputs_file: Path | None,
+        threads: int,
+        outputs_only: bool,
+        options: Mapping[str, Any],
+    ) -> tuple[list[Row], str]:
+        from tvmrt.plugins.tflite import verify
+
+        return verify.rows_of(path, inputs_file, threads, outputs_only, options)
+
+    def inputs(
+        self, path: Path, inputs_file: Path | None, options: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        from tvmrt.plugins.tflite import litert
+
+        return litert.inputs_of(path, options, inputs_file)
+
+    def rival_call(
+        self,
+        path: Path,
+        inputs: Mapping[str, np.ndarray],
+        threads: int,
+        options: Mapping[str, Any],
+    ) -> Callable[[], Any]:
+        from tvmrt.plugins.tflite import litert
+
+        return litert.call_of(path, inputs, options["signature"], threads)

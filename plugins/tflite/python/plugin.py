@@ -1,0 +1,9 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="tflite",
+    summary="TensorFlow Lite files (.tflite), compared with LiteRT",
+    importers={".tflite": "tvmrt.plugins.tflite.importer:TfliteImporter"},
+)

@@ -1,0 +1,31 @@
+"""Without the plug-in a ``.tflite`` file is refused by a sentence; all else works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tflite_case import FILES
+
+NETWORK = FILES / "gated_int8.tflite"
+LEFT_OUT = "the plug-in tflite has .tflite, but TVMRT_PLUGINS leaves it out"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-m", "tvmrt", "compile", str(NETWORK), "-o", "net.so"],
+        ["-m", "tvmrt", "inspect", str(NETWORK)],
+        ["-m", "tvmrt", "verify", str(NETWORK)],
+        ["-c", f"import tvmrt; tvmrt.load({str(NETWORK)!r})"],
+    ],
+)
+def test_a_file_is_refused_where_the_plugin_is_left_out(words, tmp_path):
+    env = {**os.environ, "TVMRT_PLUGINS": "-tflite"}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert f"{NETWORK}: {LEFT_OUT}" in done.stderr

@@ -1,0 +1,135 @@
+"""Judges of an operator with operands of one element type: LiteRT's kernels, or arithmetic."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from tflite_case import assert_like, feeds_for, litert_runs
+from typed_operators import NETS, QUANTIZED, typed_net
+
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend import element_types, import_model, load_model
+
+# Where LiteRT's reference kernels err, and its optimised ones do not.
+OPTIMIZED = {
+    # the reference kernel leaves the last channel of each window out
+    ("LOCAL_RESPONSE_NORMALIZATION", "float32"),
+    # the reference kernel reads elements as uint8
+    ("SUM", "quantised int8"), ("SUM", "quantised int16"),
+}  # fmt: skip
+# Where all of them err, give what was in memory before, or end the process.
+NO_KERNEL = {
+    ("SUB", "int16"), ("NOT_EQUAL", "int16"), ("MATRIX_DIAG", "bool"), ("MATRIX_SET_DIAG", "bool"),
+    ("NEG", "quantised int8"),  # LiteRT negates the integer, whatever the zero point is
+}  # fmt: skip
+# What no kernel of LiteRT computes, by arithmetic: of integers as they are, and of real numbers.
+KNOWN = (1 + np.arange(24) % 5).reshape(3, 8)  # the second operand of some of them
+PLAIN_RIGHT = {
+    "SUB": np.subtract, "NOT_EQUAL": np.not_equal, "ABS": np.abs, "DIV": lambda a: a // KNOWN,
+    "SQUARED_DIFFERENCE": lambda a, b: (a - b) * (a - b), "FLOOR_DIV": lambda a: a // KNOWN,
+    "POW": lambda a: a**KNOWN, "BITWISE_XOR": np.bitwise_xor, "RIGHT_SHIFT": lambda a: a >> KNOWN,
+    "ADD_N": lambda a: 3 * a,
+    "MAXIMUM": np.maximum, "MINIMUM": np.minimum,
+    "ARG_MAX": lambda a: a.argmax(1), "ARG_MIN": lambda a: a.argmin(1),
+    "SEGMENT_SUM": lambda a: np.stack([a[0] + a[1], a[2]]),
+    "UNSORTED_SEGMENT_SUM": lambda a: np.stack([a[0] + a[1], a[2]]),
+    "UNSORTED_SEGMENT_PROD": lambda a: np.stack([a[0] * a[1], a[2]]),
+    "UNSORTED_SEGMENT_MAX": lambda a: np.stack([np.maximum(a[0], a[1]), a[2]]),
+    "UNSORTED_SEGMENT_MIN": lambda a: np.stack([np.minimum(a[0], a[1]), a[2]]),
+}  # fmt: skip
+REAL_RIGHT = {
+    "ABS": np.abs, "NEG": np.negative, "EXP": np.exp, "LOG": np.log, "SQRT": np.sqrt,
+    "RSQRT": lambda x: 1 / np.sqrt(x), "ELU": lambda x: np.where(x < 0, np.expm1(x), x),
+    "RELU_N1_TO_1": lambda x: np.clip(x, -1, 1),
+    "RELU_0_TO_1": lambda x: np.clip(x, 0, 1), "SQUARED_DIFFERENCE": lambda a, b: (a - b) ** 2,
+    "BATCH_MATMUL": lambda a, b: a @ b,
+}  # fmt: skip
+
+
+@cache
+def inputs_of(operator: str, kind: str) -> list[np.ndarray]:
+    """Inputs; of roots and logarithms above zero."""
+    data = typed_net(operator, kind)
+    feeds = feeds_for(data)
+    if operator in ("SQRT", "RSQRT", "LOG") and kind in QUANTIZED:
+        main = load_model(data).subgraphs[0]
+        tensor = main.tensors[main.inputs[0]]
+        feeds = [np.maximum(feeds[0], int(tensor.quantization.zero[0]) + 1).astype(feeds[0].dtype)]
+    return feeds
+
+
+@cache
+def by_litert(operator: str, kind: str, kernels: str) -> list[np.ndarray] | None:
+    try:
+        feeds = inputs_of(operator, kind)
+        return litert_runs(typed_net(operator, kind), [feeds], kernels)[0]
+    except (RuntimeError, ValueError):
+        return None
+
+
+def by_reals(operator: str, kind: str) -> list[np.ndarray]:
+    """The result's integer that is nearest to the real number."""
+    main = load_model(typed_net(operator, kind)).subgraphs[0]
+    feeds = []
+    for index, integers in zip(main.inputs, inputs_of(operator, kind)):
+        q = main.tensors[index].quantization
+        feeds.append((integers - np.float64(q.zero[0])) * np.float64(q.scale[0]))
+    result = main.tensors[main.outputs[0]]
+    real = REAL_RIGHT[operator](*feeds) / result.quantization.scale[0] + result.quantization.zero[0]
+    limits = np.iinfo(result.dtype)
+    return [np.clip(np.rint(real), limits.min, limits.max).astype(result.dtype)]
+
+
+def by_another_type(operator: str, kind: str) -> list[np.ndarray]:
+    """Elements that are moved are moved alike as float32, which holds all of these integers."""
+    dtype = np.dtype(kind.rpartition(" ")[2])
+    given, other = inputs_of(operator, kind), inputs_of(operator, "float32")
+    feeds = [a.astype(b.dtype) for a, b in zip(given, other)]
+    (found,) = litert_runs(typed_net(operator, "float32"), [feeds])
+    return [a.astype(dtype) if a.dtype == np.float32 else a for a in found]
+
+
+def judged(operator: str, kind: str, mine: list[np.ndarray]) -> None:
+    """Compare results with LiteRT's, or with what stands in for it."""
+    where, right = f"{operator} of {kind}", None
+    if (operator, kind) not in OPTIMIZED | NO_KERNEL:
+        right = by_litert(operator, kind, "BUILTIN_REF")
+    if right is None and (operator, kind) not in NO_KERNEL:
+        right = by_litert(operator, kind, "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
+    if right is not None:
+        assert_like(mine, right)
+    elif operator in element_types.OF_ANY_TYPE | {"SCATTER_ND", "ARG_MAX", "ARG_MIN"}:
+        assert_like(mine, by_another_type(operator, kind))
+    elif kind in QUANTIZED:
+        steps = np.abs(mine[0].astype(int) - by_reals(operator, kind)[0])
+        assert steps.max() <= (3 if kind == "quantised int16" else 1), where
+    else:
+        right = PLAIN_RIGHT[operator](*(f.astype(np.int64) for f in inputs_of(operator, kind)))
+        np.testing.assert_array_equal(mine[0], right.astype(mine[0].dtype), err_msg=where)
+
+
+def results_of(operator: str, kind: str) -> int:
+    """The number of results."""
+    return len(load_model(typed_net(operator, kind)).subgraphs[0].outputs)
+
+
+def accepted(kind: str, apart: tuple[str, ...] = ()) -> list[str]:
+    """The operators that take an element type, but for those set apart."""
+    found = []
+    for operator in NETS:
+        try:
+            import_model(typed_net(operator, kind))
+        except UnsupportedError:
+            continue
+        if operator not in apart:
+            found.append(operator)
+    return found
+
+
+def all_judged(operators: list[str], kind: str, results: list[np.ndarray]) -> None:
+    """Judge the results of operators side by side."""
+    rest = iter(results)
+    for operator in operators:
+        judged(operator, kind, [next(rest) for _ in range(results_of(operator, kind))])
+    assert not list(rest)
