@@ -57,7 +57,7 @@ def import_at_fitting_sizes(attempt: Callable[[Fitting], T]) -> T:
                 result = attempt(fitting)
             except (ValueError, UnsupportedError) as error:
                 problem = error
-        found = _solve(assumed.conditions)
+        found = solve(assumed.conditions)
         _add_bounds(found, assumed)
         if assumed.unbounded and problem is None and not found:
             raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
@@ -160,7 +160,7 @@ def _some_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
     return all_sizes(closer, MAX_SIZES) or {}
 
 
-def _solve(conditions: Sequence[Condition]) -> dict[str, tuple[Narrowed, str]]:
+def solve(conditions: Sequence[Condition]) -> dict[str, tuple[Narrowed, str]]:
     """Return narrower sizes by the names of dimensions, each with the node that asks for them."""
     found: dict[str, tuple[Narrowed, str]] = {}
     fits: dict[Symbol, np.ndarray] = {}

@@ -62,7 +62,8 @@ class Assumptions:
     runs only where a condition of the run holds.
 
     ``unbounded``: what is wrong with sizes that the run finds and nothing bounds so far, by name;
-    ``bounds``: how large some of them may be by what is made of them.
+    ``bounds``: how large some of them may be by what is made of them. ``refused``: conditions that
+    were not assumed, for only some runs need them.
     """
 
     conditions: list[Condition] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Assumptions:
     guarded: bool = False
     unbounded: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, int] = field(default_factory=dict)
+    refused: list[Condition] = field(default_factory=list)
 
 
 _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=None)
@@ -96,6 +98,12 @@ def enter_node(name: str, guarded: bool = False) -> None:
 def may_assume() -> bool:
     """Whether conditions are collected, so that the network is imported again."""
     return _current.get() is not None
+
+
+def refused_conditions() -> list[Condition]:
+    """The conditions so far that were not assumed, for only some runs need them."""
+    current = _current.get()
+    return [] if current is None else current.refused
 
 
 def assume_bound(name: str, problem: str) -> None:
@@ -222,9 +230,13 @@ def _product(atoms: tuple) -> Whole:
 def _assume(zero: Extent, words: str, equal: tuple[Whole, Whole] | None = None) -> bool:
     current = _current.get()
     symbols = symbols_of(zero)
-    if current is None or current.guarded or any(symbol.local for symbol in symbols):
-        return False  # what some runs leave out says nothing of the others
+    if current is None or any(symbol.local for symbol in symbols):
+        return False
     if any(symbol.source is not None for symbol in symbols) and equal is None:
         return False
-    current.conditions.append(Condition(zero, current.node, words, equal))
+    condition = Condition(zero, current.node, words, equal)
+    if current.guarded:  # what some runs leave out says nothing of the others
+        current.refused.append(condition)
+        return False
+    current.conditions.append(condition)
     return True

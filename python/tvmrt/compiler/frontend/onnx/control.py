@@ -4,14 +4,16 @@ A known condition takes one branch; otherwise both stand in the graph, guarded. 
 loops.
 
 Files that serve several purposes have a branch for each, and what fits one does not fit the other:
-a voice detector for two sampling rates has windows of two lengths. A branch that the extents given
-here do not fit is left out, and a run that would take it ends with an error.
+a voice detector for two sampling rates has windows of two lengths. A branch that fits at some sizes
+is compiled for these, and one that the extents given here do not fit is left out; a run that would
+take it at other sizes ends with an error.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import onnx
 
@@ -22,6 +24,7 @@ from tvmrt.error import Remark
 from .arithmetic import Numbers, require
 from .context import NodeContext
 from .either import either_rank
+from .held_sizes import HeldSizes
 from .registry import onnx_op
 
 
@@ -36,11 +39,11 @@ def if_(ctx: NodeContext) -> list[Value | None]:
     condition = ctx.reshape(condition, ())
     outer = ctx.builder.guard
     taken, other = guards(ctx, condition)
-    yes, against = attempt(ctx, then_branch, taken)
+    yes, against = attempt(ctx, then_branch, "then", taken)
     if against is not None:
         only(ctx, condition, False, against)
         return list(ctx.importer.import_branch(else_branch, ctx.scope, outer))
-    no, against = attempt(ctx, else_branch, other)
+    no, against = attempt(ctx, else_branch, "else", other)
     if against is not None:
         only(ctx, condition, True, against)
         return yes
@@ -48,23 +51,38 @@ def if_(ctx: NodeContext) -> list[Value | None]:
 
 
 def attempt(
-    ctx: NodeContext, branch: onnx.GraphProto, guard: Value
+    ctx: NodeContext, branch: onnx.GraphProto, which: str, guard: Value
 ) -> tuple[Sequence[Value | None], ValueError | None]:
-    """What a branch gives that runs under a guard; nothing, and why, where its extents do not fit.
+    """What a branch, ``which`` for people, gives that runs under a guard; nothing, and why, where
+    it fits at no sizes that are known.
 
     Raises what is wrong with it otherwise.
     """
-    importer = ctx.importer
+    importer, sizes = ctx.importer, HeldSizes(ctx, branch, which, guard)
     made = importer.graph.nodes, importer.problems, importer.refused
-    before = [len(each) for each in made]
-    try:
-        return importer.import_branch(branch, ctx.scope, (guard, True)), None
-    except ValueError as problem:
-        if not is_misfit(problem):
-            raise
-        for each, count in zip(made, before):
-            del each[count:]
-        return [], problem
+    start = before = [len(each) for each in made]
+    first: ValueError | None = None
+    while True:
+        try:
+            found = importer.import_branch(branch, sizes.scope, (guard, True))
+        except ValueError as problem:
+            if not is_misfit(problem):
+                raise
+            first = first or problem
+        else:
+            sizes.warn()
+            return found, None
+        _take_back(made, before)
+        if not sizes.hold():
+            _take_back(made, start)
+            return [], first
+        before = [len(each) for each in made]
+
+
+def _take_back(made: Sequence[list[Any]], counts: Sequence[int]) -> None:
+    """Leave of each list so many elements."""
+    for each, count in zip(made, counts):
+        del each[count:]
 
 
 def is_misfit(problem: BaseException | None) -> bool:

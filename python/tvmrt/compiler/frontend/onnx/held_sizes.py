@@ -1,0 +1,145 @@
+"""Sizes that a branch needs, of which only the runs that take it must have them.
+
+The branch reads its tensors as if they had these sizes, after a check that ends other runs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.frontend.dims import Narrowed
+from tvmrt.compiler.frontend.size_conditions import solve
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import Condition, refused_conditions
+from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, largest, smallest, symbols_of
+from tvmrt.error import Remark
+
+from .apart import names_read
+from .context import NodeContext
+
+MAX_CONDITIONS = 16
+
+
+class HeldSizes:
+    """The tensors that a branch reads, with sizes that fit it as far as they are known.
+
+    ``which``: the branch for people. ``scope``: all names in it. ``guard``: the condition under
+    which it runs.
+    """
+
+    def __init__(self, ctx: NodeContext, branch: onnx.GraphProto, which: str, guard: Value) -> None:
+        self.ctx = ctx
+        self.branch = branch
+        self.which = which
+        self.guard = guard
+        self.scope = ctx.scope
+        self.needs: list[tuple[str, str]] = []  # sizes, and the node that needs them
+        self._seen = len(refused_conditions())
+
+    def hold(self) -> bool:
+        """Give the tensors the sizes that the last import of the branch asked for; return False
+        where it asked for none that are known."""
+        asked = refused_conditions()[self._seen :]
+        self._seen += len(asked)
+        if not asked or len(self.needs) == MAX_CONDITIONS:
+            return False
+        condition = asked[-1]
+        symbols = {symbol.name: symbol for symbol in condition.symbols}
+        narrowed = {
+            symbols[name]: sizes
+            for name, (sizes, _) in solve([condition]).items()
+            if name in symbols and symbols[name].source is None
+        }
+        if not narrowed:
+            return False
+        words = " and ".join(f"{symbol.name} {each}" for symbol, each in narrowed.items())
+        self.needs.append((f"sizes at which {words}", condition.node))
+        self._require(condition)
+        sizes = {symbol.name: self._extent(symbol, each) for symbol, each in narrowed.items()}
+        self.scope = {**self.scope, **self._read_as(sizes)}
+        return True
+
+    def warn(self) -> None:
+        """Say what a run that takes the branch needs."""
+        for text, node in self.needs:
+            warnings.warn(
+                f"node {self.ctx.name} (If): a run that takes its {self.which} branch needs {text}"
+                f": node {node} fits at no other",
+                Remark,
+                stacklevel=2,
+            )
+
+    def _require(self, condition: Condition) -> None:
+        ctx, builder = self.ctx, self.ctx.builder
+        text, node = self.needs[-1]
+        symbols = sorted(condition.symbols, key=lambda s: s.name)
+        outer, builder.guard = builder.guard, (self.guard, True)
+        try:
+            zero = ctx.emit("extents", [], values=(condition.zero,), shape=(1,))
+            sizes = tuple(symbol.extent for symbol in symbols)
+            given = ctx.emit("extents", [], values=sizes, shape=(len(sizes),))
+            ctx.emit(
+                "require",
+                [zero, given],
+                expected=(0,),
+                where=f"If '{ctx.name}', {self.which} branch, sizes "
+                f"[{', '.join(symbol.name for symbol in symbols)}]",
+                text=f"{text}, which node {node} needs",
+            )
+        finally:
+            builder.guard = outer
+
+    def _extent(self, symbol: Symbol, sizes: Narrowed) -> Whole:
+        """The extent that a dimension has in runs that take the branch. All runs compute it, so in
+        others it is within the bounds as well."""
+        if sizes.same is not None:
+            return sizes.same
+        if sizes.low == sizes.high:
+            return sizes.step * sizes.low + sizes.first
+        ctx, builder = self.ctx, self.ctx.builder
+        steps = largest(symbol.extent - sizes.first, 0) // sizes.step
+        within = smallest(largest(steps, sizes.low), sizes.high)
+        outer, builder.guard = builder.guard, None
+        try:
+            number = ctx.whole_numbers(np.asarray(within, object))
+            found = ctx.found(number, sizes.low, sizes.high, symbol.name)
+        finally:
+            builder.guard = outer
+        return sizes.step * found + sizes.first
+
+    def _read_as(self, sizes: Mapping[str, Whole]) -> dict[str, Value]:
+        """The tensors that the branch reads, of these sizes."""
+        ctx, builder = self.ctx, self.ctx.builder
+        found: dict[str, Value] = {}
+        outer, builder.guard = builder.guard, (self.guard, True)
+        try:
+            for name in names_read(self.branch):
+                value = self.scope.get(name)
+                if not isinstance(value, Value) or value.data is not None:
+                    continue
+                known = ctx.importer.extents.get(value)
+                shape = tuple(_at(n, sizes) for n in value.shape)
+                if known is not None:
+                    numbers = [_at(n, sizes) for n in known.reshape(-1).tolist()]
+                    array = np.empty(len(numbers), dtype=object)
+                    array[:] = numbers
+                    found[name] = ctx.whole_numbers(array.reshape(known.shape), value.dtype.name)
+                elif shape != tuple(value.shape):
+                    whole = ctx.const(np.asarray(True))
+                    copy = ctx.emit("choice", [whole, value, value], shape=shape)
+                    found[name] = ctx.alike(copy, value)
+        finally:
+            builder.guard = outer
+        return found
+
+
+def _at(extent: Any, sizes: Mapping[str, Whole]) -> Any:
+    """An extent with other sizes in the place of some."""
+    if not isinstance(extent, Extent) or not any(s.name in sizes for s in symbols_of(extent)):
+        return extent
+    return extent.at({s.name: sizes.get(s.name, s.extent) for s in symbols_of(extent)})
