@@ -5,11 +5,11 @@ from __future__ import annotations
 from tvmrt.compiler.devices.base import Context, Device
 from tvmrt.compiler.devices.registry import register
 from tvmrt.compiler.ir import DeviceMemory, Node, Region
-from tvmrt.compiler.ir.custom import opencl_refusal
 from tvmrt.compiler.ir.op import VIEW, get_op
 from tvmrt.plugins.opencl.kernel import CL_TYPES, MAX_ELEMENTS
 from tvmrt.plugins.opencl.kernels import BUILDERS
 from tvmrt.plugins.opencl.lower import MAX_OPERANDS, is_pointwise, lower
+from tvmrt.plugins.opencl.operator import custom_refusal
 from tvmrt.plugins.opencl.recurrent import RECURRENT
 from tvmrt.plugins.opencl.recurrent import refusal as recurrent_refusal
 
@@ -36,7 +36,7 @@ class OpenCl(Device):
 
     def supports(self, node: Node) -> str | None:
         if node.op == "custom":
-            return opencl_refusal(node)
+            return custom_refusal(node)
         values = [*(v for v in node.inputs if v is not None), *node.outputs]
         for value in values:
             if value.dtype.name not in CL_TYPES:

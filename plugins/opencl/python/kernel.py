@@ -127,7 +127,7 @@ class Kernel:
         )
 
     def attributes(self, types: str) -> dict:
-        """Attributes of a ``custom_opencl`` node."""
+        """Attributes of the kernel's node."""
         if self.count > MAX_ELEMENTS:
             raise UnsupportedError(f"a tensor of {self.count} elements is too large")
         scalars = [self.count, *self.ints]

@@ -4,13 +4,14 @@ follow each other one kernel."""
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Graph, Node, Value
-from tvmrt.compiler.ir.custom import lower_to_opencl, text_of_types
+from tvmrt.compiler.ir.custom import text_of_types
 from tvmrt.compiler.ir.op import VIEW, get_op
 from tvmrt.compiler.ir.readers import Readers
 from tvmrt.compiler.ir.strided import dense
 from tvmrt.plugins.opencl import gather, pointwise, quantized  # which enter their kernels
 from tvmrt.plugins.opencl.kernel import Kernel, Operand
 from tvmrt.plugins.opencl.kernels import BUILDERS, copy
+from tvmrt.plugins.opencl.operator import KERNEL, lower_custom
 from tvmrt.plugins.opencl.recurrent import RECURRENT, lower_cell
 
 __all__ = ["gather", "is_pointwise", "lower", "quantized"]
@@ -23,8 +24,8 @@ MAX_OPERANDS = 16  # tensors that one kernel joins
 
 
 def lower(graph: Graph) -> None:
-    """Replace every node by ``custom_opencl`` ones, in place; outputs keep their types."""
-    lower_to_opencl(graph)
+    """Replace every node by kernels, in place; outputs keep their types."""
+    lower_custom(graph)
     _Lowering(graph).run()
 
 
@@ -49,7 +50,7 @@ class _Lowering:
                     self._pointwise(node)
             elif get_op(node.op).kind == VIEW:
                 self._view(node)
-            elif node.op == "custom_opencl":
+            elif node.op == KERNEL:
                 self._given(node)
             elif node.op in RECURRENT:
                 dense_inputs = [v and self._dense(v, node).buffer for v in node.inputs]
@@ -85,7 +86,7 @@ class _Lowering:
 
     def _emit(self, kernel: Kernel, node: Node, result: Value) -> None:
         attrs = kernel.attributes(text_of_types([result.type]))
-        made = Node("custom_opencl", kernel.buffers, attrs, node.name, node.sources)
+        made = Node(KERNEL, kernel.buffers, attrs, node.name, node.sources)
         made.give([result])
         self.nodes.append(made)
 
@@ -101,7 +102,7 @@ class _Lowering:
     def _given(self, node: Node) -> None:
         """A kernel of the user's, whose operands are row-major."""
         buffers = [None if v is None else self._dense(v, node).buffer for v in node.inputs]
-        made = Node("custom_opencl", buffers, node.attrs, node.name, node.sources)
+        made = Node(KERNEL, buffers, node.attrs, node.name, node.sources)
         made.give(node.outputs)
         self.nodes.append(made)
 

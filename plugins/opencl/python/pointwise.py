@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir import Node, get_op
-from tvmrt.compiler.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir import Node
 from tvmrt.plugins.opencl.kernel import CL_TYPES, cl_type
+from tvmrt.plugins.opencl.templates import template_of
 
 
 def template(node: Node) -> str | None:
@@ -16,8 +16,7 @@ def template(node: Node) -> str | None:
         return None
     if node.op == "cast":
         return _cast(node)
-    rule = get_op(node.op)
-    return rule.opencl_template(values[-1].dtype) if isinstance(rule, PointwiseOp) else None
+    return template_of(node.op, values[-1].dtype)
 
 
 def _cast(node: Node) -> str:

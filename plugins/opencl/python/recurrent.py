@@ -8,6 +8,7 @@ import numpy as np
 from tvmrt.compiler.ir import Node, Value
 from tvmrt.compiler.ir.custom import text_of_types
 from tvmrt.plugins.opencl.kernel import LOCAL_SIZE
+from tvmrt.plugins.opencl.operator import KERNEL
 
 MAX_HIDDEN = 1024  # units whose states fit into the local memory that every device has
 _FUNCTIONS = {
@@ -49,7 +50,7 @@ def lower_cell(node: Node, buffers: list[Value | None]) -> Node:
         "scalars": [float(steps), float(batch)],
         "types": text_of_types([v.type for v in node.outputs]),
     }
-    made = Node("custom_opencl", given, attrs, node.name, node.sources)
+    made = Node(KERNEL, given, attrs, node.name, node.sources)
     made.give(node.outputs)
     return made
 

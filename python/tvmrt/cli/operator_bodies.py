@@ -1,7 +1,7 @@
 """Checking an operator: its bodies against each other and against its Python reference.
 
 Every body runs as it does in a network: the C body compiled into a library, in every layout that it
-declares, the OpenCL body on the device ``opencl``.
+declares, another one on the device of its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.compiler import devices
 from tvmrt.compiler.custom import GraphBuilder, Kernel, Tensor
+from tvmrt.compiler.custom.bodies import BODIES
 from tvmrt.compiler.custom.operand import ANY_LAYOUT
 from tvmrt.compiler.custom.scalars import REQUIRED, Scalar, bind_scalars
 from tvmrt.compiler.ir import DTYPES
@@ -25,8 +27,6 @@ from tvmrt.error import TVMError
 CASES = 2  # of each combination of element types
 ATTEMPTS = 200  # at random operands that the declaration accepts
 MOST_ELEMENTS = 4096
-
-_DEVICES = {"c": "cpu", "opencl": "opencl"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def random_scalar(rng: np.random.Generator, scalar: Scalar) -> Any:
 def _compare(operator: Kernel, case: Case) -> list[Comparison]:
     judge, right = _reference(operator, case)
     rows = []
-    for body, device in _DEVICES.items():
+    for body, device in BODIES.items():
         if getattr(operator, body) is None:
             continue
         for label, variant in _variants(operator, case) if body == "c" else [("", operator)]:
@@ -261,7 +261,7 @@ def _outcome(operator: Kernel, case: Case, device: str) -> list[np.ndarray] | st
         missing = _missing_device(device)
         if missing is not None:
             return Skipped(missing)
-    reason = _refusal(operator, case) if device == "opencl" else None
+    reason = _refusal(operator, case, device) if device != "cpu" else None
     if reason is not None:
         return Skipped(reason)
     try:
@@ -282,12 +282,11 @@ def _missing_device(device: str) -> str | None:
     return None
 
 
-def _refusal(operator: Kernel, case: Case) -> str | None:
-    from tvmrt.compiler.ir.custom import opencl_refusal
-
+def _refusal(operator: Kernel, case: Case, device: str) -> str | None:
+    """What the device says of the operator's node."""
     graph = _network(operator, case.arrays, case.scalars).graph()
     (node,) = (n for n in graph.nodes if n.op == "custom")
-    return opencl_refusal(node)
+    return devices.get(device).supports(node)
 
 
 def run_body(

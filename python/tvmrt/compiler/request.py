@@ -143,7 +143,7 @@ class Request:
     )
     require_device: Sequence[str] = _option(
         (),
-        "Fail where this device takes nothing, or not every ONNX node of the operator: dnnl:Conv.",
+        "Fail where this device takes nothing, or not every ONNX node of the operator: npu:Conv.",
         flag="--require-device", form="NAME[:OPERATOR][,...]", repeated=True,
     )
     device_fallback: bool = _option(

@@ -117,6 +117,10 @@ class C:
         return as_extent(size)
 
 
+BODIES = {"c": "cpu", "opencl": "opencl"}
+"""Fields of an operator that are bodies, and the device that runs each."""
+
+
 @dataclass(frozen=True)
 class OpenCL:
     """A body in OpenCL C.

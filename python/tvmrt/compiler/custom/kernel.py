@@ -298,7 +298,7 @@ class Kernel(Operator):
         return missing and f"opencl.function: {self.name} declares no function for {missing}"
 
     def opencl_attributes(self, call: Call) -> dict[str, Any]:
-        """Attributes of the IR's operator ``custom_opencl``, but for the outputs' types.
+        """Attributes of a node that a device runs, but for the outputs' types.
 
         Raises ValueError naming the field: a size that is no size, a local size that does not
         divide the global one, a function that the source does not have.

@@ -54,32 +54,6 @@ class Custom(Op):
         return attrs["operator"].evaluate(arrays, attrs["scalars"])
 
 
-@register("custom_opencl")
-class CustomOpenCl(Op):
-    """A custom node as a device that runs OpenCL takes it; only in regions.
-
-    ``operator``: the qualified name, for messages; ``source``: the program's text; ``function``:
-    the ``__kernel`` to run; ``build_options``: for clBuildProgram; ``global_size``, ``local_size``:
-    lists of one to three sizes, the latter empty where the driver may choose; ``scalar_types``:
-    "int uint float bool half" of each scalar parameter, separated by blanks; ``scalars``: their
-    values as floats, in the same order (32-bit integers are exact as such); ``types``: the outputs'
-    types as "float32:1x3x8x8", separated by blanks. The kernel's arguments are a ``__global``
-    pointer to every input that is there, in order, one to every output, then the scalars; a bool
-    is passed as int, a half by its 16 bits. Operands are dense, row-major. ``images``: which of the
-    inputs and outputs are image objects, a word of each: "2d", "array" or "-".
-    """
-
-    contract = Contract(
-        "inputs*: any[*]",
-        "operator: text, source: text, function: text, build_options: text, "
-        "global_size: ints 1.., local_size: ints 1.., scalar_types: text, scalars: floats, "
-        "types: text, images?: text",
-    )
-
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return types_of_text(known["types"])
-
-
 @register("composed")
 class Composed(Op):
     """A node that stands for a graph of its own, kept whole for a device that knows it by name.
@@ -117,26 +91,9 @@ def types_of_text(text: str) -> list[TensorType]:
     return types
 
 
-def opencl_refusal(node: Node) -> str | None:
-    """None if a ``custom`` node has an OpenCL body for its operands, else the reason."""
-    return node.attrs["operator"].opencl_refusal(call_of(node))
-
-
 def c_refusal(node: Node) -> str | None:
     """None if a ``custom`` node has a C body for its operands, else the reason."""
     return node.attrs["operator"].c_refusal(call_of(node))
-
-
-def lower_to_opencl(graph: Graph) -> None:
-    """Make every ``custom`` node of a region's graph a ``custom_opencl`` one, in place.
-
-    The nodes have OpenCL bodies, see :func:`opencl_refusal`.
-    """
-    for node in graph.nodes:
-        if node.op == "custom":
-            attrs = node.attrs["operator"].opencl_attributes(call_of(node))
-            types = text_of_types([v.type for v in node.outputs])
-            node.op, node.attrs = "custom_opencl", {**attrs, "types": types}
 
 
 def call_of(node: Node) -> Any:

@@ -1,9 +1,8 @@
 """Pointwise operators: one output element from the input elements at the same place.
 
 Each is one row: its C expression for each family of element types with the kernel header that the
-expression needs, that of OpenCL C where it has one, and its numpy meaning. ``{0}``, ``{1}`` stand
-for the operands. Inputs broadcast by numpy's rules and must have one element type, except where a
-row says otherwise.
+expression needs, and its numpy meaning. ``{0}``, ``{1}`` stand for the operands. Inputs broadcast
+by numpy's rules and must have one element type, except where a row says otherwise.
 """
 
 from __future__ import annotations
@@ -74,10 +73,9 @@ class PointwiseOp(Op):
     kernel header is a pair with the header's name. An expression may name attributes as ``{attr}``,
     and its element type as ``{t}``, ``{u}`` (unsigned, in which it does not overflow), ``{n}``
     (its name here) and ``{bits}``. ``attributes`` declares their kinds; one that it leaves out is a
-    float. ``opencl`` has expressions of OpenCL C by the same families;
-    ``near`` is the C expression for float32 angles that are not huge. The first ``data_from``
-    operands are bool, the others have one element type, and so has the result unless ``result``
-    says which.
+    float. ``near`` is the C expression for float32 angles that are not huge. The first
+    ``data_from`` operands are bool, the others have one element type, and so has the result unless
+    ``result`` says which.
     """
 
     kind = POINTWISE
@@ -90,7 +88,6 @@ class PointwiseOp(Op):
         result: DType | None = None,
         data_from: int = 0,
         attributes: str = "",
-        opencl: Mapping[str, str] | None = None,
         near: tuple[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -98,16 +95,11 @@ class PointwiseOp(Op):
         self.fn = fn
         self.data_from = data_from
         self.contract = _contract(self.c, result, data_from, attributes)
-        self.opencl = opencl or {}
         self.near = Expression(*near) if near else None
 
     def template(self, dtype: DType) -> Expression | None:
         """The C expression for operands of this element type."""
-        return _of_family(self.c, dtype)
-
-    def opencl_template(self, dtype: DType) -> str | None:
-        """The same in OpenCL C."""
-        return _of_family(self.opencl, dtype)
+        return of_family(self.c, dtype)
 
     def filled(
         self, dtype: DType, operands: Sequence[str], attrs: Mapping[str, Any], near: bool = False
@@ -125,8 +117,8 @@ class PointwiseOp(Op):
         return [np.asarray(self.fn(*arrays, **attrs))]
 
 
-def _of_family(table: Mapping[str, Any], dtype: DType) -> Any:
-    """The row's entry for an element type: the first of its families that has one."""
+def of_family(table: Mapping[str, Any], dtype: DType) -> Any:
+    """A table's entry for an element type: the first of its families that has one."""
     return next((table[family] for family in _families(dtype) if family in table), None)
 
 
@@ -186,35 +178,24 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _libm(name: str, fn: Callable[..., np.ndarray], header: str, near: bool = False) -> PointwiseOp:
-    """The row of a function that the C library has, and OpenCL C; its float32 one is ours."""
+    """The row of a function that the C library has; its float32 one is ours."""
     return PointwiseOp(
         name,
         {"f32": (f"tvmrt_{name}_f32({{0}})", header), "f64": f"{name}({{0}})"},
         fn,
-        opencl={"f32": f"{name}({{0}})"},
         near=(f"tvmrt_near_{name}_f32({{0}})", header) if near else None,
     )
 
 
-def _plain(
-    name: str, c: dict[str, str], fn: Callable[..., np.ndarray], *args: Any, **kwargs: Any
-) -> PointwiseOp:
-    """The row of an operator that C and OpenCL C write alike."""
-    return PointwiseOp(name, c, fn, *args, opencl=c, **kwargs)
-
-
 def _wrapping(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
-    """Arithmetic of two operands, where integers wrap around as in two's complement.
-
-    OpenCL C computes in wider integers and cuts, which is the same.
-    """
+    """Arithmetic of two operands, where integers wrap around as in two's complement."""
     c = {"float": f"{{0}} {sign} {{1}}", "integer": f"({{t}})(({{u}}){{0}} {sign} ({{u}}){{1}})"}
-    return PointwiseOp(name, c, fn, opencl={"number": f"{{0}} {sign} {{1}}"})
+    return PointwiseOp(name, c, fn)
 
 
 def _bits(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
     c = {"integer": f"({{t}})({{0}} {sign} {{1}})"}
-    return PointwiseOp(name, c, fn, opencl={"integer": f"({{0}} {sign} {{1}})"})
+    return PointwiseOp(name, c, fn)
 
 
 _ROWS: tuple[PointwiseOp, ...] = (
@@ -226,7 +207,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
         _trunc_div,
-        opencl={"f32": "{0} / {1}"},
     ),
     PointwiseOp(
         "floor_mod",
@@ -245,7 +225,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": ("tvmrt_trunc_mod_{n}({0}, {1})", INT),
         },
         np.fmod,
-        opencl={"f32": "fmod({0}, {1})"},
     ),
     PointwiseOp(
         "pow",
@@ -256,7 +235,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": ("({t})tvmrt_pow_int64({0}, {1}, 0)", INT),
         },
         _pow,
-        opencl={"f32": "pow({0}, {1})"},
     ),
     PointwiseOp(
         "min",
@@ -266,10 +244,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "any": "({0} < {1} ? {0} : {1})",
         },
         np.minimum,
-        opencl={
-            "f32": "({0} < {1} || {0} != {0} ? {0} : {1})",
-            "integer": "({0} < {1} ? {0} : {1})",
-        },
     ),
     PointwiseOp(
         "max",
@@ -279,26 +253,22 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "any": "({0} > {1} ? {0} : {1})",
         },
         np.maximum,
-        opencl={
-            "f32": "({0} > {1} || {0} != {0} ? {0} : {1})",
-            "integer": "({0} > {1} ? {0} : {1})",
-        },
     ),
     # comparison
-    _plain("equal", {"any": "({0} == {1})"}, np.equal, BOOL),
-    _plain("less", {"any": "({0} < {1})"}, np.less, BOOL),
-    _plain("less_equal", {"any": "({0} <= {1})"}, np.less_equal, BOOL),
-    _plain("greater", {"any": "({0} > {1})"}, np.greater, BOOL),
-    _plain("greater_equal", {"any": "({0} >= {1})"}, np.greater_equal, BOOL),
+    PointwiseOp("equal", {"any": "({0} == {1})"}, np.equal, BOOL),
+    PointwiseOp("less", {"any": "({0} < {1})"}, np.less, BOOL),
+    PointwiseOp("less_equal", {"any": "({0} <= {1})"}, np.less_equal, BOOL),
+    PointwiseOp("greater", {"any": "({0} > {1})"}, np.greater, BOOL),
+    PointwiseOp("greater_equal", {"any": "({0} >= {1})"}, np.greater_equal, BOOL),
     # logic and bits
-    _plain("logical_and", {"bool": "({0} & {1})"}, np.logical_and, BOOL),
-    _plain("logical_or", {"bool": "({0} | {1})"}, np.logical_or, BOOL),
-    _plain("logical_xor", {"bool": "({0} ^ {1})"}, np.logical_xor, BOOL),
-    _plain("logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL),
+    PointwiseOp("logical_and", {"bool": "({0} & {1})"}, np.logical_and, BOOL),
+    PointwiseOp("logical_or", {"bool": "({0} | {1})"}, np.logical_or, BOOL),
+    PointwiseOp("logical_xor", {"bool": "({0} ^ {1})"}, np.logical_xor, BOOL),
+    PointwiseOp("logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL),
     _bits("bit_and", "&", np.bitwise_and),
     _bits("bit_or", "|", np.bitwise_or),
     _bits("bit_xor", "^", np.bitwise_xor),
-    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert, opencl={"integer": "~{0}"}),
+    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert),
     # a shift by a negative number or by all bits leaves only copies of the sign
     PointwiseOp(
         "shift_left",
@@ -317,13 +287,12 @@ _ROWS: tuple[PointwiseOp, ...] = (
         lambda a, b: _shift(a, b, False),
     ),
     # choice: condition, then, else
-    _plain("where", {"any": "({0} ? {1} : {2})"}, np.where, data_from=1),
+    PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, data_from=1),
     PointwiseOp(
         "is_nan",
         {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
         np.isnan,
         BOOL,
-        opencl={"f32": "({0} != {0})"},
     ),
     PointwiseOp(
         "is_inf",
@@ -339,12 +308,11 @@ _ROWS: tuple[PointwiseOp, ...] = (
         attributes="positive: bool, negative: bool",
     ),
     # one operand
-    _plain("identity", {"any": "{0}", "half": "{0}", "handle": "{0}"}, lambda x: x),
+    PointwiseOp("identity", {"any": "{0}", "half": "{0}", "handle": "{0}"}, lambda x: x),
     PointwiseOp(
         "neg",
         {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"},
         np.negative,
-        opencl={"number": "-{0}"},
     ),
     PointwiseOp(
         "abs",
@@ -355,7 +323,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": "{0}",
         },
         np.abs,
-        opencl={"f32": "fabs({0})"},
     ),
     PointwiseOp(
         "sign",
@@ -365,19 +332,16 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": "({t})(({0} > 0) - ({0} < 0))",
         },
         np.sign,
-        opencl={"f32": "(float)(({0} > 0) - ({0} < 0))"},
     ),
     PointwiseOp(
         "sqrt",
         {"f32": "sqrtf({0})", "f64": "sqrt({0})"},
         np.sqrt,
-        opencl={"f32": "sqrt({0})"},
     ),
     PointwiseOp(
         "reciprocal",
         {"f32": "1.0f / {0}", "f64": "1.0 / {0}"},
         np.reciprocal,
-        opencl={"f32": "1.0f / {0}"},
     ),
     _libm("exp", np.exp, MATH),
     _libm("expm1", np.expm1, MATH),
@@ -401,13 +365,11 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "round",
         {"f32": ("tvmrt_round_even_f32({0})", INVERSE), "f64": "nearbyint({0})"},
         np.rint,
-        opencl={"f32": "rint({0})"},
     ),
     PointwiseOp(
         "sigmoid",
         {"f32": ("tvmrt_sigmoid_f32({0})", MATH), "f64": "(1.0 / (1.0 + exp(-{0})))"},
         _sigmoid,
-        opencl={"f32": "1.0f / (1.0f + exp(-{0}))"},
     ),
     PointwiseOp(
         "softplus",
@@ -416,7 +378,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "f64": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0)",
         },
         lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
-        opencl={"f32": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0f)"},
     ),
     # x where it is not negative, the second operand times x elsewhere
     PointwiseOp(
@@ -427,7 +388,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": "{0}",
         },
         lambda x, slope: np.where(x < 0, x * slope, x).astype(x.dtype),
-        opencl={"f32": "({0} < 0 ? {0} * {1} : {0})"},
     ),
     PointwiseOp(
         "relu",
@@ -437,7 +397,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "any": "({0} > 0 ? {0} : ({t})0)",
         },
         lambda x: np.maximum(x, np.zeros((), x.dtype)),
-        opencl={"f32": "({0} > 0 || {0} != {0} ? {0} : 0.0f)", "integer": "({0} > 0 ? {0} : 0)"},
     ),
 )
 

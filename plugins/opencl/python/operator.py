@@ -1,0 +1,53 @@
+"""The operator that regions of the device consist of, and kernels of the user's as such."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvmrt.compiler.ir import Graph, Node, TensorType
+from tvmrt.compiler.ir.contract import Contract
+from tvmrt.compiler.ir.custom import call_of, text_of_types, types_of_text
+from tvmrt.compiler.ir.op import Op, register
+
+KERNEL = "custom_opencl"
+
+
+@register(KERNEL)
+class OpenClKernel(Op):
+    """A kernel; only in regions of the device.
+
+    ``operator``: the qualified name, for messages; ``source``: the program's text; ``function``:
+    the ``__kernel`` to run; ``build_options``: for clBuildProgram; ``global_size``, ``local_size``:
+    lists of one to three sizes, the latter empty where the driver may choose; ``scalar_types``:
+    "int uint float bool half" of each scalar parameter, separated by blanks; ``scalars``: their
+    values as floats, in the same order (32-bit integers are exact as such); ``types``: the outputs'
+    types as "float32:1x3x8x8", separated by blanks. The kernel's arguments are a ``__global``
+    pointer to every input that is there, in order, one to every output, then the scalars; a bool
+    is passed as int, a half by its 16 bits. Operands are dense, row-major. ``images``: which of the
+    inputs and outputs are image objects, a word of each: "2d", "array" or "-".
+    """
+
+    contract = Contract(
+        "inputs*: any[*]",
+        "operator: text, source: text, function: text, build_options: text, "
+        "global_size: ints 1.., local_size: ints 1.., scalar_types: text, scalars: floats, "
+        "types: text, images?: text",
+    )
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        return types_of_text(known["types"])
+
+
+def custom_refusal(node: Node) -> str | None:
+    """None if a ``custom`` node has an OpenCL body for its operands, else the reason."""
+    return node.attrs["operator"].opencl_refusal(call_of(node))
+
+
+def lower_custom(graph: Graph) -> None:
+    """Make every ``custom`` node of a region's graph a kernel, in place. All have OpenCL bodies."""
+    for node in graph.nodes:
+        if node.op == "custom":
+            attrs = node.attrs["operator"].opencl_attributes(call_of(node))
+            types = text_of_types([v.type for v in node.outputs])
+            node.op, node.attrs = KERNEL, {**attrs, "types": types}

@@ -1,0 +1,62 @@
+"""How OpenCL C writes pointwise operators: expressions by families of element types, as the table
+of these operators has those of C. An operator without a row here has no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tvmrt.compiler.ir import get_op
+from tvmrt.compiler.ir.dtype import DType
+from tvmrt.compiler.ir.pointwise import PointwiseOp, of_family
+
+# Functions of OpenCL C by the operators' own names.
+_FUNCTIONS = (
+    "acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log sin sinh sqrt tan tanh"
+).split()
+# What C and OpenCL C write alike.
+_ALIKE = frozenset(
+    "equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
+    "where identity".split()
+)
+
+TEMPLATES: dict[str, Mapping[str, str]] = {
+    **{name: {"f32": f"{name}({{0}})"} for name in _FUNCTIONS},
+    # integers are computed in wider ones and cut, which is to wrap around
+    "add": {"number": "{0} + {1}"},
+    "sub": {"number": "{0} - {1}"},
+    "mul": {"number": "{0} * {1}"},
+    "neg": {"number": "-{0}"},
+    "div": {"f32": "{0} / {1}"},
+    "trunc_mod": {"f32": "fmod({0}, {1})"},
+    "pow": {"f32": "pow({0}, {1})"},
+    "min": {
+        "f32": "({0} < {1} || {0} != {0} ? {0} : {1})",
+        "integer": "({0} < {1} ? {0} : {1})",
+    },
+    "max": {
+        "f32": "({0} > {1} || {0} != {0} ? {0} : {1})",
+        "integer": "({0} > {1} ? {0} : {1})",
+    },
+    "bit_and": {"integer": "({0} & {1})"},
+    "bit_or": {"integer": "({0} | {1})"},
+    "bit_xor": {"integer": "({0} ^ {1})"},
+    "bit_not": {"integer": "~{0}"},
+    "is_nan": {"f32": "({0} != {0})"},
+    "abs": {"f32": "fabs({0})"},
+    "sign": {"f32": "(float)(({0} > 0) - ({0} < 0))"},
+    "reciprocal": {"f32": "1.0f / {0}"},
+    "round": {"f32": "rint({0})"},
+    "sigmoid": {"f32": "1.0f / (1.0f + exp(-{0}))"},
+    "softplus": {"f32": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0f)"},
+    "prelu": {"f32": "({0} < 0 ? {0} * {1} : {0})"},
+    "relu": {"f32": "({0} > 0 || {0} != {0} ? {0} : 0.0f)", "integer": "({0} > 0 ? {0} : 0)"},
+}
+
+
+def template_of(op: str, dtype: DType) -> str | None:
+    """The expression of an operator for operands of this element type; None if there is none."""
+    rule = get_op(op)
+    if op in _ALIKE and isinstance(rule, PointwiseOp):
+        found = rule.template(dtype)
+        return found and found.text
+    return of_family(TEMPLATES.get(op, {}), dtype)
