@@ -38,7 +38,7 @@ class Net:
         tensor = self.schema.TensorT()
         index = len(self.graph.tensors)
         tensor.name = name or f"t{index}"
-        shape = list(shape)
+        tensor.shape = list(shape)
         tensor.type = getattr(self.schema.TensorType, dtype.upper())
         tensor.buffer = 0
         if data is not None:
