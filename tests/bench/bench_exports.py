@@ -32,6 +32,9 @@ PACKAGES = (
 )  # fmt: skip
 TIMEOUT = 1800  # seconds, of an export or a judgement
 TOLERANCE = 1e-4  # of the range of an output
+# Differences of the judge, with its optimisations, from itself without them, that are allowed where
+# they are more: some numbers of networks with random weights hang on the last bit of others.
+MAX_OWN = 3
 PARTS = (0.1, 0.25, 0.35)  # of the bounds of each dimension
 GOALS = {"vision": 57 / 60, "language": 1.0}
 
@@ -95,8 +98,6 @@ def _at(text: str, sizes: dict[str, int]) -> int:
 
 def judge(path: Path) -> dict[str, Any]:
     """Load a network without arguments and compare it at three sizes."""
-    import onnxruntime
-
     import tvmrt
 
     with warnings.catch_warnings(record=True) as seen:
@@ -106,11 +107,8 @@ def judge(path: Path) -> dict[str, Any]:
         except Exception as error:
             return {"loads": False, "why": f"{type(error).__name__}: {error}"}
     said = [str(each.message) for each in seen if "leaves dimensions open" in str(each.message)]
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(path), options)
-    right, worst, why = 0, 0.0, ""
+    session, faster = (_session(path, level) for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"))
+    right, worst, own, why = 0, 0.0, 0.0, ""
     for sizes in sizes_of(network.dims):
         inputs = made_up(network, sizes)
         try:
@@ -120,12 +118,26 @@ def judge(path: Path) -> dict[str, Any]:
             why = f"at {sizes}: {type(error).__name__}: {error}"
             continue
         off = max(_difference(a, b) for a, b in zip(found.values(), expected))
-        worst = max(worst, off)
-        right += off <= TOLERANCE
+        worst, allowed = max(worst, off), TOLERANCE
+        if off > TOLERANCE:
+            again = faster.run(None, inputs)
+            own = max(_difference(a, b) for a, b in zip(again, expected))
+            allowed = max(TOLERANCE, MAX_OWN * own)
+            why = f"at {sizes} off by {off:.1e}, onnxruntime with optimisations by {own:.1e}"
+        right += off <= allowed
     return {
-        "loads": True, "right": right, "worst": worst, "why": why,
+        "loads": True, "right": right, "worst": worst, "own": own, "why": why,
         "chosen": " ".join(re.findall(r"dims=\{.*?\}", " ".join(said))),
     }  # fmt: skip
+
+
+def _session(path: Path, level: str) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options)
 
 
 def _difference(value: Any, expected: Any) -> float:
