@@ -7,12 +7,15 @@ axes: a Reshape, a reduction or a broadcast makes one value of both.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Extent, Whole, least, symbols_of
 from tvmrt.error import Remark, UnsupportedError
 
 from .apart import names_read
@@ -66,39 +69,118 @@ def import_each(ctx: NodeContext, found: Alternatives) -> Results:
         sides.append(results)
     if len(sides) == 1:
         return sides[0]
-    return [either_rank(ctx, found.condition, *pair, found.name) for pair in zip(*sides)]
+    return [_joined(ctx, found, *pair) for pair in zip(*sides)]
+
+
+def _joined(
+    ctx: NodeContext, found: Alternatives, yes: Held | None, no: Held | None
+) -> Held | None:
+    """Return one value of a result of both sides, or both."""
+    if found.extent is not None and isinstance(yes, Value) and isinstance(no, Value):
+        at_one = tuple(_at_one(n, found.extent) for n in no.shape)
+        if yes.dtype == no.dtype and yes.shape == at_one and yes.shape != no.shape:
+            return _chosen(ctx, found, yes, no)
+    result = either_rank(ctx, found.condition, yes, no, found.name)
+    if isinstance(result, Alternatives) and result.condition is found.condition:
+        return replace(result, extent=found.extent)
+    return result
+
+
+def _chosen(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Value:
+    """Return one value of two that have as many elements where the condition holds."""
+    both = ctx.emit("choice", [found.condition, yes, no], shape=tuple(no.shape))
+    return ctx.alike(both, no)
+
+
+def _at_one(value: Whole, extent: Whole) -> Whole:
+    """Return an extent where another one is 1; as it is, if that does not tell."""
+    symbols = symbols_of(extent)
+    if not isinstance(value, Extent) or not any(s.extent == extent for s in symbols):
+        return value
+    (one,) = symbols
+    return value.at({s.name: 1 if s == one else s.extent for s in symbols_of(value)})
+
+
+def _without(ctx: NodeContext, x: Value, axis: int) -> Value:
+    """Return x without an axis that has one element where this runs."""
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if least(x.shape[axis]) > 0:
+        return ctx.reshape(ctx.slice_axis(x, axis, 0, 1), shape)
+    whole = ctx.const(np.asarray(True))
+    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
+
+
+def _choices(held: Any) -> Iterator[Alternatives]:
+    """All choices in a value, one in another."""
+    if isinstance(held, Alternatives):
+        yield held
+        yield from (*_choices(held.yes), *_choices(held.no))
+
+
+def squeezed(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Held:
+    """Return x without those of some axes that have one element, as the sizes of a run decide."""
+    held = (each for value in ctx.scope.values() for each in _choices(value))
+    conditions = {each.extent: each.condition for each in held if each.extent is not None}
+    outer, ctx.builder.guard = ctx.builder.guard, None
+    for axis in axes:
+        extent = x.shape[axis]
+        if extent not in conditions:
+            number = ctx.whole_numbers(np.asarray(extent, object))
+            conditions[extent] = ctx.emit("equal", [number, ctx.const(np.asarray(1, np.int64))])
+    ctx.builder.guard = outer
+    return _squeezed(ctx, x, axes, conditions)
+
+
+def _squeezed(
+    ctx: NodeContext, x: Value, axes: Sequence[int], conditions: Mapping[Whole, Value]
+) -> Held:
+    if not axes:
+        return x
+    axis, later = axes[0], [d - 1 for d in axes[1:]]
+    condition = conditions[x.shape[axis]]
+    outer, builder = ctx.builder.guard, ctx.builder
+    sides: list[Held] = []
+    for taken, guard in zip((True, False), guards(ctx, condition)):
+        builder.guard = (guard, True)
+        try:
+            side, rest = (_without(ctx, x, axis), later) if taken else (x, axes[1:])
+            sides.append(_squeezed(ctx, side, rest, conditions))
+        finally:
+            builder.guard = outer
+    return Alternatives(ctx.name, condition, sides[0], sides[1], x.shape[axis])
 
 
 def _side(value: Any, found: Alternatives, taken: bool) -> Any:
-    if not isinstance(value, Alternatives) or value.condition is not found.condition:
+    """Return a value where a condition holds or does not, also of a choice inside of another."""
+    if not isinstance(value, Alternatives):
         return value
-    return value.yes if taken else value.no
+    if value.condition is found.condition:
+        return value.yes if taken else value.no
+    yes, no = (_side(each, found, taken) for each in (value.yes, value.no))
+    unchanged = yes is value.yes and no is value.no
+    return value if unchanged else replace(value, yes=yes, no=no)
 
 
 def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str) -> None:
     """Hold runs to the other side."""
     ctx.importer.is_partial = True
     warnings.warn(
-        f"node {found.name} (If): its {_branch(taken)} branch does not fit, so a run that takes it "
-        f"ends with an error; {problem}",
+        f"node {found.name} ({found.op}): its {found.side(taken)} does not fit, so a run that "
+        f"takes it ends with an error; {problem}",
         Remark,
         stacklevel=2,
     )
     hold(ctx, found, not taken)
 
 
-def _branch(taken: bool) -> str:
-    return "then" if taken else "else"
-
-
 def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
-    """End runs that take another branch."""
-    text = f"[{int(taken)}]: its {_branch(not taken)} branch does not fit what reads it"
+    """End runs that take the other side."""
+    text = f"[{int(taken)}]: its {found.side(not taken)} does not fit what reads it"
     ctx.emit(
         "require",
         [ctx.cast(ctx.reshape(found.condition, (1,)), "int64")] * 2,
         expected=(int(taken),),
-        where=f"If '{found.name}', condition",
+        where=f"{found.op} '{found.name}', condition",
         text=text,
     )
 
@@ -106,23 +188,49 @@ def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
 def output_of(importer: GraphImporter, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
     """Return the side that has as many axes as the network declares of a result."""
     tensor = info.type.tensor_type
+    rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
+    importer.builder.sources, importer.builder.guard = (info.name,), None
+    node = onnx.NodeProto(name=found.name, op_type=found.op)
+    ctx = NodeContext(node, found.name, [], 1, importer.builder, importer)
+    whole = _with_all_axes(ctx, found)
+    if whole is not None and whole.type.rank == rank:
+        return whole
     sides = [(taken, side) for taken, side in ((True, found.yes), (False, found.no))]
     fitting = [
-        (taken, side)
-        for taken, side in sides
-        if isinstance(side, Value)
-        and tensor.HasField("shape")
-        and len(tensor.shape.dim) == side.type.rank
+        (taken, side) for taken, side in sides if isinstance(side, Value) and side.type.rank == rank
     ]
     if len(fitting) != 1:
-        shapes = " or ".join(str(v.type) for _, v in sides if isinstance(v, Value))
+        shapes = " or ".join(dict.fromkeys(str(value.type) for value in _values(found)))
         raise UnsupportedError(
-            f"output {info.name} is {shapes}, as the condition of node {found.name} decides when "
-            "the network runs; a result has one number of axes: declare the shape of the output"
+            f"output {info.name} is {shapes}, as the {found.decider} of node {found.name} decides "
+            "when the network runs; a result has one number of axes: declare the shape of the "
+            f"output{found.remedy}"
         )
     taken, side = fitting[0]
-    importer.builder.sources, importer.builder.guard = (info.name,), None
-    node = onnx.NodeProto(name=found.name, op_type="If")
-    ctx = NodeContext(node, found.name, [], 1, importer.builder, importer)
     hold(ctx, found, taken)
     return side
+
+
+def _values(held: Held) -> list[Value]:
+    if isinstance(held, Alternatives):
+        return [*_values(held.yes), *_values(held.no)]
+    return [held] if isinstance(held, Value) else []
+
+
+def _with_all_axes(ctx: NodeContext, held: Held) -> Value | None:
+    """Return the value with all axes that a Squeeze may take away; None where an If decides."""
+    if not isinstance(held, Alternatives):
+        return held if isinstance(held, Value) else None
+    if held.extent is None:
+        return None
+    sides, outer = [], ctx.builder.guard
+    for side, guard in zip((held.yes, held.no), guards(ctx, held.condition)):
+        ctx.builder.guard = (guard, True)
+        try:
+            sides.append(_with_all_axes(ctx, side))
+        finally:
+            ctx.builder.guard = outer
+    yes, no = sides
+    if yes is None or no is None or _at_one(no.type.size, held.extent) != yes.type.size:
+        return None
+    return _chosen(ctx, held, yes, no)

@@ -30,9 +30,11 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
 from . import float_sizes, run_places, run_reshape
+from .alternatives import squeezed
 from .context import NodeContext
 from .copied_zeros import copied_where_zero
 from .elementwise import element_type
+from .held import Held
 from .registry import onnx_op
 from .run_sizes import integer_of, sizes_of
 from .supposed import is_given
@@ -188,11 +190,13 @@ def flatten(ctx: NodeContext) -> Value:
 
 
 @onnx_op("Squeeze")
-def squeeze(ctx: NodeContext) -> Value:
+def squeeze(ctx: NodeContext) -> Held:
     x = ctx.required(0)
     axes = ctx.attr_or_input("axes", 1)
     if axes is None:
-        axes = [d for d, n in enumerate(x.shape) if n == 1]
+        rest = ctx.reshape(x, [n for n in x.shape if n != 1])
+        open_ = [d for d, n in enumerate(rest.shape) if symbols_of(n) and least(n) <= 1 <= most(n)]
+        return squeezed(ctx, rest, open_)
     axes = [normalize_axis(a, len(x.shape)) for a in axes]
     if ctx.builder.guard is not None:
         x = run_places.held_to_one(ctx, x, axes)

@@ -1,0 +1,111 @@
+"""Squeeze without axes of tensors with open axes, against onnxruntime without optimisations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from dynamic_networks import FLOAT, INT64, Draft
+from onnx import helper
+from test_made_of_sizes import session_of
+
+import tvmrt
+from tvmrt.error import Remark, UnsupportedError
+
+DIMS = {"n": (1, 6), "m": (1, 5)}
+SIZES = [(1, 1), (4, 1), (1, 3), (3, 4), (6, 5)]
+
+
+def compare(model: Any, feeds: Sequence[dict], ranks: bool = True, **options: Any) -> None:
+    """Compare the results; of those without the same ``ranks``, their elements."""
+    net, session = tvmrt.load(model, cache=False, **options), session_of(model)
+    for feed in feeds:
+        for found, right in zip(net(feed).values(), session.run(None, feed)):
+            assert found.shape == right.shape if ranks else found.size == right.size
+            np.testing.assert_allclose(found.reshape(-1), right.reshape(-1), 1e-4, 1e-5)
+
+
+def cubes(*last: int) -> list[dict]:
+    rng = np.random.default_rng(0)
+    return [{"x": rng.normal(size=(*size, *last)).astype(np.float32)} for size in SIZES]
+
+
+def flat(d: Draft, x: str) -> str:
+    return d.node("Reshape", [x, d.constant([-1], np.int64)])
+
+
+def turned(d: Draft) -> str:
+    """Axes that go in the other order, as columns of four numbers."""
+    x = d.node("Squeeze", [d.node("Transpose", ["x"], perm=[2, 1, 0, 3])])
+    y = d.node("ReduceSum", [d.node("Mul", [d.node("Squeeze", ["x"]), d.weight(1)])], keepdims=0)
+    columns = d.node("Add", [d.node("ReduceMax", [x], keepdims=0), y])
+    return d.node("Mul", [columns, d.weight(4, 3)])
+
+
+READERS: dict[str, Callable[[Draft, str], str]] = {
+    "reshape": lambda d, y: d.node("Reshape", [y, d.constant([-1, 4], np.int64)]),
+    "mean": lambda d, y: d.node("ReduceMean", [d.node("Softmax", [y], axis=-1)], keepdims=0),
+    "product": lambda d, y: flat(d, d.node("MatMul", [y, d.weight(4, 3)])),
+    "broadcast": lambda d, y: d.node("Add", [d.node("Exp", [y]), d.weight(1, 1, 1)]),
+    "rank": lambda d, y: d.node("Cast", [d.node("Size", [d.node("Shape", [y])])], to=FLOAT),
+    "turned": lambda d, y: flat(d, d.node("MatMul", [y, turned(d)])),
+    "both": lambda d, y: flat(d, d.node("Mul", [y, d.node("Squeeze", [d.node("Neg", ["x"])])])),
+}
+
+
+@pytest.mark.parametrize("name", ["rank", *(pytest.param(n, marks=pytest.mark.slow)
+                                            for n in READERS if n != "rank")])  # fmt: skip
+def test_axes_go_where_a_run_has_one_element_of_them(name):
+    d = Draft()
+    y = READERS[name](d, d.node("Squeeze", ["x"]))
+    model = d.model({"x": (FLOAT, ["n", 1, "m", 4])}, {y: FLOAT})
+    compare(model, [{"x": feed["x"][:, None]} for feed in cubes(4)], dims=DIMS)
+
+
+def squeezed(shape: Sequence[Any] | None) -> Any:
+    """Scores of a batch, as a classifier ends with squeeze()."""
+    d = Draft()
+    y = d.node("Squeeze", [d.node("Relu", [d.node("Squeeze", ["x"])])])
+    model = d.model({"x": (FLOAT, ["n", "m", 1])}, {y: FLOAT})
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info(y, FLOAT, shape))
+    return model
+
+
+def test_a_result_has_the_axes_that_the_file_declares():
+    compare(squeezed(["n", "m"]), cubes(1), ranks=False, dims=DIMS)
+    net = tvmrt.load(squeezed(["n", "m"]), cache=False, dims=DIMS)
+    assert [next(iter(net(feed).values())).shape for feed in cubes(1)] == SIZES
+
+
+def test_a_result_whose_axes_a_run_decides_is_one_sentence():
+    words = r"as the extent n of .* decides .*; a result has one number of axes: declare the shape"
+    with pytest.raises(UnsupportedError, match=rf"{words} .* or bounds at which n is not 1$"):
+        tvmrt.compile(squeezed(None), dims=DIMS)
+    feeds = [feed for feed in cubes(1) if min(feed["x"].shape[:2]) > 1]
+    compare(squeezed(None), feeds, dims={"n": (2, 6), "m": (2, 5)})
+
+
+def test_what_reads_it_may_fit_one_side_alone():
+    d = Draft()
+    y = d.node("Transpose", [d.node("Squeeze", ["x"])], perm=[1, 0])
+    model = d.model({"x": (FLOAT, ["n", 1, 4])}, {y: FLOAT})
+    with pytest.warns(Remark, match=r"\(Squeeze\): its result without the axis of n elements does"):
+        net = tvmrt.load(model, dims={"n": (1, 6)}, cache=False)
+    x = np.arange(12, dtype=np.float32).reshape(3, 1, 4)
+    np.testing.assert_array_equal(net(x), x[:, 0].T)
+    with pytest.raises(ValueError, match="without the axis of n elements does not fit what reads"):
+        net(x[:1])
+
+
+def test_a_number_of_found_elements_may_be_one():
+    """Indices of what is not 0, as torch's nonzero().squeeze()."""
+    d = Draft()
+    found = d.node("Squeeze", [d.node("NonZero", ["x"])])
+    y = d.node("Gather", ["table", d.node("Add", [found, d.constant(1, np.int64)])])
+    model = d.model({"x": (INT64, ["n"]), "table": (FLOAT, [8])}, {y: FLOAT})
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info(y, FLOAT, ["k"]))
+    table = np.linspace(1, 2, 8, dtype=np.float32)
+    feeds = [{"x": np.array(x), "table": table} for x in ([0, 1, 1], [0, 0, 3, 0], [0], [2])]
+    compare(model, feeds, ranks=False, dims={"n": (1, 6)})
