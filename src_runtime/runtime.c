@@ -21,7 +21,6 @@
   X(plugin)        \
   X(region)        \
   X(region_module) \
-  X(report)        \
   X(source)        \
   X(system_lib)    \
   X(tensor)        \

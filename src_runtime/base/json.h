@@ -17,22 +17,25 @@ typedef struct tvmrt_parser {
 } tvmrt_parser;
 
 TVMRT_SDK void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, size_t size);
-int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) TVMRT_PRINTF(2, 3);
+TVMRT_SDK int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) TVMRT_PRINTF(2, 3);
 
 /* The sentence for what the reader has stumbled over; 0 where it has not. */
 int tvmrt__parse_told(const tvmrt_parser* in);
 
 /* The whole of a list: `read` reads each item. */
-int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into);
+TVMRT_SDK int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into),
+                                 void* into);
 /* The whole of an object: `read` reads the value of each key, which is borrowed for the call. */
-int tvmrt__parse_members(tvmrt_parser* in,
-                         int (*read)(tvmrt_parser* in, void* into, const char* key), void* into);
+TVMRT_SDK int tvmrt__parse_members(tvmrt_parser* in,
+                                   int (*read)(tvmrt_parser* in, void* into, const char* key),
+                                   void* into);
 
-int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out); /* replaces the contents of out */
+TVMRT_SDK int tvmrt__parse_string(tvmrt_parser* in,
+                                  tvmrt_buf* out); /* replaces the contents of out */
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
 TVMRT_SDK int tvmrt__parse_real(tvmrt_parser* in,
-                                double* out); /* whatever the program's locale is */
-int tvmrt__parse_skip(tvmrt_parser* in);      /* any value, however deep */
+                                double* out);      /* whatever the program's locale is */
+TVMRT_SDK int tvmrt__parse_skip(tvmrt_parser* in); /* any value, however deep */
 
 /* What a value that was stepped over contains. */
 typedef struct tvmrt_parse_counts {
@@ -47,6 +50,6 @@ TVMRT_SDK int tvmrt__json_write_string(tvmrt_buf* out, const char* text);
 
 /* Append a number with a point, whatever the program's locale is. `style` is 'f', with so many digits
  * behind the point, or 'g', with so many digits in all. */
-int tvmrt__write_real(tvmrt_buf* out, char style, int digits, double value);
+TVMRT_SDK int tvmrt__write_real(tvmrt_buf* out, char style, int digits, double value);
 
 #endif

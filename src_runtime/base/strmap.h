@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../platform/compiler.h"
+
 typedef struct tvmrt_strmap_slot {
   char* key; /* owned copy; NULL marks a free slot */
   void* value;
@@ -19,15 +21,15 @@ typedef struct tvmrt_strmap {
 } tvmrt_strmap;
 
 /* The slot of a key, or NULL. Valid until the next change of the map. */
-tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key);
+TVMRT_SDK tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key);
 
 /* Find or add a key (value NULL when new). NULL, with the error text set, if there is no memory. */
-tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key);
+TVMRT_SDK tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key);
 
 /* Remove a key; returns its value, NULL if there was none. */
 void* tvmrt__strmap_remove(tvmrt_strmap* map, const char* key);
 
 /* Free the table and its keys, not the values. */
-void tvmrt__strmap_free(tvmrt_strmap* map);
+TVMRT_SDK void tvmrt__strmap_free(tvmrt_strmap* map);
 
 #endif

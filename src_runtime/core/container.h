@@ -54,21 +54,21 @@ typedef struct tvmrt_box {
 } tvmrt_box;
 
 /* Makers return an owned object, or NULL with the error text set. */
-tvmrt_string* tvmrt__string_new(const char* data, size_t size);
-tvmrt_array* tvmrt__array_new(size_t size); /* all items NULL */
-tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count);
-tvmrt_map* tvmrt__map_new(void);
-tvmrt_box* tvmrt__box_new(tvmrt_type type); /* holds 0 */
+TVMRT_SDK tvmrt_string* tvmrt__string_new(const char* data, size_t size);
+TVMRT_SDK tvmrt_array* tvmrt__array_new(size_t size); /* all items NULL */
+TVMRT_SDK tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count);
+TVMRT_SDK tvmrt_map* tvmrt__map_new(void);
+TVMRT_SDK tvmrt_box* tvmrt__box_new(tvmrt_type type); /* holds 0 */
 /* data NULL: the extents are left for the caller to fill. */
 tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size);
 
 /* The value of a key, borrowed; NULL if the map has none. */
-tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key);
+TVMRT_SDK tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key);
 
 /* Add or replace; takes both references over, also on failure. A NULL key or value fails. */
-int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value);
+TVMRT_SDK int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value);
 
 /* Add or replace; takes the value over, also on failure. A NULL value fails. */
-int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value);
+TVMRT_SDK int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value);
 
 #endif

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "../base/json.h"
-#include "report.h"
+#include "../core/function.h"
 
 /* The members and their order are those of TVM's reports, which its front ends make tables of. */
 static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seconds) {
@@ -39,12 +39,28 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
                            executor);
 }
 
+/* The function reads the text. */
+static int return_report(const char* text, TVMValue* out, int* out_code) {
+  static const char reader[] = "runtime.profiling.FromJSON";
+  TVMValue value = {.v_str = text};
+  int type = kTVMStr;
+  tvmrt_func* f = NULL;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(reader, &f));
+  if (f == NULL) {
+    return tvmrt__fail(
+        "profile: reports as objects need a plug-in that this installation lacks; profile_rpc "
+        "returns their text.");
+  }
+  rc = TVMFuncCall(f, &value, &type, 1, out, out_code);
+  tvmrt__release(&f->base);
+  return rc;
+}
+
 /* Takes the text over, whatever came of it. */
 int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code) {
-  tvmrt_object* report = NULL;
   if (!as_report) return tvmrt__ret_buf(rc, kTVMStr, text, out, out_code);
-  if (rc == 0) rc = tvmrt__report_from_json(text->data, text->size, &report);
-  if (rc == 0) rc = tvmrt__ret_object(out, out_code, report);
+  if (rc == 0) rc = return_report(text->data, out, out_code);
   tvmrt__buf_free(text);
   return rc;
 }

@@ -57,7 +57,8 @@ TVMRT_SDK int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep);
 void tvmrt__module_clear_imports(tvmrt_module* mod);
 
 /* *out is owned; NULL if there is no such function. */
-int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, tvmrt_func** out);
+TVMRT_SDK int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports,
+                                tvmrt_func** out);
 
 /* Find in a table of native functions that ends with a NULL name. */
 int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out);

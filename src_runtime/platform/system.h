@@ -8,7 +8,7 @@
 #include "compiler.h"
 
 #if defined(_WIN32)
-double tvmrt__seconds(void);
+TVMRT_SDK double tvmrt__seconds(void);
 double tvmrt__thread_seconds(void);
 #else
 #include <time.h>

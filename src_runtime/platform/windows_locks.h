@@ -27,8 +27,8 @@ typedef unsigned long tvmrt_thread_id;
 #define TVMRT_ONCE_INIT \
   { NULL }
 
-int tvmrt__mutex_init(tvmrt_mutex* m);
-void tvmrt__mutex_free(tvmrt_mutex* m);
+TVMRT_SDK int tvmrt__mutex_init(tvmrt_mutex* m);
+TVMRT_SDK void tvmrt__mutex_free(tvmrt_mutex* m);
 TVMRT_SDK void tvmrt__lock(tvmrt_mutex* m);
 TVMRT_SDK void tvmrt__unlock(tvmrt_mutex* m);
 

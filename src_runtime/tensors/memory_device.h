@@ -4,6 +4,8 @@
 
 #include <tvm/runtime/memory_device.h>
 
+#include "../platform/compiler.h"
+
 /* Alignment of memory that this runtime allocates: what code of every release may assume. */
 #define TVMRT_ALLOC_ALIGN_BYTES 128
 
@@ -11,6 +13,6 @@
 const tvmrt_memory_device* tvmrt__memory_device(int device_type);
 
 /* Name of a device type: "cpu", "cuda" ...; "unknown" for others. */
-const char* tvmrt__memory_device_name(int device_type);
+TVMRT_SDK const char* tvmrt__memory_device_name(int device_type);
 
 #endif

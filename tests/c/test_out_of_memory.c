@@ -318,7 +318,7 @@ static int use_debug_executor(void) {
   if (rc == 0) rc = method(&b, &one, "run_individual_node");
   arg_str(&node, "sum");
   if (rc == 0) rc = method(&b, &node, "get_node_output");
-  if (rc == 0) rc = method(&b, &profile, "profile");
+  if (rc == 0) rc = call_module(&profile, b.values[0].v_handle, "profile_rpc");
   arg_int(&name, 0);
   if (rc == 0) rc = method(&b, &name, "get_input_name");
   if (rc == 0) rc = method(&b, &info, "get_input_info");

@@ -253,38 +253,8 @@ static void test_what_is_no_module_is_refused(void** state) {
   assert_fails(TVMObjectRetain(NULL), "");
 }
 
-/* Numbers that an integer has no place for: the nearest, and 0 for none. */
-static void test_counts_of_any_size(void** state) {
-  static const struct {
-    const char* json;
-    int64_t count;
-  } kCases[] = {
-      {"3.9e180", INT64_MAX},
-      {"-3.9e180", INT64_MIN},
-      {"9223372036854775808", INT64_MAX},
-      {"-9223372036854775809", INT64_MIN},
-      {"12.9", 12},
-      {"-0.5", 0},
-  };
-  (void)state;
-  for (size_t i = 0; i < sizeof(kCases) / sizeof(kCases[0]); ++i) {
-    char text[200];
-    char wanted[64];
-    call c = {0}, again = {0};
-    (void)snprintf(text, sizeof(text), "{\"calls\": [{\"n\": {\"count\": %s}}]}", kCases[i].json);
-    (void)snprintf(wanted, sizeof(wanted), "%" PRId64, kCases[i].count);
-    arg_str(&c, text);
-    assert_ok(call_global(&c, "runtime.profiling.FromJSON"));
-    arg_handle(&again, c.ret_code, c.ret.v_handle);
-    assert_ok(call_global(&again, "runtime.profiling.AsJSON"));
-    assert_non_null(strstr(again.ret.v_str, wanted));
-    (void)TVMObjectFree(c.ret.v_handle);
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts_of_any_size),
       cmocka_unit_test(test_names_may_have_every_letter),
       cmocka_unit_test(test_text_that_does_not_end_is_told),
       cmocka_unit_test(test_methods_of_executors_refuse),

@@ -15,7 +15,7 @@ PLUGIN = {"tvmrt_plugin_abi", "tvmrt_plugin_register"}
 EXPORTED = {
     r"libtvm_runtime\.so\.\d+": r"",
     r"libtvm_runtime\.so": r"TVM\w+|tvmrt_\w+|String2DLDataType|_ZN3tvm7runtime\w+",
-    r"libtvmrt_(tvm_names|rpc)\.so": "tvmrt_plugin_table",
+    r"libtvmrt_(tvm_names|rpc|profiling)\.so": "tvmrt_plugin_table",
     r"libtvmrt_tvm_ffi\.so": r"TVMFFI\w+|tvmrt_tvm_ffi_start|tvmrt_plugin_table",
     r"libtvmrt_device_\w+\.so": "|".join(sorted(PLUGIN)),
     r"_(core|capi)\..*so": r"PyInit__(core|capi)",

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/json.h"
-#include "../modules/module.h"
-#include "../platform/reals.h"
-#include "../platform/system.h"
+#include "functions.h"
+#include "sdk/bytes.h"
+#include "sdk/modules.h"
+#include "sdk/system.h"
 
 /* ---- objects ---- */
 
@@ -172,7 +172,7 @@ int tvmrt__report_from_json(const char* text, size_t size, tvmrt_object** out) {
 /* ---- functions ---- */
 
 /* (text) -> report. */
-TVMRT_NATIVE(from_json) {
+TVMRT_PLUGIN_NATIVE(profiling_from_json) {
   TVMByteArray text;
   tvmrt_object* report = NULL;
   TVMRT_GLOBAL_ARGS;
@@ -184,7 +184,7 @@ TVMRT_NATIVE(from_json) {
 
 /* (calls, device metrics, configuration, which releases before 0.9 had not) What a caller puts in
  * is read when it is printed; only the list itself is checked here. */
-TVMRT_NATIVE(make_report) {
+TVMRT_PLUGIN_NATIVE(profiling_make_report) {
   tvmrt_array* calls;
   tvmrt_map* devices;
   tvmrt_map* configuration = NULL;
@@ -221,20 +221,20 @@ static int make_metric(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int
 }
 
 #define METRIC(fn, type)                          \
-  TVMRT_NATIVE(fn) {                              \
+  TVMRT_PLUGIN_NATIVE(fn) {                       \
     TVMRT_GLOBAL_ARGS;                            \
     return make_metric(&in, type, out, out_code); \
   }
-METRIC(make_duration, TVMRT_TYPE_DURATION)
-METRIC(make_percent, TVMRT_TYPE_PERCENT)
-METRIC(make_ratio, TVMRT_TYPE_RATIO)
-METRIC(make_count, TVMRT_TYPE_COUNT)
+METRIC(profiling_make_duration, TVMRT_TYPE_DURATION)
+METRIC(profiling_make_percent, TVMRT_TYPE_PERCENT)
+METRIC(profiling_make_ratio, TVMRT_TYPE_RATIO)
+METRIC(profiling_make_count, TVMRT_TYPE_COUNT)
 
 /* For objects that own nothing. */
 static void free_plain(tvmrt_object* obj) { free(obj); }
 
 /* (Device) -> a key for a map of metrics, printed as its name and number. */
-TVMRT_NATIVE(make_device) {
+TVMRT_PLUGIN_NATIVE(profiling_make_device) {
   tvmrt_device_wrapper* wrapper;
   DLDevice device;
   TVMRT_GLOBAL_ARGS;
@@ -248,7 +248,7 @@ TVMRT_NATIVE(make_device) {
 }
 
 /* (report) -> JSON text, which FromJSON reads. */
-TVMRT_NATIVE(as_json) {
+TVMRT_PLUGIN_NATIVE(profiling_as_json) {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_report* report;
   TVMRT_GLOBAL_ARGS;
@@ -258,7 +258,7 @@ TVMRT_NATIVE(as_json) {
 }
 
 /* (report) -> text with a line for each call. */
-TVMRT_NATIVE(as_csv) {
+TVMRT_PLUGIN_NATIVE(profiling_as_csv) {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_report* report;
   TVMRT_GLOBAL_ARGS;
@@ -268,7 +268,7 @@ TVMRT_NATIVE(as_csv) {
 }
 
 /* (report, whether to sort, to aggregate, to add sums) */
-TVMRT_NATIVE(as_table) {
+TVMRT_PLUGIN_NATIVE(profiling_as_table) {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_report* report;
   int64_t flags[3] = {1, 1, 1};
@@ -326,7 +326,7 @@ static int run_profiled(TVMValue* args, int* type_codes, int num_args, TVMValue*
 }
 
 /* (module, function, type and number of the device, runs before the one that counts, collectors) */
-TVMRT_NATIVE(profile_function) {
+TVMRT_PLUGIN_NATIVE(profiling_profile_function) {
   tvmrt_module* module;
   tvmrt_array* collectors;
   tvmrt_func* made;
@@ -361,17 +361,3 @@ TVMRT_NATIVE(profile_function) {
   *kept = p;
   return tvmrt__ret_object(out, out_code, &made->base);
 }
-
-#define FUNCTIONS(X)                                       \
-  X("runtime.profiling.AsCSV", as_csv)                     \
-  X("runtime.profiling.AsJSON", as_json)                   \
-  X("runtime.profiling.AsTable", as_table)                 \
-  X("runtime.profiling.Count", make_count)                 \
-  X("runtime.profiling.DeviceWrapper", make_device)        \
-  X("runtime.profiling.Duration", make_duration)           \
-  X("runtime.profiling.FromJSON", from_json)               \
-  X("runtime.profiling.Percent", make_percent)             \
-  X("runtime.profiling.ProfileFunction", profile_function) \
-  X("runtime.profiling.Ratio", make_ratio)                 \
-  X("runtime.profiling.Report", make_report)
-const tvmrt_builtins tvmrt__report_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/json.h"
-#include "../tensors/memory_device.h"
 #include "report.h"
+#include "sdk/bytes.h"
+#include "sdk/tensors.h"
 
 /* Devices are keys as well, in reports that front ends make. */
 int tvmrt__report_key(const tvmrt_object* key, tvmrt_buf* out) {

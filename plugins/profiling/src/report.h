@@ -1,8 +1,8 @@
 /* Reports of profiling as objects: what TVM's front ends make tables of. */
-#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_REPORT_H_
-#define TVMRT_SRC_RUNTIME_EXECUTORS_REPORT_H_
+#ifndef TVMRT_PLUGINS_PROFILING_REPORT_H_
+#define TVMRT_PLUGINS_PROFILING_REPORT_H_
 
-#include "../core/container.h"
+#include "sdk/values.h"
 
 /* Metrics are tvmrt_box of TVMRT_TYPE_DURATION, PERCENT, RATIO (real) or COUNT (integer), or text. */
 typedef struct tvmrt_report {
