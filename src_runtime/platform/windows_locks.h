@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "compiler.h"
+
 typedef struct tvmrt_mutex {
   void* srw_lock;
 } tvmrt_mutex;
@@ -32,22 +34,22 @@ TVMRT_SDK void tvmrt__mutex_free(tvmrt_mutex* m);
 TVMRT_SDK void tvmrt__lock(tvmrt_mutex* m);
 TVMRT_SDK void tvmrt__unlock(tvmrt_mutex* m);
 
-void tvmrt__lock_read(tvmrt_rwlock* l);
-void tvmrt__unlock_read(tvmrt_rwlock* l);
-void tvmrt__lock_write(tvmrt_rwlock* l);
-void tvmrt__unlock_write(tvmrt_rwlock* l);
-void tvmrt__rwlock_renew(tvmrt_rwlock* l);
+TVMRT_SDK void tvmrt__lock_read(tvmrt_rwlock* l);
+TVMRT_SDK void tvmrt__unlock_read(tvmrt_rwlock* l);
+TVMRT_SDK void tvmrt__lock_write(tvmrt_rwlock* l);
+TVMRT_SDK void tvmrt__unlock_write(tvmrt_rwlock* l);
+TVMRT_SDK void tvmrt__rwlock_renew(tvmrt_rwlock* l);
 
-int tvmrt__cond_init(tvmrt_cond* c);
-void tvmrt__cond_free(tvmrt_cond* c);
-void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m);
-bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when);
-void tvmrt__wake_one(tvmrt_cond* c);
-void tvmrt__wake_all(tvmrt_cond* c);
+TVMRT_SDK int tvmrt__cond_init(tvmrt_cond* c);
+TVMRT_SDK void tvmrt__cond_free(tvmrt_cond* c);
+TVMRT_SDK void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m);
+TVMRT_SDK bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when);
+TVMRT_SDK void tvmrt__wake_one(tvmrt_cond* c);
+TVMRT_SDK void tvmrt__wake_all(tvmrt_cond* c);
 
-void tvmrt__call_once(tvmrt_once* once, void (*f)(void));
-void tvmrt__thread_yield(void);
-tvmrt_thread_id tvmrt__thread_id(void);
-bool tvmrt__is_thread(tvmrt_thread_id id);
+TVMRT_SDK void tvmrt__call_once(tvmrt_once* once, void (*f)(void));
+TVMRT_SDK void tvmrt__thread_yield(void);
+TVMRT_SDK tvmrt_thread_id tvmrt__thread_id(void);
+TVMRT_SDK bool tvmrt__is_thread(tvmrt_thread_id id);
 
 #endif

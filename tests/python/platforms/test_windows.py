@@ -55,7 +55,10 @@ def built(tmp_path_factory):
     subprocess.run([*setup, "--buildtype=plain"], check=True, stdout=subprocess.DEVNULL)
     programs = ["run_network", *(f"test_{name}" for name in C_TESTS)]
     files = [f"{name}.exe" for name in programs] + [f"fixture_{name}.dll" for name in FIXTURES]
-    subprocess.run(["ninja", "-C", str(build), *(f"tests/c/{f}" for f in files)], check=True)
+    table = (build / "src_runtime" / "plugins.txt").read_text().splitlines()
+    plugins = sorted({line.split()[1] for line in table if line and line[0] != "#"})
+    targets = [*(f"tests/c/{f}" for f in files), *(f"src_runtime/{name}" for name in plugins)]
+    subprocess.run(["ninja", "-C", str(build), *targets], check=True)
     return build
 
 
