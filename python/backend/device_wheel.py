@@ -1,6 +1,6 @@
 """The wheel of one device that needs a library of others: its plug-in and nothing else.
 
-``pip wheel . -Cdevice=dnnl`` makes ``tvmrt_dnnl-VERSION-py3-none-PLATFORM.whl``, in which the
+``pip wheel . -Cdevice=NAME`` makes ``tvmrt_NAME-VERSION-py3-none-PLATFORM.whl``, in which the
 runtime finds the plug-in by an entry point. It has no code for Python's C interface, so that it
 serves all Pythons. ``auditwheel repair`` puts the library beside it for machines that lack it.
 """

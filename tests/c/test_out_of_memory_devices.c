@@ -32,57 +32,12 @@ int FUNCTION_OF_(unregister_, DEVICE)(void);
 
 #define WINDOW \
   "\"strides\": [1, 1], \"dilations\": [1, 1], \"pads_before\": [0, 0], \"pads_after\": [0, 0]"
-#define DENSE "\"borders\": \"dense\""
-#define KERNEL                                                                                  \
-  "\"build_options\": \"\", \"function\": \"f\", \"global_size\": [64], \"local_size\": [64], " \
-  "\"operator\": \"f\", \"scalar_types\": \"int float\", \"scalars\": [1.0, 2.0], \"source\": " \
-  "\"__kernel void f(__global const float *x, __global const float *w, __global float *y, "     \
-  "const int a, const float b) { y[0] = b; }\", \"types\": \"float32:2x3\""
 
-typedef struct example {
-  const char* device;
-  const char* precision; /* that it computes in; NULL: the network's own */
-  const char* regions;
-} example;
+/* The device's own: REGIONS; PRECISION, that it computes in, or NULL for the network's; PREPARE, what it
+ * wants of the environment. */
+#include DEVICE_REGIONS
 
-static const example examples[] = {
-    {"tpu", "float16",
-     REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", ""), "[0]",
-            "[1]") ", " REGION("m",
-                               T("[1, 2, 3, 3]") ", " W("[2, 2, 1, 1]", 0, 16) ", " W(
-                                   "[2]", 64, 8) ", " T("[1, 2, 3, 3]") ", " T("[1, 2, 3, 3]"),
-                               NODE("conv", "[0, 1, 2]", "[3]",
-                                    "\"precision\": \"int8\", " WINDOW
-                                    ", \"groups\": 1") ", " NODE("tanh", "[3]", "[4]",
-                                                                 "\"precision\": \"float16\""),
-                               "[0]", "[4]")},
-    {"dnnl", NULL,
-     REGION(
-         "r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", DENSE), "[0]",
-         "[1]") ", " REGION("m",
-                            T("[1, 2, 3, 3]") ", " W("[2, 2, 1, 1]", 0, 16) ", " W(
-                                "[2]", 64, 8) ", " T("[1, 2, 3, 3]") ", " T("[1, 2, 3, 3]"),
-                            NODE("conv", "[0, 1, 2]", "[3]",
-                                 DENSE ", " WINDOW
-                                       ", \"groups\": 1") ", " NODE("add", "[3, 0]", "[4]", DENSE),
-                            "[0]",
-                            "[4]") ", " REGION("n",
-                                               T("[2, 4]") ", " W("[4, 3]", 0, 48) ", " W(
-                                                   "[3]", 0, 12) ", " T("[2, 3]") ", " T("[2, 3]"),
-                                               NODE("matmul", "[0, 1]", "[3]", DENSE) ", " NODE(
-                                                   "add", "[3, 2]", "[4]", DENSE),
-                                               "[0]", "[4]")},
-    {"opencl", "float16",
-     REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("identity", "[0]", "[1]", ""), "[0]",
-            "[1]") ", " REGION("m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),
-                               NODE("custom_opencl", "[0, 1]", "[2]", KERNEL), "[0]", "[2]")},
-};
-
-static const example* own_example(void) {
-  const example* found = examples;
-  while (strcmp(found->device, NAME) != 0) ++found;
-  return found;
-}
+static const char* const reduced = PRECISION;
 
 static const char* text_of_regions(const char* options) {
   static char text[4096];
@@ -90,7 +45,7 @@ static const char* text_of_regions(const char* options) {
                  "{\"format\": \"tvmrt-regions\", \"version\": 1, \"device\": \"" NAME
                  "\", "
                  "\"options\": %s, \"regions\": [%s]}",
-                 options, own_example()->regions);
+                 options, REGIONS);
   return text;
 }
 
@@ -178,7 +133,7 @@ static int use_regions(void) {
   rc = load_regions("{}", &mod);
   if (rc == 0) rc = run_region(mod, "r", &before);
   if (rc == 0) rc = run_region(mod, "m", &products[0]);
-  if (rc == 0 && strstr(own_example()->regions, "\"n\"") != NULL) {
+  if (rc == 0 && strstr(REGIONS, "\"n\"") != NULL) {
     rc = run_region(mod, "n", &products[1]);
   }
   if (rc == 0) rc = reshape_region(mod, wide);
@@ -292,8 +247,8 @@ static int use_questions(void) {
   rc = ask("describe", NULL);
   if (rc == 0) rc = ask("evaluation", NULL);
   if (rc == 0) rc = ask("split_graph", NULL);
-  if (rc == 0 && own_example()->precision != NULL) {
-    rc = ask("optimize_graph", own_example()->precision);
+  if (rc == 0 && reduced != NULL) {
+    rc = ask("optimize_graph", reduced);
   }
   assert_int_equal(FUNCTION_OF_(unregister_, DEVICE)(), 0);
   return rc;
@@ -316,7 +271,7 @@ int main(void) {
       cmocka_unit_test(test_device_survives_each_failed_allocation),
   };
   (void)setenv("TVMRT_DEVICE_PATH", "", 1);
-  (void)setenv("TVMRT_OPENCL_CACHE", "", 1);
+  PREPARE;
   (void)setenv("OMP_NUM_THREADS", "1", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ def environment(meson, prefix, tmp_path_factory) -> dict[str, str]:
     """Variables with which the plug-in is found that this fixture builds."""
     folder = tmp_path_factory.mktemp("build")
     options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=dnnl", "-Dwerror=true"]
-    made = sh(meson, "setup", folder, ROOT, f"-Donednn={prefix}", *options)
+    made = sh(meson, "setup", folder, ROOT, f"-Ddevice_prefixes=dnnl={prefix}", *options)
     assert made.returncode == 0, made.stdout
     plugin = "src_runtime/libtvmrt_device_dnnl.so"
     built = sh("ninja", "-j2", "-C", folder, plugin)
@@ -82,6 +82,6 @@ def test_tests_of_the_device_pass(environment):
 
 def test_prefix_without_onednn_is_refused_with_what_is_missing(meson, tmp_path):
     options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=dnnl"]
-    made = sh(meson, "setup", tmp_path / "b", ROOT, f"-Donednn={tmp_path}", *options)
+    made = sh(meson, "setup", tmp_path / "b", ROOT, f"-Ddevice_prefixes=dnnl={tmp_path}", *options)
     assert made.returncode != 0
     assert f"device dnnl lacks oneDNN, which is not in {tmp_path}" in made.stdout

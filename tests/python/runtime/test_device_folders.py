@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,24 @@ def test_new_folders_are_found_by_the_build(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "TVMRT_DEVICE_PATH"}
     for name in ("npu", "vpu"):
         sh(program, name, env=environment)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("ninja") is None, reason="ninja is not installed")
+def test_standalone_devices_are_those_without_libraries_of_others(tmp_path):
+    """Whatever this machine has: what needs a library is not even looked at."""
+    meson = Path(sys.executable).with_name("meson")
+    if not meson.exists() or not TPU.is_dir():
+        pytest.skip("meson or the source tree is not here")
+    options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=standalone"]
+    sh(meson, "setup", tmp_path, ROOT, *options)
+    targets = sh("ninja", "-C", tmp_path, "-t", "targets", "all")
+    built = set(re.findall(r"libtvmrt_device_(\w+)\.so:", targets))
+    folders = [p.parent for p in TPU.parent.glob("*/meson.build")]
+    needs = {
+        p.name for p in folders if "device_needs_library = true" in (p / "meson.build").read_text()
+    }
+    assert built == {p.name for p in folders} - needs
 
 
 @pytest.mark.slow
