@@ -22,8 +22,8 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/device.h>
 
-#include "../shared/programs.h"
-#include "../shared/told.h"
+#include "programs.h"
+#include "told.h"
 
 /* -1 with a text that names the call and the error, unless the status is success. */
 int opencl_check(cl_int status, const char* call);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../shared/kernel_node.h"
+#include "kernel_node.h"
 
 /* Buffers ------------------------------------------------------------------------------------- */
 

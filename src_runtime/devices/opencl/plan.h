@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "../shared/region_plan.h"
 #include "opencl.h"
+#include "region_plan.h"
 
 #define MAX_SIZES 3
 

@@ -1,6 +1,6 @@
 /* Programs of the driver's compiler.
  *
- * What the shared list of programs (shared/programs.h) asks for: building from source, loading what
+ * What the list of programs (programs.h) asks for: building from source, loading what
  * was built, releasing. */
 #include <stdio.h>
 #include <stdlib.h>

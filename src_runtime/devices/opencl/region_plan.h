@@ -3,8 +3,8 @@
  * kernels, which the compiler's half made out of the network's operators, and reshapes, which only give a
  * place another name.
  */
-#ifndef TVMRT_DEVICES_SHARED_REGION_PLAN_H_
-#define TVMRT_DEVICES_SHARED_REGION_PLAN_H_
+#ifndef TVMRT_DEVICES_OPENCL_REGION_PLAN_H_
+#define TVMRT_DEVICES_OPENCL_REGION_PLAN_H_
 
 #include <stdbool.h>
 #include <stddef.h>

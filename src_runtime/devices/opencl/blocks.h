@@ -1,6 +1,6 @@
 /* What a device has allocated for tensors, found again by addresses. */
-#ifndef TVMRT_DEVICES_SHARED_BLOCKS_H_
-#define TVMRT_DEVICES_SHARED_BLOCKS_H_
+#ifndef TVMRT_DEVICES_OPENCL_BLOCKS_H_
+#define TVMRT_DEVICES_OPENCL_BLOCKS_H_
 
 #include <pthread.h>
 #include <stdbool.h>

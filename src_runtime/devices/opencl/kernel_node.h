@@ -1,6 +1,6 @@
 /* What devices read of a node that is a kernel: source text, extents, scalars. */
-#ifndef TVMRT_DEVICES_SHARED_KERNEL_NODE_H_
-#define TVMRT_DEVICES_SHARED_KERNEL_NODE_H_
+#ifndef TVMRT_DEVICES_OPENCL_KERNEL_NODE_H_
+#define TVMRT_DEVICES_OPENCL_KERNEL_NODE_H_
 
 #include <stddef.h>
 #include <tvm/runtime/device.h>

@@ -1,6 +1,6 @@
 /* Built programs of a device: a list in the process, files on disk. */
-#ifndef TVMRT_DEVICES_SHARED_PROGRAMS_H_
-#define TVMRT_DEVICES_SHARED_PROGRAMS_H_
+#ifndef TVMRT_DEVICES_OPENCL_PROGRAMS_H_
+#define TVMRT_DEVICES_OPENCL_PROGRAMS_H_
 
 #include <pthread.h>
 #include <stddef.h>

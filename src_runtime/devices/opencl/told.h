@@ -1,6 +1,6 @@
 /* What a device tells: errors, and packed functions for the runtime and people. */
-#ifndef TVMRT_DEVICES_SHARED_TOLD_H_
-#define TVMRT_DEVICES_SHARED_TOLD_H_
+#ifndef TVMRT_DEVICES_OPENCL_TOLD_H_
+#define TVMRT_DEVICES_OPENCL_TOLD_H_
 
 #include <stdatomic.h>
 #include <tvm/runtime/c_runtime_api.h>
