@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from written_regions import call_with_strides
 
 import tvmrt
 from tvmrt.error import TVMError
@@ -167,3 +168,14 @@ def test_tensors_of_another_device_are_refused(create):
     x = tvmrt.nd.empty((10, 10))
     with pytest.raises(ValueError, match="lies on the CPU without gaps"):
         create(GUIDE)["subgraph_0"](there, x, x, x, x)
+
+
+def test_example_takes_strides_without_gaps_only(tmp_path):
+    path = tmp_path / "net.examplejson"
+    path.write_text("subgraph_0\ninput 0 2 3\nmul 1 inputs: 0 0 shape: 2 3\n")
+    function = tvmrt.runtime.load_module(path)["subgraph_0"]
+    x, y = np.full((2, 3), 3, np.float32), np.zeros((2, 3), np.float32)
+    call_with_strides(function, x, y)
+    np.testing.assert_array_equal(y, x * x)
+    with pytest.raises(TVMError, match="every tensor lies on the CPU without gaps"):
+        call_with_strides(function, np.ones((3, 2), np.float32).T, y)

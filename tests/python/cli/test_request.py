@@ -121,7 +121,7 @@ def test_options_go_in_one_record_too(digits):
         pytest.param({"qqq": 1}, "there are executor, ", id="unknown"),
         pytest.param({"request": Request(), "executor": "aot"}, "in one tvmrt.Request", id="both"),
         pytest.param({"request": "aot"}, "go by their names", id="no-record"),
-        pytest.param({"devices": "dnnl"}, r"devices: give a list, \['dnnl'\]", id="no-list"),
+        pytest.param({"devices": "npu"}, r"devices: give a list, \['npu'\]", id="no-list"),
         pytest.param({"dims": "n=1..3"}, "dims: give a dict of names and values", id="no-dict"),
         pytest.param({"winograd": "no"}, "winograd: give True or False, not 'no'", id="no-bool"),
         pytest.param({"max_memory": "1e9"}, "max_memory: give a whole number", id="no-number"),

@@ -66,7 +66,7 @@ def test_reason_says_once_whose_it_is(compile_):
     ("arguments", "problem"),
     [
         (["--device", "nothing"], "device nothing is not known"),
-        (["--device", "ccompiler", "--require-device", "dnnl"], "dnnl is none of the devices"),
+        (["--device", "ccompiler", "--require-device", "npu"], "npu is none of the devices"),
         (["--device", "cpu", "--require-device", "cpu:Add,cpu"], None),
         (["--device-option", "ccompiler"], "does not have the form"),
         (["--device-option", "a=b"], "does not have the form"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_damaged_regions import have
+from device_here import have
 
 from tvmrt.error import TVMError
 from tvmrt.runtime import get_global_func

@@ -116,14 +116,14 @@ def test_a_pass_that_breaks_the_graph_is_named(run, sentence):
 def test_a_device_may_have_attributes_of_its_own_in_its_region(run):
     graph = cell()
     run(graph)
-    verify(graph, "dnnl.optimize", open=True)
+    verify(graph, "npu.optimize", open=True)
 
 
 def test_a_device_may_not_break_extents_in_its_region():
     graph = cell()
     break_peepholes(graph)
-    with pytest.raises(ValueError, match=r"after dnnl\.optimize: <lstm cell>: operand peepholes"):
-        verify(graph, "dnnl.optimize", open=True)
+    with pytest.raises(ValueError, match=r"after npu\.optimize: <lstm cell>: operand peepholes"):
+        verify(graph, "npu.optimize", open=True)
 
 
 @pytest.mark.parametrize("shape", [(1 << 31,), (1 << 16, 1 << 16)], ids=str)

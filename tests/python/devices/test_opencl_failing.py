@@ -1,0 +1,44 @@
+"""The device opencl where a call of OpenCL fails."""
+
+from __future__ import annotations
+
+from failing_calls import check, sweep
+
+OUT_OF_MEMORY, LOST, WORK_GROUP, OTHER = -5, -2, -54, -36
+# The call, its status, whether the device is registered anew before, and what the error says; None:
+# the device has another way.
+CALLS = [
+    ("clCreateProgramWithSource", OUT_OF_MEMORY, False, "device is out of memory"),
+    ("clGetPlatformIDs", OTHER, True, "no OpenCL device was found"),
+    ("clGetDeviceIDs", OTHER, True, "no OpenCL device was found"),
+    ("clGetDeviceInfo", OTHER, True, None),
+    ("clCreateContext", LOST, True, "clCreateContext: the OpenCL device is lost"),
+    ("clCreateCommandQueue", OUT_OF_MEMORY, True, "device is out of memory"),
+    ("clCreateProgramWithBinary", OTHER, True, None),
+    ("clBuildProgram", OTHER, True, None),
+    ("clCreateBuffer", OUT_OF_MEMORY, False, "clCreateBuffer: the OpenCL device is out of memory"),
+    ("clCreateKernel", OTHER, False, "clCreateKernel failed with OpenCL error -36"),
+    ("clGetKernelInfo", OTHER, False, "clGetKernelInfo failed"),
+    ("clSetKernelArg", OTHER, False, "parameter failed with OpenCL error -36"),
+    ("clEnqueueNDRangeKernel", WORK_GROUP, False, "local size does not suit"),
+    ("clEnqueueWriteBuffer", OTHER, False, "writing an input failed"),
+    ("clEnqueueReadBuffer", OTHER, False, "reading an output failed"),
+    ("clFlush", LOST, False, "clFlush: the OpenCL device is lost"),
+    ("clWaitForEvents", LOST, False, "running a region: the OpenCL device is lost"),
+]
+
+
+def test_opencl_calls_that_fail_are_told_and_leave_the_device_whole(tmp_path):
+    errors = sweep(
+        tmp_path,
+        "opencl",
+        "libOpenCL",
+        [("Exp", ["x"], "e", {}), ("ReduceSum", ["e"], "y", {"keepdims": 1})],
+        {},
+        (2, 3),
+        [call[:3] for call in CALLS],
+        variables={"TVMRT_OPENCL_CACHE": str(tmp_path / "programs")},
+        devices=["opencl"],
+        device_options={"opencl": {"profile": 1}},
+    )
+    check(CALLS, errors)
