@@ -24,7 +24,7 @@ TIMM = (
 SEGMENTATION = "Unet UnetPlusPlus FPN PSPNet Linknet PAN DeepLabV3 DeepLabV3Plus".split()
 DETECTION = (
     "yolov3-tiny yolov5n yolov6n yolov8n yolov9t yolov10n yolo11n yolo12n yolov8n-seg yolov8n-pose "
-    "yolov8n-cls yolov8n-obb yolo11n-seg yolo11n-pose yolo11n-cls"
+    "yolov8n-cls yolov8n-obb yolo11n-seg yolo11n-pose yolo11n-cls yolov8n-nms yolo11n-seg-nms"
 ).split()
 LANGUAGE = (
     "Bert Roberta DistilBert Electra Albert MPNet Deberta DebertaV2 MobileBert ModernBert "
@@ -85,12 +85,14 @@ def export_segmentation(name: str, out: Path) -> None:
 
 
 def export_detection(name: str, out: Path) -> None:
-    """Detectors by the package's own exporter, with ``dynamic=True``."""
+    """Detectors by the package's own exporter, with ``dynamic=True``; ``-nms``: with the
+    suppression of boxes inside, at a threshold that random weights reach."""
     from ultralytics import YOLO
 
-    model = YOLO(f"{name}.yaml")
+    model = YOLO(f"{name.removesuffix('-nms')}.yaml")
     _calibrate(model.model, 256)
-    Path(model.export(format="onnx", dynamic=True, simplify=False)).rename(out)
+    more = {"nms": True, "conf": 0.001} if name.endswith("-nms") else {}
+    Path(model.export(format="onnx", dynamic=True, simplify=False, **more)).rename(out)
 
 
 def export_language(name: str, out: Path) -> None:

@@ -50,6 +50,16 @@ def picture() -> onnx.ModelProto:
     return d.model({"x": (FLOAT, ["height", 3, "s53", "seq"])}, {y: FLOAT})
 
 
+def first_picture() -> onnx.ModelProto:
+    """What one picture of a batch has more than the others, as detectors look at one by one."""
+    d = Draft(56)
+    x = d.node("Conv", ["x", d.weight(6, 3, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = d.node("Flatten", [d.node("GlobalAveragePool", [x])])
+    one = d.node("Gather", [x, d.constant([0], np.int64)], axis=0)
+    y = d.node("Sub", [one, d.node("ReduceMean", [x], axes=[0])])
+    return d.model({"x": (FLOAT, ["length", 3, "u", "v"])}, {y: FLOAT})
+
+
 def skip() -> onnx.ModelProto:
     """A U-Net whose axes have no names."""
     d = Draft(12)
@@ -479,5 +489,9 @@ NETWORKS = {
     "numbered_windows": OpenNetwork(
         numbered_windows, {"n": (1, 8), "h": (256, 256), "w": (256, 256)},
         _sizes(n=(1, 8, 3)), {"x": ["n", 3, 256, 256]},
+    ),
+    "first_picture": OpenNetwork(
+        first_picture, {"length": (1, 8), "u": (2, 640), "v": (2, 640)},
+        _sizes(n=(1, 8, 3), h=(2, 64, 237), w=(640, 9, 51)), {"x": ["n", 3, "h", "w"]},
     ),
 }  # fmt: skip

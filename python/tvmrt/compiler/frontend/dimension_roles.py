@@ -117,7 +117,7 @@ class Uses:
             return Role.SAMPLES
         if self.sequence or self.window_ranks:
             return Role.LENGTH
-        if self.mixed:
+        if self.mixed and not self.batch:  # as a detector that keeps boxes of each picture
             return Role.COUNT
         return Role.BATCH if self.batch or self.leading else None
 
