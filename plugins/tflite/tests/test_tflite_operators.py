@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from every_tensor import check_every_tensor
-from tflite_case import Bytes, Net, feeds_for, ours, random_bytes
+from tflite_case import Bytes, Net, assert_like, feeds_for, litert_runs, ours, random_bytes
 
 pytest.importorskip("ai_edge_litert")
 
@@ -461,3 +461,21 @@ def test_more_moves_of_elements(tmp_path):
         strideW=2,
     )
     assert len(check_every_tensor(net.data(), tmp_path)) == 10
+
+
+def test_products_by_a_constant_that_the_zero_point_moves(tmp_path):
+    """Their quotients have ten bits, with the zero point nine: GCC 12 computed the shift in vectors
+    of int16, which the product does not fit into."""
+    net, every = Net(), np.arange(-128, 128, dtype=np.int8)
+    for zero in range(32, 104, 8):
+        for weight in (150, 165, 255):
+            x = net.input((4, 256), "int8", scale=0.1, zero=127)
+            w = net.const(np.full((1, 1), weight - 128, np.int8), 0.1, -128)
+            scale = 0.01 * 255 * weight / 281  # the smallest result is -281 and the zero point
+            y = net.tensor((4, 256), "int8", scale=scale, zero=zero)
+            net.op("MUL", [x, w], [y], options="MulOptions")
+            net.graph.outputs.append(y)
+    data = net.data()
+    feeds = [np.tile(every, (4, 1))] * len(net.graph.inputs)
+    got = ours(data, feeds, tmp_path, tflite_rounding="reference")
+    assert_like(got, litert_runs(data, [feeds])[0])

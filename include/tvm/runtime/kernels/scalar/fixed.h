@@ -30,11 +30,23 @@ static inline int32_t tvmrt_fixed_scale(int32_t x, int32_t m, int32_t e) {
   return tvmrt_fixed_shift(tvmrt_fixed_product(shifted, m), e > 0 ? 0 : -e);
 }
 
-/*! \brief x times the multiplier (m, e), plus zero, kept between low and high. */
+/*!
+ * \brief x times the multiplier (m, e), plus zero, kept between low and high.
+ *
+ * For GCC the limits are applied before zero is added. If the sum has fewer bits than the shifted
+ * product, GCC 12 vectorises the shift with elements that are too narrow for the product. Clang has
+ * instructions for the limits of bytes only after the sum.
+ */
 static inline int32_t tvmrt_fixed_result(int32_t x, int32_t m, int32_t e, int32_t zero, int32_t low,
                                          int32_t high) {
-  const int32_t moved = (int32_t)((uint32_t)tvmrt_fixed_scale(x, m, e) + (uint32_t)zero);
+  const int32_t scaled = tvmrt_fixed_scale(x, m, e);
+#if defined(__GNUC__) && !defined(__clang__)
+  const int32_t smallest = low - zero, largest = high - zero;
+  return (scaled < smallest ? smallest : scaled > largest ? largest : scaled) + zero;
+#else
+  const int32_t moved = (int32_t)((uint32_t)scaled + (uint32_t)zero);
   return moved < low ? low : moved > high ? high : moved;
+#endif
 }
 
 /*! \brief x, within +-2 ^ 47, times the multiplier (m, e) of which 15 bits count; e is below 15. */
