@@ -249,6 +249,10 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   tvmrt_matmul_f32_row(job, batch, c, layer->k, layer->a_stride, &row);
   row.tile.segments = &segment;
   const int few = layer->m <= TVMRT_MATMUL_FEW_ROWS;
+  if (layer->b_order == TVMRT_B_COLUMNS && few) {
+    tvmrt_matmul_f32_dots(&row, b + (int64_t)c * layer->b_stride, layer, begin, end, count);
+    return 0;
+  }
   if (layer->b_order == TVMRT_B_PACKED) {
     row.w = b + (int64_t)(c / block) * layer->k * block;
     if (more) {
@@ -259,15 +263,9 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   } else if (layer->b_order == TVMRT_B_ROWS && few && count == block) {
     row.w = b + c;
     row.tile.w_stride = layer->b_stride;
-  } else if (layer->b_order == TVMRT_B_COLUMNS && few) {
-    row.w = NULL;
   } else {
     tvmrt_matmul_f32_pack(layer, b, c, count, block, panel);
     row.w = panel;
-  }
-  if (!row.w) {
-    tvmrt_matmul_f32_dots(&row, b + (int64_t)c * layer->b_stride, layer, begin, end, count);
-    return 0;
   }
   return tvmrt_matmul_f32_tiles(&row, begin, end, count, ahead);
 }

@@ -98,16 +98,16 @@ static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data) {
   const tvmrt_micro_windows* const win = &c->shape.kept.windows;
   float few[TVMRT_MICRO_F32_STACK_WINDOWS / 4];
+  const int32_t last = win->pixels % TVMRT_MICRO_F32_PIXELS, most = win->pixels - last;
   float *scratch = NULL, *window = few;
-  int32_t pixel = 0;
   if (c->shape.scratch > 0) {
     scratch = window = (float*)tvmrt_scratch_alloc(c->shape.scratch);
     if (scratch == NULL) return -1;
   }
-  for (; pixel + TVMRT_MICRO_F32_PIXELS <= win->pixels; pixel += TVMRT_MICRO_F32_PIXELS) {
-    tvmrt_micro_conv_f32_pixels(c, data, window, pixel, TVMRT_MICRO_F32_PIXELS);
+  for (int32_t i = 0; i < most; i += TVMRT_MICRO_F32_PIXELS) {
+    tvmrt_micro_conv_f32_pixels(c, data, window, i, TVMRT_MICRO_F32_PIXELS);
   }
-  for (; pixel < win->pixels; pixel++) tvmrt_micro_conv_f32_pixels(c, data, window, pixel, 1);
+  for (int32_t i = 0; i < last; i++) tvmrt_micro_conv_f32_pixels(c, data, window, most + i, 1);
   return tvmrt_scratch_free(scratch);
 }
 
