@@ -17,7 +17,7 @@ import numpy as np
 
 import tvmrt
 from tvmrt.cli import bench, console
-from tvmrt.report import memory_picture
+from tvmrt.compiler.pictures import memory_picture
 
 HERE = Path(__file__).parent
 NETWORKS = {"digits_f32": "graph", "digits_int8": "aot"}

@@ -50,7 +50,8 @@ class Plugin:
         (ONNX domain, operator) to the module that enters importers with ``onnx_op``, a reference
         without an attribute. ``"*"`` in place of an operator stands for all of the domain.
     hooks
-        Name of something that the core leaves to a plug-in to the function that does it.
+        Name of something that the core leaves to a plug-in to the function or module that
+        does it.
     """
 
     name: str
@@ -298,7 +299,7 @@ def find(table: str, key: Any) -> Any | None:
 
 
 def hook(name: str, what: str) -> Any:
-    """The function that a plug-in adds for something that the core leaves to it.
+    """The function or module that a plug-in adds for something that the core leaves to it.
 
     Parameters
     ----------

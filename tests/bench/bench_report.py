@@ -19,9 +19,9 @@ from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 import tvmrt
-from tvmrt.report.make import report
+from tvmrt import plugin
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "report"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "support"))
 from report_networks import long
 
 READY = "performance.getEntriesByName('ready')[0].startTime"
@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    report = plugin.hook("network report", "a report")
     made = {"2,000 nodes": lambda: report(tvmrt.compile(long(500)), "long")}
     made.update({Path(path).name: tvmrt.load(path).report for path in options.networks})
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:

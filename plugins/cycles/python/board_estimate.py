@@ -44,15 +44,17 @@ def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None
     ValueError, CompileError
         As ``estimate`` does; ValueError for an output that is no page, OSError as writing does.
     """
-    from tvmrt.report import board_page, page
+    from tvmrt.plugins.cycles import board_page
 
     if output is not None:
+        page = plugin.hook("pages", "inspect --board --output")
         page.check_name(output)
         files.check_target(output)
     found = {"file": str(path), **estimate(path, Asked(**options))}
     if output is not None:
-        page_or_data = board_page.html(found) if output.suffix == ".html" else json.dumps(found)
-        files.save_text(output, page_or_data)
+        as_page = output.suffix == ".html"
+        text = board_page.html(found, page.Files()) if as_page else json.dumps(found)
+        files.save_text(output, text)
     if as_json:
         console.print_json("inspect-board", found)
     elif output is None:

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import tvmrt
+from tvmrt import plugin
 from tvmrt.cli import main
 from tvmrt.compiler.codegen.families import FAMILIES
 from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.error import CompileError
-from tvmrt.plugins.cycles import board_estimate, code, cores, parts
+from tvmrt.plugins.cycles import board_estimate, board_page, code, cores, parts
 from tvmrt.plugins.cycles.estimate import block_cycles
-from tvmrt.report import board_page
 
 
 def needs(target):
@@ -210,7 +210,7 @@ def test_a_page_says_what_does_not_fit_and_what_is_not_known():
     data = {"file": "<b>.tar", "board": "small", "core": "c", "source": "s", "published": False,
             "manual": None, "clock_hz": None, "picojoules": None, "wait_states": 0, "scale": 1,
             "ram_bytes": 1000, "flash_bytes": None, "networks": {"n": network}}  # fmt: skip
-    text = board_page.html(data)
+    text = board_page.html(data, plugin.hook("pages", "this test").Files())
     seen = " ".join(" ".join(Page(text).texts).split())
     assert "RAM: 1,050 bytes of 1,000, and a stack without a bound 50 bytes too many" in seen
     assert "flash: 70 bytes weights 30" in seen

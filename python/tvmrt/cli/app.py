@@ -32,8 +32,6 @@ COMMANDS = {
     "run": "tvmrt.cli.run",
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",
-    "profile": "tvmrt.cli.profile",
-    "report": "tvmrt.cli.report",
     "replay": "tvmrt.cli.replay",
     "inspect": "tvmrt.cli.inspect",
     "cache": "tvmrt.cli.cache",

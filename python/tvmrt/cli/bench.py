@@ -27,7 +27,6 @@ from tvmrt.cli import (
     networks,
     options,
     remote,
-    roofline,
     sizes,
 )
 from tvmrt.cli.groups import GroupedCommand
@@ -123,13 +122,14 @@ def command(
             "--profile knows the work of networks that it compiles; 'tvmrt profile' times those "
             "that are compiled already"
         )
+    profiler = plugin.hook("operator times", "bench --profile") if profiled else None
     results = []
     with console.progress(not as_json) as report:
         for done, model in enumerate(models):
             if report:
                 report("networks", done, len(models))
-            results += _measure(model, rivals, inputs_file, seconds, threads, choices, profiled)
-    machine = roofline.entered([each.operators for each in results], threads) if profiled else None
+            results += _measure(model, rivals, inputs_file, seconds, threads, choices, profiler)
+    machine = profiler and profiler.entered([each.operators for each in results], threads)
     if as_json:
         machine_of = {} if machine is None else {"machine": machine}
         console.print_json("bench", {**_as_dict(results, threads), **machine_of})
@@ -137,8 +137,8 @@ def command(
     _print(results, threads)
     if machine is not None:
         for each in results:
-            roofline.print_operators(each.network, each.operators)
-        roofline.print_machine(machine)
+            profiler.print_operators(each.network, each.operators)
+        profiler.print_machine(machine)
 
 
 def _check_rivals(rivals: Sequence[str]) -> None:
@@ -158,9 +158,10 @@ def _measure(
     seconds: float,
     threads: int,
     choices: Mapping[str, Any],
-    profiled: bool,
+    profiler: Any,
 ) -> list[Result]:
-    """The network's times, at several sizes where its dimensions are open."""
+    """The network's times, at several sizes where its dimensions are open; those of its operators
+    where there is who profiles them."""
     from tvmrt.cli.session import compile_session
 
     if inputs_file and inputs_file.is_dir():
@@ -189,7 +190,7 @@ def _measure(
                 calls[rival] = _rival_call(rival, judged, trial.inputs, threads, choices)
             times = _interleave(session, trial.inputs, calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
-            timed = roofline.timed(session) if profiled else ()
+            timed = () if profiler is None else profiler.timed(session)
             rounds = len(times["tvmrt"])
             results.append(Result(name, _timings(times), rounds, compile_seconds, operators=timed))
     return results

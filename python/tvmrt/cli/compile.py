@@ -130,7 +130,7 @@ def command(
     seconds = time.perf_counter() - start
     libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
     if memory_plan:
-        from tvmrt.report import memory_picture
+        from tvmrt.compiler.pictures import memory_picture
 
         files.save_text(memory_plan, memory_picture.svg(memory_picture.of_libraries(libraries)))
     costs = measure_code(compiled, asked["cc"]) if libraries[0].options.firmware else None

@@ -111,7 +111,7 @@ def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
 
 def _picture(library: CompiledLibrary) -> str:
     """That of its memory; empty where Jinja2 is missing, which a compiler's installation has."""
-    from tvmrt.report import memory_picture  # needed when something was compiled
+    from tvmrt.compiler.pictures import memory_picture  # needed when something was compiled
 
     try:
         return memory_picture.svg(memory_picture.of_libraries([library]))

@@ -25,7 +25,7 @@ from tvmrt.runtime.module import Module
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
     from tvmrt.network.measure import Timing
-    from tvmrt.report.make import Report
+    from tvmrt.network.report import Report
 
 _Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # as ArrayCall has it
 _Ports = tuple[tuple[_Port, ...], tuple[_Port, ...]]
@@ -325,15 +325,18 @@ class Network:
         ------
         ValueError
             If it was loaded compiled; load the network's own file.
+        ImportError
+            If no plug-in makes reports.
         """
-        from tvmrt.report.make import report
+        from tvmrt import plugin
 
         if self.made_from is None:
             raise ValueError(
                 f"{self._name} was loaded compiled, and libraries do not say what a report tells; "
                 "load the network's own file"
             )
-        return report(self.made_from(), self._name, self.warm_executor(*inputs, **named))
+        make: Callable[..., Report] = plugin.hook("network report", "report()")
+        return make(self.made_from(), self._name, self.warm_executor(*inputs, **named))
 
     def warm_executor(self, *inputs: Any, **named: Any) -> Executor:
         """An executor of one's own that has run once, on inputs that are made up if not given."""

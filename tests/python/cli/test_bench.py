@@ -10,9 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.cli import bench, main, roofline
-from tvmrt.compiler import processor
-from tvmrt.report.roofline import enter
+from tvmrt.cli import bench, main
 
 
 def test_rounds_call_every_side_equally_often_in_a_rotating_order():
@@ -74,26 +72,6 @@ def test_memory_of_a_compiled_network_is_told(tmp_path, capsys):
     bench._print([result], 1)
     assert "net took" in (told := capsys.readouterr().out)
     assert "of this process" in told
-
-
-def test_part_of_the_roofline_is_the_longer_of_two_least_times():
-    rows = [
-        {"precision": "float32", "macs": 500, "moved_bytes": 10, "seconds": 4.0},
-        {"precision": "float32", "macs": 10, "moved_bytes": 400, "seconds": 8.0},
-        {"precision": "int8", "macs": 600, "moved_bytes": 0, "seconds": 1.0},  # beyond the peak
-        {"precision": "float32", "macs": 5, "moved_bytes": 5},  # not timed
-    ]
-    peaks = enter(rows, {"float32": 500.0, "int8": 1000.0}, 100.0)
-    assert peaks == {"float32": 500.0, "int8": 1200.0}  # what the parts are of
-    assert [row.get("roofline") for row in rows] == [0.5, 0.5, 1.0, None]
-    assert [row.get("bound") for row in rows] == ["arithmetic", "memory", "arithmetic", None]
-
-
-@pytest.mark.skipif("amx_int8" not in processor.flags(), reason="no matrices of bytes here")
-def test_the_peak_of_bytes_is_by_what_networks_run_by(monkeypatch):
-    by_vectors = roofline.peaks(["int8"])["int8"]  # TVMRT_TARGET is native in these tests
-    monkeypatch.delenv("TVMRT_TARGET")
-    assert roofline.peaks(["int8"])["int8"] > 1.5 * by_vectors  # some four times it
 
 
 def test_compiled_networks_and_other_machines_are_not_profiled(tmp_path, capsys):

@@ -25,16 +25,16 @@ MAY_IMPORT = {
         "plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor",
     },
     "compiler.partition": {"error", "compiler.ir", "compiler.devices", "compiler.symbols"},
+    "compiler.pictures": {"compiler.export", "compiler.ir"},
     "compiler.export": {
         "error", "compiler.ir", "compiler.planner", "compiler.codegen", "compiler.partition",
         "libinfo",
     },
     "network": {
         "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
-        "compiler.option_types", "compiler.pipeline", "compiler.processor", "report",
+        "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
         "compiler.request", "runtime", "extras", "plugin", "plugins",
     },
-    "report": {"compiler.export", "compiler.ir", "libinfo", "runtime", "compiler.symbols"},
     "rpc": {"error", "runtime"},
     "plugin": {"entry_points", "error", "plugins"},
     "runtime": {"absent", "entry_points", "error", "installed", "_ffi", "nd", "plugin"},

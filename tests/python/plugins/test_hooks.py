@@ -74,3 +74,9 @@ def test_a_guide_of_ones_own_needs_no_plugin(none):
     guide = Guide()
     tvmrt.compile(str(DIGITS), tuned=guide)
     assert guide.asked
+
+
+def test_a_report_is_refused_without_a_plugin(none):
+    network = tvmrt.load(str(DIGITS), cache=False)
+    with pytest.raises(ImportError, match=r"report\(\) is not available: no plug-in has it"):
+        network.report()

@@ -76,10 +76,10 @@ SHARES = {
         " small_types special_values",
         3,
     ),
+    "python/pictures": Share(),
     "python/planner": Share(cases=20),
     "python/platforms": Share(),
     "python/plugins": Share(),
-    "python/report": Share("memory_picture"),
     "python/rpc": Share("rpc_in_process rpc_values", 2),
     "python/runtime": Share(
         "abi array_call callbacks containers convolution_by_name exchange executors library_names"

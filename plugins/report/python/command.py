@@ -11,7 +11,7 @@ import click
 from tvmrt.cli import console, files, options
 from tvmrt.cli.groups import GroupedCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
-from tvmrt.report import page
+from tvmrt.plugins.report import page
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
@@ -73,19 +73,20 @@ def _data(
     model: Path, asked: dict[str, Any], threads: int, inputs: Any, run: bool, progress: Any
 ) -> dict[str, Any]:
     """The data of the report, of boards with what their compiler says."""
-    from tvmrt.cli import memory_report, roofline
+    from tvmrt.cli import memory_report
     from tvmrt.cli.compile import measure_code
     from tvmrt.compiler.export.model_library_format import metadata
     from tvmrt.compiler.pipeline import compile as compile_network
     from tvmrt.compiler.request import make
-    from tvmrt.report.make import report
+    from tvmrt.plugins.report import operator_times
+    from tvmrt.plugins.report.make import report
 
     request = make({**asked, "progress": progress}).for_here()
     library = compile_network(str(model), request)
     if not library.options.firmware:
         here = run and library.target.hosted
         executor = _executor(library, threads, inputs) if here else None
-        peaks = roofline.peaks_beside(library) if here else None
+        peaks = operator_times.peaks_beside(library) if here else None
         return report(library, model.name, executor, peaks).data
     data = report(library, model.name).data
     costs = measure_code(library, asked["cc"])

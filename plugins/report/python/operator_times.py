@@ -22,8 +22,8 @@ SECONDS = 0.1  # for about so long
 def timed(session: Session) -> list[dict[str, Any]]:
     """The operators of a network that has run, each with the median of its seconds; without those
     that take no time of their own."""
-    from tvmrt.report.collect import collect
-    from tvmrt.report.timing import measure
+    from tvmrt.plugins.report.collect import collect
+    from tvmrt.plugins.report.timing import measure
 
     assert session.library is not None, "the network was compiled here"
     operators = collect(session.library, "")["operators"]
@@ -33,7 +33,7 @@ def timed(session: Session) -> list[dict[str, Any]]:
 
 def entered(networks: Sequence[Sequence[dict[str, Any]]], threads: int) -> dict[str, Any]:
     """Enter in all rows what part they reach; what was measured of the machine."""
-    from tvmrt.report.roofline import bandwidth, enter
+    from tvmrt.plugins.report.roofline import bandwidth, enter
 
     rows = [row for rows in networks for row in rows]
     flops = peaks(row["precision"] for row in rows if row["macs"])
@@ -87,7 +87,7 @@ def peaks(precisions: Iterable[str]) -> dict[str, float]:
 
 def peaks_beside(library: CompiledLibrary) -> dict[str, float]:
     """Those that a network's operators have but float32, which a report measures otherwise."""
-    from tvmrt.report.collect import precision_of
+    from tvmrt.plugins.report.collect import precision_of
 
     steps = [step for step in library.program.steps if step.lowering.macs()]
     return peaks({precision_of(step.group.root) for step in steps} - {"float32"})
@@ -96,7 +96,7 @@ def peaks_beside(library: CompiledLibrary) -> dict[str, float]:
 def _reached(precision: str) -> float:
     from tvmrt.compiler.pipeline import compile
     from tvmrt.compiler.request import Request
-    from tvmrt.report.timing import times_of
+    from tvmrt.plugins.report.timing import times_of
     from tvmrt.runtime import cpu, load_module
     from tvmrt.runtime.executor import AotModule
 

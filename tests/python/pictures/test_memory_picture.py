@@ -10,7 +10,7 @@ import pytest
 
 import tvmrt
 from tvmrt.compiler.ir.program import RowPlan
-from tvmrt.report.memory_picture import FREE, Box, Picture, of_libraries, svg, text
+from tvmrt.compiler.pictures.memory_picture import FREE, Box, Picture, of_libraries, svg, text
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 PICTURE = Picture(

@@ -13,9 +13,9 @@ from typing import Any
 
 from tvmrt.compiler.export.summary import covered
 from tvmrt.compiler.ir.program import RowPlan
-from tvmrt.report import frontier_picture
-from tvmrt.report.kinds import OTHER, kind_of
-from tvmrt.report.page import render
+from tvmrt.compiler.pictures import frontier_picture
+from tvmrt.compiler.pictures.kinds import OTHER, kind_of
+from tvmrt.compiler.pictures.render import render
 
 MARKS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 FREE = "·"

@@ -12,9 +12,9 @@ from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.extent import Extent, most, shown
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Program, Step
 from tvmrt.compiler.ir.reduced import BFLOAT16, is_reduced
+from tvmrt.compiler.pictures.kinds import kind_of
 from tvmrt.libinfo import __version__
-from tvmrt.report import FORMAT, VERSION
-from tvmrt.report.kinds import kind_of
+from tvmrt.plugins.report import FORMAT, VERSION
 
 
 def collect(library: CompiledLibrary, name: str) -> dict[str, Any]:

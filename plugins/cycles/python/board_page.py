@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from tvmrt.compiler.pictures.render import render
 from tvmrt.libinfo import __version__
-from tvmrt.report.page import Files, render
+
+FOLDER = Path(__file__).parent / "page"
 
 # Parts of RAM and of flash, the colour of each by a name of the style sheet.
 _RAM = (
@@ -16,16 +19,18 @@ _RAM = (
 )  # fmt: skip
 
 
-def html(data: Mapping[str, Any]) -> str:
+def html(data: Mapping[str, Any], files: Mapping[str, str]) -> str:
     """The page of what ``tvmrt inspect --board --json`` prints; it has these data, too.
 
-    Raises ImportError where Jinja2 is missing.
+    ``files`` are the styles of pages. Raises ImportError where Jinja2 is missing.
     """
     networks = [
         {"name": name, "bars": _bars(data, network), **network}
         for name, network in data["networks"].items()
     ]
-    return render("board.html.j2", data=data, networks=networks, page=Files(), version=__version__)
+    return render(
+        "board.html.j2", [FOLDER], data=data, networks=networks, page=files, version=__version__
+    )
 
 
 def _bars(data: Mapping[str, Any], network: Mapping[str, Any]) -> list[dict[str, Any]]:

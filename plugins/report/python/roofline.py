@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .timing import times_of
+from tvmrt.plugins.report.timing import times_of
 
 COPIED = 1 << 24  # floats, more than caches hold
 SECONDS = 0.1  # of measuring

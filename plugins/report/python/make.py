@@ -8,8 +8,8 @@ from html import escape
 from typing import Any
 
 from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.report.collect import collect
-from tvmrt.report.page import html, write
+from tvmrt.plugins.report.collect import collect
+from tvmrt.plugins.report.page import html, write
 
 
 class Report:
@@ -62,8 +62,8 @@ def report(
     """
     data = collect(library, name)
     if executor is not None:
-        from tvmrt.report.roofline import enter
-        from tvmrt.report.timing import machine, measure
+        from tvmrt.plugins.report.roofline import enter
+        from tvmrt.plugins.report.timing import machine, measure
         from tvmrt.runtime import num_threads
 
         data["timing"] = measure(executor, data["operators"])

@@ -12,8 +12,8 @@ from report_networks import branched
 
 import tvmrt
 from tvmrt.cli import main
-from tvmrt.report import page
-from tvmrt.report.layout import place
+from tvmrt.plugins.report import page
+from tvmrt.plugins.report.layout import place
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_page_is_one_file_that_asks_nobody(report, tmp_path):
 def test_names_are_no_markup(tmp_path):
     name = "</script><script>alert(1)</script>"
     library = tvmrt.compile(branched(name))
-    from tvmrt.report.make import report as report_of
+    from tvmrt.plugins.report.make import report as report_of
 
     report_of(library, name).save(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()

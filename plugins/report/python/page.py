@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tvmrt.compiler.export.atomic import replacing
-from tvmrt.report import FORMAT, VERSION
-from tvmrt.report.layout import place
+from tvmrt.compiler.pictures.render import render
+from tvmrt.plugins.report import FORMAT, VERSION
+from tvmrt.plugins.report.layout import place
 
 FOLDER = Path(__file__).parent / "page"
 TEMPLATE = "report.html.j2"
@@ -23,23 +24,9 @@ def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
 
     Raises ImportError where Jinja2 is missing.
     """
-    return render(TEMPLATE, data=data, against=against, layout=_layout(data), page=Files())
-
-
-def render(template: str, **values: Any) -> str:
-    """The text of a template of the folder. Raises ImportError where Jinja2 is missing."""
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError:
-        raise ImportError(
-            "pages and pictures are written by Jinja2: 'pip install tvmrt[compile]', or write a "
-            "report's data to a .json file"
-        ) from None
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined
+    return render(
+        TEMPLATE, [FOLDER], data=data, against=against, layout=_layout(data), page=Files()
     )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    return environment.get_template(template).render(values)
 
 
 def _layout(data: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tvmrt.compiler.codegen.target import FIRMWARE
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
-    from tvmrt.report.trace import Run
+    from tvmrt.plugins.report.trace import Run
 
 
 @click.command("profile", cls=GroupedCommand)
@@ -45,7 +45,7 @@ def command(
     Of a library only the names of its functions are known; of a network also the operator, its
     nodes and the device that has it.
     """
-    from tvmrt.report.trace import chrome_trace
+    from tvmrt.plugins.report.trace import chrome_trace
 
     files.check_file(model)
     if trace_file is not None:
@@ -88,8 +88,8 @@ def _prepared(
 
 
 def _known(library: CompiledLibrary, name: str) -> dict[str, dict[str, Any]]:
-    from tvmrt.report.collect import collect
-    from tvmrt.report.timing import names_of
+    from tvmrt.plugins.report.collect import collect
+    from tvmrt.plugins.report.timing import names_of
 
     known: dict[str, dict[str, Any]] = {}
     for each in collect(library, name)["operators"]:
@@ -102,7 +102,7 @@ def _known(library: CompiledLibrary, name: str) -> dict[str, dict[str, Any]]:
 
 
 def _timed(executor: Any, runs: int) -> list[Run]:
-    from tvmrt.report.trace import Run
+    from tvmrt.plugins.report.trace import Run
 
     timed = []
     for _ in range(runs):

@@ -1,0 +1,17 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="report",
+    summary="all that is known of a network, and the time of its operators, on a page",
+    commands={
+        "profile": "tvmrt.plugins.report.profile:command",
+        "report": "tvmrt.plugins.report.command:command",
+    },
+    hooks={
+        "network report": "tvmrt.plugins.report.make:report",
+        "operator times": "tvmrt.plugins.report.operator_times",
+        "pages": "tvmrt.plugins.report.page",
+    },
+)

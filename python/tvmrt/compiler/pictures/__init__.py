@@ -1,0 +1,1 @@
+"""Pictures of memory plans, and the kinds of operators by which they are coloured."""
