@@ -11,7 +11,6 @@ import click
 from tvmrt.cli import console, files, options
 from tvmrt.cli.groups import GroupedCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
-from tvmrt.plugins.report import page
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
@@ -49,6 +48,8 @@ def command(
     Its graph, the memory over time with what no plan can go below, the time of each operator, for
     boards flash and stack, for devices what each node lacks. Times are this machine's.
     """
+    from tvmrt.plugins.report import page
+
     files.check_file(model)
     target = output or Path(f"{model.stem}.html")
     page.check_name(target)

@@ -6,7 +6,7 @@ PLUGIN = Plugin(
     name="report",
     summary="all that is known of a network, and the time of its operators, on a page",
     commands={
-        "profile": "tvmrt.plugins.report.profile:command",
+        "profile": "tvmrt.plugins.report.profile_command:command",
         "report": "tvmrt.plugins.report.command:command",
     },
     hooks={
