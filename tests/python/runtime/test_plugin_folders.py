@@ -1,0 +1,90 @@
+"""A plug-in is a folder: the build finds it, leaves it out, and does without any."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "how-to" / "write-a-plug-in-in-c.md"
+BUILD = "plugin_sources = files('src/acme.c')\nplugin_prefixes = ['acme.', 'device.acme.']\n"
+USE = """
+import ctypes, sys
+runtime = ctypes.CDLL(sys.argv[1])
+found = ctypes.c_void_p()
+assert runtime.TVMFuncGetGlobal(sys.argv[2].encode(), ctypes.byref(found)) == 0
+print(found.value is not None)
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PAGE.is_file(), reason="the source tree is not here"),
+    pytest.mark.skipif(shutil.which("ninja") is None, reason="ninja is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """The sources of the libraries without the folder of plug-ins."""
+    made = tmp_path_factory.mktemp("tree")
+    for name in ("include", "src_backend", "src_runtime", "tests/c", "tests/fuzz"):
+        shutil.copytree(ROOT / name, made / name)
+    for name in ("meson.build", "meson.options", "tests/meson.build", "python/tvmrt/VERSION"):
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, made / name)
+    return made
+
+
+def _set_up(tree: Path, build: Path, *options: str) -> subprocess.CompletedProcess:
+    meson = Path(sys.executable).with_name("meson")
+    if not meson.exists():
+        pytest.skip("meson is not installed")
+    fixed = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=examplejson"]
+    command = [meson, "setup", build, tree, *fixed, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _has(library: Path, function: str) -> bool:
+    command = [sys.executable, "-c", USE, str(library), function]
+    return subprocess.check_output(command, text=True).strip() == "True"
+
+
+def _rows(build: Path) -> list[str]:
+    lines = (build / "src_runtime" / "plugins.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_build_without_plugins_has_a_runtime_that_lacks_them(tree, tmp_path):
+    assert _set_up(tree, tmp_path).returncode == 0
+    library = "src_runtime/libtvm_runtime.so"
+    subprocess.run(["ninja", "-C", tmp_path, library], check=True, stdout=subprocess.DEVNULL)
+    assert _rows(tmp_path) == []
+    assert _has(tmp_path / library, "runtime.NumThreads")
+    assert not _has(tmp_path / library, "rpc.Connect")
+    refused = _set_up(tree, tmp_path / "other", "-Dplugins=nobody")
+    assert refused.returncode != 0
+    assert "there is no folder plugins/nobody with a meson.build" in refused.stdout
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_folder_becomes_a_library_or_a_part_of_the_runtime(tree, tmp_path, static):
+    own = tmp_path / "tree"
+    shutil.copytree(tree, own)
+    (own / "plugins" / "acme" / "src").mkdir(parents=True)
+    source = re.findall(r"```c\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+    (own / "plugins" / "acme" / "src" / "acme.c").write_text(source)
+    (own / "plugins" / "acme" / "meson.build").write_text(BUILD)
+    build = tmp_path / "build"
+    option = "-Dstatic_plugins=acme" if static else "-Dplugins=acme"
+    done = _set_up(own, build, option, "-Dwerror=true")
+    assert done.returncode == 0, done.stdout
+    library = "src_runtime/libtvm_runtime.so"
+    targets = [library] if static else [library, "src_runtime/libtvmrt_acme.so"]
+    subprocess.run(["ninja", "-C", build, *targets], check=True, stdout=subprocess.DEVNULL)
+    assert len(_rows(build)) == (0 if static else 2)
+    assert _has(build / library, "acme.twice")
