@@ -61,12 +61,15 @@ static int check_table(const tvmrt_plugin* t, const char* path) {
   return 0;
 }
 
-/* By table where that is not NULL, else by name. */
-static plugin* find(const tvmrt_plugin* table, const char* name) {
+static plugin* find_table(const tvmrt_plugin* table) {
   plugin* p = loaded;
-  while (p != NULL && (table != NULL ? p->table != table : strcmp(p->table->name, name) != 0)) {
-    p = p->next;
-  }
+  while (p != NULL && p->table != table) p = p->next;
+  return p;
+}
+
+static plugin* find_name(const char* name) {
+  plugin* p = loaded;
+  while (p != NULL && strcmp(p->table->name, name) != 0) p = p->next;
   return p;
 }
 
@@ -76,7 +79,7 @@ static int keep(const tvmrt_plugin* table, const char* path, plugin** out) {
   const plugin* other;
   plugin* p;
   TVMRT_RETURN_IF_ERROR(check_table(table, shown));
-  other = find(NULL, table->name);
+  other = find_name(table->name);
   if (other != NULL) {
     return tvmrt__fail_value("plug-in '%.200s' has the name '%.60s', which is that of '%.200s'.",
                              shown, table->name, other->path == NULL ? kLinked : other->path);
@@ -146,7 +149,7 @@ static int load(const char* path, bool* out_in) {
         "TVMRT_PLUGIN_TABLE.",
         path);
   }
-  p = find(table, NULL);
+  p = find_table(table);
   if (p != NULL) {
     tvmrt__library_unload(handle);
   } else if (keep(table, path, &p) != 0) {
@@ -251,7 +254,7 @@ int tvmrt_plugin_enter(const tvmrt_plugin* table) {
   int rc = 0;
   if (table == NULL) return tvmrt__fail_value("tvmrt_plugin_enter: the table is NULL.");
   tvmrt__loading_begin();
-  p = find(table, NULL);
+  p = find_table(table);
   if (p == NULL) rc = keep(table, NULL, &p);
   if (rc == 0) rc = enter(p);
   tvmrt__loading_end();
@@ -278,7 +281,7 @@ static int check_unused(const plugin* p) {
 
 /* With the lock. Rows of the plug-in are new again: the next look-up enters it again. */
 static int unload(const char* name) {
-  plugin* p = find(NULL, name);
+  plugin* p = find_name(name);
   tvmrt_prefix* row;
   if (p == NULL || !p->is_in) {
     return tvmrt__fail_value("there is no plug-in '%.60s' to unload.", name);
