@@ -1,6 +1,5 @@
 /* The regions of oneDNN whose allocations fail, see test_out_of_memory_devices.c. */
 #define PRECISION NULL
-#define PREPARE (void)0
 #define DENSE "\"borders\": \"dense\""
 #define REGIONS                                                                                \
   REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", DENSE), "[0]", "[1]")   \

@@ -1,6 +1,5 @@
 /* The regions of OpenCL whose allocations fail, see test_out_of_memory_devices.c. */
 #define PRECISION "float16"
-#define PREPARE (void)setenv("TVMRT_OPENCL_CACHE", "", 1)
 #define KERNEL                                                                                  \
   "\"build_options\": \"\", \"function\": \"f\", \"global_size\": [64], \"local_size\": [64], " \
   "\"operator\": \"f\", \"scalar_types\": \"int float\", \"scalars\": [1.0, 2.0], \"source\": " \

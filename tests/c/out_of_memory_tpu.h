@@ -1,6 +1,5 @@
 /* The regions of the simulated accelerator whose allocations fail, see test_out_of_memory_devices.c. */
 #define PRECISION "float16"
-#define PREPARE (void)0
 #define REGIONS                                                                              \
   REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", ""), "[0]", "[1]")    \
   ", " REGION(                                                                               \

@@ -33,8 +33,7 @@ int FUNCTION_OF_(unregister_, DEVICE)(void);
 #define WINDOW \
   "\"strides\": [1, 1], \"dilations\": [1, 1], \"pads_before\": [0, 0], \"pads_after\": [0, 0]"
 
-/* The device's own: REGIONS; PRECISION, that it computes in, or NULL for the network's; PREPARE, what it
- * wants of the environment. */
+/* The device's own: REGIONS; PRECISION, that it computes in, or NULL for the network's. */
 #include DEVICE_REGIONS
 
 static const char* const reduced = PRECISION;
@@ -271,7 +270,6 @@ int main(void) {
       cmocka_unit_test(test_device_survives_each_failed_allocation),
   };
   (void)setenv("TVMRT_DEVICE_PATH", "", 1);
-  PREPARE;
   (void)setenv("OMP_NUM_THREADS", "1", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,8 @@ def run_target(path: Path, build: str, name: str, seconds: int, folder: Path) ->
     write_seeds(build, name)
     grown = folder / f"corpus-{name}"
     grown.mkdir(parents=True)
-    dictionary = HERE / DICTIONARIES.get(name, f"{name}.dict")
+    of = "regions" if name.startswith("regions_") else name
+    dictionary = HERE / DICTIONARIES.get(of, f"{of}.dict")
     command = [
         str(path), f"-max_total_time={seconds}", "-max_len=4096", "-timeout=10",
         f"-seed={os.environ.get('FUZZ_SEED', '0')}", "-print_final_stats=1",
@@ -80,7 +81,6 @@ def run_target(path: Path, build: str, name: str, seconds: int, folder: Path) ->
 DICTIONARIES = {
     "firmware_graph": "graph_json.dict", "module_payload": "module_tree.dict",
     "params": "module_tree.dict", "tensor": "module_tree.dict",
-    "regions_dnnl": "regions.dict", "regions_opencl": "regions.dict",
 }  # fmt: skip
 
 

@@ -27,8 +27,11 @@ READERS = (
     "src_runtime/firmware/graph_arena.c", "src_runtime/firmware/dtype.c",
     "src_runtime/firmware/dtype_bits.c",
     "src_backend/func_registry.c", "src_runtime/devices/tpu/tpu.c",
-    "src_runtime/devices/opencl/plan.c", "src_runtime/devices/dnnl/plan.c",
-    "src_runtime/devices/dnnl/post.c", "src_runtime/devices/dnnl/product.c",
+    *(
+        path.relative_to(ROOT).as_posix()
+        for name in ("plan", "post", "product")
+        for path in (ROOT / "src_runtime" / "devices").glob(f"*/{name}.c")
+    ),
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 /* Regions of the device FUZZ_DEVICE: what is read is split, prepared and run, by the simulated
- * accelerator, by oneDNN, or by an OpenCL that is pretended. */
+ * accelerator or by the device's library, which may be pretended. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* setenv */
 #endif
@@ -102,7 +102,6 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!is_entered) {
     FUZZ_REQUIRE(setenv("TVMRT_TPU_MEMORY_BYTES", "1000000", 1) == 0);
     FUZZ_REQUIRE(setenv("TVMRT_DEVICE_PATH", "", 1) == 0);
-    FUZZ_REQUIRE(setenv("TVMRT_OPENCL_CACHE", "", 1) == 0);
     FUZZ_REQUIRE(setenv("OMP_NUM_THREADS", "1", 1) == 0);
     FUZZ_REQUIRE(FUZZ_REGISTER_OF(FUZZ_DEVICE)() == 0);
     is_entered = 1;

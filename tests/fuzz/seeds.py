@@ -7,6 +7,7 @@ become files in FOLDER, their paths the one line of LIST, with commas between th
 
 from __future__ import annotations
 
+import importlib
 import math
 import struct
 import sys
@@ -105,27 +106,6 @@ def regions(
 CONV = '{"strides": [1, 1], "dilations": [1, 1], "pads_before": [1, 1], "groups": 2}'
 POOL = '{"kernel": [2, 2], "strides": [2, 2], "count_pads": 1, "precision": "float16"}'
 
-BORDERS = '{"borders": "dense"}'
-CONV_DNNL = (
-    '{"borders": "dense", "dilations": [1, 1], "groups": 1, "pads_after": [0, 0], '
-    '"pads_before": [0, 0], "strides": [1, 1]}'
-)
-
-
-def kernel(scalars: int, local: str = "[64]") -> str:
-    """A node of OpenCL: a kernel of three buffers and some numbers."""
-    names = ", ".join(f"const int a{i}" for i in range(scalars))
-    types = " ".join(["int", "float", "half", "uint"][:scalars])
-    source = (
-        "__kernel void f(__global const float *x, __global const float *y, __global float *z, "
-        f"{names}) {{ z[0] = x[0]; }}"
-    )
-    return (
-        f'{{"build_options": "-DA=1", "function": "f", "global_size": [64], "local_size": {local}, '
-        f'"operator": "f", "scalar_types": "{types}", '
-        f'"scalars": {[1.0] * scalars}, "source": "{source}", "types": "float32:2x2"}}'
-    )
-
 
 def record(code: int, *body: bytes) -> bytes:
     """A packet as the targets of remote calls have it."""
@@ -200,25 +180,6 @@ SEEDS: dict[str, list[bytes]] = {
         HANDLE + record(4, REPLIES[6]) + HANDLE + record(4, REPLIES[7]),
         record(0x80, u64(1 << 62), bytes(8)),
     ],
-    "regions_dnnl": [
-        regions(
-            "conv",
-            [[1, 2, 3, 3], [2, 2, 1, 1], [2], [1, 2, 3, 3]],
-            [1, 2],
-            CONV_DNNL,
-            device="dnnl",
-        ),
-        regions("matmul", [[2, 3], [3, 2], [2, 2]], [1], BORDERS, device="dnnl"),
-        regions("add", [[2, 3], [3], [2, 3]], [1], BORDERS, device="dnnl"),
-        regions("relu", [[2, 3], [2, 3]], [], BORDERS, device="dnnl"),
-    ],
-    "regions_opencl": [
-        regions("custom_opencl", [[2, 2], [2, 2], [2, 2]], [1], kernel(4), device="opencl"),
-        regions("custom_opencl", [[2, 2], [2, 2], [2, 2]], [], kernel(2, "[]"), device="opencl"),
-        regions("reshape", [[2, 3], [3, 2]], [], device="opencl"),
-        regions("reshape", [[3], [3, 2]], [], device="opencl"),  # of another size: refused
-        regions("identity", [[2, 3], [2, 3]], [], device="opencl"),
-    ],
     "regions": [
         regions("conv", [[1, 4, 3, 3], [2, 2, 2, 2], [2], [1, 2, 4, 4]], [1, 2], CONV),
         regions("matmul", [[2, 3], [3, 2], [2, 2]], [1], '{"precision": "int8"}'),
@@ -283,6 +244,14 @@ SEEDS: dict[str, list[bytes]] = {
 }
 
 
+def seeds_of(target: str) -> list[bytes]:
+    """The inputs to begin with; those of a target ``regions_DEVICE`` are in ``seeds_DEVICE.py``."""
+    if target in SEEDS:
+        return SEEDS[target]
+    device = target.removeprefix("regions_")
+    return importlib.import_module(f"seeds_{device}").seeds(regions)
+
+
 def kept(target: str) -> list[bytes]:
     """The inputs that were found before and reach the most; see keep.py."""
     path = Path(__file__).resolve().parent / f"corpus/{target}.zip"
@@ -295,7 +264,7 @@ def kept(target: str) -> list[bytes]:
 def main() -> None:
     target, folder, listing = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
-    inputs = [*SEEDS[target], *kept(target)]
+    inputs = [*seeds_of(target), *kept(target)]
     paths = [folder / f"{i}" for i in range(len(inputs))]
     for path, data in zip(paths, inputs):
         path.write_bytes(data)
