@@ -17,20 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import onnx
+from float_networks import float_networks
 
 DEVICE = "dnnl"
-QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "DynamicQuantizeLinear"}
-
-
-def float_networks(folder: Path) -> list[Path]:
-    """The networks without quantised tensors."""
-    found = []
-    for path in sorted(folder.glob("*.onnx")):
-        model = onnx.load(path, load_external_data=False)
-        if not QUANTIZED & {node.op_type for node in model.graph.node}:
-            found.append(path)
-    return found
 
 
 def measure(models: list[Path], seconds: float, threads: int) -> list[dict]:

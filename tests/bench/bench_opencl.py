@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bench_dnnl import float_networks
+from float_networks import float_networks
 
 import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
