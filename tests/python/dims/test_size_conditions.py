@@ -309,3 +309,12 @@ def test_derived_sizes_on_boards(target, tmp_path):
     found = results_on_board(library, runs, board, tmp_path, "-O2")
     for each, (result,) in zip(inputs, found):
         np.testing.assert_allclose(result, expected(model, each), 1e-4, 1e-5)
+
+
+def test_what_does_not_fit_names_the_dimensions_of_the_file():
+    d = Draft()
+    three = d.constant([3], np.int64)
+    shape = d.node("Concat", [d.extent("x", 0), d.extent("x", 1), three], axis=0)
+    model = model_of(d, ["rows", "columns"], d.node("Reshape", ["x", shape]))
+    with pytest.raises(ValueError, match=r"shape = \[rows, columns, 3\]"):
+        tvmrt.compile(model, dims={"rows": (1, 8), "columns": (9, 12)})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..extent import Extent, shown
 from .extents import Misfit
 
 _DATA = "_data"
@@ -72,4 +73,4 @@ def _shown(value: Any) -> str:
         return f"elements from {value.min()} to {value.max()}"
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_shown, value))}]"
-    return str(value)
+    return shown(value) if isinstance(value, Extent) else str(value)
