@@ -88,9 +88,9 @@ void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
   size_t i;
   for (i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     size_t ignored;
+    /* lint: a variable of the library */
     void** slot = source->symbol(source->ctx, names[i], &ignored);
     if (slot == NULL) continue;
-    /* lint: a variable of the library */
     if (*slot == NULL) (void)bridge_symbol(names[i] + 2, slot);
   }
 }

@@ -16,6 +16,8 @@ class Report(Protocol):
 
     def html(self) -> str:
         """The page as text."""
+        ...
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, ``.html``, or the data, ``.json``."""
+        ...
