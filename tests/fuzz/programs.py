@@ -23,7 +23,6 @@ from tvmrt.compiler.export.firmware_build import ERRORS, SIZED_GRAPH, runtime_so
 from tvmrt.libinfo import find_firmware_path, find_include_path
 
 GUARD = 32
-TENSORS = 64  # of a network, at most
 DIMS = 4
 C_SECONDS = 600  # for the C files of one network, on a machine that does other things, too
 RUN_SECONDS = 60
@@ -175,7 +174,7 @@ def _linked(
     signature = "(const int32_t *, void *const *, void *const *);"
     memory = max(_memory(members[number]) for number in numbers)
     text = MAIN % {
-        "guard": GUARD, "tensors": TENSORS, "dims": DIMS, "memory": memory,
+        "guard": GUARD, "tensors": _tensors(members, numbers), "dims": DIMS, "memory": memory,
         "arena": max(_arena(members[number], build) for number in numbers),
         "declarations": "\n".join(f"int32_t {name}{signature}" for name in names),
         "table": ",\n".join(f"  {name}" for name in names),
@@ -232,6 +231,12 @@ def _runtime(build: Build) -> str:
     return str(folder / "libruntime.a")
 
 
+def _tensors(members: Sequence[Any], numbers: Sequence[int]) -> int:
+    """Inputs and outputs of the network that has most, and its shapes."""
+    summaries = [members[number].library.summary for number in numbers]
+    return 1 + max(len(each.inputs) + len(each.outputs) for each in summaries)
+
+
 def _memory(member: Any) -> int:
     """Bytes that the tensors of a run take."""
     sizes = [
@@ -252,7 +257,7 @@ def _arena(member: Any, build: Build) -> int:
 
 def _requests(members: Sequence[Any], numbers: Sequence[int]) -> list[tuple[int, int, bytes]]:
     """The runs of all networks: the member's number, which of its runs it is, its bytes."""
-    found = []
+    found, tensors = [], _tensors(members, numbers)
     for index, number in enumerate(numbers):
         member = members[number]
         summary = member.library.summary
@@ -261,7 +266,7 @@ def _requests(members: Sequence[Any], numbers: Sequence[int]) -> list[tuple[int,
             feeds = [np.ascontiguousarray(run.feeds[each.name]) for each in summary.inputs]
             sizes = [each.nbytes for each in feeds]
             sizes += [each.nbytes for each in summary.outputs] + [_shape_bytes(member)]
-            head = np.zeros(4 + DIMS + TENSORS, np.int32)
+            head = np.zeros(4 + DIMS + tensors, np.int32)
             head[:3] = index, len(feeds), len(summary.outputs) + 1
             head[4 : 4 + len(names)] = [run.sizes[name] for name in names]
             head[4 + DIMS : 4 + DIMS + len(sizes)] = sizes

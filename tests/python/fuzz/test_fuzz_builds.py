@@ -19,6 +19,7 @@ import builds_here
 import judges
 import tflite_growing
 from batch import Run
+from onnx import TensorProto, helper
 
 EVERY = list(builds.every_build())
 
@@ -95,6 +96,22 @@ def _matmul(factor: float) -> onnx.ModelProto:
     weights = np.linspace(-1, 1, 27, dtype=np.float32).reshape(9, 3) * np.float32(factor)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     return model
+
+
+def test_a_program_takes_networks_of_many_outputs(tmp_path):
+    (build,) = builds.selected(["crt+host+aot+c+-O0+gcc"])
+    types = [("x", TensorProto.FLOAT, [3]), *((f"y{i}", TensorProto.FLOAT, [3]) for i in range(70))]
+    x, *outputs = [helper.make_tensor_value_info(*each) for each in types]
+    nodes = [
+        helper.make_node("Add", ["x", f"y{i - 1}" if i else "x"], [f"y{i}"]) for i in range(70)
+    ]
+    graph = helper.make_graph(nodes, "sums", [x], outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    feeds = {"x": np.arange(3, dtype=np.float32)}
+    member = batch.compile_member("sums", model, build, 0, runs=[Run(feeds)])
+    (found,) = batch.run_batch(tmp_path, [member], build)
+    assert (found.kind, found.compared) == ("", 210)
+    np.testing.assert_array_equal(found.outputs[0][69], feeds["x"] * 71)
 
 
 def test_the_standard_judges_a_nearest_resize_by_sizes():
