@@ -12,7 +12,7 @@ from tvmrt.plugins.opencl.templates import template_of
 def template(node: Node) -> str | None:
     """The node's expression; None if it is no pointwise operator that OpenCL C has."""
     values = [v for v in node.inputs if v is not None]
-    if any(v.dtype.name not in CL_TYPES for v in [*values, *node.outputs]):
+    if not values or any(v.dtype.name not in CL_TYPES for v in [*values, *node.outputs]):
         return None
     if node.op == "cast":
         return _cast(node)

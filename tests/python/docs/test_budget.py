@@ -1,4 +1,4 @@
-"""No folder of the product grows unnoticed: tests/lint/budget.toml has the lines that each may have."""
+"""No folder of the product grows unnoticed: tests/lint/budget.toml has the lines of each."""
 
 from __future__ import annotations
 

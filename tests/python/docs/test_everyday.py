@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -107,7 +108,8 @@ def test_a_run_above_the_limits_fails_where_they_are_asked_for(tmp_path, process
     )
     command = [sys.executable, "-m", "pytest", "-q", "-n", processes, "-p", "lower"]
     places = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), str(tmp_path)]
-    conftest = ["--confcutdir", str(ROOT), "-p", "tests.conftest"]
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    conftest = ["--confcutdir", str(tmp_path)]
     support = ROOT / "tests/python/support"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [tmp_path, support]))}
     codes = []

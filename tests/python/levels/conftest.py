@@ -86,6 +86,7 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     cross = ["--cross-file", str(ROOT / "cross" / f"{target}.ini")]
     subprocess.run(["meson", "setup", str(build), str(ROOT), *cross, *options], check=True)
     files = [f"src_runtime/libtvm_runtime.so{version}" for version in ("", ".0")]
+    files.append("src_runtime/libtvmrt_rpc.so")  # which the runtime loads from beside itself
     subprocess.run(["ninja", "-C", str(build), *files], check=True)
     page = (ROOT / "docs" / "how-to" / "rpc.md").read_text(encoding="utf-8")
     source = re.search(r"cat > server\.c <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]

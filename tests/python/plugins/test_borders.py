@@ -56,6 +56,7 @@ def test_nothing_of_the_product_names_a_plugins_folder():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.everyday(3)
 def test_plugins_import_each_other_only_where_they_say_so(name):
     if not (PLUGINS / name / "python").is_dir():
         pytest.skip("it has C code alone")
@@ -72,6 +73,7 @@ def test_plugins_import_each_other_only_where_they_say_so(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.everyday(3)
 def test_every_plugin_says_what_it_is(name):
     text = (PLUGINS / name / "README.md").read_text(encoding="utf-8")
     assert text.startswith(f"# {name}\n")
