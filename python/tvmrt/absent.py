@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _COMPILER = "tvmrt.compile('network.onnx') takes the network as it was exported"
-_SCRIPTS = "operators of one's own are written in C or composed: tvmrt.compiler.custom"
+_SCRIPTS = "operators of one's own are written in C or composed: tvmrt.custom"
 _TUNER = "kernels are chosen by the compiler, there is nothing to tune"
 _LIBRARIES = (
     "libraries of others come in by devices: 'tvmrt compile --device'; see 'tvmrt device list'"

@@ -12,7 +12,7 @@ from tvmrt import devices
 from tvmrt.cli import main
 from tvmrt.conformance import firmware
 
-STAND_IN = Path(__file__).parents[3] / "tests/c/cmsis_nn_stand_in"
+STAND_IN = Path(__file__).parents[2] / "cmsis_nn/tests/stand_in"
 OPERATORS = ["Conv", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "Softmax"]
 
 

@@ -18,14 +18,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tflite_case import FILES, feeds_for
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "fuzz"))
+TESTS = Path(__file__).resolve().parents[3] / "tests"
+sys.path[:0] = [str(TESTS / "fuzz"), str(TESTS / "python" / "support")]
 
 import batch
 import builds
 from batch import Run
 from builds import Build
+from tflite_case import FILES, feeds_for
 
 LIST = Path(__file__).with_name("not_on_crt.json")
 AT_ONCE = 12  # networks in a program
