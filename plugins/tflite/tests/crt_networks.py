@@ -18,8 +18,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[3] / "tests"
-sys.path[:0] = [str(TESTS / "fuzz"), str(TESTS / "python" / "support")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests/python/support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests/fuzz"))
 
 import batch
 import builds
