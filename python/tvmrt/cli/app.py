@@ -25,6 +25,9 @@ DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
 TERMINATED = 143  # and for one that SIGTERM did
 
+# Their processes for sessions end as the system ends them.
+SERVERS = ("rpc-proxy", "rpc-server", "rpc-tracker")
+
 # Command name to the module that defines it as ``command``; imported when first asked for.
 COMMANDS = {
     "compile": "tvmrt.cli.compile",
@@ -156,11 +159,12 @@ class _Terminated(BaseException):
     """SIGTERM has come; what is left on disk is removed on the way out, as after Ctrl-C."""
 
 
-def _serves(first: Sequence[str]) -> bool:
-    """Tell a command of a plug-in that serves until a signal ends its process."""
-    if not first or str(first[0]) in COMMANDS or str(first[0]).startswith("-"):
-        return False
-    return any(str(first[0]) in each.servers for each in plugin.plugins().values())
+def _serves(arguments: Sequence[str]) -> bool:
+    """Tell a command that serves until a signal ends its process."""
+    name = str(arguments[0]) if arguments else "-"
+    if name in COMMANDS or name.startswith("-"):
+        return name in SERVERS
+    return any(name in each.servers for each in plugin.plugins().values())
 
 
 @contextlib.contextmanager
@@ -169,7 +173,7 @@ def _ended_in_order(arguments: Sequence[str]) -> Iterator[None]:
     ours = threading.current_thread() is threading.main_thread() and (
         signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     )
-    if not ours or _serves(arguments[:1]):
+    if not ours or _serves(arguments):
         yield
         return
 
