@@ -161,15 +161,14 @@ class _Tables:
         while lacking := self._lacking():
             plugin, needed = lacking
             del self.plugins[plugin.name]
-            self._leave_out(plugin.name, f"it requires the plug-in {needed}, which is not used")
+            reason = f"it requires the plug-in {needed}, which is not used"
+            self._leave_out(plugin.name, reason, plugin)
         for plugin in self.plugins.values():
             self._enter(plugin)
 
-    def _leave_out(self, name: str, reason: str) -> None:
-        from tvmrt.error import Remark
-
-        self.absent.append(Absent(name, reason))
-        warnings.warn(f"the plug-in {name} is left out: {reason}", Remark, stacklevel=2)
+    def _leave_out(self, name: str, reason: str, plugin: Plugin | None = None) -> None:
+        self.absent.append(Absent(name, reason, plugin))
+        _remark(f"the plug-in {name} is left out: {reason}")
 
     def _lacking(self) -> tuple[Plugin, str] | None:
         for plugin in self.plugins.values():
@@ -179,20 +178,22 @@ class _Tables:
         return None
 
     def _enter(self, plugin: Plugin) -> None:
-        from tvmrt.error import Remark
-
         for table in TABLES:
             for key, reference in getattr(plugin, table).items():
                 first = self.entries[table].get(key)
                 if first is None:
                     self.entries[table][key] = plugin, reference
                     continue
-                warnings.warn(
+                _remark(
                     f"the plug-ins {first[0].name} and {plugin.name} both add {key} to {table}; "
-                    f"that of {first[0].name} is used",
-                    Remark,
-                    stacklevel=2,
+                    f"that of {first[0].name} is used"
                 )
+
+
+def _remark(text: str) -> None:
+    from tvmrt.error import Remark  # seldom needed
+
+    warnings.warn(text, Remark, stacklevel=2)
 
 
 _lock = threading.RLock()

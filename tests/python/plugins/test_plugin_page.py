@@ -135,6 +135,28 @@ def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
     ) in done.stderr
 
 
+def test_one_whose_requirement_is_left_out_is_named_too(tmp_path):
+    done = _run(
+        ["-c", "import tvmrt; tvmrt.devices.get('first')"], _requiring(tmp_path), tmp_path,
+        TVMRT_PLUGINS="-second",
+    )  # fmt: skip
+    assert "the plug-in one has first, but it requires the plug-in second" in done.stderr
+
+
+def _requiring(site: Path) -> Path:
+    """Two plug-ins, of which one requires the other."""
+    info = site / "pair.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pair\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[tvmrt.plugins]\none = pair:ONE\ntwo = pair:TWO\n")
+    (site / "pair.py").write_text(
+        "from tvmrt.plugin import Plugin\n"
+        "ONE = Plugin('one', '', requires=('second',), devices={'first': 'x:y'})\n"
+        "TWO = Plugin('second', '')\n"
+    )
+    return site
+
+
 def test_without_it_nothing_is_left(tmp_path):
     done = _run(["-m", "tvmrt", "greet"], tmp_path, None)
     assert done.returncode == 2
