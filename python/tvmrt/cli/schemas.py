@@ -1,7 +1,8 @@
-"""What ``--json`` prints, as JSON Schemas (draft 2020-12), one for each form of output.
+"""JSON Schemas (draft 2020-12) of the output of ``--json``, one for each command or format.
 
-``tvmrt schema NAME`` prints one, and the reference page of JSON output is made of them. A form's
-number grows when a member is left out or changes its meaning; new members keep it.
+``tvmrt schema NAME`` prints one, and the reference page of JSON output is generated from them. The
+version of a schema is raised when a member is removed or changes its meaning,
+not when one is added.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ VERSION = 1
 
 
 def tag(name: str) -> str:
-    """What the member ``schema`` of an output says."""
+    """Return the value of the member ``schema`` of an output."""
     return f"tvmrt/{name}/{VERSION}"
 
 
 def schema(name: str) -> Schema:
-    """The schema of a form. Raises ValueError for a name that none has."""
+    """Return the schema of this name. Raises ValueError for an unknown name."""
     if name not in FORMS:
         raise ValueError(f"there is no JSON output '{name}'; there are {', '.join(FORMS)}")
     form = FORMS[name]
-    members = {"schema": {"const": tag(name), "description": "The form of this output."}}
+    members = {"schema": {"const": tag(name), "description": "Name and version of this schema."}}
     return {
         "$schema": DRAFT,
         "title": tag(name),
@@ -44,55 +45,63 @@ def schema(name: str) -> Schema:
 
 COST = {"seconds": _or_null(_seconds()), "joules": _or_null(_number())}
 WORDS = _list(_text())
-CACHE_ENTRY = _record(name=_text(), nbytes=_bytes(), unused_seconds=_seconds("Since its last use."))
-SHAPE = _list(
-    {"type": ["integer", "string"]}, "Extents; one that a run chooses by its name or expression."
+CACHE_ENTRY = _record(
+    name=_text(), nbytes=_bytes(), unused_seconds=_seconds("Time since the last use.")
 )
-TENSOR = _record(name=_text(), shape=SHAPE, dtype=_text(), nbytes=_bytes("At the largest sizes."))
+SHAPE = _list(
+    {"type": ["integer", "string"]}, "Dimensions; a dynamic one as its name or expression."
+)
+TENSOR = _record(
+    name=_text(),
+    shape=SHAPE,
+    dtype=_text(),
+    nbytes=_bytes("Size at the upper bounds of dynamic dimensions."),
+)
 LABELLED = _record(
-    name=_text(), shape=SHAPE, dtype=_text(), nbytes=_bytes("At the largest sizes."),
-    labels=_list(_text(), "Names that the elements are places of, or that the columns stand for."),
+    name=_text(), shape=SHAPE, dtype=_text(),
+    nbytes=_bytes("Size at the upper bounds of dynamic dimensions."),
+    labels=_list(_text(), "String table that integer elements index, or names of the columns."),
 )  # fmt: skip
 POOL = _record(
     name=_text(), used_bytes=_bytes(),
-    capacity_bytes=_or_null(_bytes(), "null where none was given."),
-    lower_bound_bytes=_bytes("What no plan can go below."),
-    kept_bytes=_bytes("Weights that are copied there, of what is used."),
-    lent=_flag("The caller of the network lends it."),
-    section=_or_null(_text(), "Of the linker."),
-    device=_text("That has the memory; empty for the host's."),
+    capacity_bytes=_or_null(_bytes(), "null if no limit was given."),
+    lower_bound_bytes=_bytes("Lower bound of any plan."),
+    kept_bytes=_bytes("Part of used_bytes that holds copied weights."),
+    lent=_flag("The caller provides this memory."),
+    section=_or_null(_text(), "Linker section."),
+    device=_text("Device that owns the memory; empty for host memory."),
 )  # fmt: skip
 TRIED = _record(
-    tile_=_list(_whole(), "Lanes, vectors of channels, pixels."),
-    at_once_=_whole("Blocks of channels whose weights stay in cache."),
-    pixels_=_whole("Of a layer in 8 bits: pixels that are finished at once."),
-    threads_=_whole("That share the layer at most; 0: all that there are."),
-    square_=_whole("Results of a square along an axis."),
-    seconds=_seconds("The fastest run."),
+    tile_=_list(_whole(), "Lanes, vectors of channels, pixels of the micro-kernel tile."),
+    at_once_=_whole("Blocks of channels whose weights stay in the cache."),
+    pixels_=_whole("int8 layers: pixels that are requantised together."),
+    threads_=_whole("Maximum number of threads for the layer; 0: no limit."),
+    square_=_whole("Output size of the Winograd tile along one axis."),
+    seconds=_seconds("Fastest run."),
 )  # fmt: skip
 TUNED_LAYER = _record(
-    layer=_text("Its signature."),
-    level=_text("Lanes x registers of its vectors; of bytes, what multiplies them."),
-    processor=_text("The kind that it was measured on."),
+    layer=_text("Signature of the layer."),
+    level=_text("Vector lanes x registers; for int8, the multiply instruction."),
+    processor=_text("Processor model of the measurement."),
     usual=TRIED, best=TRIED,
-    square=_whole("The fastest size of squares; 1: directly; 0: not asked."),
-    threads=_whole("Of so many at most it was asked who shares the layer; 0: not asked."),
-    shared=_list(TRIED, "The best choice by numbers of threads, in one run."),
-    tried=_list(TRIED, "All that was measured, in one run."), tool=_text(),
+    square=_whole("Fastest Winograd tile size; 1: direct convolution; 0: not measured."),
+    threads=_whole("Largest number of threads that was tried; 0: not measured."),
+    shared=_list(TRIED, "Best choice for each number of threads, from one run."),
+    tried=_list(TRIED, "All measurements of one run."), tool=_text(),
 )  # fmt: skip
 PLAN_ROW = _record(
     buffer=_text(), offset=_bytes(), size=_bytes(),
-    first=_whole("The step that writes it; -1 for an input."), last=_whole("The last that reads."),
+    first=_whole("Step that writes it; -1 for an input."), last=_whole("Last step that reads it."),
     pool=_text(),
 )  # fmt: skip
 REGION = _record(
     symbol=_text(), device=_text(), onnx_nodes=WORDS, operators=WORDS, input_bytes=_bytes(),
-    output_bytes=_bytes(), code=_text("What the device makes of it, in words."),
-    precision=_text(), error=_or_null(_number(), "Measured, of a lower precision."),
-    weights_bytes=_bytes(), note=_text("What the device says of it: its size, or its time."),
+    output_bytes=_bytes(), code=_text("Code of the device for it, described."),
+    precision=_text(), error=_or_null(_number(), "Measured error of reduced precision."),
+    weights_bytes=_bytes(), note=_text("Remark of the device, such as size or time."),
 )  # fmt: skip
 DEPTH = _record(
-    bytes=_or_null(_bytes(), "null where no bound is known."), path=_list(_text(), "Of calls.")
+    bytes=_or_null(_bytes(), "null if no bound is known."), path=_list(_text(), "Call path.")
 )
 FOOTPRINT = {
     "oneOf": [
@@ -100,15 +109,15 @@ FOOTPRINT = {
         _record(
             measured={"const": True},
             compiler=_text(),
-            run_code_bytes=_by_name(_bytes(), "Code that a run needs, by network."),
-            code_bytes=_bytes("With all entries."),
-            constant_bytes=_bytes("Without weights."),
+            run_code_bytes=_by_name(_bytes(), "Code used by a run, by network."),
+            code_bytes=_bytes("Code including entry points that a run does not use."),
+            constant_bytes=_bytes("Constants other than weights."),
             run_constant_bytes=_bytes(),
             data_bytes=_bytes(),
             bss_bytes=_bytes(),
-            stack=_by_name(DEPTH, "The deepest path, by network."),
-            stack_not_counted=_list(_text(), "Functions outside, whose stack is not in it."),
-            left_out=_by_name(_text(), "C files that were not measured, with the reason."),
+            stack=_by_name(DEPTH, "Deepest call path, by network."),
+            stack_not_counted=_list(_text(), "External functions whose stack is not counted."),
+            left_out=_by_name(_text(), "C files that were not measured, and the reason."),
             functions=_list(
                 _record(
                     name=_text(),
@@ -122,97 +131,101 @@ FOOTPRINT = {
     "description": "Code, constants and stack on the target, by its C compiler.",
 }
 ROW_PLAN = _record(
-    ram_bytes=_bytes(), instructions=_whole("How many it takes more than whole layers, estimated."),
-    chains=_list(WORDS, "First and last operator of those that are computed by rows."),
-    patches=_list(_whole(), "For each of them, into how many patches of columns it is cut."),
-    surplus_macs=_whole("Multiply-adds that are done twice, where patches read the same."),
+    ram_bytes=_bytes(),
+    instructions=_whole("Estimated instructions in addition to layer-by-layer execution."),
+    chains=_list(WORDS, "First and last operator of each chain that is computed by rows."),
+    patches=_list(_whole(), "Number of column patches of each chain."),
+    surplus_macs=_whole("Multiply-adds that overlapping patches repeat."),
 )  # fmt: skip
 NARROWED = _record(
-    name=_text("Of the weights."), nodes=_list(_text(), "That read them."),
-    bits=_whole("Of each weight: 4, 8, or 32 where the error would have been too large."),
-    before_bytes=_bytes(), after_bytes=_bytes("With the factors of blocks."),
-    error=_number("Root mean square of the difference, in parts of that of the weights."),
+    name=_text("Name of the weights."), nodes=_list(_text(), "Nodes that read them."),
+    bits=_whole("Bits per weight: 4, 8, or 32 if the error would have been too large."),
+    before_bytes=_bytes(), after_bytes=_bytes("Size with the scales of blocks."),
+    error=_number("RMS of the difference relative to the RMS of the weights."),
 )  # fmt: skip
 WINOGRAD = _record(
-    name=_text("Of the network's node."),
-    size=_whole("Pixels of a square along an axis: 2, 4, or 1 where its error was too large."),
-    gain=_number("How many times as fast it should be."),
-    error=_number("Root mean square of the difference, in parts of that of the results."),
+    name=_text("Name of the node."),
+    size=_whole("Winograd tile size: 2, 4, or 1 if the error was too large."),
+    gain=_number("Estimated speed-up."),
+    error=_number("RMS of the difference relative to the RMS of the results."),
 )
 REDUCED = _record(
-    name=_text("Of the weights, or of the product."), nodes=_list(_text(), "That it stands for."),
-    precision=_text("`bfloat16`, or `float32` where the error would have been too large."),
-    error=_or_null(_number("From float32 with the same operands, in parts of the largest result.")),
+    name=_text("Name of the weights or of the matmul."), nodes=_list(_text(), "ONNX nodes."),
+    precision=_text("`bfloat16`, or `float32` if the error would have been too large."),
+    error=_or_null(_number("Difference from float32 relative to the largest result.")),
 )  # fmt: skip
 _SUMMARY = {
     "arena_bytes": _bytes("Memory for tensors."),
-    "lower_bound_bytes": _bytes("What no plan of it can go below."),
+    "lower_bound_bytes": _bytes("Lower bound of any memory plan."),
     "weights_bytes": _bytes(),
-    "scratch_bytes": _bytes("What each thread takes besides, on hosts; none on boards."),
+    "scratch_bytes": _bytes("Additional memory of each thread on hosts; 0 on boards."),
     "inputs": _list(LABELLED),
     "outputs": _list(LABELLED),
     "operators": _list(
         _record(
             name=_text(), op=_text(), onnx_nodes=WORDS, macs=_whole("Multiply-adds."),
-            out_shape=SHAPE, symbol=_text("Of the C function."), live_bytes=_bytes(),
+            out_shape=SHAPE, symbol=_text("C function."), live_bytes=_bytes(),
             scratch_bytes=_bytes(), weights_bytes=_bytes(),
         ),
-        "The C functions, in the order in which they run.",
+        "C functions in execution order.",
     ),
-    "plan": _list(PLAN_ROW, "Where each tensor lies, and from which step to which."),
+    "plan": _list(PLAN_ROW, "Offset and lifetime of each tensor."),
     "nodes": _list(
         _record(
-            name=_text(), op_type=_text(), device=_text("cpu, or several separated by commas."),
-            reason=_text("Why a device has not got it."), region=_text(),
+            name=_text(), op_type=_text(),
+            device=_text("cpu, or device names separated by commas."),
+            reason=_text("Reason why no device takes it."), region=_text(),
         ),
-        "Of the network as it was read.",
+        "Nodes of the network as imported.",
     ),
-    "regions": _list(REGION, "What devices have."),
+    "regions": _list(REGION, "Regions of devices."),
     "borders": _list(
         _record(
             tensor=_text(), source=_text(), target=_text(), nbytes=_bytes(), copied=_flag(),
-            stays_in=_text("A device in whose memory it lies all the time; else empty."),
+            stays_in=_text("Device whose memory holds it throughout, or empty."),
         )
     ),
     "pools": _list(POOL),
-    "narrowed": _list(NARROWED, "Weights in few bits, and those that were to be (`--weights`)."),
-    "winograd": _list(WINOGRAD, "Convolutions by squares, also those that stay (`--winograd`)."),
-    "reduced": _list(REDUCED, "Products that could be in bfloat16 (`--precision`)."),
-    "row_plans": _list(ROW_PLAN, "Where RAM was limited, what plans there are, the fastest first."),
+    "narrowed": _list(NARROWED,
+    "Weights with reduced bits, and candidates that kept float32 (`--weights`)."),
+    "winograd": _list(WINOGRAD,
+    "Winograd convolutions, and candidates that stay direct (`--winograd`)."),
+    "reduced": _list(REDUCED, "Layers that could be computed in bfloat16 (`--precision`)."),
+    "row_plans": _list(ROW_PLAN, "Plans for limited RAM, the fastest first."),
 }  # fmt: skip
 _STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")
 SUMMARY = _record(**_SUMMARY, seconds=_STAGES)
 TIMING = _record(
-    runtime=_text(), median=_seconds("Of a call."), fastest=_seconds(),
-    speed=_seconds("tvmrt's as a multiple of this one's: the median over rounds."),
+    runtime=_text(), median=_seconds("Median of a call."), fastest=_seconds(),
+    speed=_seconds("Speed of tvmrt relative to this runtime: median over rounds."),
     speed_of_fastest=_seconds(),
 )  # fmt: skip
 ROOFLINE = _record(
     name=_text(), symbol=_text(), operator=_text(), nodes=WORDS, device=_text(),
-    precision=_text("Of what is multiplied: `float32`, `bfloat16` or `int8`."),
-    seconds=_seconds("The median of several runs."), macs=_whole(),
-    moved_bytes=_bytes("Of operands, results and weights."),
-    flops=_number("Operations a second."), bytes=_number("Moved a second."),
-    roofline=_number("The part of the best that this machine can do."),
-    bound=_text("What the best is of: `arithmetic` or `memory`."),
+    precision=_text("Type of the multiplied operands: `float32`, `bfloat16` or `int8`."),
+    seconds=_seconds("Median of several runs."), macs=_whole(),
+    moved_bytes=_bytes("Size of operands, results and weights."),
+    flops=_number("Operations per second."), bytes=_number("Bytes moved per second."),
+    roofline=_number("Fraction of the attainable performance of this machine."),
+    bound=_text("Limit of the roofline: `arithmetic` or `memory`."),
 )  # fmt: skip
 VERDICT = _record(
-    error=_number(), allowed=_number("In the same unit."),
-    excess=_number("Their worst ratio; at most 1 is right."), problem=_text(),
-    relative=_number("The error in parts of the largest right number; of integers 0."),
+    error=_number(), allowed=_number("Tolerance, in the same unit."),
+    excess=_number("Largest ratio of error to tolerance; correct up to 1."), problem=_text(),
+    relative=_number("Error relative to the largest expected value; 0 for integers."),
 )  # fmt: skip
 FINDING = _record(check=_text(), subject=_text(), passed=_flag(), detail=_text())
-# the columns of tables that inspect prints have names for people
+# Column titles of the tables that inspect prints.
 _ROWS = _list({"type": "object"})
 
 FORMS: dict[str, Schema] = {
     "compile": _record(
-        "tvmrt compile --json. Several networks in one image are under `networks`, one has its "
-        "members here.",
-        output=_text("The file or folder that was written."),
+        "tvmrt compile --json. Several networks are listed under `networks`; the members of a "
+        "single network are at the top level.",
+        output=_text("File or folder that was written."),
         seconds={"anyOf": [_seconds(), _STAGES]},
         networks_=_by_name(SUMMARY),
-        image_={"type": "object", "description": "What the networks of one image share."},
+        image_={"type": "object", "description": "Memory and code that the networks share."},
         footprint_=FOOTPRINT,
         **{f"{name}_": member for name, member in _SUMMARY.items()},
     ),
@@ -221,21 +234,21 @@ FORMS: dict[str, Schema] = {
         outputs=_by_name(
             _record(
                 dtype=_text(), shape=_list(_bytes()),
-                values_={"description": "Nested lists, as deep as the shape is long; left out with "
-                         "--outputs. Numbers, true and false, or texts; NaN, Infinity and "
-                         "-Infinity are words."},
+                values_={"description": "Nested lists, one level per dimension; omitted with "
+                         "--outputs. Numbers, booleans or strings; NaN, Infinity and -Infinity "
+                         "are strings."},
             )
         ),
-        seconds=_list(_seconds(), "Of each run, with --repeat."),
+        seconds=_list(_seconds(), "Time of each run, with --repeat."),
         operators=_list(
-            _record(name=_text(), count=_whole("Calls."), seconds=_seconds(), open=True),
+            _record(name=_text(), count=_whole("Number of calls."), seconds=_seconds(), open=True),
             "With --profile.",
         ),
     ),
     "verify": _record(
         "tvmrt verify --json of a network.",
-        judge=_text("Who said what is right."),
-        wrong=_whole("How many tensors are."),
+        judge=_text("Reference runtime."),
+        wrong=_whole("Number of wrong tensors."),
         tensors=_list(
             _record(
                 part=_text(), tensor=_text(), made_by=_text(), dtype=_text(), shape=SHAPE,
@@ -249,7 +262,7 @@ FORMS: dict[str, Schema] = {
         bodies=_list(
             _record(
                 operator=_text(), body=_text(), judge=_text(), operands=_text(), output=_text(),
-                skipped=_text("Why it was not checked; else empty."), problem=_text(),
+                skipped=_text("Reason why it was not checked, or empty."), problem=_text(),
                 error=_number(), allowed=_number(), right=_flag(),
             )
         ),
@@ -259,25 +272,26 @@ FORMS: dict[str, Schema] = {
         threads=_whole(),
         networks=_list(
             _record(
-                network=_text("With its sizes where a run chooses them."),
-                timings=_list(TIMING, "tvmrt's own first."), rounds=_whole(),
-                compile_seconds=_seconds("0 of what was compiled before."),
+                network=_text("Network, with the sizes of its dynamic dimensions."),
+                timings=_list(TIMING, "Timings, that of tvmrt first."), rounds=_whole(),
+                compile_seconds=_seconds("Compile time; 0 for a compiled network."),
                 resident=_or_null(
                     _record(
-                        "What loading and running what was compiled before took of memory.",
-                        own_bytes=_bytes("Of this process alone."),
-                        file_bytes=_bytes("Of files, which processes share."),
+                        "Memory for loading and running a compiled network.",
+                        own_bytes=_bytes("Private memory of this process."),
+                        file_bytes=_bytes("File-backed memory that processes share."),
                     )
                 ),
-                operators_=_list(ROOFLINE, "In the order of a run, with --profile."),
+                operators_=_list(ROOFLINE, "Operators in execution order, with --profile."),
             )
         ),
         machine_=_record(
-            "What is measured of this machine, with --profile.",
-            flops=_by_name(_number(), "Operations a second of a matrix product, by precision."),
-            bytes=_number("A second, of copies from memory."),
+            "Measured limits of this machine, with --profile.",
+            flops=_by_name(_number(), "Operations per second of a matmul, by precision."),
+            bytes=_number("Bytes per second of copies from memory."),
         ),
-        speed=_by_name(_record(geometric_mean=_seconds(), least=_seconds()), "By rival."),
+        speed=_by_name(_record(geometric_mean=_seconds(), least=_seconds()),
+        "Speed relative to each other runtime."),
     ),
     "profile": _record(
         "tvmrt profile --json.",
@@ -285,10 +299,11 @@ FORMS: dict[str, Schema] = {
         threads=_whole(),
         operators=_list(
             _record(
-                name=_text(), function=_text("Its symbol."), seconds=_seconds("The median."),
+                name=_text(), function=_text("Symbol of the function."),
+                seconds=_seconds("Median."),
                 device_=_text(), operator_=_text(), nodes_=WORDS, macs_=_whole(),
             ),
-            "In the order of a run; of a library names alone are known.",
+            "Operators in execution order; for a library only names are known.",
         ),
     ),
     "report": _record(
@@ -315,22 +330,22 @@ FORMS: dict[str, Schema] = {
         ),
         nodes=_list({"type": "object"}),
         regions=_list(REGION),
-        edges=_list(_list(_whole()), "Who reads what who has written, by numbers of vertices: "
-                    "inputs, operators, outputs."),
+        edges=_list(_list(_whole()), "Pairs of producer and consumer, numbered: inputs, operators, "
+                    "outputs."),
         stages=_STAGES,
         footprint_=FOOTPRINT,
     ),
     "inspect": _record(
-        "tvmrt inspect --json. Which members there are depends on the file's format; tables have "
-        "the titles under which they are printed.",
+        "tvmrt inspect --json. The members depend on the file's format; tables use the titles "
+        "under which they are printed.",
         open=True,
         file=_text(),
         format=_text(),
-        manifest_={"type": "object", "description": "What tvmrt wrote of itself."},
+        manifest_={"type": "object", "description": "Manifest that tvmrt wrote into the file."},
         inputs_=_list(_record(open=True, name=_text(), dtype=_text(), shape=SHAPE)),
         outputs_=_list(_record(open=True, name=_text(), dtype=_text(), shape=SHAPE)),
         functions_=_ROWS,
-        can_be_imported_=_flag("Of networks; if not, `why_not` says why."),
+        can_be_imported_=_flag("For networks; if false, `why_not` has the reason."),
         why_not_=_text(),
         opset_=_by_name(_whole()),
         needs_libraries_=WORDS,
@@ -347,63 +362,68 @@ FORMS: dict[str, Schema] = {
         footprint_=FOOTPRINT,
     ),
     "inspect-board": _record(
-        "tvmrt inspect --board --json: an estimate, by a run that is counted in QEMU.",
-        file=_text(), board=_text(), target=_text(), core=_text("Whose table of cycles it is."),
-        source=_text("Of that table."), published=_flag("By the maker of the core."),
-        manual=_or_null(_text(), "After which, by memory, clock and flash are."),
-        wait_states=_number("Cycles of a line of flash that is not cached."), scale=_number(),
-        clock_hz=_or_null(_number()), picojoules=_or_null(_number(), "Of a cycle."),
-        ram_bytes=_or_null(_bytes(), "The board's, all regions."), flash_bytes=_or_null(_bytes()),
+        "tvmrt inspect --board --json: an estimate from a run that QEMU counts.",
+        file=_text(), board=_text(), target=_text(),
+        core=_text("Core whose table of cycles is used."),
+        source=_text("Source of that table."),
+        published=_flag("The maker of the core published it."),
+        manual=_or_null(_text(), "Manual that clock and flash come from."),
+        wait_states=_number("Cycles to fetch an uncached flash line."), scale=_number(),
+        clock_hz=_or_null(_number()), picojoules=_or_null(_number(), "Energy per cycle."),
+        ram_bytes=_or_null(_bytes(), "RAM of the board, all regions."),
+        flash_bytes=_or_null(_bytes()),
         networks=_by_name(
             _record(
-                instructions=_whole(), cycles=_whole(), wait_cycles=_whole("Of cycles."), **COST,
+                instructions=_whole(), cycles=_whole(), wait_cycles=_whole("Part of cycles."),
+                **COST,
                 ram=_record(
                     arena_bytes=_bytes(), input_bytes=_bytes(), output_bytes=_bytes(),
-                    static_bytes=_bytes("Variables."), stack_bytes=_or_null(_bytes()),
-                    total_bytes=_or_null(_bytes(), "null where the stack has no bound."),
+                    static_bytes=_bytes("Static variables."), stack_bytes=_or_null(_bytes()),
+                    total_bytes=_or_null(_bytes(), "null if the stack has no bound."),
                 ),
-                flash_bytes=_bytes("Weights, code and constants of what a run calls."),
+                flash_bytes=_bytes("Weights, code and constants used by a run."),
                 weights_bytes=_bytes(),
                 layers=_list(
                     _record(
                         name=_text(), nodes=WORDS, instructions=_whole(), cycles=_whole(),
                         wait_cycles=_whole(), **COST,
                     ),
-                    "In the order of a run; the last row is what is between them.",
+                    "Layers in execution order; the last row is the code between them.",
                 ),
-                functions=_list(_record(name=_text(), cycles=_whole()), "The most first."),
+                functions=_list(_record(name=_text(), cycles=_whole()), "Most cycles first."),
             )
         ),
     ),
     "tune": _record(
         "tvmrt tune --json.",
-        database=_text("The file that has what was found."),
-        measured=_whole("Layers of this call; of the others the database knew enough."),
+        database=_text("Database that the results are written to."),
+        measured=_whole("Layers measured now; the database had the others."),
         layers=_list(
             _record(
-                layer=_text("Its signature."), count=_whole("How often the networks have it."),
-                before_seconds=_seconds("As the compiler's estimate has it."),
+                layer=_text("Signature of the layer."),
+                count=_whole("Occurrences in the networks."),
+                before_seconds=_seconds("Time of the choice by the estimate."),
                 after_seconds=_seconds(), choice=_text(), square=_whole(),
             )
         ),
         networks=_list(
             _record(
                 network=_text(), threads=_whole(),
-                before_seconds=_seconds("The fastest run."), after_seconds=_seconds(),
-                speed=_number("The median over rounds of before by after."),
+                before_seconds=_seconds("Fastest run."), after_seconds=_seconds(),
+                speed=_number("Median over rounds of before / after."),
                 speed_of_fastest=_number(),
             )
         ),
     ),
     "tuning": _record(
-        "The database of tvmrt tune, a file.", entries=_list(TUNED_LAYER)
+        "Database of tvmrt tune, a file.", entries=_list(TUNED_LAYER)
     ),
     "doctor": _record(
         "tvmrt doctor --json of this machine.",
         checks=_list(
             _record(
                 what=_text(), state={"enum": ["ok", "absent", "missing"]}, found=_text(),
-                remedy=_text("What to install; empty where all is well."),
+                remedy=_text("What to install, or empty."),
             )
         ),
     ),
@@ -414,13 +434,14 @@ FORMS: dict[str, Schema] = {
         ),
     ),
     "cache": _record(
-        "tvmrt cache --json.", folder=_text(), max_bytes=_bytes(), nbytes=_bytes("Of the entries."),
-        entries=_list(CACHE_ENTRY, "The one that was not used for longest first."),
-        unfinished=_list(CACHE_ENTRY, "What killed processes have left."),
-        removed_=_list(CACHE_ENTRY, "Where something was to be cleared."),
+        "tvmrt cache --json.", folder=_text(), max_bytes=_bytes(),
+        nbytes=_bytes("Size of all entries."),
+        entries=_list(CACHE_ENTRY, "Entries, least recently used first."),
+        unfinished=_list(CACHE_ENTRY, "Incomplete entries of killed processes."),
+        removed_=_list(CACHE_ENTRY, "Removed entries, with --clear or --clear-older-than."),
     ),
     "config": _record(
-        "tvmrt config --json: all, or those that were asked for.",
+        "tvmrt config --json: all values, or the requested ones.",
         cflags_=_text(), libs_=_text(), includes_=_text(), prefix_=_text(), backend_lib_=_text(),
         firmware_sources_=_text(), cmake_=_text(),
     ),
@@ -444,7 +465,7 @@ FORMS: dict[str, Schema] = {
         devices=_list(
             _record(
                 name=_text(), layout=_text(), precisions=WORDS, text=_text(),
-                absent=_or_null(_text(), "Why this machine cannot run it; null if it can."),
+                absent=_or_null(_text(), "Reason why this machine cannot run it, or null."),
             )
         ),
     ),

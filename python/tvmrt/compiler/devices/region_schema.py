@@ -1,4 +1,4 @@
-"""The JSON Schema (draft 2020-12) of the text that devices get: a module's, and each region's."""
+"""JSON Schema (draft 2020-12) of the region text that devices receive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _list(of: Schema, text: str) -> Schema:
 def _object(text: str, required: str, **members: Schema) -> Schema:
     return {
         "type": "object",
-        "description": f"{text} Readers skip members that they do not know.",
+        "description": f"{text} Readers ignore unknown members.",
         "properties": members,
         "required": required.split(),
     }
@@ -30,21 +30,26 @@ TENSOR = _object(
     "name dtype shape",
     name={"type": "string"},
     dtype={"type": "string"},
-    shape=_list(_COUNT, "Extents; where a run chooses some, their most."),
-    least=_list(_COUNT, "The least of them, where a run chooses some."),
-    extents=_list({"type": "string"}, "Expressions in postfix notation that give those of a run."),
-    offset={"type": "integer", "minimum": 0, "multipleOf": 64, "description": "In the constants."},
+    shape=_list(_COUNT, "Dimensions; upper bounds of the dynamic ones."),
+    least=_list(_COUNT, "Lower bounds, if there are dynamic dimensions."),
+    extents=_list({"type": "string"}, "Postfix expressions of the dimensions of a run."),
+    offset={
+        "type": "integer",
+        "minimum": 0,
+        "multipleOf": 64,
+        "description": "Offset in the constants.",
+    },
     bytes=_COUNT,
 )
 TENSOR["dependentRequired"] = {"offset": ["bytes"], "bytes": ["offset"]}
 
 NODE = _object(
-    "An operator of that name in the reference of operators.",
+    "An operator; the operator reference describes it.",
     "op name inputs outputs attrs",
     op={"type": "string"},
-    name={"type": "string", "description": "Of the ONNX nodes that it stands for."},
-    inputs=_list({"type": "integer", "minimum": -1}, "Numbers of tensors; -1: left out."),
-    outputs=_list(_COUNT, "Numbers of tensors."),
+    name={"type": "string", "description": "Names of the ONNX nodes."},
+    inputs=_list({"type": "integer", "minimum": -1}, "Indices into tensors; -1: omitted."),
+    outputs=_list(_COUNT, "Indices into tensors."),
     attrs={
         "type": "object",
         "additionalProperties": {"anyOf": [{"type": ["number", "string"]}, _NUMBERS]},
@@ -59,15 +64,15 @@ REGION = _object(
     ir_version={
         "type": "integer",
         "minimum": 1,
-        "description": f"Of the operators; today's are {IR_VERSION}.",
+        "description": f"Version of the operators; currently {IR_VERSION}.",
     },
     tensors=_list(TENSOR, ""),
-    nodes=_list(NODE, "In an order in which they can run."),
-    inputs=_list(_COUNT, "Numbers of tensors, in the order of the region's function."),
-    outputs=_list(_COUNT, "The same of what it writes."),
+    nodes=_list(NODE, "In execution order."),
+    inputs=_list(_COUNT, "Indices of input tensors, in the order of arguments."),
+    outputs=_list(_COUNT, "Indices of output tensors, in the order of arguments."),
     sizes=_list(
         {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2},
-        "The least and the most of each size that a run chooses.",
+        "Lower and upper bound of each dynamic size.",
     ),
 )
 
@@ -75,7 +80,7 @@ SCHEMA: Schema = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "tvmrt-regions/1",
     **_object(
-        "The text of a module of kind device_region.",
+        "Text of a module of kind device_region.",
         "format version device device_version regions",
         format={"const": "tvmrt-regions"},
         version={"const": 1},
