@@ -127,7 +127,7 @@ def report(outcome: Outcome, images: np.ndarray, folder: Path, seconds: float) -
             "accuracy": f"{outcome.accuracy:.1%} of {len(images)} test images",
             **compare(outcome, images, seconds),
             "weights": size(summary.weights_bytes),
-            "memory": f"{size(summary.arena_bytes)} for tensors; no plan can do with less than "
+            "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
             f"{size(summary.lower_bound_bytes)}",
             "picture": drawing,
         }

@@ -15,21 +15,21 @@ from tvmrt.cli import console, options
         ["operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
          "leaks", "threads"]
     ),
-    help="Only this check; may be given several times. Default: all.",
+    help="Run this check only; may be repeated. Default: all checks.",
 )  # fmt: skip
 @click.option(
     "--only",
     multiple=True,
     metavar="TEXT",
-    help="Only networks whose names begin so, as MatMul; may be given several times.",
+    help="Run only networks whose names start with this, such as MatMul; may be repeated.",
 )
 @click.option(
     "--seconds", type=options.FiniteRange(min=0, min_open=True), default=600, show_default=True,
-    help="How long a check may take; a device that hangs fails it.",
+    help="Time limit of a check; a device that hangs fails the check.",
 )  # fmt: skip
 @click.option(
     "--tolerance", type=options.FiniteRange(min=0), default=1e-3, show_default=True,
-    help="Largest error of a result, in parts of its largest value.",
+    help="Maximum error of a result, relative to its largest value.",
 )  # fmt: skip
 @console.json_option
 def command(

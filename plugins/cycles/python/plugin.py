@@ -4,6 +4,6 @@ from tvmrt.plugin import Plugin
 
 PLUGIN = Plugin(
     name="cycles",
-    summary="cycles and energy of a network on a board that is not there, by a model of its core",
+    summary="estimate cycles and energy of a network on a board by a model of its core",
     hooks={"inspect board": "tvmrt.plugins.cycles.board_estimate:tell"},
 )

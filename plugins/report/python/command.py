@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 @click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT.html",
-    help="The page, or OUT.json for its data alone. Default: MODEL's name with .html, here.",
+    help="HTML page, or OUT.json for the data. Default: the name of MODEL with .html, in the "
+        "current folder.",
 )  # fmt: skip
 @options.made_up_inputs
-@click.option("--no-run", is_flag=True, help="Leave out what takes a run: no times, no C compiler.")
+@click.option("--no-run", is_flag=True, help="Do not run the network: no times, no C compiler.")
 @click.option(
     "--verify", "verified", is_flag=True,
     help="Compare every node with onnxruntime or LiteRT, as 'tvmrt verify' does.",
 )  # fmt: skip
 @click.option(
     "--against", type=options.PATH, metavar="OLD.html",
-    help="An older report, .html or .json, to stand beside this one.",
+    help="Earlier report, .html or .json, to compare with.",
 )  # fmt: skip
 @options.request_options(
     "executor", "runtime", "target", "levels", "precision", "board", "devices", "device_fallback",
@@ -115,8 +116,8 @@ def _verify(
 
     if asked["board"] or asked["runtime"] == "crt" or asked["target"] in FIRMWARE:
         raise click.UsageError(
-            "--verify runs the network here; for a board, write the report without it, and use "
-            "'tvmrt replay' on what the board has sent"
+            "--verify runs the network on this machine; for a board, omit it and use 'tvmrt "
+            "replay' with the board's dump"
         )
     names = "devices operators shapes dims sequences signature target precision cc"
     choices = {name: asked[name] for name in names.split()}

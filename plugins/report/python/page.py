@@ -76,10 +76,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError:
         data = None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ValueError(f"{os.fspath(path)} is no report; 'tvmrt report NET -o {path}' writes one")
+        raise ValueError(
+            f"{os.fspath(path)} is not a report; 'tvmrt report NET -o {path}' writes one"
+        )
     if data.get("version") != VERSION:
         raise ValueError(
-            f"{os.fspath(path)} is a report of version {data.get('version')}, and this tvmrt reads "
-            f"version {VERSION}; write it anew"
+            f"{os.fspath(path)} is a report of version {data.get('version')}, this tvmrt reads "
+            f"version {VERSION}; write it again"
         )
     return data

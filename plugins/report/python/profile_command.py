@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @options.made_up_inputs
 @click.option(
     "--runs", type=click.IntRange(min=1), default=20, show_default=True,
-    help="How many runs; the table has the median of each operator.",
+    help="Number of runs; the table shows the median of each operator.",
 )  # fmt: skip
 @click.option(
     "--trace", "trace_file", type=options.PATH, metavar="OUT.json",
-    help="Write the runs as a trace that ui.perfetto.dev and chrome://tracing open.",
+    help="Write a trace for ui.perfetto.dev or chrome://tracing.",
 )  # fmt: skip
 @options.request_options(
     "executor", "target", "levels", "precision", "devices", "device_fallback", "device_options",

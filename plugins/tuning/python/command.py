@@ -40,24 +40,24 @@ class NetworkGain:
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--database", "named", default="own", metavar="FILE|own",
-    help="The file to add to; own: that of $TVMRT_TUNING, or tvmrt/tuning.json in your folder of "
-    "caches.",
+    help="Database to add to. own: $TVMRT_TUNING, or tvmrt/tuning.json in the user's cache "
+    "folder.",
 )  # fmt: skip
 @click.option(
     "--candidates", type=click.IntRange(min=2), default=12, show_default=True,
-    help="How many ways to compute a layer are tried, the likeliest first.",
+    help="Number of candidates to try per layer, the most promising first.",
 )  # fmt: skip
 @click.option(
     "--seconds", type=options.FiniteRange(min=0.01), default=0.3, show_default=True,
-    help="How long to measure each layer, and twice that where a second look is taken.",
+    help="Time to measure each layer; a second measurement takes twice as long.",
 )  # fmt: skip
 @click.option(
-    "--again", is_flag=True, help="Measure layers that the database has an entry of, too."
+    "--again", is_flag=True, help="Also measure layers that the database already contains."
 )
 @click.option(
     "--ray", "address", metavar="ADDRESS",
-    help="Share the layers out among the machines of a Ray cluster, of one kind of processor: "
-    "HOST:PORT, or auto; local: of this machine alone.",
+    help="Distribute the layers over a Ray cluster of machines with one processor type: "
+    "HOST:PORT or auto; local: this machine only.",
 )  # fmt: skip
 @options.threads
 @options.request_options(

@@ -108,17 +108,17 @@ def read(path: Path) -> list[Entry]:
     """The entries of a file. Raises OSError where it cannot be read, ValueError with a sentence
     where it is no database or a damaged one."""
     if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{path} is larger than any database of tuning; name another file")
+        raise ValueError(f"{path} is too large for a tuning database; give another file")
     try:
         data = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as problem:
-        raise ValueError(f"{path} is no database of tuning ({problem}); {AGAIN}") from None
+        raise ValueError(f"{path} is not a tuning database ({problem}); {AGAIN}") from None
     if not isinstance(data, Mapping) or not isinstance(data.get("entries"), list):
-        raise ValueError(f"{path} is no database of tuning: it has no entries; {AGAIN}")
+        raise ValueError(f"{path} is not a tuning database: it has no entries; {AGAIN}")
     if data.get("schema") != SCHEMA:
         raise ValueError(
-            f"{path} has the form {str(data.get('schema'))[:80]!r}, this version of tvmrt reads "
-            f"{SCHEMA}; name another file, or tune again"
+            f"{path} has format {str(data.get('schema'))[:80]!r}, this tvmrt reads {SCHEMA}; "
+            "give another file, or tune again"
         )
     return [_entry(path, number, each) for number, each in enumerate(data["entries"])]
 

@@ -68,10 +68,10 @@ def with_member(**members) -> str:
 
 CHOICE = {"tile": [16, 1, 6], "seconds": 1e-6}
 DAMAGED = {
-    "is no database of tuning": "[1, 2",
-    "is no database of tuning: it has no entries": "[]",
-    "is no database of tuning (": "[" * 200_000,
-    "has the form 'tvmrt/tuning/2'": '{"schema": "tvmrt/tuning/2", "entries": []}',
+    "is not a tuning database": "[1, 2",
+    "is not a tuning database: it has no entries": "[]",
+    "is not a tuning database (": "[" * 200_000,
+    "has format 'tvmrt/tuning/2'": '{"schema": "tvmrt/tuning/2", "entries": []}',
     "entry 0 is damaged: it is no object": '{"schema": "tvmrt/tuning/1", "entries": [3]}',
     "entry 0 is damaged: its level is no short text": with_member(level=5),
     "'conv' is no signature of a layer": with_member(layer="conv"),
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_answered_by_a_sentence(sentence, tmp_path):
 def test_bytes_that_are_no_text_are_answered(tmp_path):
     path = tmp_path / "tuning.json"
     path.write_bytes(b"\xff\xfe\x00{")
-    with pytest.raises(ValueError, match="is no database of tuning"):
+    with pytest.raises(ValueError, match="is not a tuning database"):
         database.read(path)
 
 

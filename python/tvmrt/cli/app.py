@@ -86,7 +86,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version,
-    help="Print the version and stop.",
+    help="Print the version and exit.",
 )  # fmt: skip
 def group() -> None:
     """Turn a trained ONNX network into C, and run it.

@@ -79,7 +79,7 @@ class Result:
     "inputs_file",
     type=options.PATH,
     metavar="IN.npz",
-    help="Inputs by name, or a folder that has MODEL.npz; made up if not given.",
+    help="Inputs by name, or a folder with MODEL.npz. Default: random inputs.",
 )
 @click.option(
     "--seconds",
@@ -92,8 +92,8 @@ class Result:
     "--profile",
     "profiled",
     is_flag=True,
-    help="Tell each operator's time, GFLOP/s, bytes a second and part of the roofline: of the best "
-    "that this machine can do at its precision, by its arithmetic and its memory, both measured.",
+    help="Show time, GFLOP/s, bytes per second and roofline fraction of each operator. The "
+    "roofline uses the measured compute and memory bandwidth of this machine.",
 )
 @options.compile_here
 @remote.rpc_options
@@ -114,13 +114,14 @@ def command(
         files.check_file(model)
     choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)
     if rivals and choices["place"] is not None:
-        raise click.UsageError("--against compares on this machine: leave --rpc out")
+        raise click.UsageError("--against compares on this machine; do not combine it with --rpc")
     if profiled and choices["place"] is not None:
-        raise click.UsageError("--profile times operators on this machine: leave --rpc out")
+        raise click.UsageError(
+            "--profile times operators on this machine; do not combine it with --rpc"
+        )
     if profiled and any(model.suffix in COMPILED for model in models):
         raise click.UsageError(
-            "--profile knows the work of networks that it compiles; 'tvmrt profile' times those "
-            "that are compiled already"
+            "--profile needs the network file; 'tvmrt profile' times a compiled library"
         )
     profiler = plugin.hook("operator times", "bench --profile") if profiled else None
     results = []
@@ -148,7 +149,9 @@ def _check_rivals(rivals: Sequence[str]) -> None:
     known = [ONNX_RIVAL, *filter(None, (each.rival for each in plugin.importers()))]
     for rival in rivals:
         if rival not in known:
-            raise click.UsageError(f"'{rival}' cannot be compared with; known: {', '.join(known)}")
+            raise click.UsageError(
+                f"--against {rival}: unknown runtime; choose from {', '.join(known)}"
+            )
 
 
 def _measure(
@@ -208,15 +211,13 @@ def _measure_compiled(
     from tvmrt.cli.session import Session
 
     if rivals:
-        raise ValueError(f"{path} is compiled: {rivals[0]} needs the network it was made of")
+        raise ValueError(f"{path} is compiled; to compare with {rivals[0]} give the network file")
     before = resident() if choices["place"] is None else None
     session = Session(path, threads, place=choices["place"])
     if inputs_file is None:
         for info in session.inputs:
             if not all(isinstance(extent, int) for extent in info.shape):
-                raise ValueError(
-                    f"{path}: a run chooses the size of input {info.name}; give --inputs"
-                )
+                raise ValueError(f"{path}: input {info.name} has a dynamic size; give --inputs")
         inputs = networks.random_inputs(session.inputs)
     else:
         inputs = session.fit(files.load_inputs(inputs_file), str(inputs_file))
@@ -267,7 +268,7 @@ def _rival_call(
     other = ONNX_RIVAL if importer is None else importer.rival
     if rival != other:
         advice = f"compare with {other}" if other else "leave --against out"
-        raise ValueError(f"{rival} does not run such a network; {advice}")
+        raise ValueError(f"{rival} cannot run this network; {advice}")
     if importer is not None:
         return importer.rival_call(model, inputs, threads, choices)
     if not isinstance(model, Path):
@@ -346,10 +347,10 @@ def _print(results: Sequence[Result], threads: int) -> None:
             sizes = result.resident.own_bytes, result.resident.file_bytes
             total, own, file = map(console.format_bytes, (sum(sizes), *sizes))
             click.echo(
-                f"{result.network} took {total} of memory: {own} of this process, {file} of files"
+                f"{result.network} used {total} of memory: {own} private, {file} file-backed"
             )
     for rival, speeds in _speeds(results).items():
         click.echo(
-            f"{_geometric_mean(speeds):.2f} times the speed of {rival} "
-            f"(geometric mean of {len(speeds)}; least {min(speeds):.2f})"
+            f"{_geometric_mean(speeds):.2f} times the speed of {rival} (geometric mean of "
+            f"{len(speeds)}; minimum {min(speeds):.2f})"
         )

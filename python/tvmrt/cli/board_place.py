@@ -51,8 +51,8 @@ class BoardPlace:
 
         if path.suffix != IMAGE:
             raise ValueError(
-                f"{path} is not for a board; 'tvmrt compile NET.onnx -o NET{IMAGE} --target "
-                "cortex-m4' writes an image that answers there"
+                f"{path} is not an image for a board; 'tvmrt compile NET.onnx -o NET{IMAGE} "
+                "--target cortex-m4' writes one"
             )
         facts = read_facts(path)
         self.close()  # there is one network on a board
@@ -62,7 +62,7 @@ class BoardPlace:
             there = str(session.get_function("tvmrt.image")())
         except AttributeError:
             raise ValueError(
-                f"{self.name} has no image of tvmrt compile; write {path} to it"
+                f"{self.name} does not run an image of tvmrt compile; flash {path} to it"
             ) from None
         if there != facts["image"]:
             raise ValueError(

@@ -19,13 +19,12 @@ UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 @click.command("cache")
 @click.option(
     "--folder", type=options.PATH, metavar="FOLDER",
-    help="The folder of the cache. Default: TVMRT_CACHE or, without it, tvmrt in the user's folder "
-    "of caches.",
+    help="Cache folder. Default: TVMRT_CACHE, or tvmrt in the user's cache folder.",
 )  # fmt: skip
 @click.option("--clear", is_flag=True, help="Remove all entries.")
 @click.option(
     "--clear-older-than", type=click.FloatRange(min=0), metavar="DAYS",
-    help="Remove the entries that were not used for so many days.",
+    help="Remove entries that were not used for DAYS days.",
 )  # fmt: skip
 @console.json_option
 def command(

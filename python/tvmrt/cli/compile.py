@@ -31,8 +31,8 @@ NO_FOLDERS = (
     "--output",
     required=True,
     type=options.PATH,
-    help="OUT.so (shared library), OUT.tar (Model Library Format), OUT.elf (an image for a board, "
-    "which answers --rpc over its serial line) or a folder (C sources).",
+    help="OUT.so (shared library), OUT.tar (Model Library Format), OUT.elf (firmware image that "
+    "serves remote calls over its serial port) or a folder (C sources).",
 )
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
@@ -45,42 +45,41 @@ NO_FOLDERS = (
     "module_name",
     metavar="NAME[,NAME...]",
     default=None,
-    help="Name of the network in the library, and part of its C names. "
-    "Default: default; for several networks those of the files.",
+    help="Name of the network in the library; C names begin with it. Default: default; for "
+    "several networks the file names.",
 )
 @click.option(
     "--concurrent",
     multiple=True,
     metavar="NAME,NAME...",
-    help="Several networks: keep the memory of these apart, so that they may be live at a time; "
-    "all: of every one.",
+    help="Several networks: these may run concurrently, so they do not share memory. all: every "
+    "network.",
 )
 @click.option(
     "--image-name",
     default="image",
     show_default=True,
-    help="Several networks: name of what they share.",
+    help="Several networks: name of the shared code and memory.",
 )
 @options.request_options("profile", "record", "trace_records", "cc", "dump_dir")
 @click.option(
     "--format",
     "kind",
     type=click.Choice(("zephyr", "arduino", "platformio", "esp-idf", "cmsis-pack")),
-    help="Make the folder OUT a library for projects of this kind; for networks with "
-    "--interface-api c.",
+    help="Write the folder OUT as a package for this build system. Needs --interface-api c.",
 )
 @click.option(
     "--explain",
     is_flag=True,
-    help="Show every generated function, its work, and the nodes it is made of; with --device, "
-    "for every node which device has it, or why not.",
+    help="Show each generated function with its cost and its nodes. With --device, show the "
+    "device of each node, or why no device takes it.",
 )
 @click.option(
     "--memory-plan",
     type=options.PATH,
     metavar="FILE.svg",
-    help="Draw which tensor lies where in memory at which step, and where RAM is limited the plans "
-    "that there are.",
+    help="Draw the memory plan: offset and lifetime of each tensor and, if RAM is limited, the "
+    "alternative plans.",
 )
 @console.json_option
 def command(
@@ -160,8 +159,8 @@ def _check_output(output: Path) -> None:
         return
     if output.suffix in NO_FOLDERS and not output.is_dir():
         raise ValueError(
-            f"{output}: {output.suffix} is no form that a network is compiled to; write "
-            f"{', '.join(FILE_SUFFIXES)}, or a folder for the C sources, without an ending"
+            f"{output}: unknown output format {output.suffix}; use {', '.join(FILE_SUFFIXES)}, "
+            "or a folder name without a suffix for C sources"
         )
     files.check_target_folder(output)
 
@@ -197,7 +196,7 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
 
     if len(networks) == 1:
         if together["concurrent"]:
-            raise click.UsageError("--concurrent keeps several networks apart; there is one")
+            raise click.UsageError("--concurrent needs several networks; one is given")
         ((name, model),) = networks.items()
         return compile(str(model), module_name=name, **asked)
     shapes = options.by_network(asked.pop("shapes"), list(networks))
@@ -332,7 +331,7 @@ def _layer_pairs(
     changed = [row for row in rows if is_done(row)]
     stay = ", ".join(f"{row.name} ({row.error:.2g})" for row in rows if not is_done(row))
     pairs = {done: text(changed)} if changed else {}
-    return {**pairs, kept: f"{stay}: off by more than max-error"} if stay else pairs
+    return {**pairs, kept: f"{stay}: error above max-error"} if stay else pairs
 
 
 def _worst(rows: Sequence[Any], of: str = " of their size") -> str:
@@ -378,8 +377,8 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
             summary.reduced, lambda row: row.precision != "float32",
             "in bfloat16", _reduced, "kept in float32",
         ),
-        "memory": f"{size(summary.arena_bytes)} for tensors; "
-        f"no plan can do with less than {size(summary.lower_bound_bytes)}",
-        "scratch": f"{size(summary.scratch_bytes)} a thread besides",
+        "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
+        f"{size(summary.lower_bound_bytes)}",
+        "scratch": f"{size(summary.scratch_bytes)} more for each thread",
         **devices,
     }  # fmt: skip

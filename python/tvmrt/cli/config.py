@@ -10,23 +10,21 @@ from tvmrt.cli import console
 
 
 @click.command("config")
-@click.option("--cflags", is_flag=True, help="Flags to compile with.")
-@click.option("--libs", is_flag=True, help="Flags to link a program with the runtime library.")
-@click.option("--includes", is_flag=True, help="The folder of the headers.")
+@click.option("--cflags", is_flag=True, help="Compiler flags.")
+@click.option("--libs", is_flag=True, help="Linker flags for the runtime library.")
+@click.option("--includes", is_flag=True, help="Folder of the headers.")
 @click.option(
     "--prefix",
     is_flag=True,
-    help="The folder with lib and include, for CMAKE_PREFIX_PATH; its lib/pkgconfig is for "
-    "PKG_CONFIG_PATH.",
+    help="Installation prefix, for CMAKE_PREFIX_PATH; its lib/pkgconfig is for PKG_CONFIG_PATH.",
 )
 @click.option("--backend-lib", is_flag=True, help="The static library that generated C needs.")
 @click.option(
     "--firmware-sources",
     is_flag=True,
-    help="The folder with the libraries for microcontrollers in source: "
-    "a Zephyr module and a Meson subproject.",
+    help="Folder with the firmware runtime as source: a Zephyr module and a Meson subproject.",
 )
-@click.option("--cmake", is_flag=True, help="The folder of tvmrt-firmware-config.cmake in it.")
+@click.option("--cmake", is_flag=True, help="Folder of tvmrt-firmware-config.cmake in it.")
 @console.json_option
 def command(as_json: bool, **asked: bool) -> None:
     """Print what a C build needs: cc $(tvmrt config --cflags) app.c $(tvmrt config --libs)."""

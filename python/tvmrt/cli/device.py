@@ -66,10 +66,10 @@ def _shown(row: dict) -> str:
 
 @command.command("new")
 @click.argument("name")
-@click.option("--python", is_flag=True, help="Write a device in Python instead of C.")
+@click.option("--python", is_flag=True, help="Write the device in Python instead of C.")
 @click.option(
     "-o", "--output", type=options.PATH, default=".", show_default=True, metavar="DIR",
-    help="Where to make the folder of the device.",
+    help="Folder in which the device's folder is created.",
 )  # fmt: skip
 @console.json_option
 def new(name: str, python: bool, output: Path, as_json: bool) -> None:

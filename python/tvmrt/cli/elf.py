@@ -60,7 +60,7 @@ class ElfFile:
             yield
         except _DAMAGE as problem:
             raise ValueError(
-                f"{self.path} is damaged: {problem or 'it ends too early'}; build or copy it again"
+                f"{self.path} is damaged: {problem or 'it is truncated'}; build or copy it again"
             ) from None
 
     def symbols(self, table: str = TYPE_DYNAMIC_SYMBOLS) -> list[Symbol]:

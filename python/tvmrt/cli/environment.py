@@ -81,7 +81,7 @@ def _version_of(command: list[str]) -> str:
             timeout=CHECKED_SECONDS, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as problem:
-        return f"{' '.join(command)} cannot be asked: {problem}"
+        return f"{' '.join(command)} cannot be run: {problem}"
     lines = done.stdout.strip().splitlines()
     return f"{' '.join(command)}: {lines[0] if lines else 'no version'}"
 

@@ -41,9 +41,11 @@ def check_target(path: Path) -> Path:
     """
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}; make it")
+        raise FileNotFoundError(
+            f"{path} cannot be written: the folder {folder} does not exist; create it"
+        )
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} cannot be written: it is there already and is no file")
+        raise OSError(f"{path} cannot be written: it exists and is not a file")
     return path
 
 
@@ -55,12 +57,12 @@ def check_target_folder(path: Path) -> Path:
     if not path.exists():
         return check_target(path)
     if not path.is_dir():
-        raise OSError(f"{path} cannot become a folder: it is there already and is none")
+        raise OSError(f"{path} cannot be created: it exists and is not a folder")
     names = sorted(entry.name for entry in path.iterdir())
     if names and not any(name.endswith(GENERATED_MARK) for name in names):
         raise OSError(
-            f"{path} is a folder with other files in it ({names[0]} ...), which are not replaced; "
-            "name a new folder, or a file that ends in .so or .tar"
+            f"{path} is a folder that contains other files ({names[0]} ...), which are not "
+            "replaced; give a new folder, or a file that ends in .so or .tar"
         )
     return path
 

@@ -113,8 +113,8 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
     command = shlex.split(cc or tools_of(target.name)[0])
     if shutil.which(command[0]) is None:
         raise CompileError(
-            f"C compiler {command[0]} for {target.name} is not installed; install it, or name "
-            "another with --cc of tvmrt compile"
+            f"C compiler {command[0]} for {target.name} is not installed; install it, or give "
+            "another one with --cc"
         )
     for more in ([], [PICOLIBC]):
         probe = [*command, *more, *target.flags, "-fcallgraph-info=su", "-x", "c", "-", "-o",
@@ -128,7 +128,7 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
         if done.returncode == 0:
             return [*command, *more]
     words = done.stderr.strip().splitlines() or ["no message"]
-    raise CompileError(f"C compiler {command[0]} cannot tell stack sizes: {words[0].strip()}")
+    raise CompileError(f"C compiler {command[0]} cannot report stack sizes: {words[0].strip()}")
 
 
 def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None:

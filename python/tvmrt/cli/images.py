@@ -46,11 +46,14 @@ def load(
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise ImportError(
-            f"{path} is read by Pillow: 'pip install tvmrt[images]', or give an .npz"
+            f"{path}: reading pictures needs Pillow: pip install 'tvmrt[images]', or give an "
+            ".npz file"
         ) from None
     if len(infos) != 1:
         names = ", ".join(info.name for info in infos)
-        raise ValueError(f"{path}: a picture is one input, and the network takes {names}")
+        raise ValueError(
+            f"{path}: a picture can set one input, and the network has {names}; give an .npz file"
+        )
     (info,) = infos
     channels_first, (height, width, channels) = _axes(info, layout, path)
     try:
@@ -58,7 +61,9 @@ def load(
             sized = image.convert(MODES[channels]).resize((width, height), Image.BILINEAR)
             pixels = np.asarray(sized).reshape(height, width, channels)
     except UnidentifiedImageError:
-        raise ValueError(f"{path} is no picture that Pillow reads") from None
+        raise ValueError(
+            f"{path}: Pillow cannot read this picture; convert it, or give an .npz file"
+        ) from None
     values = _scaled(pixels, info, scale)
     values = values.transpose(2, 0, 1) if channels_first else values
     return {info.name: np.ascontiguousarray(values.reshape(info.shape))}
@@ -78,8 +83,8 @@ def _axes(info: TensorInfo, layout: str, path: Path) -> tuple[bool, tuple[int, i
     said = "" if layout == "auto" else f" with --layout {layout}"
     shown = " x ".join(map(str, info.shape))
     raise ValueError(
-        f"{path}: input {info.name}, {shown}, is no picture of 1, 3 or 4 channels{said}; "
-        "give an .npz"
+        f"{path}: input {info.name}, {shown}, is not a picture of 1, 3 or 4 channels{said}; give "
+        "an .npz file"
     )
 
 

@@ -18,45 +18,45 @@ from tvmrt.cli import console, files, options
     "--board",
     metavar="NAME",
     shell_complete=lambda _c, _o, begun: complete_board(begun),
-    help="Tell instead what a run takes on this board (a family such as nrf52, or a processor): "
-    "cycles, time, energy by a model of its core, RAM and flash; the run is counted in QEMU. FILE "
-    "is an archive for it, or a network.",
+    help="Estimate a run on this board (a family such as nrf52, or a processor) instead: "
+    "cycles, time and energy by a model of its core, RAM and flash. QEMU counts the "
+    "instructions. FILE is an archive for the board, or a network.",
 )
 @click.option(
     "--wait-states",
     type=options.FiniteRange(min=0),
     metavar="CYCLES",
-    help="With --board: what a line of flash that is not cached costs. Default: the board's row.",
+    help="With --board: wait states of an uncached flash access. Default: those of the board.",
 )
 @click.option(
     "--clock",
     type=options.FiniteRange(min=0, min_open=True),
     metavar="MHZ",
-    help="With --board: its clock. Default: the board's row.",
+    help="With --board: clock. Default: that of the board.",
 )
 @click.option(
     "--picojoules",
     type=options.FiniteRange(min=0, min_open=True),
     metavar="PJ",
-    help="With --board: the energy of a cycle. Default: the board's row, where it has one.",
+    help="With --board: energy per cycle. Default: that of the board, if known.",
 )
 @click.option(
     "--scale",
     type=options.FiniteRange(min=0, min_open=True),
     default=1.0,
     metavar="FACTOR",
-    help="With --board: cycles that a measurement has shown, by those of the model.",
+    help="With --board: ratio of measured to modelled cycles.",
 )
 @click.option(
     "--inputs",
     "inputs_file",
     type=options.PATH,
     metavar="IN.npz",
-    help="With --board: inputs by name; made up if not given.",
+    help="With --board: inputs by name. Default: random inputs.",
 )
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT.html",
-    help="With --board: a page of it that needs nothing else, or OUT.json for its data alone.",
+    help="With --board: write a self-contained HTML page, or OUT.json for the data.",
 )  # fmt: skip
 @console.json_option
 def command(

@@ -74,7 +74,7 @@ def stack_text(depth: Depth | None, outside: Sequence[str] = ()) -> str:
     size = "no bound" if depth.nbytes is None else console.format_bytes(depth.nbytes)
     text = f"{size}: {' > '.join(depth.path)}"
     others = [*outside[:MOST_NAMES], *(["others"] if len(outside) > MOST_NAMES else [])]
-    return f"{text}; and what {', '.join(others)} take" if others else text
+    return f"{text}; plus the stack of {', '.join(others)}" if others else text
 
 
 def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, str]:
@@ -119,17 +119,17 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
         bound = memory["lower_bound_bytes"]
         if len(memory["pools"]) > 1:
             pairs[f"RAM{of}"] = (
-                f"{size(main['workspace_size_bytes'])} in all; "
-                f"one pool could not do with less than {size(bound)}"
+                f"{size(main['workspace_size_bytes'])} in total; lower bound for a single pool "
+                f"{size(bound)}"
             )
         if memory.get("row_plans"):
             pairs[f"RAM by rows{of}"] = _plans_text(memory["row_plans"])
         pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
     if image is not None:
         together = [" and ".join(group) for group in image["concurrent"]]
-        how = f"{', '.join(together)} side by side" if together else "in turns"
+        how = f"{', '.join(together)} concurrently" if together else "in turns"
         pairs["RAM together"] = f"{size(image['workspace_size_bytes'])}, {how}"
-        pairs["weights together"] = f"{size(image['constants_size_bytes'])}, equal ones once"
+        pairs["weights together"] = f"{size(image['constants_size_bytes'])}, shared if equal"
     return pairs
 
 
@@ -146,9 +146,9 @@ def _plan_text(plan: Mapping[str, Any]) -> str:
     """``24,960 B for about 130,000 instructions more, in patches``."""
     if not plan["chains"]:
         return f"{plan['ram_bytes']:,} B"
-    text = f"{plan['ram_bytes']:,} B for about {plan['instructions']:,} instructions more"
+    text = f"{plan['ram_bytes']:,} B for about {plan['instructions']:,} more instructions"
     surplus = plan.get("surplus_macs", 0)
-    return f"{text}, in patches ({surplus:,} multiply-adds twice)" if surplus else text
+    return f"{text}, patch-based ({surplus:,} repeated multiply-adds)" if surplus else text
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:
@@ -157,7 +157,7 @@ def _pool_text(pool: Mapping[str, Any]) -> str:
     capacity = pool["capacity_bytes"]
     text = size(used) if capacity is None else f"{size(used)} of {size(capacity)}"
     kept = f", {size(pool['kept_bytes'])} of them weights" if pool["kept_bytes"] else ""
-    return f"{text}{kept}; no plan can do with less than {size(bound)}"
+    return f"{text}{kept}; lower bound of any plan {size(bound)}"
 
 
 def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:

@@ -63,7 +63,7 @@ class Use:
 
 @click.command("migrate-headers")
 @click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH...")
-@click.option("--rewrite", is_flag=True, help="Change the files instead of listing the places.")
+@click.option("--rewrite", is_flag=True, help="Rewrite the files instead of listing the findings.")
 @console.json_option
 def command(paths: Sequence[Path], rewrite: bool, as_json: bool) -> None:
     """List old names and includes of the C API in files or folders of C and C++ sources.
@@ -99,7 +99,7 @@ def _print(uses: Sequence[Use], rewrite: bool) -> None:
         console.print_table("rewritten" if rewrite else "old names", columns, better, left=columns)
     if absent:
         columns = ["place", "what", "why"]
-        console.print_table("stands in the way", columns, absent, left=columns)
+        console.print_table("has no replacement", columns, absent, left=columns)
 
 
 def _sources(paths: Sequence[Path]) -> Iterator[Path]:
@@ -172,8 +172,8 @@ def _obstacle(header: str) -> str:
 
     if header.startswith(RPC_HEADERS):
         return (
-            "RPC of boards has one header, tvm/runtime/crt/microtvm_rpc_server.h; what it is made "
-            "of is not for programs"
+            "the public header for RPC on boards is tvm/runtime/crt/microtvm_rpc_server.h; its "
+            "parts are internal"
         )
     if not header.startswith(("tvm/", "dmlc/")):
         return ""

@@ -32,8 +32,8 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
 
     if plugin.importer_of_file(path) is not None:
         raise ValueError(
-            f"{path}: this command takes ONNX networks; 'tvmrt verify' and 'tvmrt bench' take "
-            f"{path.suffix} networks, too"
+            f"{path}: this command supports ONNX networks only; 'tvmrt verify' and 'tvmrt bench' "
+            f"support {path.suffix}, too"
         )
     model, folder = model_file.load_model(path)
     if with_weights:
@@ -97,7 +97,7 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
         if info.dtype in ("handle", "string"):
             if array.dtype.kind not in "OSU":
                 raise TypeError(
-                    f"{where}: input '{info.name}' must have strings, not {array.dtype}"
+                    f"{where}: input '{info.name}' must hold strings, not {array.dtype}"
                 )
         elif str(array.dtype) not in (info.dtype, _codes(info.dtype)):
             raise TypeError(
@@ -313,7 +313,7 @@ def _evaluate_reference(
         values = ReferenceEvaluator(model, new_ops=own).run(None, dict(inputs))
     except Exception as error:  # it raises whatever its operators do
         reason = " ".join(str(error).split())
-        remedy = "'pip install onnxruntime' gives a judge that can"
+        remedy = "install a reference runtime that can: pip install onnxruntime"
         if operators:  # which no other judge knows
             remedy = "it judges operators of one's own by their Python references"
         raise ValueError(

@@ -23,7 +23,7 @@ class FiniteRange(click.FloatRange):
     ) -> float:
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is no finite number.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
@@ -253,13 +253,13 @@ def request_options(*names: str) -> Callable:
 
 threads = click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True,
-    help="How many threads may run one operator.",
+    help="Maximum number of threads for one operator.",
 )  # fmt: skip
 
 
 made_up_inputs = click.option(
     "--inputs", "inputs_file", type=PATH, metavar="IN.npz",
-    help="Inputs by name; made up if not given.",
+    help="Inputs by name. Default: random inputs.",
 )  # fmt: skip
 
 
@@ -270,14 +270,14 @@ def listening(first_port: int) -> Callable:
         for option in (
             click.option(
                 "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
-                help="The port after the last one to try.",
+                help="End of the port range (exclusive).",
             ),
             click.option(
                 "--port", type=click.IntRange(0, 65535), default=first_port, show_default=True,
-                help="First port to try; 0 for any.",
+                help="First port to try; 0: any free port.",
             ),
             click.option(
-                "--host", default="127.0.0.1", show_default=True, help="Address to listen at."
+                "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
             ),
         ):  # fmt: skip
             function = option(function)

@@ -68,11 +68,11 @@ def border_text(summary: Any) -> str:
     staying = [row for row in summary.borders if row.stays_in]
     copied = [row for row in crossing if row.copied]
     text = f"{len(summary.regions)}, {len(crossing)} tensors of "
-    text += f"{console.format_bytes(sum(row.nbytes for row in crossing))} cross their borders"
+    text += f"{console.format_bytes(sum(row.nbytes for row in crossing))} cross region boundaries"
     if staying:
         nbytes = console.format_bytes(sum(row.nbytes for row in staying))
-        text += f", {len(staying)} of {nbytes} between them stay on their device"
+        text += f", {len(staying)} of {nbytes} stay on their device"
     if copied:
         nbytes = console.format_bytes(sum(row.nbytes for row in copied))
-        text += f", {len(copied)} of them ({nbytes}) copied into another layout"
+        text += f", {len(copied)} ({nbytes}) are copied to another layout"
     return text

@@ -28,19 +28,19 @@ def rpc_options(function: Callable) -> Callable:
         click.option(
             "--rpc-wait", metavar="SECONDS",
             type=options.FiniteRange(min=0, min_open=True, max=LONGEST_WAIT),
-            help=f"How long to wait for a free server of the tracker. Default: {DEFAULT_WAIT}.",
+            help=f"Maximum time to wait for a free server of the tracker. Default: {DEFAULT_WAIT}.",
         ),
         click.option(
             "--rpc-key", default="", metavar="KEY", help="The server's key, or the tracker's."
         ),
         click.option(
             "--rpc-tracker", metavar="HOST[:PORT]",
-            help="Run where a tracker finds a free server by --rpc-key.",
+            help="Run on a free server with the key --rpc-key of this tracker.",
         ),
         click.option(
             "--rpc", metavar="HOST[:PORT]|LINE",
-            help="Run where this 'tvmrt rpc-server' is; or on the board at serial:PATH[:BAUD], "
-            "tcp:HOST:PORT or pipe:PATH; or on the board that QEMU plays: qemu.",
+            help="Run on this 'tvmrt rpc-server', on a board at serial:PATH[:BAUD], "
+            "tcp:HOST:PORT or pipe:PATH, or on a board emulated by QEMU: qemu.",
         ),
     ):  # fmt: skip
         function = option(function)
@@ -54,12 +54,12 @@ def open_session(
     from tvmrt.rpc import connect
 
     if rpc_wait is not None and not rpc_tracker:
-        raise click.UsageError("--rpc-wait is for a tracker's servers: give --rpc-tracker")
+        raise click.UsageError("--rpc-wait needs --rpc-tracker")
     if rpc and rpc_tracker:
         raise click.UsageError("give --rpc or --rpc-tracker, not both")
     if rpc and is_board(rpc):
         if rpc_key:
-            raise click.UsageError("--rpc-key is of servers; a board has none")
+            raise click.UsageError("--rpc-key is for servers; a board has no key")
         place = BoardPlace(rpc)
         click.get_current_context().call_on_close(place.close)
         return place
@@ -133,12 +133,13 @@ def open_library(session: RPCSession, path: Path, threads: int | None) -> Execut
     from tvmrt.runtime.executor.graph_executor import GraphModule
 
     if path.suffix == IMAGE:
-        raise ValueError(f"{path} is an image for a board: --rpc serial:PATH or qemu runs it")
+        raise ValueError(
+            f"{path} is an image for a board; run it with --rpc serial:PATH or --rpc qemu"
+        )
     facts = describe(path).facts  # without loading it: it may be for another processor
     if "executor" not in facts:
         raise ValueError(
-            f"{path} holds no network: it has functions but no executor; "
-            "'tvmrt inspect' lists what is in it"
+            f"{path} contains functions but no network; 'tvmrt inspect' lists its contents"
         )
     if threads is not None:
         session.get_function("runtime.config_threadpool")(0, threads)

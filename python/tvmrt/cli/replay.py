@@ -49,14 +49,14 @@ class Row:
     "inputs_file",
     type=options.PATH,
     metavar="IN.npz",
-    help="What the board was given, by name: run that here and compare.",
+    help="Inputs of the board's run, by name: run them here and compare.",
 )
 @click.option(
     "--run",
     "run_number",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Which run of the dump, 1 the oldest. Default: the latest.",
+    help="Number of the run in the dump, 1 is the oldest. Default: the latest.",
 )
 @options.request_options("shapes", "dims", "devices", "operators", "cc")
 @console.json_option
@@ -113,10 +113,12 @@ def _compile(model: Path, noted: Dump, **choices: Any):
 
 def _pick(noted: Dump, number: int | None, where: str) -> tuple[int, list[Record]]:
     if not noted.runs:
-        raise ValueError(f"{where} holds no record: the network has not run since it was cleared")
+        raise ValueError(
+            f"{where} contains no record: the network has not run since the record was cleared"
+        )
     number = number or len(noted.runs)
     if number > len(noted.runs):
-        raise ValueError(f"{where} holds {len(noted.runs)} runs, there is no run {number}")
+        raise ValueError(f"{where} contains {len(noted.runs)} runs; run {number} does not exist")
     return number, noted.runs[number - 1]
 
 
@@ -202,7 +204,8 @@ def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
     if rounded:
         name = next(row for row in rows if row.verdict == CLOSE).name
         return (
-            f"{len(rows)} tensors agree, {rounded} of them from {name} on but for rounding",
+            f"{len(rows)} tensors agree; {rounded} of them, from {name} on, differ by rounding "
+            "only",
             False,
         )
     return f"all {len(rows)} tensors have the bits that they have on this machine", False
@@ -211,13 +214,13 @@ def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
 def _first(row: Row, ended: bool) -> str:
     """What is wrong with the first row that is; ``ended``: the board noted nothing after it."""
     if row.operator is None:
-        return f"{row.name} differs: the board was given other values than those of --inputs"
+        return f"{row.name} differs: the board's inputs are not those of --inputs"
     who = f"operator {row.operator}, {row.name} (nodes {', '.join(row.nodes)}),"
     if row.verdict == MISSING and ended:
-        return f"{who} is the first that did not end on the board"
+        return f"{who} is the first operator that did not finish on the board"
     if row.verdict in (MISSING, EXTRA):
         where = "this machine alone" if row.verdict == MISSING else "the board alone"
-        return f"{who} ran on {where}: a condition came out differently"
+        return f"{who} ran on {where} only: a condition had another value"
     return (
         f"{who} is the first whose output differs: "
         f"{row.low:g} to {row.high:g} with hash {row.hash:08x} on the board, "

@@ -11,11 +11,11 @@ from tvmrt.cli import options
 @options.listening(9090)
 @click.option(
     "--client-seconds", type=options.FiniteRange(min=0, min_open=True), default=600.0, metavar="S",
-    show_default=True, help="How long a client waits for a server.",
+    show_default=True, help="Time that a client waits for a server.",
 )  # fmt: skip
 @click.option(
     "--server-seconds", type=options.FiniteRange(min=0, min_open=True), default=600.0, metavar="S",
-    show_default=True, help="How long a server waits for a client before it comes again.",
+    show_default=True, help="Time that a server waits for a client before it reconnects.",
 )  # fmt: skip
 def command(
     host: str, port: int, port_end: int, client_seconds: float, server_seconds: float

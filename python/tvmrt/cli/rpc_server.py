@@ -13,24 +13,24 @@ ANYONE = "anyone who reaches this port can run code here"
 
 @click.command("rpc-server")
 @options.listening(9090)
-@click.option("--key", default="", help="What clients must say.")
-@click.option("--tracker", metavar="HOST:PORT", help="A tracker to register at by the key.")
+@click.option("--key", default="", help="Key that clients must give.")
+@click.option("--tracker", metavar="HOST:PORT", help="Tracker to register with under the key.")
 @click.option(
     "--proxy", metavar="HOST:PORT",
-    help="A 'tvmrt rpc-proxy' to wait at for clients of the key, in place of listening.",
+    help="Wait for clients at this 'tvmrt rpc-proxy' instead of listening.",
 )  # fmt: skip
-@click.option("--custom-addr", metavar="HOST", help="Address that the tracker tells clients.")
+@click.option("--custom-addr", metavar="HOST", help="Address that the tracker gives to clients.")
 @click.option(
     "--sessions", type=click.IntRange(1, 64), default=1, show_default=True,
-    help="Clients at a time; more wait.",
+    help="Maximum number of clients at a time; further ones wait.",
 )  # fmt: skip
 @click.option(
     "--session-seconds", type=options.FiniteRange(min=0), default=0.0, metavar="S",
-    help="End sessions after that time; 0 for no limit.",
+    help="Maximum duration of a session; 0: no limit.",
 )  # fmt: skip
 @click.option(
     "--idle-seconds", type=options.FiniteRange(min=0), default=0.0, metavar="S",
-    help="End sessions that have been silent for that time; 0 for no limit.",
+    help="Close sessions without a message for this long; 0: no limit.",
 )  # fmt: skip
 def command(
     host: str, port: int, port_end: int, key: str, tracker: str | None, proxy: str | None,

@@ -28,41 +28,39 @@ VALUES_SHOWN = 8
     "inputs_file",
     type=options.PATH,
     metavar="IN.npz|IN.png|IN.jpg|IN.wav",
-    help="Inputs by name; what is called out:... in it is ignored. Or a picture, "
-    "which is brought to the size of the network's only input, or a sound, which is cut or filled "
-    "up with silence.",
+    help="Inputs by name (arrays named out:... are ignored), or a picture, which is resized to "
+    "the only input, or a sound, which is cut or padded with silence.",
 )
 @click.option(
     "--layout",
     type=click.Choice(images.LAYOUTS),
     default="auto",
     show_default=True,
-    help="Where a picture's channels go; auto: where the network has 1, 3 or 4.",
+    help="Layout of a picture's channels; auto: the axis of extent 1, 3 or 4.",
 )
 @click.option(
     "--scale",
     type=click.Choice(list(images.SCALES)),
-    help="Between which numbers a picture's pixels lie. Default: 0..1 for floats, all numbers of "
-    "8-bit integers.",
+    help="Range of pixel values. Default: 0..1 for floats, the full range for 8-bit integers.",
 )
-@click.option("--random", is_flag=True, help="Make the inputs up, the same in each call.")
+@click.option("--random", is_flag=True, help="Use random inputs with a fixed seed.")
 @click.option(
     "--outputs",
     "outputs_file",
     type=options.PATH,
     metavar="OUT.npz",
-    help="Where to write the outputs by name.",
+    help="Write the outputs by name to this file.",
 )
 @click.option(
     "--repeat",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Run that often and tell the times.",
+    help="Number of runs; reports their times.",
 )
-@click.option("--profile", is_flag=True, help="Tell the time of every operator.")
+@click.option("--profile", is_flag=True, help="Report the time of every operator.")
 @click.option(
-    "--threads", type=click.IntRange(min=1), help="How many threads may run one operator."
+    "--threads", type=click.IntRange(min=1), help="Maximum number of threads for one operator."
 )
 @remote.rpc_options
 @console.json_option

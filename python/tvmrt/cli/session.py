@@ -167,7 +167,9 @@ def compile_session(
         choices["target"], choices["levels"] = target_here(levels, bf16)
     library = compile_network(model, **choices)
     if isinstance(place, BoardPlace) and not library.options.firmware:
-        raise ValueError("--rpc names a board: say which by --target, for example cortex-m4")
+        raise ValueError(
+            "--rpc names a board; give its processor with --target, for example cortex-m4"
+        )
     path = folder / (f"network{IMAGE}" if isinstance(place, BoardPlace) else "network.so")
     if library.options.firmware and place is None:
         raise ValueError(

@@ -33,7 +33,7 @@ class Trial:
             return problem
         at = f" at {self.sizes}" if self.sizes else ""
         return ValueError(
-            f"{problem}; the inputs{at} were made up: give some that suit by --inputs IN.npz"
+            f"{problem}; the inputs{at} were random: give suitable ones with --inputs IN.npz"
         )
 
 

@@ -36,16 +36,21 @@ def load(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
 
     if len(infos) != 1:
         names = ", ".join(info.name for info in infos)
-        raise ValueError(f"{path}: a sound is one input, and the network takes {names}")
+        raise ValueError(
+            f"{path}: a sound can set one input, and the network has {names}; give an .npz file"
+        )
     (info,) = infos
     long = [extent for extent in info.shape if extent != 1]
     shown = " x ".join(map(str, info.shape))
     if len(long) != 1 or not isinstance(long[0], int):
         raise ValueError(
-            f"{path}: input {info.name}, {shown}, is no single line of samples; give an .npz"
+            f"{path}: input {info.name}, {shown}, is not a single row of samples; give an .npz file"
         )
     if not info.dtype.startswith("float") and info.dtype != "int16":
-        raise ValueError(f"{path}: input {info.name} is {info.dtype}, not samples; give an .npz")
+        raise ValueError(
+            f"{path}: input {info.name} has type {info.dtype}, which cannot hold samples; give "
+            "an .npz file"
+        )
     samples = _samples(path)[: long[0]]
     values = np.zeros(long[0])
     values[: len(samples)] = samples
@@ -63,7 +68,7 @@ def _samples(path: Path) -> np.ndarray:
             width, channels = sound.getsampwidth(), sound.getnchannels()
             data = sound.readframes(sound.getnframes())
     except (wave.Error, EOFError) as error:
-        raise ValueError(f"{path} is no sound of PCM samples ({error})") from None
+        raise ValueError(f"{path} is not a PCM sound file ({error}); convert it") from None
     data = data[: len(data) // (width * channels) * width * channels]
     if width == 1:  # without a sign
         whole = np.frombuffer(data, np.uint8).astype(np.int64) - 128

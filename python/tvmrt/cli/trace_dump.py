@@ -54,18 +54,21 @@ def parse(data: bytes, where: str) -> Dump:
     """The dump in ``data``, of either byte order; bytes behind it are ignored."""
     size = struct.calcsize("<" + _HEADER)
     if len(data) < size:
-        raise ValueError(f"{where} has {len(data)} bytes, but the header of a trace has {size}")
+        raise ValueError(
+            f"{where} has {len(data)} bytes, fewer than a trace header ({size}); dump the whole "
+            "variable"
+        )
     order = next((o for o in "<>" if struct.unpack_from(o + "I", data)[0] == MAGIC), None)
     if order is None:
         raise ValueError(
-            f"{where} does not begin with a trace's mark TVTR; "
-            "dump the bytes of the variable <module>_trace after a run"
+            f"{where} does not start with the trace magic TVTR; dump the variable <module>_trace "
+            "after a run"
         )
     _, version, what, network, target, capacity, count, following = struct.unpack_from(
         order + _HEADER, data
     )
     if version != VERSION:
-        raise ValueError(f"{where} is of version {version} of traces, this reads {VERSION}")
+        raise ValueError(f"{where} has trace version {version}; this tvmrt reads version {VERSION}")
     needed = size + capacity * struct.calcsize(order + _RECORD)
     if len(data) < needed:
         raise ValueError(
@@ -73,7 +76,7 @@ def parse(data: bytes, where: str) -> Dump:
         )
     if count > capacity or following >= max(capacity, 1):
         raise ValueError(
-            f"{where} is damaged: {count} records at {following} in a ring of {capacity}"
+            f"{where} is damaged: {count} records at {following} in a ring buffer of {capacity}"
         )
     records = [Record(*r) for r in struct.iter_unpack(order + _RECORD, data[size:needed])]
     oldest = following if count == capacity else 0

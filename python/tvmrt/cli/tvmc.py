@@ -71,7 +71,7 @@ class Line:
 def _tell_ignored(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if value not in (None, (), False):
-            console.note(f"--{name.replace('_', '-')} has no meaning here: {WITHOUT_MEANING[name]}")
+            console.note(f"--{name.replace('_', '-')} is not supported: {WITHOUT_MEANING[name]}")
 
 
 def target_of(text: str | None) -> str | None:
@@ -146,7 +146,7 @@ def without_groups(words: list[str], known: set[str]) -> tuple[list[str], list[s
         if group == "target" and name in ("mcpu", "mtriple"):
             target += [kind, f"-{name}={value}"]
         else:
-            told.append(f"--{group}-{kind}-{name} has no meaning here: {GROUPS[group]}")
+            told.append(f"--{group}-{kind}-{name} is not supported: {GROUPS[group]}")
     if target and "--target" in rest[:-1]:
         rest[rest.index("--target") + 1] += " " + " ".join(target[1::2])
     elif target:
@@ -184,7 +184,7 @@ def command() -> None:
 @click.option("--target", help="llvm, c, or one with -mcpu= or -mtriple=.")
 @click.option("--input-shapes", help="NAME:[DIM,...] NAME:[DIM,...]")
 @click.option("--executor", type=click.Choice(("graph", "aot")), default="graph", show_default=True,
-    help="As of tvmrt compile.",
+    help="As for tvmrt compile.",
 )  # fmt: skip
 @click.option("--runtime", type=click.Choice(("cpp", "crt")), default="cpp", show_default=True,
     help="crt: for a target without an operating system.",
@@ -272,18 +272,18 @@ def _write_package(path: Path, library: Path) -> None:
 @click.option("-o", "--outputs", type=options.PATH, metavar="OUT.npz", help="Where outputs go.")
 @click.option(
     "--fill-mode", type=click.Choice(("random", "zeros", "ones")), default="random",
-    show_default=True, help="What the inputs hold that are not given.",
+    show_default=True, help="Values of the inputs that are not given.",
 )  # fmt: skip
 @click.option("--print-top", type=click.IntRange(min=1), metavar="N",
     help="Print the N largest values of each output.",
 )  # fmt: skip
 @click.option("--print-time", is_flag=True, help="Tell the times.")
-@click.option("--profile", is_flag=True, help="Tell the time of every operator.")
+@click.option("--profile", is_flag=True, help="Report the time of every operator.")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True,
-    help="How many measurements.",
+    help="Number of measurements.",
 )  # fmt: skip
 @click.option("--number", type=click.IntRange(min=1), default=1, show_default=True,
-    help="How many runs a measurement.",
+    help="Runs per measurement.",
 )  # fmt: skip
 @click.option("--rpc-tracker", metavar="HOST:PORT", help="As of tvmrt run.")
 @click.option("--rpc-key", help="As of tvmrt run.")

@@ -42,8 +42,10 @@ STATE_IN_BYTES = "DynamicQuantizeLSTM"
 @click.argument("model", type=options.PATH)
 @options.made_up_inputs
 @options.compile_here
-@click.option("--outputs-only", is_flag=True, help="Compare the outputs alone: one compilation.")
-@click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")
+@click.option(
+    "--outputs-only", is_flag=True, help="Compare the outputs only, with one compilation."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst ones.")
 @remote.rpc_options
 @console.json_option
 def command(
@@ -69,12 +71,12 @@ def command(
     compared with its Python reference on random operands.
     """
     if (rpc or rpc_tracker) and model.suffix != ".onnx":
-        raise click.UsageError("ONNX networks alone are verified on another machine")
+        raise click.UsageError("only ONNX networks can be verified on another machine")
     if model.suffix in verify_operators.SUFFIXES:
         if model.suffix != ".py" and "executor" in describe(model).facts:
             raise ValueError(
-                f"{model} is a network that is compiled; verify the .onnx or .tflite file that it "
-                "was made of"
+                f"{model} is a compiled network; give the .onnx or .tflite file it was compiled "
+                "from"
             )
         return verify_operators.check(model, as_json)
     place = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)

@@ -46,7 +46,9 @@ def check(path: Path, as_json: bool) -> int:
     else:
         _print(judged, len(wrong))
         if composed:
-            click.echo(f"{', '.join(composed)}: composed; there is one body, nothing to compare")
+            click.echo(
+                f"{', '.join(composed)}: composed operators have one body; nothing to compare"
+            )
     return app.WRONG_RESULT if wrong else app.DONE
 
 
@@ -128,7 +130,7 @@ def evaluators(operators: Sequence[Operator]) -> list[type]:
             given = {k: v for k, v in attributes.items() if v is not None}
             found = operator.evaluate_node(arrays, given)
             if found is None:
-                raise ValueError(f"{operator.name} has no reference")
+                raise ValueError(f"operator {operator.name} has no reference implementation")
             return tuple(found)
 
         members = {"op_domain": operator.domain, "_run": run}

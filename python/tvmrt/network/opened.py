@@ -62,7 +62,9 @@ def check_compiled(file: Path) -> None:
             "run net.so"
         )
     if file.suffix == ".elf":
-        raise ValueError(f"{file} is an image for a board: --rpc qemu or serial:PATH runs it there")
+        raise ValueError(
+            f"{file} is an image for a board; run it with --rpc serial:PATH or --rpc qemu"
+        )
 
 
 def open_module(module: Module, name: str) -> Opened:

@@ -47,9 +47,9 @@ def test_a_picture_takes_the_size_and_the_channels(picture):
 @pytest.mark.parametrize(
     ("infos", "layout", "said"),
     [
-        ([("x", (1, 10))], "auto", "is no picture of 1, 3 or 4 channels"),
+        ([("x", (1, 10))], "auto", "is not a picture of 1, 3 or 4 channels"),
         ([("x", (1, 3, 6, 5))], "nhwc", "with --layout nhwc"),
-        ([("x", (1, 3, 6, 4)), ("y", (1,))], "auto", "the network takes x, y"),
+        ([("x", (1, 3, 6, 4)), ("y", (1,))], "auto", "the network has x, y"),
     ],
 )
 def test_what_takes_no_picture_says_so(picture, infos, layout, said):
@@ -59,7 +59,7 @@ def test_what_takes_no_picture_says_so(picture, infos, layout, said):
 
 def test_what_is_no_picture_says_so(tmp_path):
     (tmp_path / "in.png").write_bytes(b"no")
-    with pytest.raises(ValueError, match="is no picture that Pillow reads"):
+    with pytest.raises(ValueError, match="Pillow cannot read this picture"):
         images.load(tmp_path / "in.png", [TensorInfo("x", "uint8", (1, 3, 6, 4))])
 
 

@@ -240,7 +240,7 @@ def _linked_archive() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        pytest.param("a.bin", b"", "no format is known for '.bin'", id="unknown-suffix"),
+        pytest.param("a.bin", b"", "unknown file format '.bin'", id="unknown-suffix"),
         pytest.param("a.so", b"no library", "not a shared library", id="text-as-library"),
         pytest.param("a.params", b"0123456789abcdef", "not a params file", id="text-as-params"),
         pytest.param("a.json", b"[1, 2]", "not the JSON of a graph executor", id="other-json"),

@@ -60,9 +60,9 @@ def test_it_is_cut_or_filled_with_silence(tmp_path, length):
 @pytest.mark.parametrize(
     ("infos", "said"),
     [
-        ([("x", "float32", (2, 8))], "is no single line of samples; give an .npz"),
-        ([("x", "int64", (8,))], "is int64, not samples"),
-        ([("x", "int16", (8,)), ("y", "int16", (8,))], "the network takes x, y"),
+        ([("x", "float32", (2, 8))], "is not a single row of samples; give an .npz"),
+        ([("x", "int64", (8,))], "has type int64, which cannot hold samples"),
+        ([("x", "int16", (8,)), ("y", "int16", (8,))], "the network has x, y"),
     ],
 )
 def test_a_network_that_takes_no_sound_is_told(tmp_path, infos, said):
@@ -87,4 +87,4 @@ def test_command_runs_a_sound(tmp_path, capsys):
         np.testing.assert_allclose(out["y"][0], -(SAMPLES / 32768), atol=1e-7)
     sound.write_bytes(b"RIFF....WAVE")
     assert main(["run", *arguments]) == 2
-    assert "is no sound of PCM samples" in capsys.readouterr().err
+    assert "is not a PCM sound file" in capsys.readouterr().err

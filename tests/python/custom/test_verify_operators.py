@@ -175,7 +175,7 @@ def test_composed_operators_of_a_file_are_named():
     command = [sys.executable, "-m", "tvmrt", "verify", str(EXAMPLES / "rnn_cell.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "::Rnn: composed; there is one body, nothing to compare" in done.stdout
+    assert "::Rnn: composed operators have one body; nothing to compare" in done.stdout
 
 
 def test_shape_that_lies_about_a_sample_is_told_with_the_operator(tmp_path):

@@ -89,7 +89,7 @@ def test_a_network_whose_file_has_a_number_is_opened(tmp_path):
     device = ["-o", tmp_path / "net.so", "--device", "tpu"]
     done = command("compile", tmp_path / "net.onnx", *device, *sizes)
     assert done.returncode == 0, done.stderr
-    assert "2 tensors of 192 B cross their borders" in done.stdout
+    assert "2 tensors of 192 B cross region boundaries" in done.stdout
     done = command("verify", tmp_path / "net.onnx", "--shape", "x=8,3")
     assert done.returncode == 0, done.stderr
     assert "agree" in done.stdout
@@ -161,7 +161,7 @@ def test_verify_says_that_inputs_must_be_given_where_none_that_are_made_up_suit(
     path = reshaped(tmp_path)
     done = command("verify", path, "--dim", "n=6..6", "--dim", "a<=3", "--dim", "b<=3")
     assert done.returncode == 2
-    assert "were made up: give some that suit by --inputs IN.npz" in " ".join(done.stderr.split())
+    assert "were random: give suitable ones with --inputs IN.npz" in " ".join(done.stderr.split())
 
 
 @pytest.mark.slow

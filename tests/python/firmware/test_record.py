@@ -143,7 +143,9 @@ def test_other_inputs_are_told_from_other_arithmetic(images, tmp_path, capsys):
     dump = dump_on_this_machine(network, images[:1], tmp_path, record=True)
     code, told = replay(network, dump, image=images[1], capsys=capsys)
     assert code == 1
-    assert told["finding"].startswith("input image differs: the board was given other values")
+    assert told["finding"].startswith(
+        "input image differs: the board's inputs are not those of --inputs"
+    )
 
 
 def test_a_run_that_did_not_end_says_where(images, tmp_path, capsys):
@@ -167,7 +169,7 @@ def test_runs_are_told_apart_and_old_records_go_first(images, tmp_path, capsys):
         code, told = replay(network, dump, "--run", number, image=images[image], capsys=capsys)
         assert (code, told["run"]) == (0, int(number)), told
     code, told = replay(network, dump, "--run", "4", capsys=capsys)
-    assert code == 2 and "holds 3 runs, there is no run 4" in told["error"]
+    assert code == 2 and "contains 3 runs; run 4 does not exist" in told["error"]
 
 
 POOLED_CALL = """\
@@ -333,9 +335,11 @@ def header(**changes) -> bytes:
 @pytest.mark.parametrize(
     "data, match",
     [
-        pytest.param(b"", "has 0 bytes, but the header of a trace has 44", id="empty"),
-        pytest.param(header(magic=1) + bytes(20), "does not begin with a trace's mark", id="magic"),
-        pytest.param(header(version=9) + bytes(20), "is of version 9", id="version"),
+        pytest.param(b"", "has 0 bytes, fewer than a trace header (44)", id="empty"),
+        pytest.param(
+            header(magic=1) + bytes(20), "does not start with the trace magic", id="magic"
+        ),
+        pytest.param(header(version=9) + bytes(20), "has trace version 9", id="version"),
         pytest.param(header() + bytes(19), "ends after 63 of 64 bytes", id="short"),
         pytest.param(header(count=2) + bytes(20), "is damaged: 2 records", id="count"),
         pytest.param(header(next=1) + bytes(20), "is damaged: 1 records at 1", id="next"),

@@ -118,7 +118,7 @@ def test_verify(place, capsys):
         (["--rpc", "127.0.0.1:x"], "--rpc takes HOST:PORT, not '127.0.0.1:x'"),
         (["--rpc", "a:1", "--rpc-tracker", "a:1"], "give --rpc or --rpc-tracker, not both"),
         (["--rpc-key", "k"], "--rpc-key needs --rpc or --rpc-tracker"),
-        (["--rpc", "a:1", "--rpc-wait", "1"], "--rpc-wait is for a tracker's servers"),
+        (["--rpc", "a:1", "--rpc-wait", "1"], "--rpc-wait needs --rpc-tracker"),
     ],
 )
 def test_refusals(tmp_path, options, text, capsys):

@@ -70,7 +70,7 @@ def describe(path: Path) -> Description:
     if importer is None:
         known = dict.fromkeys([*plugin.network_suffixes(), *FORMATS])
         raise ValueError(
-            f"{path}: no format is known for '{path.suffix or path.name}'; "
-            f"the name must end in one of {', '.join(known)}"
+            f"{path}: unknown file format '{path.suffix or path.name}'; the name must end in one "
+            f"of {', '.join(known)}"
         )
     return importer.describe(path)

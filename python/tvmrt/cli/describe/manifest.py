@@ -24,15 +24,15 @@ def of_library(elf: ElfFile, symbol: Symbol) -> dict[str, Any]:
         parameters = found["sha256"]["parameters"]
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
         raise ValueError(
-            f"{elf.path}: the manifest of the library, {symbol.name} of {symbol.size} bytes, is "
-            f"damaged: {problem}; {AGAIN}"
+            f"{elf.path}: the manifest {symbol.name} ({symbol.size} bytes) is damaged: "
+            f"{problem}; {AGAIN}"
         ) from None
     for each in elf.symbols(TYPE_SYMBOLS):
         data = elf.bytes_of(each) if each.name == name else b""
         if data and hashlib.sha256(data).hexdigest() != parameters:
             raise ValueError(
-                f"{elf.path}: its weights, {name} of {len(data)} bytes, are not those of its "
-                f"manifest; {AGAIN}"
+                f"{elf.path}: the weights {name} ({len(data)} bytes) do not match the manifest; "
+                f"{AGAIN}"
             )
     return found
 
