@@ -63,7 +63,7 @@ int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
   const char* abi;
   if (!is_whole(text, size)) {
     return tvmrt__fail(
-        "%s: the manifest of the library, __tvmrt_manifest of %zu bytes, is damaged: its checksum "
+        "%s: the manifest __tvmrt_manifest (%zu bytes) is damaged: its checksum "
         "is not that of its text; copy the file again, or compile the network again",
         path, size);
   }

@@ -71,7 +71,7 @@ def test_memory_of_a_compiled_network_is_told(tmp_path, capsys):
     assert result.resident.own_bytes < 4e6
     bench._print([result], 1)
     assert "net used" in (told := capsys.readouterr().out)
-    assert "of this process" in told
+    assert " private" in told
 
 
 def test_compiled_networks_and_other_machines_are_not_profiled(tmp_path, capsys):
