@@ -240,7 +240,7 @@ def _loaded(name: str, reference: str, leave_out: Any) -> Plugin | None:
         leave_out(name, f"{reference} does not load: {type(error).__name__}: {error}")
         return None
     if not isinstance(plugin, Plugin):
-        leave_out(name, f"{reference} is no tvmrt.plugin.Plugin")
+        leave_out(name, f"{reference} is not a tvmrt.plugin.Plugin")
         return None
     return plugin
 

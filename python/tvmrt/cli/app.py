@@ -101,10 +101,10 @@ _REMEDIES = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EISDIR: "name a file",
-    errno.EACCES: "ask for the permission, or name another place",
-    errno.EPERM: "ask for the permission, or name another place",
+    errno.EACCES: "check the permissions, or give another path",
+    errno.EPERM: "check the permissions, or give another path",
     errno.EROFS: "name another place",
-    errno.ENOSPC: "free some space, or name another place",
+    errno.ENOSPC: "free some space, or give another path",
 }
 
 

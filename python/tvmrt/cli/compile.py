@@ -312,7 +312,7 @@ def _print_result(
     if shared is not None:
         once, apart = (console.format_bytes(nbytes) for nbytes in shared)
         saved = console.format_bytes(shared[1] - shared[0])
-        pairs["shared code"] = f"operators take {once} for {apart} apart: {saved} saved"
+        pairs["shared code"] = f"operators take {once} instead of {apart}: {saved} saved"
     console.print_pairs(pairs)
 
 

@@ -26,7 +26,7 @@ def _run(ctx: click.Context, models: tuple[Path, ...], **asked: Any) -> Any:
     kernels' code, equal weights, memory."""
     if len(models) < 2:
         raise click.UsageError(
-            f"there is one network, {models[0]}; name all that are to be in the image, or take "
+            f"only one network is given, {models[0]}; give all networks of the image, or use "
             "'tvmrt compile'"
         )
     return ctx.invoke(one.command, models=models, kind=None, **asked)

@@ -182,7 +182,7 @@ def _plan_table(plans: Sequence[Mapping[str, Any]]) -> Table:
         "RAM",
         "instructions more",
         "multiply-adds twice",
-        "layers that are computed by rows",
+        "layers computed by rows",
     )
     rows = []
     for plan in plans:

@@ -315,7 +315,7 @@ def _evaluate_reference(
         reason = " ".join(str(error).split())
         remedy = "install a reference runtime that can: pip install onnxruntime"
         if operators:  # which no other judge knows
-            remedy = "it judges operators of one's own by their Python references"
+            remedy = "it checks custom operators against their Python references"
         raise ValueError(
             f"the reference evaluator of onnx cannot run the network ({reason}); " + remedy
         ) from None
@@ -364,7 +364,7 @@ def onnxruntime_session(
             return onnxruntime.InferenceSession(source, choices, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no base class
             refused = " ".join(str(error).split())
-    raise ValueError(f"onnxruntime refuses the network: {refused}")
+    raise ValueError(f"onnxruntime rejects the network: {refused}")
 
 
 def opened(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> onnx.ModelProto:

@@ -85,8 +85,8 @@ def _sampled(operator: Kernel, rng: np.random.Generator) -> Case:
     found = operator.call("sample", operator.sample, rng)
     if not _is_sample(found):
         raise ValueError(
-            f"operator {operator.name}: sample: {found!r} is no list of arrays with a dictionary "
-            "of scalars"
+            f"operator {operator.name}: sample: {found!r} is not a list of arrays with a "
+            "dictionary of scalars"
         )
     arrays, scalars = found
     return Case(tuple(arrays), dict(scalars), _text(arrays, scalars))
@@ -107,7 +107,7 @@ def _random_case(
 ) -> Case:
     """Operands of one shape, or of independent ones if the operator refuses that; with or without
     those that are optional."""
-    problem = "no attempt was made"
+    problem = "no inputs were tried"
     for attempt in range(ATTEMPTS):
         common = _random_shape(operator, rng)
         shapes = [

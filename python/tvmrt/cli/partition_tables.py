@@ -59,7 +59,7 @@ def _print_borders(summary: Any) -> None:
 def _how(row: Any) -> str:
     if row.stays_in:
         return f"stays in {row.stays_in}'s memory"
-    return "copied into another layout" if row.copied else "in place"
+    return "copied to another layout" if row.copied else "in place"
 
 
 def border_text(summary: Any) -> str:

@@ -56,7 +56,7 @@ def open_session(
     if rpc_wait is not None and not rpc_tracker:
         raise click.UsageError("--rpc-wait needs --rpc-tracker")
     if rpc and rpc_tracker:
-        raise click.UsageError("give --rpc or --rpc-tracker, not both")
+        raise click.UsageError("give either --rpc or --rpc-tracker")
     if rpc and is_board(rpc):
         if rpc_key:
             raise click.UsageError("--rpc-key is for servers; a board has no key")
@@ -94,7 +94,7 @@ def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
             f"{len(owned)} there {'has' if len(owned) == 1 else 'have'} it, in use: "
             "wait longer by --rpc-wait"
             if owned
-            else "none there has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"
+            else "no server has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"
         )
         raise TimeoutError(f"{error}; {remedy}") from error
 
@@ -107,7 +107,7 @@ def _tracker(address: tuple[str, int], place: str, seconds: float) -> TrackerSes
         return TrackerSession(address)
     except ConnectionRefusedError:
         seconds = min(seconds, TRACKER_SECONDS)
-        console.note(f"no tracker answers at {place} yet; asks again for {seconds:g} s")
+        console.note(f"no tracker answers at {place} yet; retrying for {seconds:g} s")
         return wait_for_tracker(address, seconds)
 
 

@@ -128,7 +128,7 @@ def _host_run(
     from tvmrt.cli import replay_host
 
     if not noted.has_values:
-        raise ValueError("the dump holds cycles alone; compile with --record to compare values")
+        raise ValueError("the dump contains cycles only; compile with --record to compare values")
     network = networks.load_model(model)
     inputs: dict[str, np.ndarray] = networks.inputs_for(network, shapes, inputs_file)
     with tempfile.TemporaryDirectory(prefix="tvmrt-replay-") as folder:
@@ -208,7 +208,7 @@ def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
             "only",
             False,
         )
-    return f"all {len(rows)} tensors have the bits that they have on this machine", False
+    return f"all {len(rows)} tensors are bit-identical to this machine's", False
 
 
 def _first(row: Row, ended: bool) -> str:

@@ -53,7 +53,7 @@ def command(
     link_uploads()
     click.echo(f"serving through {proxy}" if proxy else f"serving at {host}:{listener.port}")
     if not proxy and host not in ("127.0.0.1", "localhost", "::1") and not key:
-        console.note(f"there is no --key, so that {ANYONE}")
+        console.note(f"without --key {ANYONE}")
     try:
         listener.run()
     finally:

@@ -145,7 +145,7 @@ class Session:
     def profile(self) -> list[dict[str, Any]]:
         """Return name, count and seconds of every operator of one run on the inputs set last."""
         if self.place is not None:
-            raise ValueError("operators are profiled on this machine only: leave --rpc out")
+            raise ValueError("operators are profiled on this machine only; omit --rpc")
         return self.executor.profile().calls
 
 

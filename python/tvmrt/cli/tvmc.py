@@ -20,10 +20,10 @@ WITHOUT_MEANING = {
     "desired_layout": "every kernel has its own layout, which the compiler chooses",
     "pass_config": "there are no passes to configure",
     "disabled_pass": "there are no passes to leave out",
-    "opt_level": "every network is optimized as far as it goes",
-    "tuning_records": "kernels are chosen without measuring: there is nothing to be tuned",
+    "opt_level": "every network is fully optimized",
+    "tuning_records": "kernels are selected without tuning",
     "dump_code": "the sources are there by 'tvmrt compile -o FOLDER'",
-    "model_format": "the file says by itself what it is",
+    "model_format": "the format is detected",
     "end_to_end": "times are those of the network alone",
 }
 # Words of TVM's targets to those of --target; the first that stands in the target is taken.

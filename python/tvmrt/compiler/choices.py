@@ -59,7 +59,7 @@ RULES = (
         lambda r: r.schedule == "async" and r.runtime != "host",
     ),
     Rule(
-        "trace-records counts what profile or record note; choose one of them",
+        "trace-records needs profile or record; choose one of them",
         lambda r: r.trace_records is not None and not (r.profile or r.record),
     ),
     Rule(
@@ -68,12 +68,12 @@ RULES = (
         lambda r: (r.profile or r.record) and r.runtime != "crt",
     ),
     Rule(
-        "levels of processors are chosen where an operating system loads the library; target "
-        "{target} needs runtime host",
+        "levels need an operating system that loads the library; target {target} needs runtime "
+        "host",
         lambda r: r.target in LEVELS and r.runtime == "crt",
     ),
     Rule(
-        "profile and record note what plain calls are passed; use unpacked-api",
+        "profile and record need unpacked-api",
         lambda r: (r.profile or r.record) and not r.unpacked_api,
     ),
     Rule(
@@ -81,45 +81,42 @@ RULES = (
         lambda r: r.trace_records is not None and r.trace_records > 1 << 24,
     ),
     Rule(
-        "the graph executor has one memory, which the program gives it; "
-        "choose executor aot for pools",
+        "the graph executor uses a single memory arena; choose executor aot for pools",
         lambda r: _graph_of_board(r) and (r.pools or r.place),
         UnsupportedError,
     ),
     Rule(
-        "memory pools are for networks without an operating system; they need runtime crt",
+        "memory pools need runtime crt",
         lambda r: r.pools and r.runtime != "crt",
     ),
     Rule(
-        "ram limits the memory of a board's network that is compiled ahead; it needs runtime crt "
-        "with executor aot",
+        "ram needs runtime crt with executor aot",
         lambda r: r.ram is not None and (r.runtime != "crt" or r.executor != "aot"),
     ),
     Rule(
-        "place chooses among memories of a board; it needs runtime crt",
+        "place needs runtime crt",
         lambda r: r.place and r.runtime != "crt",
     ),
     Rule(
-        "workspace-io maps inputs and outputs to C structs; it needs runtime crt and "
-        "interface-api c",
+        "workspace-io needs runtime crt and interface-api c",
         lambda r: r.workspace_io and (r.runtime != "crt" or r.interface_api != "c"),
     ),
     Rule(
-        "dimensions that runs choose are read once a run on boards; choose executor aot with "
-        "unpacked-api or executor graph, or fix them with shapes",
+        "dynamic dimensions on boards need executor aot with unpacked-api, or executor graph; "
+        "or fix them with shapes",
         lambda r: (
             r.runtime == "crt" and r.executor == "aot" and not r.unpacked_api and _is_sized(r)
         ),
         UnsupportedError,
     ),
     Rule(
-        "record compares runs of one size; fix the dimensions with shapes, or choose profile",
+        "record does not support dynamic dimensions; fix them with shapes, or choose profile",
         lambda r: r.record and _is_sized(r),
         UnsupportedError,
     ),
     Rule(
-        "max-error and calibration are for mixed-precision and precision bf16, max-error alone "
-        "also for weights and winograd; choose one",
+        "max-error needs mixed-precision, precision bf16, weights or winograd; calibration "
+        "needs mixed-precision or precision bf16",
         lambda r: (
             r.mixed_precision is None
             and r.precision == "float32"
@@ -135,8 +132,8 @@ RULES = (
         ),
     ),
     Rule(
-        "max-error would be for mixed-precision, for precision or for weights or winograd at once; "
-        "compile with one of them",
+        "max-error applies to one of mixed-precision, precision, weights and winograd; use one "
+        "of them per compilation",
         lambda r: (
             r.max_error is not None
             and sum([_judges_layers(r), bool(r.mixed_precision), r.precision != "float32"]) > 1
@@ -147,24 +144,22 @@ RULES = (
         lambda r: r.precision != "float32" and r.max_error is not None and not r.calibration,
     ),
     Rule(
-        "precision {precision} is for machines with an operating system; choose runtime host, or "
-        "quantise the network for a board",
+        "precision {precision} needs runtime host; for a board quantise the network",
         lambda r: r.precision != "float32" and r.runtime == "crt",
         UnsupportedError,
     ),
     Rule(
-        "tuned is for hosts, where tvmrt tune measures; leave it out, or choose runtime host",
+        "tuned needs runtime host",
         lambda r: r.tuned is not None and r.runtime == "crt",
         UnsupportedError,
     ),
     Rule(
-        "winograd is for hosts, since it takes scratch memory and larger weights; leave it out, or "
-        "choose runtime host",
+        "winograd needs runtime host",
         lambda r: bool(r.winograd) and r.runtime == "crt",
         UnsupportedError,
     ),
     Rule(
-        "row-chains is for hosts; leave it out and give ram, or choose runtime host",
+        "row-chains needs runtime host; for a board use ram",
         lambda r: r.row_chains is not None and r.runtime == "crt",
         UnsupportedError,
     ),
@@ -214,14 +209,14 @@ def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) 
         name = rule.partition(":")[0]
         if name not in known:
             raise ValueError(
-                f"require-device {rule}: {name} is none of the devices "
-                f"({', '.join(sorted(known))}); name it with --device, too"
+                f"require-device {rule}: {name} is not among the devices "
+                f"({', '.join(sorted(known))}); add it with --device"
             )
         absent = [d.absent() for d in devices if d.name == name and here]
         if any(absent):
             raise UnsupportedError(
-                f"require-device {rule}: device {name} is absent on this machine: {absent[0]}; for "
-                "another machine of its kind choose target host"
+                f"require-device {rule}: device {name} cannot run on this machine: {absent[0]}; "
+                "to compile for another machine choose target host"
             )
 
 
@@ -230,6 +225,5 @@ def check_hooks(regions: Sequence[Region], interface_api: str) -> None:
     for region in regions:
         if region.hooks and interface_api != "c":
             raise UnsupportedError(
-                f"device {region.device} has hooks, whose pointers are members of a C struct; "
-                "choose interface-api c with unpacked-api"
+                f"device {region.device} has hooks, which need interface-api c with unpacked-api"
             )

@@ -44,7 +44,7 @@ def get_device(libmod: Module | None, device: Any) -> list[Device]:
     devices = [make(one) if isinstance(one, str) else one for one in given]
     for one in devices:
         if not isinstance(one, Device):
-            raise ValueError(f"{one!r} is no device; one is for example tvmrt.cpu(0)")
+            raise ValueError(f"{one!r} is not a device; pass for example tvmrt.cpu(0)")
     return devices
 
 

@@ -33,7 +33,7 @@ def tar(output: str | os.PathLike[str], files: str | Sequence[str | os.PathLike[
     names = [path.name for path in paths]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"an archive holds a name once, but {', '.join(twice)} is there twice")
+        raise ValueError(f"an archive cannot contain a name twice: {', '.join(twice)}")
     aside = f"{os.fspath(output)}.{os.getpid()}.tmp"
     try:
         with tarfile.open(aside, "w:gz") as archive:

@@ -133,7 +133,7 @@ class Cache:
         for entry in gone:
             _remove(entry.folder)
             if os.path.lexists(entry.folder):
-                raise PermissionError(f"{entry.folder} cannot be removed; ask for the permission")
+                raise PermissionError(f"{entry.folder} cannot be removed; check the permissions")
         return gone
 
     def _make_aside(self) -> Path:

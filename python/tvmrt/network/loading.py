@@ -76,13 +76,13 @@ def load(
     """
     if isinstance(model, (str, os.PathLike)) and not is_network(model):
         if request is not None or options:
-            raise ValueError(f"{os.fspath(model)} is compiled already; give no options")
+            raise ValueError(f"{os.fspath(model)} is already compiled; options do not apply")
         return Network(open_library(model), Facts(), os.fspath(model))
     if type(model).__name__ == "CompiledLibrary":
         return _from_library(model)
     model, given = _network_of(model, dict(options))
     if request is not None and given:
-        raise TypeError("options go by their names, or all of them in one tvmrt.Request")
+        raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
     asked = (request or make(given)).for_here()
     source = _Source(model)
     try:

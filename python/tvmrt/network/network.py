@@ -332,8 +332,8 @@ class Network:
 
         if self.made_from is None:
             raise ValueError(
-                f"{self._name} was loaded compiled, and libraries do not say what a report tells; "
-                "load the network's own file"
+                f"{self._name} was loaded from a compiled library, which lacks the data of a "
+                "report; load the network file"
             )
         make: Callable[..., Report] = plugin.hook("network report", "report()")
         return make(self.made_from(), self._name, self.warm_executor(*inputs, **named))

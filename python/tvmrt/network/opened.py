@@ -58,8 +58,7 @@ def check_compiled(file: Path) -> None:
     """Raise ValueError for a network that is still to be compiled, by its name."""
     if is_network(file):
         raise ValueError(
-            f"{file} is a network that is not compiled: 'tvmrt compile {file} -o net.so', then "
-            "run net.so"
+            f"{file} is not compiled; run 'tvmrt compile {file} -o net.so', then use net.so"
         )
     if file.suffix == ".elf":
         raise ValueError(
@@ -73,8 +72,7 @@ def open_module(module: Module, name: str) -> Opened:
     names = _names(module) if kind else []
     if kind is None or not names:
         raise ValueError(
-            f"{name} holds no network: it has functions but no executor; "
-            "'tvmrt inspect' lists what is in it"
+            f"{name} contains functions but no network; 'tvmrt inspect' lists its contents"
         )
     make_module = module[names[0]]
     return Opened(module, lambda: kind(make_module(cpu(0))))

@@ -33,7 +33,7 @@ def encode(text: str | bytes | os.PathLike[str]) -> bytes:
     """Return a string or path as C takes it."""
     data = os.fsencode(text)
     if b"\0" in data:
-        raise ValueError(f"{text!r} has a NUL inside; C would read only what is before it")
+        raise ValueError(f"{text!r} contains a NUL character, at which C strings end")
     return data
 
 

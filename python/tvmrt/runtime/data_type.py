@@ -68,7 +68,7 @@ def _parse(text: str) -> tuple[int, int, int]:
         return DataTypeCode.HANDLE, 0, 0
     match = _PATTERN.fullmatch(text)
     if match is None:
-        raise ValueError(f"'{text}' is no data type; one is for example float32, int8x4 or bool")
+        raise ValueError(f"'{text}' is not a data type; examples are float32, int8x4 and bool")
     base, custom, bits, lanes = match.groups()
     if base == "bool":
         return DataTypeCode.UINT, 1, int(lanes or 1)
@@ -76,7 +76,7 @@ def _parse(text: str) -> tuple[int, int, int]:
         return DataTypeCode.HANDLE, 64, int(lanes or 1)
     code = int(custom) if custom else _BASES.get(base)
     if code is None or int(bits or 32) > 255 or int(lanes or 1) > 65535:
-        raise ValueError(f"'{text}' is no data type; one is for example float32, int8x4 or bool")
+        raise ValueError(f"'{text}' is not a data type; examples are float32, int8x4 and bool")
     return code, int(bits or 32), int(lanes or 1)
 
 

@@ -154,10 +154,10 @@ def device(dev_type: str | int, dev_id: int | None = None) -> Device:
         name, _, number = dev_type.split()[0].partition(":") if dev_type.split() else ("", "", "")
         if name not in _TYPE_OF_NAME:
             known = ", ".join(sorted(_TYPE_OF_NAME))
-            raise ValueError(f"'{dev_type}' is no device type; known are {known}")
+            raise ValueError(f"unknown device type '{dev_type}'; choose from {known}")
         if number and dev_id is None:
             if not number.isdigit():
-                raise ValueError(f"'{number}' in '{dev_type}' is no device number")
+                raise ValueError(f"'{number}' in '{dev_type}' is not a device number")
             dev_id = int(number)
         dev_type = _TYPE_OF_NAME[name]
     return Device(dev_type, dev_id or 0)

@@ -54,11 +54,11 @@ def unpack(archive: str | os.PathLike[str], folder: Path) -> None:
         for member in tar.getmembers():
             path = (root / member.name).resolve()
             if not path.is_relative_to(root):
-                raise ValueError(f"{archive}: the member {member.name} leads out of the archive")
+                raise ValueError(f"{archive}: the member {member.name} points outside the archive")
             if not (member.isfile() or member.isdir()):
                 raise ValueError(
                     f"{archive}: the member {member.name} is neither a file nor a folder; pack "
-                    "the file that it stands for"
+                    "the file itself"
                 )
             (path if member.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
             source = tar.extractfile(member)
@@ -71,7 +71,7 @@ def _to_compile(archive: Path, folder: Path) -> list[Path]:
     try:
         unpack(archive, folder)
     except (tarfile.TarError, RecursionError) as error:  # a call deeper an extended header
-        raise ValueError(f"{archive} is no readable archive: {error}") from None
+        raise ValueError(f"{archive} is not a readable archive: {error}") from None
     inputs = sorted(path for path in folder.rglob("*") if path.suffix in _COMPILED)
     if not inputs:
         raise ValueError(f"{archive} has neither objects nor C sources to link")

@@ -156,7 +156,7 @@ class Module(_core.Module):
 
     def __getitem__(self, name: str) -> PackedFunc:
         if not isinstance(name, str):
-            raise ValueError(f"a function is asked for by its name, a str, not {name!r}")
+            raise ValueError(f"the name of a function must be a str, not {name!r}")
         return self.get_function(name)
 
     @property
@@ -314,8 +314,8 @@ class Module(_core.Module):
         origin = self.__dict__.get("_origin")
         if origin is None:
             raise TypeError(
-                f"{self!r} cannot be pickled: it was not loaded from a file; ship the module that "
-                "load_module() returned and make this one from it on the other side"
+                f"{self!r} cannot be pickled: it was not loaded from a file; pickle the module "
+                "that load_module() returned and create this one from it after unpickling"
             )
         return origin.reduce()
 
@@ -410,9 +410,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         path, fmt = link_shared(path), "so"
     suffix = os.path.splitext(path)[1]
     if is_network(path) and get_global_func(f"{LOADER}{suffix[1:]}", True) is None and not fmt:
-        raise ValueError(
-            f"{path} is a network that is not compiled; tvmrt.load compiles it and gives a function"
-        )
+        raise ValueError(f"{path} is not compiled; tvmrt.load compiles it and returns a function")
     # as a packed function, so that the exception of a loader in Python comes back as it was
     module = get_global_func("runtime.ModuleLoadFromFile")(path, fmt)
     module.__dict__["_origin"] = _File(path, fmt)

@@ -134,7 +134,7 @@ class NDArray(_core.Tensor):
 
 def _handle(tensor: _core.Tensor) -> ffi.CData:
     if tensor.handle == 0:
-        raise ValueError("the tensor was borrowed for the time of a call that has ended")
+        raise ValueError("the tensor was borrowed for a call that has returned")
     return ffi.cast("DLTensor*", tensor.handle)
 
 
@@ -240,7 +240,7 @@ def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndar
         source = source.numpy()
     values = np.asarray(source)
     if values.dtype.kind not in "biufcV":
-        raise TypeError(f"the elements of a {type(source).__name__} are no numbers")
+        raise TypeError(f"the elements of a {type(source).__name__} are not numbers")
     element = DataType(dtype)
     wanted = numpy_dtype(element.type_code, element.bits, element.lanes)
     if values.shape != shape:

@@ -65,7 +65,7 @@ def read_package(path: str | os.PathLike[str]) -> Package:
         with tarfile.open(path) as tar:
             return _read(tar, _room(path))
     except _DAMAGED as error:
-        raise ValueError(f"{os.fspath(path)} is no package of tvmc: {error}") from None
+        raise ValueError(f"{os.fspath(path)} is not a package of tvmc: {error}") from None
 
 
 def _room(path: str | os.PathLike[str]) -> int:
@@ -81,7 +81,7 @@ def _read(tar: tarfile.TarFile, room: int) -> Package:
     files = _files(tar)
     if GRAPH not in files and any(name in files for name in VIRTUAL_MACHINE):
         raise ValueError(
-            "it is for TVM's virtual machine, which is not run here; compile the network with "
+            "it is for TVM's virtual machine, which is not supported; compile the network with "
             "'--executor graph'"
         )
     library = next((name for name in LIBRARIES if name in files), None)
@@ -94,7 +94,7 @@ def _read(tar: tarfile.TarFile, room: int) -> Package:
             raise ValueError(f"there is no file {name} in it")
         room -= member.size
         if room < 0 or member.issparse():
-            raise ValueError(f"{name} cannot have the size that the archive says")
+            raise ValueError(f"{name} cannot have the size recorded in the archive")
         content = tar.extractfile(member)
         wanted.append(content.read() if content is not None else b"")
     code, graph, params = wanted

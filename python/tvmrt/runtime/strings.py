@@ -39,7 +39,7 @@ def packed(value: Any, shape: tuple[int, ...] | None = None) -> tuple[NDArray, A
         value = value.numpy()
     array = np.asarray(value)
     if array.dtype.kind not in "OUST" and array.size:
-        raise TypeError(f"the elements of a {type(value).__name__} are no strings")
+        raise TypeError(f"the elements of a {type(value).__name__} are not strings")
     if shape is not None and array.shape != tuple(shape):
         raise ValueError(f"an array of shape {array.shape} was given for one of {tuple(shape)}")
     texts = [_bytes(element) for element in array.reshape(-1).tolist()]
@@ -53,9 +53,9 @@ def _bytes(element: Any) -> bytes:
     if isinstance(element, str):
         element = element.encode("utf-8", "surrogateescape")
     if not isinstance(element, bytes):
-        raise TypeError(f"an element is a {type(element).__name__}, no string")
+        raise TypeError(f"an element is a {type(element).__name__}, not a string")
     if b"\0" in element:
-        raise ValueError("a string has a NUL in it, which ends strings of the library")
+        raise ValueError("a string contains a NUL character, which is not supported")
     return element
 
 

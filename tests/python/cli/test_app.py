@@ -89,7 +89,7 @@ def test_full_disk_behind_standard_output(complaint, digits):
         (FileNotFoundError(errno.ENOENT, "No such file", "a"), "a: No such file; check the path"),
         (
             OSError(errno.ENOSPC, "No space left on device"),
-            "No space left on device; free some space, or name another place",
+            "No space left on device; free some space, or give another path",
         ),
         (OSError("cannot map the file"), "cannot map the file"),
         (MemoryError(), "out of memory"),

@@ -257,4 +257,4 @@ def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
 
 def test_a_network_that_is_not_compiled_comes_with_what_to_do(complaint, digits):
     said = complaint("run", digits / "digits_f32.onnx")
-    assert "'tvmrt compile" in said and "then run net.so" in said
+    assert "'tvmrt compile" in said and "then use net.so" in said

@@ -158,7 +158,7 @@ def test_what_sharing_code_saves_is_printed(tvmrt, digits, tmp_path):
 def test_one_network_is_not_several(capsys, digits, tmp_path):
     path = str(digits / "digits_int8.onnx")
     assert main(["compile-together", path, "-o", str(tmp_path / "a.tar")]) == 2
-    assert "there is one network, " in capsys.readouterr().err
+    assert "only one network is given, " in capsys.readouterr().err
 
 
 BAD = [

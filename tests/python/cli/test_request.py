@@ -32,42 +32,42 @@ REFUSED = {
         "--abi", "tvm-ffi", "--executor", "graph",
     ),
     "schedule async is for hosts": (*BOARD, "--schedule", "async"),
-    "trace-records counts what profile or record note": (*BOARD, "--trace-records", "3"),
+    "trace-records needs profile or record": (*BOARD, "--trace-records", "3"),
     "profile and record are for networks of the crt runtime": ("--profile",),
-    "levels of processors are chosen where an operating system": (
+    "levels need an operating system that loads the library": (
         "--target", "x86-64", "--runtime", "crt",
     ),
-    "profile and record note what plain calls are passed": (
+    "profile and record need unpacked-api": (
         *BOARD, "--record", "--no-unpacked-api",
     ),
     "trace-records is 16777217": (
         *BOARD, *C_INTERFACE, "--record", "--trace-records", "16777217",
     ),
-    "the graph executor has one memory": (
+    "the graph executor uses a single memory arena": (
         *BOARD, "--executor", "graph", "--pool", "sram=1000",
     ),
-    "memory pools are for networks without an operating system": ("--pool", "sram=1000"),
-    "ram limits the memory of a board's network": ("--ram", "1000"),
-    "place chooses among memories of a board": ("--place", "a=flash"),
-    "workspace-io maps inputs and outputs to C structs": ("--workspace-io",),
-    "dimensions that runs choose are read once a run on boards": (
+    "memory pools need runtime crt": ("--pool", "sram=1000"),
+    "ram needs runtime crt with executor aot": ("--ram", "1000"),
+    "place needs runtime crt": ("--place", "a=flash"),
+    "workspace-io needs runtime crt and interface-api c": ("--workspace-io",),
+    "dynamic dimensions on boards need executor aot": (
         *BOARD, "--no-unpacked-api", "--dim", "n=1..4",
     ),
-    "record compares runs of one size": (
+    "record does not support dynamic dimensions": (
         *BOARD, *C_INTERFACE, "--record", "--dim", "n=1..4",
     ),
-    "max-error and calibration are for mixed-precision": ("--max-error", "0.1"),
+    "max-error needs mixed-precision, precision bf16, weights or winograd": ("--max-error", "0.1"),
     "max-error is 0.0; it must be a number": ("--weights", "int8", "--max-error", "0"),
-    "max-error would be for mixed-precision, for precision or for weights": (
+    "max-error applies to one of mixed-precision, precision, weights and winograd": (
         "--weights", "int8", "--max-error", "0.1", "--mixed-precision", "bf16",
     ),
-    "tuned is for hosts": (*BOARD, "--tuned", "own"),
-    "winograd is for hosts": ("--winograd", "--target", "cortex-m4"),
-    "row-chains is for hosts": ("--no-row-chains", "--target", "cortex-m4"),
+    "tuned needs runtime host": (*BOARD, "--tuned", "own"),
+    "winograd needs runtime host": ("--winograd", "--target", "cortex-m4"),
+    "row-chains needs runtime host": ("--no-row-chains", "--target", "cortex-m4"),
     "max-error of precision bf16 is measured on inputs of the network; give calibration": (
         "--precision", "bf16", "--max-error", "0.1",
     ),
-    "precision bf16 is for machines with an operating system": (*BOARD, "--precision", "bf16"),
+    "precision bf16 needs runtime host": (*BOARD, "--precision", "bf16"),
 }  # fmt: skip
 
 

@@ -296,7 +296,7 @@ def test_python_file_that_raises_is_named(tmp_path):
 
 
 def test_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.py: there is no such file of operators"):
+    with pytest.raises(FileNotFoundError, match=r"none\.py: the operator file does not exist"):
         load_operators(tmp_path / "none.py")
 
 

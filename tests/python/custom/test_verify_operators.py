@@ -184,7 +184,7 @@ def test_shape_that_lies_about_a_sample_is_told_with_the_operator(tmp_path):
     path.write_text(path.read_text().replace("sample=", "shape=lambda x, b: (5,), sample="))
     done = verify(path)
     assert done.returncode == 2
-    assert "operator d::Shift: shape: the function says [5] for output y, the ref" in done.stderr
+    assert "operator d::Shift: shape: the function returns [5] for output y, the ref" in done.stderr
 
 
 def branches(node) -> onnx.ModelProto:

@@ -108,7 +108,7 @@ def test_a_branch_that_what_follows_does_not_fit():
     d = Draft()
     y = d.node("Transpose", [squeezed(d, "x", 1)], perm=[0, 2, 1])
     model = d.model({"x": (FLOAT, ["n", "m", 4])}, {y: FLOAT})
-    with pytest.warns(Remark, match=r"If.*then branch does not fit"):
+    with pytest.warns(Remark, match=r"If.*then branch is invalid"):
         net = tvmrt.load(model, dims=DIMS, cache=False)
     session = session_of(model)
     for feed in cubes([(1, 4), (3, 5)]):
@@ -128,7 +128,7 @@ def test_a_result_has_the_rank_that_the_file_declares():
     net = tvmrt.load(model, dims=DIMS, cache=False)
     for feed in cubes([(1, 4), (3, 5)]):
         np.testing.assert_array_equal(net(feed)[y], feed["x"])
-    with pytest.raises(ValueError, match="then branch does not fit"):
+    with pytest.raises(ValueError, match="then branch is invalid"):
         net(cubes([(3, 1)])[0])
 
 

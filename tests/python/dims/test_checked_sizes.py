@@ -98,7 +98,7 @@ def test_runs_at_the_sizes_that_fit(name, executor):
     model, channels, sizes, words = NETWORKS[name]
     dims = {"n": (1, 2), "h": (2, 16), "w": (2, 16)}
     net, remarks = load(model, dims, executor=executor)
-    assert any(f"sizes at which (h * w) {words}: node" in text for text in remarks)
+    assert any(f"sizes at which (h * w) {words}, as node" in text for text in remarks)
     rng, ran = np.random.default_rng(7), 0
     for n, h, w in sizes:
         inputs = {"x": rng.normal(size=(n, channels, h, w)).astype(np.float32)}
@@ -120,7 +120,7 @@ def test_every_size_that_fits_without_a_step(ceil_mode):
     model, rng = pyramid(ceil_mode), np.random.default_rng(12)
     net, remarks = load(model, {"n": (1, 2), "h": (8, 40), "w": (9, 33)})
     for name in "hw":
-        assert any(f"at which {name} modulo 8 is 0 or 7: node" in text for text in remarks)
+        assert any(f"at which {name} modulo 8 is 0 or 7, as node" in text for text in remarks)
     for h in range(8, 41):
         inputs = {"x": rng.normal(size=(1, 3, h, 32 - h % 2)).astype(np.float32)}
         right = expected(model, inputs)
@@ -142,7 +142,7 @@ def test_areas_of_two_inputs():
     y = d.node("Add", [d.node("Reshape", [x, flat]) for x in ("x", "z")])
     model = d.model({"x": (FLOAT, ["a", "b"]), "z": (FLOAT, ["c", "d"])}, {y: FLOAT})
     net, remarks = load(model, dict.fromkeys("abcd", (1, 8)))
-    assert any("at which (a * b) is (c * d): node" in text for text in remarks)
+    assert any("at which (a * b) is (c * d), as node" in text for text in remarks)
     for one, other, fits in [((2, 6), (3, 4), 1), ((8, 8), (8, 8), 1), ((5, 6), (3, 4), 0)]:
         x, z = (np.float32(np.random.default_rng(9).normal(size=s)) for s in (one, other))
         if fits:

@@ -89,7 +89,7 @@ def _check_runs(case: OpenNetwork) -> None:
     model = case.make()
     session = judge(model)
     network, said = remarks(lambda: tvmrt.load(model, cache=False))
-    assert len([text for text in said if "leaves dimensions open" in text]) == 1
+    assert len([text for text in said if "dynamic dimensions" in text]) == 1
     rng = np.random.default_rng(0)
     for sizes in case.sizes:
         inputs = case.inputs(rng, sizes)
@@ -177,7 +177,7 @@ def test_declared_dimensions_stay_and_the_others_are_chosen():
 def test_axes_without_names_are_declared_by_input_and_place():
     library = tvmrt.compile(skip(), dims={"x_0": 2, "x_2": (8, 16), "x_3": (16, 16)})
     assert library.program.input_types[0].shape[3] == 16
-    with pytest.raises(KeyError, match=r"x_1 is declared, .* the dimensions are x_0, x_2"):
+    with pytest.raises(KeyError, match=r"x_1 does not occur .* the dimensions are x_0, x_2"):
         tvmrt.compile(skip(), dims={"x_1": 2})
 
 
@@ -211,7 +211,7 @@ def test_what_takes_too_much_memory_asks_with_an_example_that_loads():
     with pytest.raises(OpenDimensionsError) as failure:
         tvmrt.compile(wide(), max_memory=32 << 20)
     text = str(failure.value)
-    assert re.search(r"takes more than 32 MiB for tensors", text)
+    assert re.search(r"needs more than 32 MiB for tensors", text)
     example = proposed(text[text.index("for example") :])
     assert max(high for _, high in example.values()) >= 32
     tvmrt.compile(wide(), dims=example, max_memory=48 << 20)
@@ -277,7 +277,7 @@ def test_memory_of_a_board_is_declared():
 def test_an_input_without_a_rank_asks_for_its_shape():
     model = rows()
     model.graph.input[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(ValueError, match=r'how many axes input x has; .* shapes={"x": \[1\]}'):
+    with pytest.raises(ValueError, match=r'the rank of input x; .* shapes={"x": \[1\]}'):
         tvmrt.compile(model)
 
 
@@ -285,5 +285,5 @@ def test_a_network_that_no_size_helps_is_refused_as_before():
     d = Draft(31)
     y = d.node("Unknown", ["x"])
     model = d.model({"x": (INT64, ["n", 4])}, {y: INT64})
-    with pytest.raises(tvmrt.error.UnsupportedError, match=r"Unknown .* is not a known operator"):
+    with pytest.raises(tvmrt.error.UnsupportedError, match=r"Unknown.* .unknown operator Unknown"):
         tvmrt.compile(model)

@@ -98,8 +98,8 @@ def test_skip_connections_hold_a_run_to_multiples(executor):
     model, rng = encoder_decoder(), np.random.default_rng(1)
     dims = {"batch": (1, 2), "height": (4, 32), "width": (5, 40)}
     net, remarks = load(model, dims, executor=executor)
-    assert any("height runs from 4 to 32 in multiples of 4: node" in text for text in remarks)
-    assert any("width runs from 8 to 40 in multiples of 4: node" in text for text in remarks)
+    assert any("height ranges from 4 to 32 in multiples of 4, as node" in text for text in remarks)
+    assert any("width ranges from 8 to 40 in multiples of 4, as node" in text for text in remarks)
     sizes = [(32, 40), (4, 8), (12, 20), (30, 8), (8, 9), (7, 8), (16, 12)]
     ran = [check(net, model, images(rng, 1 + h % 2, h, w)) for h, w in sizes]
     assert ran == [h % 4 == w % 4 == 0 for h, w in sizes]
@@ -171,8 +171,8 @@ def test_windows_fit_and_channels_are_those_of_the_weights():
     model, rng = convolution(5, 2), np.random.default_rng(7)
     dims = {"batch": (1, 2), "channels": (1, 8), "height": (1, 20), "width": (1, 20)}
     net, remarks = load(model, dims)
-    assert any("the dimension height runs from 5 to 20: node" in text for text in remarks)
-    assert any("the dimension channels is 3: node" in text for text in remarks)
+    assert any("the dimension height ranges from 5 to 20, as node" in text for text in remarks)
+    assert any("the dimension channels is 3, as node" in text for text in remarks)
     assert [check(net, model, images(rng, 1, h, 20)) for h in (4, 5, 6, 20)] == [False] + [True] * 3
 
 

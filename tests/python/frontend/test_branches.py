@@ -67,14 +67,14 @@ def two_rates(first: int, nested: bool = False) -> onnx.ModelProto:
 @pytest.mark.parametrize("rate", RATES)
 def test_the_branch_that_fits_serves_and_the_other_ends_the_run(rate, first, nested):
     model = two_rates(first, nested)
-    with pytest.warns(Remark, match="does not fit the extents .* a run that takes it ends"):
+    with pytest.warns(Remark, match="is invalid at the shapes .* a run that takes it fails"):
         net = tvmrt.load(model, shapes={"x": (1, RATES[rate])}, cache=False)
     x = np.random.default_rng(1).standard_normal((1, RATES[rate])).astype(np.float32)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     feeds = {"x": x, "sr": np.array(rate)}
     np.testing.assert_allclose(net(**feeds), session.run(None, feeds)[0], rtol=1e-5, atol=1e-6)
     other = next(each for each in RATES if each != rate)
-    with pytest.raises(ValueError, match=r"condition: the run has .*branch does not fit"):
+    with pytest.raises(ValueError, match=r"condition: the run has .*branch is invalid"):
         net(x, np.int64(other))
     with pytest.raises(Exception, match="MatMul"):  # there it ends, too
         session.run(None, feeds | {"sr": np.array(other)})
@@ -111,7 +111,7 @@ def test_functions_of_a_branch_that_is_left_out_serve_the_other():
         product.op_type, product.domain = "Product", "here"
     session = onnxruntime.InferenceSession(model.SerializeToString())
     for rate, length in RATES.items():
-        with pytest.warns(Remark, match="does not fit the extents"):
+        with pytest.warns(Remark, match="is invalid at the shapes"):
             net = tvmrt.load(model, shapes={"x": (1, length)}, cache=False)
         x = np.random.default_rng(2).standard_normal((1, length)).astype(np.float32)
         expected = session.run(None, {"x": x, "sr": np.array(rate)})[0]

@@ -268,7 +268,7 @@ REFUSED = {
     ),
     "attribute that ONNX has not": (
         Sample("Relu", IMAGE, slope=1),
-        "the attribute slope is not known; there are none",
+        "unknown attribute slope; there are none",
     ),
     "truth that is neither": (
         Sample("ReduceMax", IMAGE, ints(0), opset=18, keepdims=2),

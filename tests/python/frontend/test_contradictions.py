@@ -49,8 +49,13 @@ CASES = {
         "then_branch is missing",
     ),
     "Loop without body": (node("Loop", ["n", ""]), ROWS, {"n": ints(2)}, "body is missing"),
-    "axis as text": (node("Softmax", ["x"], axis="last"), ROWS, {}, "axis is no int"),
-    "axes as fractions": (node("ReduceMax", ["x"], axes=[0.5]), ROWS, {}, "axes is no ints"),
+    "axis as text": (node("Softmax", ["x"], axis="last"), ROWS, {}, "axis is not of type int"),
+    "axes as fractions": (
+        node("ReduceMax", ["x"], axes=[0.5]),
+        ROWS,
+        {},
+        "axes is not of type ints",
+    ),
     "Range without delta": (
         node("Range", ["a", "b", ""]),
         ROWS,
@@ -61,7 +66,7 @@ CASES = {
         node("Range", ["a", "b", "d"]),
         ROWS,
         {"a": np.float32(0), "b": np.float32(np.inf), "d": np.float32(1)},
-        "has no end",
+        "is infinite",
     ),
     "Range of billions": (
         node("Range", ["a", "b", "d"]),
@@ -154,7 +159,7 @@ def test_output_that_is_left_out_is_refused():
     left_out = helper.make_node("Dropout", ["x"], ["y", ""])
     network = model([left_out], {"x": ROWS}, ["y"])
     network.graph.output[0].name = ""
-    with pytest.raises(ValueError, match="is made by no node"):
+    with pytest.raises(ValueError, match="is not produced by any node"):
         tvmrt.compile(network)
 
 
@@ -166,7 +171,7 @@ def test_name_that_is_no_text_is_refused(tmp_path, name):
     assert data.count(name) == 1
     path = tmp_path / "net.onnx"
     path.write_bytes(data.replace(name, b"\xff" * len(name)))
-    with pytest.raises(ValueError, match=r"damaged name|not an ONNX model"):
+    with pytest.raises(ValueError, match=r"invalid name|not an ONNX model"):
         tvmrt.compile(path)
 
 
@@ -201,7 +206,7 @@ def test_operator_that_came_later_is_refused_with_its_opset():
     network.opset_import[0].version = 7
     network.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
     assert _refused_by_onnxruntime(network)
-    with pytest.raises(ValueError, match=r"bad \(LessOrEqual\): opset 7 .* came with opset 12"):
+    with pytest.raises(ValueError, match=r"bad \(LessOrEqual\): opset 7 .* added in opset 12"):
         tvmrt.compile(network)
 
 

@@ -78,7 +78,9 @@ def test_external_data_is_read(external):
 
 def test_missing_external_data_is_named(external):
     (external / "net.bin").unlink()
-    with pytest.raises(FileNotFoundError, match=r"net\.bin beside the model"):
+    with pytest.raises(
+        FileNotFoundError, match=r"net\.bin .* is missing; put it next to the model"
+    ):
         import_model(external / "net.onnx")
 
 
@@ -134,7 +136,7 @@ def test_every_opset_from_seven_on_is_read(opset):
 
 @pytest.mark.parametrize("opset", [0, onnx.defs.onnx_opset_version() + 1])
 def test_other_opsets_are_refused_with_the_range(opset):
-    with pytest.raises(ValueError, match=f"opset {opset}; tvmrt reads 7 to"):
+    with pytest.raises(ValueError, match=f"opset {opset}; tvmrt reads opset 7 to"):
         import_model(relu(opset=opset))
 
 
@@ -153,7 +155,8 @@ def test_all_unsupported_nodes_are_listed_at_once():
         import_model(model(nodes, X, ["y"], domains=["acme"]))
     text = str(caught.value)
     assert text.startswith("3 nodes")
-    assert "first (acme::Fancy" in text and "third (acme::Fancier" in text
+    assert "first (unknown operator acme::Fancy" in text
+    assert "third (unknown operator acme::Fancier" in text
     assert "second (Cast" in text
     assert "middle" not in text and "sum" not in text
 

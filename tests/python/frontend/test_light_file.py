@@ -111,7 +111,7 @@ def test_a_file_that_is_cut_short_is_told_as_ever(tmp_path):
     data = model(numpy_helper.from_array(large(np.float32), "w")).SerializeToString()
     (tmp_path / "net.onnx").write_bytes(data[:-900])
     with pytest.raises(
-        ValueError, match=f"is not an ONNX model, or is cut short .{len(data) - 900}"
+        ValueError, match=f"is not an ONNX model, or is truncated .{len(data) - 900}"
     ):
         import_model(tmp_path / "net.onnx")
 

@@ -67,11 +67,11 @@ def test_a_search_knows_what_stands_around():
         ("[a", "an end at 2"),
         ("*a", r"\* after nothing at 1"),
         (r"\p{Greek}", r"\\p at 2"),
-        ("(?=a)", "flags or a look-around"),
+        ("(?=a)", "flags or a lookaround"),
         ("a{3000}", "bounds of a repetition"),
         ("[z-a]", "a range"),
         (r"\x{110000}", r"\\x at"),
-        ("((a{100}){100}){100}", "more than 20000 places"),
+        ("((a{100}){100}){100}", "more than 20000 positions"),
     ],
 )
 def test_what_is_not_supported_is_a_sentence(pattern, said):

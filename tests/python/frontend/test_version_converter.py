@@ -243,7 +243,7 @@ def test_what_cannot_be_upgraded_is_refused_by_its_node():
 def test_a_model_that_is_not_valid_in_its_opset_is_refused():
     model = old_model(6, [helper.make_node("Relu", ["x"], ["y"])], {"x": X}, {"y": X})
     model.graph.node[0].op_type = "NoSuchOperator"
-    with pytest.raises(ValueError, match="is not valid in opset 6"):
+    with pytest.raises(ValueError, match="is not valid in its opset 6"):
         import_model(model)
 
 

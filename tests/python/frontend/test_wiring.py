@@ -51,7 +51,7 @@ FOUR = weights("w", 1, 2, 3, 4)
 REFUSED = {
     "two nodes make one tensor": (
         network("a = Neg x", "a = Abs x", "y = Neg a"),
-        r"node Abs_a \(Abs\) makes a, which is made by node Neg_a \(Neg\) already",
+        r"node Abs_a \(Abs\) produces a, which is already produced by node Neg_a \(Neg\)",
     ),
     "two inputs of one name": (
         network("y = Neg x", inputs=["x", "x"]),
@@ -61,18 +61,21 @@ REFUSED = {
         network("y = Add x w", initializer=[FOUR, weights("w", 5, 6, 7, 8)]),
         "two weights of graph net are named w",
     ),
-    "a node makes an input": (network("x = Neg x", "y = Abs x"), "makes x, which is an input"),
+    "a node makes an input": (
+        network("x = Neg x", "y = Abs x"),
+        "produces x, which is already an input",
+    ),
     "a node makes weights": (
         network("w = Neg x", "y = Abs w", initializer=[FOUR]),
-        "makes w, which is weights",
+        "produces w, which is already weights",
     ),
     "a branch makes a name again": (
         conditional(branch("a = Neg x", "b = Neg a"), branch("b = Abs x"), "a = Abs x"),
-        "makes a, which is a tensor of the graph around it",
+        "produces a, which is already a tensor of the enclosing graph",
     ),
     "what nothing makes": (
         network("y = Add x z"),
-        r"node Add_y \(Add\) reads z, .* nor anywhere else",
+        r"node Add_y \(Add\) reads z, which no earlier node produces",
     ),
     "a cycle": (network("a = Add x b", "b = Neg a", "y = Neg a"), "form a cycle"),
     "a reader of a cycle": (network("y = Neg a", "a = Add x b", "b = Neg a"), "form a cycle"),
@@ -80,7 +83,10 @@ REFUSED = {
         conditional(branch("b = Neg t"), branch("b = Abs x"), "t = Neg y"),
         "form a cycle",
     ),
-    "an output of nothing": (network("a = Neg x"), "output y of graph net is made by no node"),
+    "an output of nothing": (
+        network("a = Neg x"),
+        "output y of graph net is not produced by any node",
+    ),
     "an output of another type": (
         network("y = Neg x", outputs=[info("y", (4,), TensorProto.INT64)]),
         "output y is declared int64, its elements are float32",
@@ -181,7 +187,7 @@ def test_function_that_reads_what_it_is_not_given_is_refused():
     model.functions.append(
         helper.make_function("f", "Fn", ["a"], ["b"], [node("b = Add a z")], opsets)
     )
-    with pytest.raises(ValueError, match="reads z, which is not made before it"):
+    with pytest.raises(ValueError, match="reads z, which no earlier node produces"):
         import_model(model)
 
 
@@ -195,7 +201,7 @@ def test_file_format_of_the_future_names_the_onnx_package():
 def test_model_without_opset_is_refused():
     model = network("y = Neg x")
     del model.opset_import[:]
-    with pytest.raises(ValueError, match="does not say in which opset"):
+    with pytest.raises(ValueError, match="does not declare its opset"):
         import_model(model)
 
 
@@ -204,6 +210,6 @@ def test_one_symbol_is_one_extent():
         "y = Add a b", inputs=[info("a", ("batch", 4)), info("b", ("batch", 4))],
         outputs=[info("y", None)],
     )  # fmt: skip
-    with pytest.raises(ValueError, match="batch stands for 2 in input a and for 1 in input b"):
+    with pytest.raises(ValueError, match="batch is 2 in input a and 1 in input b"):
         import_model(model, shapes={"a": (2, 4), "b": (1, 4)})
     assert import_model(model, shapes={"a": (2, 4), "b": (2, 4)}).outputs[0].shape == (2, 4)

@@ -142,7 +142,7 @@ WRONG_ATTRIBUTES = {
     "number": ({"strides": 1}, "attribute strides is 1"),
     "text": ({"groups": "2"}, "attribute groups is '2', expected an integer from 1 to 2147483647"),
     "bool": ({"groups": True}, "attribute groups is True"),
-    "unknown": ({"group": 2}, "attribute group is not known; expected strides, groups"),
+    "unknown": ({"group": 2}, "unknown attribute group; expected strides, groups"),
 }
 
 
@@ -197,8 +197,8 @@ def test_elements_are_looked_at_where_they_are_known():
     "operand, problem",
     [
         ("x: float32", "not of the form"),
-        ("x: float32[*A *B]", "more than one word for any number of axes"),
-        ("x: float23[A]", "'float23' is no element type"),
+        ("x: float32[*A *B]", "more than one variadic part"),
+        ("x: float23[A]", "'float23' is neither an element type"),
         ("x: float32[2*N]", "N is not defined by any operand"),
         ("x: float32[A**2]", "an extent may not have a Pow"),
         ("x: float32[A f(A)]", "an extent may not have a Call"),

@@ -93,7 +93,7 @@ BREAKS = {
     break_peepholes: r"<lstm cell>: operand peepholes is float32\[2\], expected float32\[3\*H\]",
     break_attribute: r"<lstm cell>: attribute clip is -1.0, expected a number not below 0",
     lose_attribute: r"<lstm cell>: attribute reverse is missing",
-    add_attribute: r"<lstm cell>: attribute precision is not known",
+    add_attribute: r"<lstm cell>: unknown attribute precision",
     break_result: r"<lstm cell> has type .*, its inputs give ",
     break_guard: r"<lstm cell> runs by %condition: bool\[1\], expected one bool without axes",
     break_constant: r"the elements of %r: float32\[.*\] are float64\[",

@@ -233,6 +233,6 @@ def test_without_a_declared_shape_it_is_told():
     inputs = [_info("x", X[0]), _info("pads", _ints(0, 0, 0, 0))]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
     model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs))
-    words = r"cutting .*pads .*or the shape of the result be declared"
+    words = r"cutting .*pads .*or declare the shape of the result"
     with pytest.raises(UnsupportedError, match=words):
         onnx_backend.prepare(model)

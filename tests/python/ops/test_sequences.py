@@ -88,12 +88,12 @@ REFUSED = {
     ),
     "no tensor": (
         "(float[2] a) => (float[2] y) { s = SequenceConstruct(a) y = Neg(s) }",
-        UnsupportedError, "it is given a sequence",
+        UnsupportedError, "an operand is a sequence",
     ),
     "not there": (
         "(float[2] a) => (float[2] y)"
         " { s = Optional<type = float[2]>() y = OptionalGetElement(s) }",
-        ValueError, "the optional value is not there",
+        ValueError, "the optional value is missing",
     ),
 }  # fmt: skip
 

@@ -300,7 +300,7 @@ def test_refused_by_name():
         [node("RegexFullMatch", ["x"], "y", pattern="(?i)a")],
         [("x", STRING, [2])], [("y", TensorProto.BOOL)],
     )  # fmt: skip
-    with pytest.raises(UnsupportedError, match=r"y .*flags or a look-around at 2"):
+    with pytest.raises(UnsupportedError, match=r"y .*flags or a lookaround at 2"):
         pipeline.compile(bad)
     many = network(
         [node("RegexFullMatch", ["x"], "y", pattern=".*a.{14}")],

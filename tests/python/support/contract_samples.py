@@ -137,7 +137,7 @@ def mutants(op: str) -> Iterator[Mutant]:
     for attribute in contract.attributes.values():
         if attribute.name in right.attrs:
             yield from _wrong_values(contract, attribute, right)
-    yield Mutant("unknown", _with(right, unheard_of=1), "attribute unheard_of is not known")
+    yield Mutant("unknown", _with(right, unheard_of=1), "unknown attribute unheard_of")
 
 
 def _with(application: Application, **attrs: Any) -> Application:

@@ -88,7 +88,7 @@ def branchwise_rms_norm(ctx: NodeContext) -> Value:
 def _rms_of_groups(ctx: NodeContext, x: Value, width: int, scale: Value | None) -> Value:
     """RMS norm over each ``width`` elements of the last axis, with one row of scales."""
     if width < 1 or x.shape[-1] % width:
-        raise ValueError(f"{x.shape[-1]} features do not fall into groups of {width}")
+        raise ValueError(f"{x.shape[-1]} features are not divisible into groups of {width}")
     rows = ctx.reshape(x, (*x.shape[:-1], x.shape[-1] // width, width))
     axes, epsilon = [len(rows.shape) - 1], ctx.attr("epsilon", 1e-5)
     if scale is not None:

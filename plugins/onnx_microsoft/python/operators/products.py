@@ -72,7 +72,7 @@ def gemm_fast_gelu(ctx: NodeContext) -> Value:
 def matmul_integer_16(ctx: NodeContext) -> Value:
     a, b = (ctx.cast(ctx.required(i), "int32") for i in (0, 1))
     if len(a.shape) < 2 or len(b.shape) < 2:
-        raise UnsupportedError("an integer product of vectors; reshape them to matrices")
+        raise UnsupportedError("an integer matmul of vectors; reshape them to matrices")
     return product(ctx, a, b)
 
 

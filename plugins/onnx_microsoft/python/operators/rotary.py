@@ -75,7 +75,7 @@ def _in_layout(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
         # the tables tell the width of a head that the node leaves open
         heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
         if heads < 1 or shape[2] % heads:
-            raise ValueError(f"{shape[2]} features do not fall into {heads} heads")
+            raise ValueError(f"{shape[2]} features are not divisible into {heads} heads")
         x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
     width = ctx.attr("rotary_embedding_dim", 0) or 2 * cos.shape[-1]
     y = turned(ctx, x, cos, sin, width, interleaved)

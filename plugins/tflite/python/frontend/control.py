@@ -87,7 +87,8 @@ def _rounds_of_the_run(ctx: OpContext, go: Value, carried: list) -> list[Value]:
     for before, after in zip(carried, made):
         if before.type != after.type:
             raise UnsupportedError(
-                f"what it carries is {before.type} before a round and {after.type} after it"
+                f"a loop-carried value is {before.type} before an iteration and {after.type} "
+                "after it"
             )
     body.outputs = [further, *made]
     body.output_names = [f"result{i}" for i in range(len(body.outputs))]

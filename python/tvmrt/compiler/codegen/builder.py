@@ -399,8 +399,8 @@ def _check_sizes(program: Program) -> None:
             size = most(access.buffer.size)
             if size > MAX_ELEMENTS:
                 raise UnsupportedError(
-                    f"{', '.join(step.sources)}: a tensor of {size} elements is "
-                    f"too large, the most is {MAX_ELEMENTS}; use a smaller shape"
+                    f"{', '.join(step.sources)}: a tensor of {size} elements is too large; the "
+                    f"maximum is {MAX_ELEMENTS}; use a smaller shape"
                 )
 
 

@@ -50,7 +50,7 @@ class Family:
             if there is not None and nbytes > there:
                 raise ValueError(
                     f"pool {name} of {nbytes} bytes: {self.name} ({self.part}) has {there} bytes "
-                    "there; ask for less"
+                    "there; use a smaller pool"
                 )
 
     def check_flash(self, weights_bytes: int) -> None:

@@ -99,6 +99,7 @@ def _keep(
 def _check_loadable(need: Need, name: str, pool: MemoryPool) -> None:
     if pool.lent and need.options.interface_api == "packed":
         raise ValueError(
-            f"place {name}={pool.name}: who lends a pool as a tensor cannot have weights copied "
-            f"there; use interface-api c, or a pool of the image's own: {pool.name}=BYTES@SECTION"
+            f"place {name}={pool.name}: weights cannot be copied to a pool that the caller "
+            "provides as a tensor; use interface-api c, or let the image contain the pool: "
+            f"{pool.name}=BYTES@SECTION"
         )

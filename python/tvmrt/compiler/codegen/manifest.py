@@ -87,10 +87,10 @@ def read(text: str) -> dict[str, Any]:
     """The members of a library's manifest. Raises ValueError saying what is damaged."""
     body, mark, rest = text.rpartition(CHECKSUM)
     if not mark or rest != f'"{checksum(body.encode()):016x}"}}':
-        raise ValueError("its checksum is not that of its text")
+        raise ValueError("its checksum is wrong")
     found = json.loads(f"{body}}}")
     if not isinstance(found, dict) or not isinstance(found.get("manifest"), int):
-        raise ValueError("it has no number of its format")
+        raise ValueError("it has no format version")
     return found
 
 

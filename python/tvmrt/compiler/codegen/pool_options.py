@@ -23,20 +23,20 @@ def make_pools(asked: Mapping[str, int | tuple[int, str]] | None) -> list[Memory
     if not asked:
         return [MemoryPool(pools_file.WORKSPACE)]
     if len({name.lower() for name in asked}) < len(asked):
-        raise ValueError(f"memory pools ({', '.join(asked)}) differ in case alone; rename one")
+        raise ValueError(f"memory pools ({', '.join(asked)}) differ only in case; rename one")
     return [_make_pool(name, value) for name, value in asked.items()]
 
 
 def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or is_word(name) or name == FLASH:
         raise ValueError(
-            f"pool name {name!r} is no C identifier, or stands for more; choose another"
+            f"pool name {name!r} is not a C identifier, or is reserved; choose another"
         )
     nbytes, section = value if isinstance(value, tuple) else (value, None)
     if nbytes < 0:
-        raise ValueError(f"pool {name} of {nbytes} bytes cannot be; give a size from 0")
+        raise ValueError(f"pool {name}: the size {nbytes} is negative")
     if section is not None and not _SECTION.fullmatch(section):
-        raise ValueError(f"pool {name}: {section!r} is no name of a section; choose another")
+        raise ValueError(f"pool {name}: {section!r} is not a valid section name; choose another")
     return MemoryPool(name, nbytes, section, lent=section is None)
 
 
@@ -78,8 +78,8 @@ class Placement:
         known = [*(pool.name for pool in pools), FLASH]
         for pattern, pool in self.patterns.items():
             if pool not in known and not _flash_section(pool):
-                raise ValueError(f"place {pattern}={pool}: there is no such pool; known are "
-                                 f"{', '.join(known)} and flash@SECTION")  # fmt: skip
+                raise ValueError(f"place {pattern}={pool}: unknown pool; choose from "
+                f"{', '.join(known)} and flash@SECTION")  # fmt: skip
 
     def pool_of(self, name: str) -> str | None:
         """Where a tensor of that name shall lie; None where nothing says so."""
@@ -115,8 +115,8 @@ class Placement:
         for pattern in self.patterns:
             if pattern not in self._matched:
                 names = ", ".join(sorted(self._names)[:20])
-                raise ValueError(f"place {pattern}: no tensor or weights have such a name; there "
-                                 f"are {names}")  # fmt: skip
+                raise ValueError(f"place {pattern}: no tensor or weights match this name; there "
+                f"are {names}")  # fmt: skip
 
 
 def _is_pool(place: str | None) -> bool:

@@ -362,8 +362,8 @@ def _too_small(limit: int, least: RowPlan, made: Program, plans: Sequence[RowPla
     rest = [f"{p.ram_bytes} bytes{_more(p)}" for p in plans]
     return (
         f"ram of {limit} bytes is {least.ram_bytes - limit} bytes too small for the network, "
-        f"layers by rows or not; most lives at operator {made.steps[fullest].name}, "
-        f"{live[fullest]} bytes: give {'one of ' * (len(rest) > 1)}{', '.join(reversed(rest))}"
+        f"even with row-wise fusion; the peak is at operator {made.steps[fullest].name} with "
+        f"{live[fullest]} bytes; give {'one of ' * (len(rest) > 1)}{', '.join(reversed(rest))}"
     )
 
 

@@ -304,7 +304,7 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
         return _family(name, LEVELS[name], levels, bf16)
     if levels:
         raise ValueError(
-            f"target {name} has no levels; choose {' or '.join(LEVELS)}, or leave levels out"
+            f"target {name} has no levels; choose {' or '.join(LEVELS)}, or omit levels"
         )
     if name in CROSS:
         return CROSS[name]
@@ -322,7 +322,7 @@ def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str], bf16
     known = [level.name for level in all_levels]
     for each in wanted:
         if each not in known:
-            raise ValueError(f"level {each} is none of {name}; choose of {', '.join(known)}")
+            raise ValueError(f"target {name} has no level {each}; choose from {', '.join(known)}")
     usual = wanted or [e.name for e in all_levels if not e.named and (bf16 or not e.bf16)]
     chosen = [level for level in all_levels if level.name in usual]
     widest = chosen[-1]

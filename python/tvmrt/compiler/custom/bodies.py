@@ -113,7 +113,7 @@ class C:
             return 0
         size = call.ask("c.scratch", self.scratch)
         if not isinstance(size, EXTENT) or least(as_extent(size)) < 0:
-            raise ValueError(f"c.scratch: {size!r} is no number of bytes")
+            raise ValueError(f"c.scratch: {size!r} is not a number of bytes")
         return as_extent(size)
 
 
@@ -189,7 +189,7 @@ class OpenCL:
 def _found(field: str, name: str, source: str, call: Call) -> str:
     """The name, if the source has it or may have it from elsewhere."""
     if not name.isidentifier():
-        raise ValueError(f"{field}: {name!r} is no name of a function")
+        raise ValueError(f"{field}: {name!r} is not a function name")
     if not _ELSEWHERE.search(source) and not re.search(rf"\b{re.escape(name)}\b", source):
         raise ValueError(f"{field}: the source of {call.operator.name} has no {name}")
     return name
@@ -201,7 +201,7 @@ def _sizes(field: str, function: Callable[..., Any], call: Call) -> list[int]:
     if field == "opencl.local_size" and isinstance(sizes, (tuple, list)) and not sizes:
         return []
     if not isinstance(sizes, (tuple, list)) or not 1 <= len(sizes) <= 3:
-        raise ValueError(f"{field}: {given!r} is no list of one to three sizes")
+        raise ValueError(f"{field}: {given!r} is not a list of one to three sizes")
     if not all(isinstance(n, NUMBER) and n >= 1 for n in sizes):
         raise ValueError(f"{field}: sizes are whole numbers from 1, not {list(sizes)}")
     return [int(n) for n in sizes]
@@ -218,5 +218,5 @@ def _check_sizes(total: list[int], local: list[int]) -> None:
         if n % group:
             raise ValueError(
                 f"opencl.global_size: {n} in dimension {axis} is not divisible by the local size "
-                f"{group}; round it up and let the kernel leave out what is too much"
+                f"{group}; round it up and skip the surplus in the kernel"
             )

@@ -31,7 +31,7 @@ class Catalogue:
         """Add one operator."""
         if not isinstance(operator, Operator):
             raise TypeError(
-                f"{operator!r} is no operator; make one with tvmrt.custom.Kernel or composed"
+                f"{operator!r} is not an operator; create one with tvmrt.custom.Kernel or composed"
             )
         if operator.overrides:
             _check_override(operator)
@@ -83,7 +83,7 @@ def _check_override(operator: Operator) -> None:
 
     if find("", operator.op_type) is None:
         raise ValueError(
-            f"operator {operator.name} overrides {operator.op_type}, which is no built-in "
+            f"operator {operator.name} overrides {operator.op_type}, which is not a built-in "
             "operator; give it a domain of its own, or correct the name"
         )
 

@@ -79,7 +79,7 @@ class Composed(Operator):
             raise ValueError(f"inputs: the operator takes {count}, the node gives {len(types)}")
         for parameter, type in zip(self.inputs, types):
             if type is None and parameter not in self.optional:
-                raise ValueError(f"input {parameter} is left out; it must be there")
+                raise ValueError(f"input {parameter} is missing")
         if len(_open.names) >= MAX_DEPTH:
             raise ValueError(f"{self.name} uses itself: {' in '.join(_open.names[-3:])}")
         graph = GraphBuilder(self.op_type)
@@ -95,7 +95,9 @@ class Composed(Operator):
             _open.names.pop()
         for i, value in enumerate(results if isinstance(results, (tuple, list)) else [results]):
             if not isinstance(value, Value):
-                raise ValueError(f"body: result {i} is {value!r}, no tensor of the graph")
+                raise ValueError(
+                    f"body: result {i} is {value!r}, which is not a tensor of the graph"
+                )
             graph.output(f"{self.op_type}:{i}", value)
         return graph.graph()
 
@@ -151,7 +153,8 @@ def _parameters(function: Callable[..., Any], name: str) -> Any:
             if parameter.default is not parameter.empty and parameter.default is not None:
                 raise ValueError(
                     f"operator {name}: input {parameter.name} has the default "
-                    f"{parameter.default!r}; optional inputs have None, attributes stand after *"
+                    f"{parameter.default!r}; optional inputs default to None, attributes come "
+                    "after *"
                 )
             if parameter.default is None:
                 optional.append(parameter.name)

@@ -67,13 +67,15 @@ class GraphBuilder(OperatorGraph):
         """A tensor that the caller gives."""
         if dtype not in DTYPES:
             raise ValueError(
-                f"input {name}: element type {dtype} is not known; choose of {', '.join(DTYPES)}"
+                f"input {name}: unknown element type {dtype}; choose from {', '.join(DTYPES)}"
             )
         extents = tuple(map(as_extent, shape))
         if any(n < 0 for n in extents):
             raise ValueError(f"input {name}: shape {list(extents)} has a negative extent")
         if any(name == known.name for known in self._importer.graph.inputs):
-            raise ValueError(f"input {name}: the graph has one of that name already; rename it")
+            raise ValueError(
+                f"input {name}: the graph already has an input of this name; rename it"
+            )
         value = Value(name, TensorType(extents, DTYPES[dtype]))
         self._importer.graph.inputs.append(value)
         if value.dtype.is_half:
@@ -89,7 +91,9 @@ class GraphBuilder(OperatorGraph):
     def output(self, name: str, value: Value, dtype: str | None = None) -> None:
         """Give a value to the caller under a name; ``dtype`` float16 or bfloat16 narrows it."""
         if name in self._importer.graph.output_names:
-            raise ValueError(f"output {name}: the graph has one of that name already; rename it")
+            raise ValueError(
+                f"output {name}: the graph already has an output of this name; rename it"
+            )
         known = self._value(value, name, f"output {name}")
         if known is None:
             raise ValueError(f"output {name} is None; give a value of the graph")
@@ -202,7 +206,7 @@ def _attributes(name: str, given: Mapping[str, Any]) -> list[onnx.AttributeProto
             made += [] if value is None else [helper.make_attribute(key, value)]
         except (TypeError, ValueError) as problem:
             raise ValueError(
-                f"node {name}: attribute {key}: {value!r} is nothing that ONNX's attributes hold"
+                f"node {name}: attribute {key}: {value!r} cannot be an ONNX attribute"
             ) from problem
     return made
 

@@ -98,8 +98,8 @@ class Kernel(Operator):
             raise ValueError(f"operator {self.name} has no body; give reference, c or opencl")
         if shape is None and (not inputs or inputs[0].optional):
             raise ValueError(
-                f"operator {self.name}: outputs have the first input's shape where nobody says "
-                "otherwise, and it has none that is always there; give shape"
+                f"operator {self.name}: without shape, outputs have the shape of the first "
+                "input, but all inputs are optional; give shape"
             )
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.shape, self.reference, self.c, self.opencl = shape, reference, c, opencl
@@ -147,8 +147,8 @@ class Kernel(Operator):
         found = self.call("attributes", make, dict(attrs), self._padded(types))
         if not isinstance(found, Mapping):
             raise ValueError(
-                f"attributes: the function of {self.name} gives {found!r}; return a dictionary of "
-                "scalars"
+                f"attributes: the function of {self.name} returns {found!r}; return a dictionary "
+                "of scalars"
             )
         return found
 
@@ -195,7 +195,7 @@ class Kernel(Operator):
         allowed = self.types.get(output.type, (output.type,))
         if len(allowed) != 1:
             raise ValueError(
-                f"output {output.name}: no input decides which of {', '.join(allowed)} it has"
+                f"output {output.name}: no input determines its type among {', '.join(allowed)}"
             )
         return allowed[0]
 
@@ -207,11 +207,13 @@ class Kernel(Operator):
         single = isinstance(given, (tuple, list)) and all(isinstance(n, EXTENT) for n in given)
         shapes = [given] if single else given
         if not isinstance(shapes, (tuple, list)) or not all(map(_is_shape, shapes)):
-            raise ValueError(f"shape: {given!r} is no shape and no list of shapes; return extents")
+            raise ValueError(
+                f"shape: {given!r} is neither a shape nor a list of shapes; return dimensions"
+            )
         if len(shapes) != len(self.outputs):
             raise ValueError(
-                f"shape: the function gives {len(shapes)} shapes, "
-                f"the operator has {len(self.outputs)} outputs"
+                f"shape: the function returns {len(shapes)} shapes, the operator has "
+                f"{len(self.outputs)} outputs"
             )
         return [tuple(map(as_extent, shape)) for shape in shapes]
 
@@ -251,8 +253,8 @@ class Kernel(Operator):
                 )
             if array.shape != type.shape:
                 raise ValueError(
-                    f"shape: the function says {list(type.shape)} for output {output.name}, "
-                    f"the reference makes {list(array.shape)}; correct the one that is wrong"
+                    f"shape: the function returns {list(type.shape)} for output {output.name}, "
+                    f"the reference {list(array.shape)}; correct one of them"
                 )
         return [a.astype(t.dtype.numpy) for a, t in zip(results, expected)]
 
@@ -291,9 +293,9 @@ class Kernel(Operator):
             return f"opencl: {self.name} has no OpenCL body; declare one"
         if call.symbols():
             chosen = listed(call.symbols())
-            return f"opencl: {self.name} has extents that a run chooses here ({chosen})"
+            return f"opencl: {self.name} has dynamic dimensions here ({chosen})"
         if any(type is not None and type.size == 0 for type in call.operands):
-            return f"opencl: {self.name} has a tensor of no elements here, which needs no device"
+            return f"opencl: {self.name} has an empty tensor here, which needs no device"
         missing = missing_function(self.opencl.function, call)
         return missing and f"opencl.function: {self.name} declares no function for {missing}"
 

@@ -53,9 +53,9 @@ def check_operands(
         if not isinstance(operands, (tuple, list)) or any(
             not isinstance(operand, Tensor) for operand in operands
         ):
-            raise ValueError(f"{field}: {operands!r} is no list of tvmrt.custom.Tensor")
+            raise ValueError(f"{field}: {operands!r} is not a list of tvmrt.custom.Tensor")
     if not outputs:
-        raise ValueError("outputs: there are none; an operator makes at least one tensor")
+        raise ValueError("outputs: empty; an operator has at least one output")
     for operand in (*inputs, *outputs):
         if not operand.name.isidentifier() or operand.name in names:
             raise ValueError(f"operand {operand.name!r}: names are C identifiers, each used once")
@@ -68,19 +68,19 @@ def check_operands(
         counts.add(len(operand.parsed_layouts()))
     if len(counts - {0, 1}) > 1:
         raise ValueError(
-            "operands declare different numbers of layouts; one of each belong together"
+            "operands declare different numbers of layouts; give each operand the same number"
         )
     for name, allowed in types.items():
         for dtype in allowed:
             if dtype not in DTYPES:
                 raise ValueError(
-                    f"type {name}: {dtype} is not known; choose of {', '.join(DTYPES)}"
+                    f"type {name}: unknown element type {dtype}; choose from {', '.join(DTYPES)}"
                 )
     optional = [i for i, operand in enumerate(inputs) if operand.optional]
     if any(o.optional for o in outputs):
         raise ValueError("an output cannot be optional; declare one operator with and one without")
     if optional and not all(o.optional for o in inputs[optional[0] :]):
-        raise ValueError("an optional input cannot stand before one that must be there")
+        raise ValueError("an optional input cannot precede a required one")
 
 
 def bind_types(
@@ -100,7 +100,7 @@ def bind_types(
     for operand, type in zip(inputs, given):
         if type is None:
             if not operand.optional:
-                raise ValueError(f"input {operand.name} is left out; it must be there")
+                raise ValueError(f"input {operand.name} is missing")
             continue
         allowed = types.get(operand.type, (operand.type,))
         name = type.dtype.name

@@ -36,13 +36,13 @@ class Operator:
 
     def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
         if not name.isidentifier():
-            raise ValueError(f"operator name {name!r} is no identifier; choose another")
+            raise ValueError(f"operator name {name!r} is not an identifier; choose another")
         if version < 1:
-            raise ValueError(f"operator {name}: version {version} is below 1; they start there")
+            raise ValueError(f"operator {name}: version {version} is below 1")
         if overrides != (domain in STANDARD):
             raise ValueError(
-                f"operator {name}: one of ONNX's own domain replaces a built-in operator and says "
-                "so by overrides=True; any other has a domain of its own"
+                f"operator {name}: an operator of ONNX's own domain replaces a built-in one and "
+                "needs overrides=True; give any other a domain of its own"
             )
         self.op_type = name
         self.domain = "" if domain in STANDARD else domain
@@ -90,8 +90,8 @@ class Operator:
             if value is self:
                 return self.home, key
         raise TypeError(
-            f"operator {self.name} cannot be pickled: no name of module {self.home} stands for "
-            "it; assign it at the top of a module that others can import"
+            f"operator {self.name} cannot be pickled: module {self.home} has no global variable "
+            "for it; assign it at the top level of an importable module"
         )
 
     def __str__(self) -> str:

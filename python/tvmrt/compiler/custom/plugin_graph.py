@@ -55,8 +55,7 @@ class ComposedInC(Composed):
         first = len(self.inputs) - len(self.optional)
         if self.inputs[first:] != self.optional:
             raise ValueError(
-                f"operator {self.name}: an optional input cannot stand before one that must be "
-                "there"
+                f"operator {self.name}: an optional input cannot precede a required one"
             )
 
     def _values(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +120,7 @@ class _Session:
     def value(self, number: int) -> Value:
         """The value of a number. Raises ValueError when there is none."""
         if not 0 <= number < len(self._values):
-            raise ValueError(f"{number} is no value of the graph")
+            raise ValueError(f"{number} is not a value of the graph")
         return self._values[number]
 
     def _add(self, op, inputs, num_inputs, attrs, num_attrs, outputs, num_outputs) -> int:
@@ -155,7 +154,7 @@ class _Session:
     def _constant(self, dtype, data, shape, ndim) -> int:
         name = self._name(dtype, "constant: dtype")
         if name not in DTYPES:
-            raise ValueError(f"constant: element type {name} is not known")
+            raise ValueError(f"constant: unknown element type {name}")
         extents = [shape[i] for i in range(ndim)]
         if any(n < 0 for n in extents):
             raise ValueError(f"constant: shape {extents} has a negative extent")

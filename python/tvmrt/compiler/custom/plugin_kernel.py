@@ -120,7 +120,7 @@ class KernelInC(Kernel):
     def _shape_in_c(self, *types: TensorType | None, **scalars: Any) -> list[tuple[int, ...]]:
         if _symbols(types):
             raise UnsupportedError(
-                "it is C and takes numbers, no extents that a run chooses "
+                "its C function takes numbers, not dynamic dimensions "
                 f"({listed(_symbols(types))}); fix them with --shape"
             )
         longest = len(self._ffi.new("tvmrt_op_shape *").dim)
@@ -140,7 +140,7 @@ class KernelInC(Kernel):
         call = self._call(types, scalars)  # what its pointer leads to lives as long
         count = self._given.opencl_sizes(call.pointer, total, local)
         if not 1 <= count <= 3:
-            raise ValueError(f"{count} is no number of dimensions from 1 to 3")
+            raise ValueError(f"{count} is not a number of dimensions from 1 to 3")
         chosen = [local[i] for i in range(count)]
         return [total[i] for i in range(count)], chosen if any(chosen) else []
 
@@ -163,8 +163,8 @@ def _at(types: Sequence[TensorType | None], end: Callable[[Any], int]) -> list[T
 def _same(answers: Sequence[str]) -> str:
     if len(set(answers)) > 1:
         raise UnsupportedError(
-            f"it gives {answers[0]} at the largest sizes and {answers[-1]} at the least; fix them "
-            "with --shape"
+            f"it returns {answers[0]} at the upper bounds and {answers[-1]} at the lower bounds; "
+            "fix the dimensions with --shape"
         )
     return answers[0]
 

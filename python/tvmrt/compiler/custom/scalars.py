@@ -53,7 +53,7 @@ class Scalar:
             raise ValueError(f"{where}: {value!r} is a list; give one number of type {kind}")
         number = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
         if not isinstance(number, (bool, int, float)):
-            raise ValueError(f"{where}: {value!r} is no number; give one of type {kind}")
+            raise ValueError(f"{where}: {value!r} is not a number; give one of type {kind}")
         if kind == "bool":
             return self._truth(number)
         if kind in _RANGES:
@@ -73,7 +73,7 @@ class Scalar:
     def _whole(self, number: float) -> int:
         least, most = _RANGES[self.type.name]
         if not math.isfinite(number) or int(number) != number:
-            raise ValueError(f"scalar {self.name}: {number} is no whole number")
+            raise ValueError(f"scalar {self.name}: {number} is not a whole number")
         if not least <= number <= most:
             raise ValueError(f"scalar {self.name}: {number} lies outside {least} to {most}")
         return int(number)
@@ -88,7 +88,9 @@ def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
     for name, given in declared.items():
         pair = given if isinstance(given, (tuple, list)) else (given, REQUIRED)
         if len(pair) != 2:
-            raise ValueError(f"scalar {name}: {given!r} is no type and no pair of type and default")
+            raise ValueError(
+                f"scalar {name}: {given!r} is neither a type nor a pair of type and default"
+            )
         kind, default = pair
         if not isinstance(kind, str) or kind not in SCALAR_TYPES:
             raise ValueError(

@@ -23,7 +23,7 @@ def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file of operators")
+        raise FileNotFoundError(f"{path}: the operator file does not exist")
     found = _from_python(path) if path.suffix == ".py" else load_library(path)
     for operator in found:
         operator.reloaded = (_reload, (str(path.resolve()), operator.name, operator.version))
@@ -35,7 +35,7 @@ def _reload(file: str, name: str, version: int) -> Operator:
     for operator in load_operators(file):
         if (operator.name, operator.version) == (name, version):
             return operator
-    raise ValueError(f"{file} brings no operator {name}, version {version}, any more")
+    raise ValueError(f"{file} no longer declares operator {name}, version {version}")
 
 
 def _from_python(path: Path) -> list[Operator]:
@@ -57,7 +57,7 @@ def _import_file(path: Path) -> ModuleType:
         name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be loaded: Python knows no loader for it")
+        raise ImportError(f"{path} cannot be loaded: not a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -104,7 +104,7 @@ def c_device_names() -> list[str]:
 def _function(device: str, slot: str) -> Callable[..., Any]:
     found = runtime_function(f"device.{device}.{slot}")
     if found is None:
-        raise TVMError(f"device {device} is gone; load its plug-in again")
+        raise TVMError(f"device {device} was unloaded; load its plug-in again")
     return found
 
 

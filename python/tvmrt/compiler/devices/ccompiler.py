@@ -239,9 +239,9 @@ class CCompiler(Device):
             return f"ccompiler computes in float32, not in {node.output.dtype}"
         for value in node.inputs:
             if value.is_constant and node.output.type.size > MAX_CONSTANT_ELEMENTS:
-                return f"a constant of {node.output.type.size} elements is too large for C text"
+                return f"a constant of {node.output.type.size} elements is too large for C source"
             if not value.is_constant and value.shape != node.output.shape:
-                return "ccompiler broadcasts constants alone"
+                return "ccompiler broadcasts constants only"
         return None
 
     def codegen(self, regions: Sequence[Region], context: Context) -> CSource:

@@ -32,7 +32,7 @@ def register(device: type[Device] | Device) -> Any:
     """
     instance = device() if isinstance(device, type) else device
     if not isinstance(instance, Device):
-        raise TypeError(f"{type(instance).__name__} is no tvmrt.devices.Device; subclass that")
+        raise TypeError(f"{type(instance).__name__} is not a tvmrt.devices.Device; subclass it")
     name = instance.name
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise ValueError(f"device name {name!r} is not a letter, then letters, digits, '_' and '-'")

@@ -79,7 +79,7 @@ def run_in_parts(model: onnx.ModelProto, inputs: Mapping[str, Any], runtime: Run
             values.update((_evaluate if by_evaluator else runtime)(part, feeds))
         by_evaluator = not by_evaluator
     if waiting:
-        raise ValueError("the nodes of the network do not stand in the order of their tensors")
+        raise ValueError("the nodes of the network are not in topological order")
     return {
         each.name: values[each.name]
         if each.name in values

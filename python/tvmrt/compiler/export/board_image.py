@@ -68,7 +68,7 @@ def board_of(target: str) -> Board:
     known = boards()
     if target not in known:
         raise ValueError(
-            f"there is no board for target {target} whose image could be written; there are "
+            f"target {target} has no board support for images; the targets are "
             f"{', '.join(known)}; for others export to a folder or .tar and link it to a program "
             "with tvm/runtime/crt/microtvm_rpc_server.h"
         )

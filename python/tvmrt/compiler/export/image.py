@@ -18,14 +18,14 @@ from .model_library_format import write_archive
 def check_names(names: Sequence[str], image_name: str) -> None:
     """Raises ValueError where names of networks clash in symbols or files."""
     if not names:
-        raise ValueError("there is no network to compile; give at least one")
+        raise ValueError("no network to compile; give at least one")
     check_module_name("image", image_name)
     taken = {image_name.lower(): "the image"}
     for name in names:
         if name.lower() in taken:
             raise ValueError(
-                f"network {name} and {taken[name.lower()]} have one name in C, where case does "
-                "not count in files; choose another with module-name"
+                f"networks {name} and {taken[name.lower()]} have the same C name (file names "
+                "ignore case); choose another with module-name"
             )
         taken[name.lower()] = f"network {name}"
 
@@ -45,7 +45,7 @@ def live_groups(
                 f"concurrent: there is no network {name}; there are {', '.join(names)}"
             )
         if name in seen:
-            raise ValueError(f"concurrent: network {name} is named twice; join its groups")
+            raise ValueError(f"concurrent: network {name} is in two groups; merge them")
         seen.add(name)
     return groups
 

@@ -84,24 +84,24 @@ def package_files(library, kind: str) -> dict[str, str]:
 def _check(library) -> None:
     if not library.options.firmware or library.options.interface_api != "c":
         raise ValueError(
-            "a package has a network with the C interface; add --interface-api c, and --target or "
-            "--board for the processor"
+            "a package needs the C interface; add --interface-api c, and --target or --board "
+            "for the processor"
         )
     if library.sources.objects or any(library.sources.flags.values()):
         raise UnsupportedError(
-            "the network has objects or C files with options of their own, from custom operators "
-            "or devices, which packages do not build; write a .tar"
+            "packages cannot build objects or C files with extra compiler options, which custom "
+            "operators or devices of the network have; write a .tar"
         )
     if any(pool.lent for pool in library.program.pools) or library.program.is_sized():
         raise UnsupportedError(
-            "the example of a package passes inputs and outputs alone; let the image have the "
-            "pools (--pool NAME=BYTES@SECTION), fix dimensions with --shape, or write a .tar"
+            "the example of a package passes only inputs and outputs; put the pools into the "
+            "image (--pool NAME=BYTES@SECTION), fix dimensions with --shape, or write a .tar"
         )
     called = {name for text in _foreign(library).values() for name in _CALLS.findall(text)} - _HAS
     if called:
         raise UnsupportedError(
-            f"the network has code of custom operators or devices that calls {min(called)}() of "
-            "the runtime, which packages do not have; write a .tar"
+            f"code of custom operators or devices in the network calls {min(called)}() of the "
+            "runtime, which packages do not contain; write a .tar"
         )
 
 

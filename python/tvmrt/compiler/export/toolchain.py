@@ -62,7 +62,8 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
             command = shlex.split(candidate)
             if shutil.which(command[0]) is None:
                 raise CompileError(
-                    f"C compiler {command[0]} is not found; install it or name another with --cc"
+                    f"C compiler {command[0]} was not found; install it, or give another one "
+                    "with --cc"
                 )
             return command
     for name in (f"{triple}-gcc",) if triple else ("cc", "gcc", "clang"):
@@ -72,12 +73,12 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
         return zig
     if triple:
         raise CompileError(
-            f"no C compiler for {triple} is found (tried {triple}-gcc and the ziglang package); "
-            "install one, for example with: pip install ziglang; or name another with --cc"
+            f"no C compiler for {triple} was found (tried {triple}-gcc and the ziglang package); "
+            "install one, for example with: pip install ziglang; or give another with --cc"
         )
     raise CompileError(
-        "no C compiler is found (tried $CC, cc, gcc, clang and the ziglang package); "
-        "install one, for example with: pip install ziglang"
+        "no C compiler was found (tried $CC, cc, gcc, clang and the ziglang package); install "
+        "one, for example with: pip install ziglang"
     )
 
 

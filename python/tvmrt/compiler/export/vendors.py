@@ -60,8 +60,8 @@ def vendor_code(vendors: Sequence[Vendor]) -> list[Path]:
     for vendor in vendors:
         if not _folder(vendor):
             raise CompileError(
-                f"the network calls {vendor.title}: name the folder with "
-                f"{vendor.include}/{vendor.header} by the environment variable {vendor.variable}"
+                f"the network calls {vendor.title}: set the environment variable "
+                f"{vendor.variable} to the folder with {vendor.include}/{vendor.header}"
             )
         (folder,) = _folder(vendor)
         excluded = {path for pattern in vendor.excluded for path in folder.glob(pattern)}

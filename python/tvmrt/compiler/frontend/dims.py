@@ -43,8 +43,8 @@ def parse_dim(text: str) -> tuple[str, Declaration]:
     match = _DECLARED.fullmatch(text.strip())
     if match is None:
         raise ValueError(
-            f"'{text}' declares no dimension; write NAME=LOW..HIGH, NAME<=HIGH, or NAME= and a sum "
-            "or product of other dimensions"
+            f"'{text}' does not declare a dimension; write NAME=LOW..HIGH, NAME<=HIGH, or NAME= "
+            "and a sum or product of other dimensions"
         )
     name = match["name"].strip()
     if match["sum"]:
@@ -76,7 +76,7 @@ class Narrowed:
             return f"is {low}"
         plus = f" plus {self.first}" if self.first else ""
         steps = f" in multiples of {self.step}{plus}" if self.step > 1 else ""
-        return f"runs from {low} to {high}{steps}"
+        return f"ranges from {low} to {high}{steps}"
 
 
 class Dims:
@@ -113,7 +113,7 @@ class Dims:
             low, high = (1, bounds) if isinstance(bounds, int) else map(int, bounds)
         except (TypeError, ValueError):
             raise TypeError(
-                f"dimension {name} is declared {bounds!r}; give the most, or the least and the most"
+                f"dimension {name} is declared {bounds!r}; give the maximum, or minimum and maximum"
             ) from None
         if not 0 <= low <= high <= HIGHEST:
             raise ValueError(
@@ -123,8 +123,8 @@ class Dims:
         before = self._bounds.setdefault(name, (low, high))
         if before != (low, high):
             raise ValueError(
-                f"dimension {name} is declared from {before[0]} to {before[1]} and from {low} to "
-                f"{high}; declare it once"
+                f"dimension {name} is declared both from {before[0]} to {before[1]} and from "
+                f"{low} to {high}; declare it once"
             )
 
     def __contains__(self, name: object) -> bool:
@@ -155,7 +155,7 @@ class Dims:
             return low if low == high else self._symbol(name, low, high).extent
         text = self._sums.get(name, name)
         if name in self._open:
-            raise ValueError(f"dimension {name} is computed of itself; declare its bounds")
+            raise ValueError(f"dimension {name} is defined by itself; declare its bounds")
         self._open.append(name)
         found = self._computed(name, text)
         self._open.pop()
@@ -183,7 +183,7 @@ class Dims:
         for term in _terms(name, text):
             if isinstance(term, str):
                 if term not in self:
-                    raise ValueError(f"dimension {name} is computed of {term}; declare that, too")
+                    raise ValueError(f"dimension {name} depends on {term}; declare {term}, too")
                 left.append(self.extent(term))
             elif isinstance(term, int):
                 left.append(term)
@@ -345,9 +345,7 @@ def _bounded(number: Whole) -> Whole:
             count += len(atoms) + factor.bit_length()
             rest += [atom.number for atom in atoms if not isinstance(atom, Symbol)]
         if count > MOST_FACTORS:
-            raise OverflowError(
-                f"is a number of more than {MOST_FACTORS} factors and bits when it is written out"
-            )
+            raise OverflowError(f"expands to more than {MOST_FACTORS} factors and bits")
     return number
 
 
@@ -377,7 +375,9 @@ def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Wh
     try:
         return _in_order(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise ValueError(f"dimension {name}: '{text}' is no sum or product of others") from None
+        raise ValueError(
+            f"dimension {name}: '{text}' is not a sum or product of dimensions"
+        ) from None
 
 
 def _power(base: Whole, times: int) -> Whole:

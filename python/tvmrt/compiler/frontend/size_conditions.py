@@ -79,7 +79,7 @@ def import_at_fitting_sizes(attempt: Callable[[Fitting], T]) -> T:
 
 def _warn(fitting: Fitting, reasons: Mapping[str, str]) -> None:
     said = [
-        f"the dimension {name} {sizes}: node {reasons[name]} fits at no other size"
+        f"the dimension {name} {sizes}, as node {reasons[name]} requires"
         for name, sizes in fitting.narrowed.items()
         if not sizes.node and name in reasons
     ]
@@ -88,7 +88,7 @@ def _warn(fitting: Fitting, reasons: Mapping[str, str]) -> None:
     for words, conditions in _by_words(fitting.checked).items():
         is_of_several = any(len(condition.symbols) > 1 for condition in conditions)
         warnings.warn(
-            f"a run needs sizes at which {words}: node {conditions[0].node} fits at no other",
+            f"a run needs sizes at which {words}, as node {conditions[0].node} requires",
             SizesRemark if is_of_several else Remark,
             stacklevel=3,
         )

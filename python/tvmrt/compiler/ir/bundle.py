@@ -49,15 +49,15 @@ class Bundle:
         """The tensors of an input by name. Raises ValueError where it has other elements."""
         if self.absent:
             if value is not None:
-                raise ValueError(f"input {name} is given; the network was compiled without it")
+                raise ValueError(f"input {name} is given, but the network was compiled without it")
             return {}
         if self.row_type:
             return {name: self._row(value) if isinstance(value, Mapping) else value}
         if not isinstance(value, (list, tuple)) or len(value) != len(self.parts):
             found = f"{len(value)}" if isinstance(value, (list, tuple)) else type(value).__name__
             raise ValueError(
-                f"input {name} is a list of {len(self.parts)} arrays, not {found}; compile the "
-                "network for other numbers of elements"
+                f"input {name} is a list of {len(self.parts)} arrays, not {found}; to use "
+                "another length, compile the network for it"
             )
         return dict(zip(self.parts, value))
 

@@ -304,7 +304,7 @@ def _asked(extent: Extent, by_bounds: bool = False) -> str:
     """What is told of a question: whether bounds could answer it, too."""
     help_ = "give it closer bounds with --dim, or fix" if by_bounds else "fix"
     names = listed(extent.symbols())
-    return f"is known only when the network runs ({names}); {help_} it with --shape"
+    return f"is known only at run time ({names}); {help_} it with --shape"
 
 
 def linear_form(extent: Whole) -> tuple[Symbol, int, int] | None:
@@ -342,8 +342,8 @@ def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
     if isinstance(value, Integral):
         return {(): int(value)}
     if isinstance(value, Real):
-        raise Undecided(f"what is computed of {value} and an extent, in floats, is known only when "
-                        "the network runs; fix it with --shape")  # fmt: skip
+        raise Undecided(f"a floating-point value computed from {value} and a dimension is known "
+        "only at run time; fix the dimension with --shape")  # fmt: skip
     return None
 
 

@@ -56,7 +56,7 @@ def check_table(count: int, what: str, width: int = 1) -> None:
     """Raise ValueError naming ``what`` where so many rows of numbers cannot be written out."""
     most = MAX_TABLE // width
     if count > most:
-        raise ValueError(f"{what} has {count} elements; at most {most} are written out")
+        raise ValueError(f"{what} has {count} elements; the maximum is {most}")
 
 
 def check_tensors(graph: Graph, max_memory: int) -> None:
@@ -83,8 +83,8 @@ def _check_values(where: str, values: Iterable[Value], max_memory: int) -> None:
         size, nbytes = most(value.type.size), value.type.nbytes
         if size > MAX_ELEMENTS:
             raise MemoryBoundError(
-                f"{where}: a tensor of {size} elements is too large, the most is {MAX_ELEMENTS}; "
-                "use a smaller shape"
+                f"{where}: a tensor of {size} elements is too large; the maximum is "
+                f"{MAX_ELEMENTS}; use a smaller shape"
             )
         if nbytes > max_memory:
             raise MemoryBoundError(
@@ -117,4 +117,4 @@ def io_bytes(program: Program) -> int:
 
 
 def _advice(max_memory: int) -> str:
-    return f"max-memory is {max_memory}: use smaller shapes, or raise it"
+    return f"max-memory is {max_memory}: use smaller shapes, or raise max-memory"

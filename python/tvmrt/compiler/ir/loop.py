@@ -73,7 +73,7 @@ class Loop(Op):
         made = [v.type for v in body.outputs[known["conditional"] :]]
         inside = [v.type for v in body.inputs[1:]]
         if _at_rest(made[:carried], grows) != _at_rest(inside[:carried], grows):
-            raise ValueError("what a loop carries has another type after a round than before it")
+            raise ValueError("a loop-carried value changes its type in an iteration")
         collected = [_stacked(type, most) for type in made[carried:]]
         scalar = TensorType((), DTYPES["int64"])
         left = [_room(type, i, grows) for i, type in enumerate(inside[:carried])]

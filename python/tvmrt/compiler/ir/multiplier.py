@@ -21,7 +21,7 @@ def multiplier(real: float) -> tuple[int, int]:
     Raises ValueError where it is not finite or too large.
     """
     if not math.isfinite(real) or abs(real) >= 2.0**30:
-        raise ValueError(f"its scales make a multiplier of {real}; quantise the model again")
+        raise ValueError(f"its scales give a multiplier of {real}; quantise the model again")
     fraction, exponent = math.frexp(real)
     m = rounded(fraction * 2.0**31)
     if abs(m) == 1 << 31:

@@ -309,8 +309,8 @@ class Program:
         for name, type in zip(self.output_names, self.output_types):
             for found in counts_in(type.shape)[:1]:
                 raise UnsupportedError(
-                    f"how many elements the output {name} has ({found.name}) is known only after a "
-                    f"run, {why}, or make the network return it padded to a fixed shape"
+                    f"the size of output {name} ({found.name}) is known only after a run, {why}, "
+                    "or change the network to return it padded to a fixed shape"
                 )
 
     def arena_buffers(self) -> list[Buffer]:

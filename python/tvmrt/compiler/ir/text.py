@@ -14,7 +14,7 @@ from .op import Op, register
 class TextOp(Op):
     """For hosts alone: a string is an address, and lives in memory that a board has not."""
 
-    host_only = "it handles strings, which boards do not have; do that before the network runs"
+    host_only = "it handles strings, which are not supported on boards; do that before the network"
 
 
 @register("text_in")

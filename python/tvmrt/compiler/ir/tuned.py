@@ -118,9 +118,9 @@ def parse_layer(text: str) -> Layer:
     op = found["op"] if found else ""
     known = op in (*CONVOLUTIONS, *_RANKS)
     if found is None or not known or (op in CONVOLUTIONS) != (found["strides"] is not None):
-        raise ValueError(f"'{text}' is no signature of a layer")
+        raise ValueError(f"'{text}' is not a layer signature")
     if found["element"] not in _ELEMENTS.get(op, (FLOAT32,)):
-        raise ValueError(f"'{text}' is no signature of a layer: of its element there is none")
+        raise ValueError(f"'{text}' is not a layer signature: unknown element type")
     sizes = (_split(found["x"]), _split(found["w"]))
     if op in _RANKS:
         layer = Layer(op, found["element"], *sizes)
@@ -131,9 +131,9 @@ def parse_layer(text: str) -> Layer:
         ranks = (len(layer.strides) + 2,) * 2
     members = (layer.strides, layer.dilations, layer.before, layer.after)
     if (len(layer.x), len(layer.w)) != ranks or len(set(map(len, members))) > 1:
-        raise ValueError(f"'{text}' is no signature of a layer: its ranks differ")
+        raise ValueError(f"'{text}' is not a layer signature: its ranks differ")
     if not all((*layer.x, *layer.w, *layer.strides, *layer.dilations, layer.groups)):
-        raise ValueError(f"'{text}' is no signature of a layer: an extent is 0")
+        raise ValueError(f"'{text}' is not a layer signature: an extent is 0")
     return layer
 
 

@@ -97,7 +97,7 @@ def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
         winner = result.device.get(node)
         for device in devices:
             if winner not in (None, device.name) and node in willing[device.name]:
-                reason = f"{winner} is cheaper or named before {device.name}"
+                reason = f"{winner} is cheaper or listed before {device.name}"
                 result.refuse(node, device.name, reason)
 
 
@@ -138,27 +138,27 @@ def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -
     chains = match_patterns(graph, device.patterns, free)
     matched = {node for chain in chains for node in chain}
     for node in free - matched:
-        result.refuse(node, device.name, f"{device.name} takes {node.op} in no such place")
+        result.refuse(node, device.name, f"{device.name} does not take {node.op} at this position")
     return [_Offer(device, chain) for chain in chains]
 
 
 def _hindrance(node: Node, device: Device) -> str | None:
     """Why a device other than the CPU cannot have a node that it would take."""
     if node.guard is not None:
-        return "it runs under a condition, which the CPU decides"
+        return "it is conditional; the CPU evaluates the condition"
     values = [*node.operands(), *node.outputs]
     if symbols_of(node.attrs):
         chosen = listed(symbols_of(node.attrs))
-        return f"its attributes are chosen when the network runs ({chosen})"
+        return f"its attributes depend on dynamic dimensions ({chosen})"
     symbols = symbols_of(*(v.shape for v in values))
     if any(symbol.source is not None for symbol in symbols):
-        return f"its extents are found by the run ({listed(symbols)})"
+        return f"its dimensions are data-dependent ({listed(symbols)})"
     if symbols and not device.any_size and not ask(device, "prepares_sizes"):
-        return f"its extents are chosen when the network runs ({listed(symbols)})"
+        return f"its dimensions are dynamic ({listed(symbols)})"
     if any(least(v.type.size) == 0 for v in values):
-        return "a tensor of no elements needs no device"
+        return "an empty tensor needs no device"
     if all(v is None or v.is_constant for v in node.inputs):
-        return "it reads constants alone"
+        return "it reads constants only"
     return None
 
 

@@ -87,5 +87,5 @@ def reorder(graph: Graph) -> None:
             if waits[follower] == 0:
                 heapq.heappush(ready, position[follower])
     if len(ordered) != len(nodes):
-        raise ValueError("the regions of the graph depend on each other in a circle")
+        raise ValueError("the regions of the graph depend on each other cyclically")
     graph.nodes = ordered

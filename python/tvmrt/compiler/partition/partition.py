@@ -223,7 +223,7 @@ def _refusal(
     bounds_region = reducer is None  # a precision is measured at the largest sizes
     region = candidate.region
     if not candidate.writes:
-        return "nobody reads its results"
+        return "its results are not used"
     candidate.inner = list(region.nodes)
     types = [v.type for v in region.inputs], [v.type for v in region.outputs]
     try:
@@ -270,7 +270,7 @@ def _at_smaller_sizes(
         if not isinstance(reason, Refusal) or _is_all(candidate, reason, fallback):
             return None
     ways = ways_to(taken, sizes, bounds_region)
-    text = f"{reason} (asked about the largest sizes, {listed_sizes(sizes)}{ways})"
+    text = f"{reason} (at the upper bounds, {listed_sizes(sizes)}{ways})"
     return Refusal(text, reason.node) if isinstance(reason, Refusal) else text
 
 
@@ -324,13 +324,13 @@ def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context)
     shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
     if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):
         raise UnsupportedError(
-            "its C source takes pointers, which do not tell the extents that a run chooses "
-            f"({listed(symbols_of(*shapes))}); give C source of entry packed"
+            "its C source takes pointers, which do not carry dynamic dimensions "
+            f"({listed(symbols_of(*shapes))}); generate C source with entry packed"
         )
     if context.runtime == "crt" and isinstance(code, ModuleBlob):
         raise UnsupportedError(
-            f"it gives a module of kind {code.type_key}, which only runtimes with an operating "
-            "system load; a device for firmware gives C source"
+            f"it generates a module of kind {code.type_key}, which needs an operating system; a "
+            "device for firmware generates C source"
         )
     for region in regions:
         region.code = code

@@ -50,7 +50,7 @@ class Reducer:
         if max_error is not None and not max_error > 0:
             raise ValueError(f"max-error is {max_error}; it must be a number above 0")
         if max_error is not None and not calibration:
-            raise ValueError("max-error is measured on inputs of the network; give calibration")
+            raise ValueError("max-error needs inputs of the network; give calibration")
         self.word = precision
         self.precision = PRECISIONS[precision]
         self.max_error = max_error
@@ -103,11 +103,13 @@ class Reducer:
         if self._refused:
             symbol, error = min(self._refused.items(), key=lambda item: item[1])
             raise UnsupportedError(
-                f"no region keeps within max-error {self.max_error:g} in {self.word}; the least is "
-                f"{error:.3g}, of {symbol}; allow more, or choose another precision"
+                f"no region stays within max-error {self.max_error:g} in {self.word}; the "
+                f"smallest error is {error:.3g}, of {symbol}; raise max-error, or choose another "
+                "precision"
             )
         raise UnsupportedError(
-            f"no region is on a device that computes in {self.word}; name one with --device"
+            f"no region is on a device that computes in {self.word}; add such a device with "
+            "--device"
         )
 
     def _reduced(self, device: Device, region: Region) -> list[str]:

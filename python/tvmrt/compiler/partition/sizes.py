@@ -86,7 +86,7 @@ def ways_to(taken: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
             "compile with device_fallback=True, on the command line --device-fallback: larger "
             "sizes run on the CPU"
         )
-    return f"; up to {listed_sizes(taken)} it takes it: {', or '.join(ways)}" if ways else ""
+    return f"; it takes sizes up to {listed_sizes(taken)}: {', or '.join(ways)}" if ways else ""
 
 
 def _quoted(text: str) -> str:

@@ -15,8 +15,8 @@ def render(template: str, folders: Sequence[Path] = (FOLDER,), **values: Any) ->
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
         raise ImportError(
-            "pages and pictures are written by Jinja2: 'pip install tvmrt[compile]', or write a "
-            "report's data to a .json file"
+            "pages and pictures need Jinja2: pip install 'tvmrt[compile]', or write the data to "
+            "a .json file"
         ) from None
     environment = Environment(
         loader=FileSystemLoader(folders), autoescape=True, undefined=StrictUndefined

@@ -76,7 +76,7 @@ def _request(request: Request | None, options: Mapping[str, Any]) -> Request:
     if request is None:
         return make(options)
     if options or not isinstance(request, Request):
-        raise TypeError("options go by their names, or all of them in one tvmrt.Request")
+        raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
     return request
 
 
@@ -141,8 +141,8 @@ def _drafts(
         own: dict[str, Any] = {field: of_networks.get(name) for field, of_networks in sizes.items()}
         drafts.append(make_draft(model, replace(asked, module_name=name, dump_dir=folder, **own)))
     if any(not d.need.options.firmware or d.need.options.executor != "aot" for d in drafts):
-        raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
-                         "firmware target, with executor aot")  # fmt: skip
+        raise ValueError("compiling networks together needs runtime crt (or a firmware target) "
+        "and executor aot")  # fmt: skip
     return drafts
 
 

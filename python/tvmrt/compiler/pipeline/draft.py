@@ -140,13 +140,12 @@ def _refuse_counts(program: Program, request: Request) -> None:
     """What tells no extents that a run finds."""
     if request.record and any(step.counts for step in program.steps):
         raise UnsupportedError(
-            "record compares tensors of one size, and the network has some whose number of "
-            "elements a run finds; choose profile"
+            "record does not support the network's data-dependent sizes; choose profile"
         )
     if request.interface_api == "c" or request.executor == "graph":
         return
     program.refuse_counts(
-        "which packed functions without an operating system do not tell; choose interface-api c or "
+        "which packed functions of runtime crt cannot return; choose interface-api c or "
         "executor graph"
     )
 
@@ -154,8 +153,8 @@ def _refuse_counts(program: Program, request: Request) -> None:
 def _refuse_state(program: Program, request: Request) -> None:
     if program.states and request.executor == "graph":
         raise UnsupportedError(
-            "the network leaves tensors from run to run, for which the graph executor without an "
-            "operating system has no place; choose executor aot"
+            "the network keeps state between runs, which the graph executor of runtime crt does "
+            "not support; choose executor aot"
         )
 
 

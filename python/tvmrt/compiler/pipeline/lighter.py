@@ -49,7 +49,7 @@ def make_reducer(request: Request, context: Context, machine: Target) -> Reducer
         return None
     if not machine.hosted:
         raise UnsupportedError(
-            "mixed-precision is measured where it is compiled; a board's devices are not there"
+            "mixed-precision is measured on this machine, which does not have a board's devices"
         )
     run = GraphRunner(get_target("native"), None if machine.triple else request.cc)
     return Reducer(request.mixed_precision, request.max_error, request.calibration, run, context)

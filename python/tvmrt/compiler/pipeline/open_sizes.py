@@ -84,8 +84,9 @@ def compile_at_chosen_sizes(
     names = [each.name for each in found.result.summary.inputs]
     chosen = axes.fitting(dict(zip(names, found.result.program.input_types)))
     _remark(
-        f"the network leaves dimensions open; by their use they get {word_dims(chosen)}, with up "
-        f"to {_size(found.nbytes)} for tensors; declare them to have others"
+        "the network has dynamic dimensions; bounds inferred from their use: "
+        f"{word_dims(chosen)}, with up to {_size(found.nbytes)} for tensors; declare them to "
+        "change the bounds"
     )
     related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
     found.result.related_dims = tuple(related)
@@ -168,7 +169,7 @@ class _Search:
             found = self._tried(sizes, {})
             if found is not None:
                 raise OpenDimensionsError(
-                    "the memory of a board is planned for the largest sizes, so declare those of "
+                    "memory of a board is planned for the largest sizes; declare bounds of "
                     f"{', '.join(problem.names)}, for example "
                     f"{word_dims(self.axes.declare(sizes, {}))}"
                 ) from None
@@ -233,8 +234,8 @@ class _Search:
                 example = f"for example {word_dims(declared)}, which takes {_size(found.nbytes)}"
                 break
         return OpenDimensionsError(
-            f"{name} leaves dimensions open and takes more than {_size(self.limit)} for tensors at "
-            f"{text}; declare bounds that suit{', ' + example if example else ''}",
+            f"{name} has dynamic dimensions and needs more than {_size(self.limit)} for tensors "
+            f"at {text}; declare bounds{', ' + example if example else ''}",
             tuple(sizes),
         )
 

@@ -24,8 +24,8 @@ def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
     if isinstance(model, (bytes, bytearray)):
         formats = " or ".join(plugin.keys("importers")) or "network's"
         raise ValueError(
-            f"these {len(model)} bytes are no {formats} file; give the path of a network's file, "
-            "or an onnx.ModelProto"
+            f"these {len(model)} bytes are not a {formats} file; give the path of a network "
+            "file, or an onnx.ModelProto"
         )
     if request.signature is not None:
         raise ValueError("a signature is chosen of .tflite files; other networks have none")
@@ -38,7 +38,7 @@ def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
             model, request.shapes, operators, request.dims, request.sequences, adopters
         )
     if request.shapes or request.dims or request.operators or request.sequences:
-        raise ValueError("a GraphBuilder has shapes and operators already; give them to it alone")
+        raise ValueError("a GraphBuilder already has shapes and operators; do not give them again")
     return model.graph()
 
 

@@ -24,11 +24,11 @@ def settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
     if family is not None:
         if asked.target not in (None, "native", family.target):
             raise ValueError(
-                f"board {family.name} has the processor {family.target}; leave target "
-                f"{asked.target} out, or leave out the board"
+                f"board {family.name} has the processor {family.target}; omit target "
+                f"{asked.target} or omit the board"
             )
         if asked.levels:
-            raise ValueError(f"board {family.name} has a single processor; leave levels out")
+            raise ValueError(f"board {family.name} has a single processor; omit levels")
         asked = replace(asked, target=family.target)
     asked, bf16 = asked.with_target(), asked.precision == "bf16"
     machine = (
@@ -38,9 +38,9 @@ def settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
     choices.check(request)
     if bf16 and not any(level.bf16 for level in machine.levels or [machine]):
         warnings.warn(
-            f"target {machine.name} has no instruction that multiplies bfloat16: products of "
-            "precision bf16 are computed at the speed of float32, in half the memory for weights; "
-            "choose precision float32, or a processor with AVX512_BF16 or BFMMLA",
+            f"target {machine.name} has no bfloat16 multiply instruction: precision bf16 halves "
+            "the memory of weights but runs at the speed of float32; choose precision float32, "
+            "or a processor with AVX512_BF16 or BFMMLA",
             Remark,
             stacklevel=2,
         )

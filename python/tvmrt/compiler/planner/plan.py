@@ -146,11 +146,11 @@ def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
     faster = sorted((plan.ram_bytes for plan in program.row_plans), reverse=True)[:-1]
     if faster and not several:
         enough += (
-            f"; plans by rows that are faster take {', '.join(map(str, faster))} bytes (--ram)"
+            f"; faster plans with row-wise fusion need {', '.join(map(str, faster))} bytes (--ram)"
         )
     raise ValueError(
         f"pool{'s' if several else ''} {names} {'are' if several else 'is'} {missing} bytes too "
-        f"small for the network{sizes}; most lives at operator {step}, {live} bytes: "
+        f"small for the network{sizes}; the peak is at operator {step} with {live} bytes; "
         f"enlarge {enough}"
     )
 

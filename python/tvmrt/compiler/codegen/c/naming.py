@@ -25,7 +25,7 @@ def sanitize(name: str) -> str:
 def check_module_name(what: str, name: str) -> None:
     """Raise ValueError where a name, of ``what`` it is, cannot begin symbols and files."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"{what} name {name!r} is no C identifier; choose another")
+        raise ValueError(f"{what} name {name!r} is not a C identifier; choose another")
     if len(name) > MAX_MODULE_LENGTH:
         raise ValueError(
             f"{what} name {name[:20]}... of {len(name)} characters is too long for names of files; "

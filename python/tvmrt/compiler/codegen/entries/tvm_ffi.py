@@ -26,12 +26,12 @@ _PARAMETERS = (
 def refuse(program: Program) -> None:
     """Raise UnsupportedError for a network that is no function of tensors of known shapes."""
     program.refuse_counts(
-        "and a function of tvm-ffi writes into tensors that are there; choose abi packed"
+        "and a tvm-ffi function writes into preallocated tensors; choose abi packed"
     )
     if program.states:
         raise UnsupportedError(
-            "the network leaves tensors from run to run, and a function of tvm-ffi has no memory "
-            "of its own; choose abi packed"
+            "the network keeps state between runs, and a tvm-ffi function has no memory of its "
+            "own; choose abi packed"
         )
 
 

@@ -78,8 +78,8 @@ def refuse_sharing(programs: Sequence[Program], live: Sequence[Sequence[int]]) -
     named = [program.name for program in programs if program.states]
     if named:
         raise ValueError(
-            f"the network {named[0]} finds in the workspace what its last run left, and another "
-            "network would overwrite it; compile all of them as concurrent"
+            f"the network {named[0]} keeps state in the workspace, which another network would "
+            "overwrite; compile all of them as concurrent"
         )
 
 

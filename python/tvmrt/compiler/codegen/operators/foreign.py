@@ -13,7 +13,7 @@ class ForeignLowering(Lowering):
 
     def operands(self):
         raise UnsupportedError(
-            f"{', '.join(self.node.sources)}: it was left to a device that runs ONNX, and no such "
-            "device has it here; boards, bodies of loops and --device-fallback need an operator of "
-            "tvmrt's own, or a declaration by --operators"
+            f"{', '.join(self.node.sources)}: only a device that runs ONNX can compute it, and "
+            "none takes it here; boards, loop bodies and --device-fallback need an operator of "
+            "tvmrt or a declaration with --operators"
         )

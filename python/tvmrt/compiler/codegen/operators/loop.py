@@ -188,7 +188,7 @@ class _Printer:
             return
         f = self.f
         f.include("op/count.h")
-        where, unused = place_text(self.node, "the number of rounds"), f.fresh("unused")
+        where, unused = place_text(self.node, "the trip count"), f.fresh("unused")
         f.line(f"int32_t {unused};")
         call = f"tvmrt_count({self.round} + 1, 0, {self.most}, {where}, &{unused})"
         f.line(f"if ({call} != 0) return -1;")

@@ -395,7 +395,7 @@ def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachin
         if each.even and (even is None or each.cycles < even.cycles * 0.999):
             even = each
     if best is None:
-        raise ValueError(f"no tile of floats fits into {machine.registers} registers")
+        raise ValueError(f"no float32 tile fits into {machine.registers} registers")
     if even is not None and even.cycles <= 1.001 * best.cycles:
         best = even  # less code for the same time
     others = (e for e in candidates if e.ordered and e.ordered <= ORDERLY * best.cycles)

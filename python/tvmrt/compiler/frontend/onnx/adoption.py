@@ -31,9 +31,9 @@ def adopt(
     Raises UnsupportedError if it cannot.
     """
     if any(a.type in (a.GRAPH, a.GRAPHS) for a in node.attribute):
-        raise UnsupportedError("its body is part of the network")
+        raise UnsupportedError("its subgraph is part of the network")
     if any(v is not None and symbols_of(v.shape) for v in inputs):
-        raise UnsupportedError("a run chooses the sizes of its operands")
+        raise UnsupportedError("its operands have dynamic sizes")
     plain = onnx.NodeProto()
     plain.CopyFrom(node)
     del plain.input[:], plain.output[:]

@@ -165,8 +165,8 @@ def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str)
     """Hold runs to the other side."""
     ctx.importer.is_partial = True
     warnings.warn(
-        f"node {found.name} ({found.op}): its {found.side(taken)} does not fit, so a run that "
-        f"takes it ends with an error; {problem}",
+        f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at these shapes, so "
+        f"a run that takes it fails; {problem}",
         Remark,
         stacklevel=2,
     )
@@ -202,8 +202,8 @@ def output_of(importer: GraphImporter, info: onnx.ValueInfoProto, found: Alterna
     if len(fitting) != 1:
         shapes = " or ".join(dict.fromkeys(str(value.type) for value in _values(found)))
         raise UnsupportedError(
-            f"output {info.name} is {shapes}, as the {found.decider} of node {found.name} decides "
-            "when the network runs; a result has one number of axes: declare the shape of the "
+            f"output {info.name} is {shapes}, depending on the {found.decider} of node "
+            f"{found.name} at run time; an output has one rank: declare the shape of the "
             f"output{found.remedy}"
         )
     taken, side = fitting[0]

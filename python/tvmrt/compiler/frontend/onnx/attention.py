@@ -92,7 +92,7 @@ def split_heads(ctx: NodeContext, x: Value, heads: int) -> Value:
     """[B, S, heads * D] to [B, heads, S, D]."""
     batch, steps, width = x.shape
     if heads < 1 or width % heads:
-        raise ValueError(f"{width} features do not fall into {heads} heads")
+        raise ValueError(f"{width} features are not divisible into {heads} heads")
     return ctx.transpose(ctx.reshape(x, (batch, steps, heads, width // heads)), (0, 2, 1, 3))
 
 

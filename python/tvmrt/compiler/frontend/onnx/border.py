@@ -47,8 +47,8 @@ def with_tensors(
     for name in sequences:
         if name not in others and name not in results:
             raise KeyError(
-                f"a number of elements is given for {name}, which is no sequence and no optional "
-                f"input; such inputs are {', '.join(others) or 'none'}"
+                f"a number of elements is given for {name}, which is neither a sequence nor an "
+                f"optional input; such inputs are {', '.join(others) or 'none'}"
             )
     if not others:
         return model, bundles
@@ -84,10 +84,7 @@ def _taken_apart(
         return [], [node], Bundle(absent=True)
     if inner.HasField("tensor_type"):
         if name in sequences:
-            raise ValueError(
-                f"input {name} is an optional tensor: it is given, or declared as none where it "
-                "is not"
-            )
+            raise ValueError(f"input {name} is an optional tensor: give it, or declare it as none")
         return [helper.make_value_info(name, inner)], [], None
     element = inner.sequence_type.elem_type
     if not inner.HasField("sequence_type") or not element.HasField("tensor_type"):
@@ -101,7 +98,7 @@ def _taken_apart(
             f"--sequence {name}=3, sequences= in Python{also}"
         )
     if not isinstance(count, int) or count < 0:
-        raise ValueError(f"input {name} is declared a sequence of {count!r}; give a whole number")
+        raise ValueError(f"input {name} is a sequence of {count!r} elements; give a whole number")
     check_table(count, f"the sequence {name}")
     parts = [part_name(name, place) for place in range(count)]
     made = [_element(part, element, dims) for part in parts]

@@ -45,7 +45,7 @@ def _merged(
             return None
         if result.type != merged.type:
             raise UnsupportedError(
-                f"an operand of the run chooses between results of {result.type} and {merged.type}"
+                f"a run-time operand chooses between results of {result.type} and {merged.type}"
             )
         merged = ctx.alike(ctx.emit("where", [condition, result, merged]), result)
     return merged

@@ -81,8 +81,8 @@ class NodeContext(OperatorContext):
         found = supposed.operand(self, index)
         if found is None:
             raise UnsupportedError(
-                f"{what} (input {index}, {value.name}) is computed at run time; "
-                "it must be a constant, or the shape of the result be declared and tell it"
+                f"{what} (input {index}, {value.name}) is computed at run time; make it a "
+                "constant, or declare the shape of the result"
             )
         return found
 
@@ -202,7 +202,7 @@ class NodeContext(OperatorContext):
         self.importer.tabled += count * width
         if self.importer.tabled > limits.MAX_TABLES:
             raise ValueError(
-                f"with {what} of {count} elements, tables of the network have "
-                f"{self.importer.tabled}; at most {limits.MAX_TABLES} are written out"
+                f"with {what} of {count} elements the network's tables have "
+                f"{self.importer.tabled} elements; the maximum is {limits.MAX_TABLES}"
             )
         return count

@@ -98,12 +98,12 @@ def only(ctx: NodeContext, condition: Value, taken: bool, against: ValueError) -
     ctx.importer.is_partial = True
     branch = "else" if taken else "then"
     warnings.warn(
-        f"node {ctx.name} (If): its {branch} branch does not fit the extents that this network is "
-        f"compiled for, so a run that takes it ends with an error; {against}",
+        f"node {ctx.name} (If): its {branch} branch is invalid at the shapes that the network is "
+        f"compiled for, so a run that takes it fails; {against}",
         Remark,
         stacklevel=2,
     )
-    text = f"[{int(taken)}]: the {branch} branch does not fit the extents it was compiled for"
+    text = f"[{int(taken)}]: the {branch} branch is invalid at the compiled shapes"
     require(Numbers(ctx, condition), (int(taken),), condition, "condition", text)
 
 

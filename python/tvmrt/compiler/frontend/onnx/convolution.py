@@ -37,7 +37,9 @@ def _steps(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
     strides, dilations = (spatial_ints(ctx, name, rank, 1) for name in ("strides", "dilations"))
     pads = ctx.attr("pads") or [0] * 2 * rank
     if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
-        raise ValueError(f"strides {strides}, dilations {dilations}, pads {pads} make no window")
+        raise ValueError(
+            f"strides {strides}, dilations {dilations}, pads {pads} do not define a window"
+        )
     return strides, dilations, tuple(pads[:rank]), tuple(pads[rank:])
 
 
@@ -130,7 +132,7 @@ def _gathered(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value
     """The windows [batch, channels, *kernel, *extents], by one table for each axis."""
     tables = []
     for k, n, s, d in zip(kernel, extents, attrs["strides"], attrs["dilations"]):
-        ctx.table_size(k * n, "the windows along an axis")
+        ctx.table_size(k * n, "window offsets along an axis")
         places = d * np.arange(k, dtype=np.int32)[:, None] + s * np.arange(n, dtype=np.int32)
         tables.append(ctx.const(places.reshape(-1)))
     rank = len(kernel)

@@ -38,9 +38,8 @@ def held_to_bounds(importer: GraphImporter, info: onnx.ValueInfoProto, value: Va
         note_bound(extent, room)
         if low > room:
             raise ValueError(
-                f"output {info.name} has {shown(extent)} elements along axis {axis}, where "
-                f"dimension {name} is declared up to {room}; declare it as large as the result "
-                "becomes"
+                f"output {info.name} has {shown(extent)} elements along axis {axis}, but "
+                f"dimension {name} is declared up to {room}; raise its bound"
             )
         if high > room:
             value = _held(importer, info.name, name, (value, axis), room)

@@ -78,7 +78,7 @@ def check_node(node: onnx.NodeProto, opset: int) -> None:
     if definition.deprecated and definition_of(
         node.op_type, definition.since_version - 1, node.domain
     ):  # one whose first version was withdrawn afterwards is in files that were right then
-        raise ValueError(f"opset {opset} has no such operator any more; convert the model")
+        raise ValueError(f"opset {opset} no longer has this operator; convert the model")
     _check_count("input", node.input, definition.inputs, definition.min_input, definition.max_input)
     _check_count(
         "output", node.output, definition.outputs, definition.min_output, definition.max_output
@@ -91,8 +91,8 @@ def _check_old_enough(node: onnx.NodeProto, opset: int) -> None:
     first = _first_opsets().get((_domain(node.domain), node.op_type))
     if first is not None and first > opset:
         raise ValueError(
-            f"opset {opset} has no such operator, which came with opset {first}; "
-            "convert the model to that one or a newer"
+            f"opset {opset} does not have this operator, which was added in opset {first}; "
+            f"convert the model to opset {first} or later"
         )
 
 
@@ -135,11 +135,11 @@ def _check_attributes(node: onnx.NodeProto, definition: defs.OpSchema) -> None:
             if rule.required:
                 raise ValueError(f"the attribute {name} is missing")
         elif attribute.type != int(rule.type.value):
-            raise ValueError(f"the attribute {name} is no {rule.type.name.lower()}")
+            raise ValueError(f"the attribute {name} is not of type {rule.type.name.lower()}")
     for name in given.keys() - definition.attributes.keys():
         if not name.startswith("__"):  # which ONNX leaves to tools
             known = ", ".join(sorted(definition.attributes)) or "none"
-            raise ValueError(f"the attribute {name} is not known; there are {known}")
+            raise ValueError(f"unknown attribute {name}; there are {known}")
 
 
 def check_inputs(

@@ -24,11 +24,13 @@ def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -
     if isinstance(a, TensorList) and isinstance(b, TensorList):
         if len(a.values) != len(b.values):
             raise UnsupportedError(
-                f"the branches give sequences of {len(a.values)} and {len(b.values)} tensors"
+                f"the branches return sequences of {len(a.values)} and {len(b.values)} tensors"
             )
         return TensorList([either(ctx, condition, *pair) for pair in zip(a.values, b.values)])
     if not (isinstance(a, Value) and isinstance(b, Value)):
-        raise UnsupportedError("the branches give sequences, of which the run chooses one")
+        raise UnsupportedError(
+            "the branches return sequences, one of which is selected at run time"
+        )
     if a is b:
         return a
     a, b = ctx.importer.texts.alike(a, b)
@@ -36,8 +38,7 @@ def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -
         return ctx.alike(ctx.emit("where", [condition, a, b]), a)
     if a.dtype != b.dtype or a.type.rank != b.type.rank:
         raise UnsupportedError(
-            f"the branches give {a.type} and {b.type}; their elements and numbers of axes must be "
-            "the same"
+            f"the branches return {a.type} and {b.type}; element type and rank must be the same"
         )
     shape = tuple(_extent(ctx, condition, *pair) for pair in zip(a.shape, b.shape))
     return ctx.alike(ctx.emit("choice", [condition, a, b], shape=shape), a)

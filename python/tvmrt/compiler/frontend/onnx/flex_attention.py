@@ -20,7 +20,7 @@ from .registry import onnx_op
 def flex_attention(ctx: NodeContext) -> Value:
     q, k, v = (ctx.required(i) for i in range(3))
     if any(len(x.shape) != 4 for x in (q, k, v)):
-        raise ValueError(f"queries {q.type}, keys {k.type} and values {v.type} have four axes each")
+        raise ValueError(f"queries {q.type}, keys {k.type} and values {v.type} must have rank 4")
     batch, heads, length, width = q.shape
     shared = k.shape[1]
     if shared < 1 or heads % shared or v.shape[:3] != k.shape[:3] or k.shape[3] != width:
@@ -49,10 +49,10 @@ def _modified(ctx: NodeContext, name: str, x: Value) -> Value:
     if graph is None:
         return x
     if not isinstance(graph, onnx.GraphProto) or (len(graph.input), len(graph.output)) != (1, 1):
-        raise ValueError(f"{name} is no graph of one tensor to one tensor")
+        raise ValueError(f"{name} is not a graph with one input and one output")
     (result,) = ctx.importer.import_branch(graph, ctx.scope, inputs=[x])
     if result is None:
         raise UnsupportedError(f"a node of {name} cannot be compiled")
     if result.type != x.type:
-        raise ValueError(f"{name} makes {result.type} of {x.type}, and must keep type and shape")
+        raise ValueError(f"{name} maps {x.type} to {result.type}; it must keep type and shape")
     return result

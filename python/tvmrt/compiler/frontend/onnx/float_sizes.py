@@ -190,7 +190,7 @@ def scaled_alike(
         found.append(as_whole(ctx, whole_quotient(twice, product(leaf(2), extent))))
     if any(n is None for n in found):
         raise UnsupportedError(
-            "the sizes that keep the aspect ratio have no bounds; declare closer ones"
+            "the sizes that keep the aspect ratio are unbounded; declare closer bounds"
         )
     return found  # type: ignore[return-value]
 

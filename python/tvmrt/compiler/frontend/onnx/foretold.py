@@ -28,7 +28,7 @@ def foretell(ctx: NodeContext) -> None:
     if len(body.input) < 2 or len(body.output) < len(body.input) - 1:
         return  # which is refused where it is imported
     if ctx.input(0) is not None and not ctx.is_computed(0):
-        limit = ctx.ints_of(0, "the number of rounds")
+        limit = ctx.ints_of(0, "the trip count")
         if limit and goes_on(ctx, body, limit[0]):
             ctx.inputs[:2] = [ctx.input(0), None]
             ctx.set_attr("body", _without_condition(body))

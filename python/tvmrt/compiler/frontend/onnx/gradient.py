@@ -22,13 +22,15 @@ def gradient(ctx: NodeContext) -> list[Value]:
     names = [*ctx.attr("xs"), *(ctx.attr("zs") or [])]
     known = [ctx.scope.get(name) for name in [*names, ctx.attr("y")]]
     if len(ctx.inputs) != len(names) or None in known:
-        raise ValueError("xs, zs and y are names of the network, an input for each of xs and zs")
+        raise ValueError(
+            "xs, zs and y must be names of the network, with one input for each of xs and zs"
+        )
     *inputs, y = known
     if any(given is not own for given, own in zip(ctx.inputs, inputs)):
-        raise UnsupportedError("a derivative at other values than those that the network computes")
+        raise UnsupportedError("derivatives are supported only at values that the network computes")
     wanted = inputs[: len(ctx.attr("xs"))]
     if not all(v.dtype.is_float for v in [*wanted, y]):
-        raise ValueError("derivatives are of floating-point numbers")
+        raise ValueError("derivatives need floating-point types")
     found = _backwards(ctx, y, wanted)
     return [_of(ctx, found, x).value for x in wanted]
 
@@ -51,7 +53,7 @@ def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, N
         if result not in found or result not in depends or result in wanted:
             continue
         if node.op not in _RULES or others or node.guard is not None:
-            raise UnsupportedError(f"derivatives of {node.op} are not known")
+            raise UnsupportedError(f"the derivative of {node.op} is not implemented")
         parts = _RULES[node.op](ctx, node, found[result])
         for operand, part in zip(node.inputs, parts):
             if operand in depends and part is not None:
@@ -83,7 +85,7 @@ def _rule(function: Callable) -> Callable:
 def _product(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
     a, b = node.inputs
     if len(a.shape) < 2 or len(b.shape) < 2:
-        raise UnsupportedError("derivatives of products of vectors are not known")
+        raise UnsupportedError("the derivative of a matmul of vectors is not implemented")
 
     pairs = ((g.value, ctx.swapped(b)), (ctx.swapped(a), g.value))
     return [Numbers(ctx, product(ctx, *pair)) for pair in pairs]

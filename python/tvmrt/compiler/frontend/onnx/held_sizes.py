@@ -68,8 +68,8 @@ class HeldSizes:
         """Say what a run that takes the branch needs."""
         for text, node in self.needs:
             warnings.warn(
-                f"node {self.ctx.name} (If): a run that takes its {self.which} branch needs {text}"
-                f": node {node} fits at no other",
+                f"node {self.ctx.name} (If): a run that takes its {self.which} branch needs "
+                f"{text}, as node {node} requires",
                 Remark,
                 stacklevel=2,
             )

@@ -181,7 +181,7 @@ class GraphImporter:
         self._raise_problems()
         for info in proto.output:
             if scope.get(info.name) is None:
-                raise ValueError(f"output {info.name} of the graph is made by no node")
+                raise ValueError(f"output {info.name} of the graph is not produced by any node")
             if isinstance(scope[info.name], Alternatives):
                 scope[info.name] = alternatives.output_of(self, info, scope[info.name])
             if not isinstance(scope[info.name], Value):
@@ -291,7 +291,7 @@ class GraphImporter:
             for key in node.input:
                 if key and key not in scope:
                     raise ValueError(
-                        f"node {name} ({node.op_type}) reads {key}, which is not made before it"
+                        f"node {name} ({node.op_type}) reads {key}, which no earlier node produces"
                     )
                 inputs.append(scope[key] if key else None)
                 missing |= bool(key) and scope[key] is None
@@ -397,12 +397,12 @@ class GraphImporter:
         for device, adopter in self.adopters.items():
             try:
                 if not all(v is None or self._is_plain(v) for v in inputs):
-                    raise UnsupportedError("its operands are no tensors of ONNX's types here")
+                    raise UnsupportedError("its operands are not tensors of ONNX types")
                 return adopt(self.builder, adopter, node, self.opsets, inputs)
             except UnsupportedError as reason:
                 problem += f"; {device}: {reason}"
         if not self.adopters and node.domain not in ("", "ai.onnx"):
-            problem += "; or leave it to the device onnxruntime"
+            problem += "; or use the device onnxruntime"
         self.problems.append(f"{context.name} ({problem})")
         if refused:
             self.refused.append(node)
@@ -488,9 +488,9 @@ def _qualified(node: onnx.NodeProto) -> str:
 
 
 def _unknown(node: onnx.NodeProto, version: int) -> str:
-    what = f"{_qualified(node)} of version {version} is not a known operator"
+    what = f"unknown operator {_qualified(node)}, version {version}"
     if node.domain in ("", "ai.onnx"):
         return what
     if (reason := why_absent(node.domain, node.op_type)) is not None:
         return f"{what}; {reason}"
-    return f"{what}; give its declaration, operators= in Python or --operators of the command"
+    return f"{what}; declare it with operators= (Python) or --operators (command line)"

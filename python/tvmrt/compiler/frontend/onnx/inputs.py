@@ -59,8 +59,8 @@ def _check_known(types: Mapping[str, TensorType]) -> None:
     for symbol in symbols_of(extents) - given:
         found = next(n for n in extents if symbol in symbols_of(n))
         raise ValueError(
-            f"no axis of an input gives the size of the dimension {symbol.name}, which is in "
-            f"{found!r} alone; declare an axis that is {symbol.name}, or a multiple of it"
+            f"no axis of an input determines the dimension {symbol.name}, which occurs only in "
+            f"{found!r}; declare an axis that is {symbol.name} or a multiple of it"
         )
 
 
@@ -119,9 +119,9 @@ def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims
     unused = dims.unused(known)
     if unused:
         names = ", ".join(sorted(known - {""}))
-        there = f"the dimensions are {names}" if names else "all its dimensions have fixed sizes"
+        there = f"the dimensions are {names}" if names else "all dimensions are fixed"
         raise KeyError(
-            f"the dimension {unused[0]} is declared, which no input and no result has; {there}"
+            f"the declared dimension {unused[0]} does not occur in any input or output; {there}"
         )
 
 
@@ -184,7 +184,7 @@ def _unbound(
     """The error for an input with open dimensions; ``others``: what all inputs have open."""
     if declared is None:
         return OpenDimensionsError(
-            f"the file does not say how many axes input {name} has; give its shape, for example "
+            f"the file does not declare the rank of input {name}; give its shape, for example "
             + word_shape(name, [1])
         )
     open_ = [d for d in dict.fromkeys(declared) if isinstance(d, str) and d not in dims]
@@ -208,8 +208,8 @@ def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, Ten
             before, where = found.setdefault(dim.dim_param, (extent, info.name))
             if before != extent:
                 raise ValueError(
-                    f"the symbol {dim.dim_param} stands for {before!r} in input {where} and for "
-                    f"{extent!r} in input {info.name}; give every input of the symbol one extent"
+                    f"the dimension {dim.dim_param} is {before!r} in input {where} and "
+                    f"{extent!r} in input {info.name}; give both the same extent"
                 )
 
 

@@ -88,7 +88,7 @@ class _Reader:
             return self._varint()
         if wire in (_EIGHT_BYTES, _FOUR_BYTES):
             return 8 if wire == _EIGHT_BYTES else 4
-        raise ValueError(f"there are no fields of kind {wire} in ONNX")
+        raise ValueError(f"ONNX files have no fields of wire type {wire}")
 
     def _varint(self) -> int:
         number = 0
@@ -97,7 +97,7 @@ class _Reader:
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
-        raise ValueError("a number has more than 64 bits")
+        raise ValueError("an integer has more than 64 bits")
 
     def _exactly(self, nbytes: int) -> bytes:
         data = self._file.read(nbytes)

@@ -133,7 +133,7 @@ def _without_repeats(ctx: NodeContext, x: Value, labels: str) -> tuple[Value, st
             x = ctx.transpose(x, (*rest, first, second))
             n = x.shape[-1]
             if x.shape[-2] != n:
-                raise ValueError(f"axes {letter} have extents {x.shape[-2]} and {n}")
+                raise ValueError(f"axes {letter} have different extents {x.shape[-2]} and {n}")
             x = ctx.reshape(x, (*x.shape[:-2], n * n))
             x = ctx.slice_axis(x, len(rest), 0, n, n + 1)
             labels = "".join(labels[d] for d in rest) + letter
@@ -157,7 +157,7 @@ def _contract(
     extent = dict(zip(a_labels, a.shape))
     for c, n in zip(b_labels, b.shape):
         if extent.get(c, 1) not in (1, n) and n != 1:
-            raise ValueError(f"an axis has extents {extent[c]} and {n}")
+            raise ValueError(f"an axis has different extents {extent[c]} and {n}")
     both = [c for c in a_labels if c in b_labels]
     folded = [c for c in both if c not in needed]
     batch = [c for c in both if c in needed]

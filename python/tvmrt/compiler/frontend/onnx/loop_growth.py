@@ -47,7 +47,8 @@ def changing_axes(
     for i, (before, after) in enumerate(zip(carried, made)):
         if (len(before.shape), before.dtype) != (len(after.shape), after.dtype):
             raise UnsupportedError(
-                f"what it carries is {before.type} before a round and {after.type} after it"
+                f"a loop-carried value is {before.type} before an iteration and {after.type} "
+                "after it"
             )
         for axis, (first, now) in enumerate(zip(before.shape, after.shape)):
             old = next((c for c in known if (c.index, c.axis) == (i, axis)), None)
@@ -112,9 +113,9 @@ def _declared(
     shape = ctx.importer.bounds_of(output)
     if shape is None or len(shape) <= place[1]:
         raise UnsupportedError(
-            f"axis {place[1]} of {output or 'what it carries'}, which is {shown(first)} before a "
-            f"round and {shown(now)} after it, may become of any size; declare the shape of "
-            f"{output or 'the result'} in the model, or the dimension that it has in it by --dim"
+            f"axis {place[1]} of {output or 'a loop-carried value'} is {shown(first)} before an "
+            f"iteration and {shown(now)} after it, so it is unbounded; declare the shape of "
+            f"{output or 'the result'} in the model, or bound its dimension with --dim"
         )
     return max(most(shape[place[1]]), most(first))
 

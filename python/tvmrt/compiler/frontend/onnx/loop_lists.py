@@ -47,10 +47,13 @@ def _appended(body: onnx.GraphProto, before: str, after: str) -> str:
         or len([i for i in node.input if i]) != 2
     ):
         raise UnsupportedError(
-            f"a Loop of the run that does more with the sequence {before} than to append to it"
+            f"a Loop with a run-time trip count uses the sequence {before} other than to append "
+            "to it"
         )
     name = node.input[1]
     body.node.remove(node)
     if {before, after} & set(names_read(body, results=False)):
-        raise UnsupportedError(f"a Loop of the run whose rounds read the sequence {before}")
+        raise UnsupportedError(
+            f"a Loop with a run-time trip count reads the sequence {before} in its body"
+        )
     return name

@@ -43,7 +43,7 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     if any(info.type.tensor_type.shape.dim for info in ctx.attr("body").input[:2]):
         ctx.set_attr("body", _with_scalars(ctx.attr("body")))
     foretell(ctx)
-    limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the number of rounds")
+    limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the trip count")
     rounds = limit[0] if limit else None
     most_ = [n for n in map(ctx.importer.most_elements.get, ctx.node.output) if n is not None]
     count = len(ctx.importer.graph.nodes)
@@ -133,13 +133,12 @@ def _loop_of_tensors(
     if go is not None and go.data is not None and go.data.all():
         go = None
     if limit is None and go is None and not conditional:
-        raise UnsupportedError("a Loop without a number of rounds and a condition never ends")
+        raise UnsupportedError("a Loop without trip count and condition never ends")
     collected = len(body.output) - 1 - len(carried)
     if bound is None and collected:
         raise UnsupportedError(
-            "how many rounds it has is known only when the network runs, and it collects "
-            f"{outputs[len(carried)]}; declare the shape of that in the model, or the dimension "
-            "that it has in it by --dim"
+            f"its trip count is known only at run time, and it collects {outputs[len(carried)]}; "
+            "declare the shape of that output in the model, or bound its dimension with --dim"
         )
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional
@@ -216,7 +215,7 @@ def _with_shapes(
         if found == changing:
             return inside, changing
         changing = found
-    raise UnsupportedError("the shape of what it carries changes in a way that is not understood")
+    raise UnsupportedError("the shape of a loop-carried value changes in an unsupported way")
 
 
 @dataclass(frozen=True)
@@ -234,7 +233,7 @@ class _Ends:
 def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]) -> Whole | None:
     """The most rounds, None where nothing tells."""
     if limit is not None and not ctx.is_computed(0):
-        (number,) = ctx.ints_of(0, "the number of rounds")
+        (number,) = ctx.ints_of(0, "the trip count")
         if most(number) < MAX_ROUNDS:
             return number if least(number) >= 0 else max(most(number), 0)
     shape = ctx.importer.bounds_of(collected[0]) if collected else None
@@ -289,7 +288,8 @@ def _emit(
     for before, after in zip(carried, made):
         if not changing and before.type != after.type:
             raise UnsupportedError(
-                f"what it carries is {before.type} before a round and {after.type} after it"
+                f"a loop-carried value is {before.type} before an iteration and {after.type} "
+                "after it"
             )
     body.output_names = [f"result{i}" for i in range(len(body.outputs))]
     collected = len(made) - len(carried)
@@ -300,7 +300,9 @@ def _emit(
     shapes = [v.shape for v in made[len(carried) :]]
     found = {v for node in body.nodes for v in node.outputs}
     if own & symbols_of(*shapes) or any(s.source in found for s in counts_in(*shapes)):
-        raise UnsupportedError("it collects tensors that have another shape in each round")
+        raise UnsupportedError(
+            "the tensors that it collects have a different shape in each iteration"
+        )
     outer = set(_symbols(body)) | symbols_of(*(each.first for each in grows))
     outer = {inside.counts.get(symbol, symbol) for symbol in outer - own}
     emitted = ctx.emit_many(
@@ -340,7 +342,7 @@ def _scalar(ctx: NodeContext, index: int, to: str) -> Value | None:
 
 def _there(value: Value | None) -> Value:
     if not isinstance(value, Value):
-        raise UnsupportedError("a Loop that carries a sequence, or what is left out")
+        raise UnsupportedError("a Loop with a sequence or a missing value as loop-carried value")
     return value
 
 
@@ -370,7 +372,9 @@ def _of_no_rounds(
 ) -> list[Value]:
     """What is collected where there is no round, of the shapes that one would have made."""
     if not all(isinstance(v, Value) for v in carried):
-        raise UnsupportedError("a Loop of no rounds that carries a sequence, or what is left out")
+        raise UnsupportedError(
+            "a Loop of no iterations with a sequence or a missing value as loop-carried value"
+        )
     like = [(ctx.const(0, np.int64), INT64), (ctx.const(True), BOOL)]
     inside = import_apart(ctx.importer, body, ctx.scope, [*like, *((v, v.type) for v in carried)])
     made = inside.graph.outputs[1 + len(carried) :]

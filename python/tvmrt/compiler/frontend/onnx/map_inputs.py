@@ -52,7 +52,7 @@ def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bund
     if len(known) != 1:
         raise UnsupportedError(
             f"input {name} is a map that "
-            + ("nothing reads" if not known else "its readers know by different keys")
+            + ("nothing reads" if not known else "its consumers use different keys")
         )
     keys = known.pop()
     info.CopyFrom(helper.make_tensor_value_info(name, kind, [1, len(keys)]))
@@ -85,8 +85,8 @@ def _keys(name: str, node: onnx.NodeProto) -> tuple[int | str, ...]:
     if node.op_type != "CastMap" or _text(_attribute(node, "map_form", "DENSE")) != "SPARSE":
         raise UnsupportedError(
             f"input {name} is a map, of which {node.op_type} ({node.name or 'without a name'}) "
-            "reads as many values as there are; what can be read is the values of known keys, by "
-            "DictVectorizer or by CastMap with map_form SPARSE"
+            "reads an unknown number of values; only values of known keys are supported: "
+            "DictVectorizer, or CastMap with map_form SPARSE"
         )
     length = _attribute(node, "max_map", 1)
     check_table(length, f"the map {name}")

@@ -117,14 +117,16 @@ def _unreadable(reason: str, size: int) -> str:
         return (
             "nests graphs deeper than protobuf reads; export it with fewer If, Loop or Scan inside"
         )
-    return f"is not an ONNX model, or is cut short ({size} bytes); export or copy it again"
+    return f"is not an ONNX model, or is truncated ({size} bytes); export or copy it again"
 
 
 def check_texts(model: onnx.ModelProto) -> None:
     """Every name is text: protobuf hands out bytes where a damaged file has no valid UTF-8."""
     for text in _texts(model):
         if not isinstance(text, str):
-            raise ValueError(f"the model has a damaged name {text!r}; copy or export it again")
+            raise ValueError(
+                f"the model contains the invalid name {text!r}; copy or export it again"
+            )
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
@@ -158,7 +160,7 @@ def _texts_of_graph(graph: onnx.GraphProto) -> Iterator[str | bytes]:
 def opsets(model: onnx.ModelProto) -> dict[str, int]:
     """Opset version per domain; the default domain is the empty name."""
     if not model.opset_import:
-        raise ValueError("the model does not say in which opset it is written; export it again")
+        raise ValueError("the model does not declare its opset; export it again")
     if model.ir_version > onnx.IR_VERSION:
         raise ValueError(
             f"the model's file format is IR version {model.ir_version}; onnx {onnx.__version__} "
@@ -170,8 +172,8 @@ def opsets(model: onnx.ModelProto) -> dict[str, int]:
     if not MIN_OPSET <= version <= newest:
         hint = f"with onnx {onnx.__version__}; a newer onnx reads more " if version > newest else ""
         raise ValueError(
-            f"the model is written in opset {version}; tvmrt reads {MIN_OPSET} to {newest} "
-            f"{hint}(onnx.version_converter can translate it)"
+            f"the model has opset {version}; tvmrt reads opset {MIN_OPSET} to {newest} "
+            f"{hint}(onnx.version_converter can convert it)"
         )
     found[""] = version
     return found

@@ -24,7 +24,7 @@ def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
     """The rows and the pool as numbers."""
     words, numbers = ctx.attr("pool_strings"), ctx.attr("pool_int64s")
     if (words is None) == (numbers is None):
-        raise ValueError("one of pool_int64s and pool_strings must be given")
+        raise ValueError("give one of pool_int64s and pool_strings")
     if numbers is not None:
         if x in ctx.importer.texts:
             raise ValueError("pool_int64s is given, the input has strings")
@@ -52,7 +52,7 @@ def _sorted_grams(ctx: NodeContext, pool: np.ndarray) -> tuple[np.ndarray, np.nd
         lengths.append(len(rows))
         first += len(rows)
     if len(columns) != first or min(columns, default=0) < 0:
-        raise ValueError(f"there are {len(columns)} ngram_indexes for {first} grams")
+        raise ValueError(f"there are {len(columns)} ngram_indexes for {first} n-grams")
     return np.concatenate(grams), np.asarray(columns, np.int32)[order], lengths
 
 
@@ -65,7 +65,7 @@ def tf_idf_vectorizer(ctx: NodeContext) -> Value:
     if len(x.shape) not in (1, 2):
         raise ValueError(f"input 0 is {x.type}, expected [C] or [N, C]")
     if not 1 <= least <= longest:
-        raise ValueError(f"grams have {least} to {longest} elements")
+        raise ValueError(f"n-grams have {least} to {longest} elements")
     rows, pool = _pool(ctx, x)
     grams, columns, lengths = _sorted_grams(ctx, pool)
     lengths = (lengths + [0] * longest)[:longest]
@@ -98,7 +98,7 @@ def _weighted(ctx: NodeContext, counts: Value, mode: str, width: int) -> Value:
     row = np.ones(width, np.float32)
     if weights is not None:
         if len(weights) != len(columns):
-            raise ValueError(f"there are {len(weights)} weights for {len(columns)} grams")
+            raise ValueError(f"there are {len(weights)} weights for {len(columns)} n-grams")
         row[np.asarray(columns, np.int64)] = weights
     if mode == "IDF":
         there = ctx.emit("greater", [counts, ctx.like(0, counts)])

@@ -98,7 +98,7 @@ def group_normalization(ctx: NodeContext) -> Value:
     channels, rank = x.shape[1], len(x.shape)
     epsilon = ctx.attr("epsilon", 1e-5)
     if groups < 1 or channels % groups:
-        raise ValueError(f"{channels} channels do not fall into {groups} groups")
+        raise ValueError(f"{channels} channels are not divisible into {groups} groups")
     if ctx.opset < 21:
         # one number a group
         scale, shift = (_repeated(ctx, v, channels // groups) for v in (scale, shift))

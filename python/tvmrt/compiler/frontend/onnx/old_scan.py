@@ -19,8 +19,7 @@ def batches(ctx: NodeContext, scan: Callable[[NodeContext], list[Value | None]])
     lengths, operands = ctx.input(0), ctx.inputs[1:]
     if lengths is not None:
         raise UnsupportedError(
-            "the elements of the batch are scanned to lengths of their own; convert the model to "
-            "opset 9"
+            "the batch elements have different scan lengths; convert the model to opset 9"
         )
     count = ctx.required(1).shape[0] if operands else 0
     if not isinstance(count, int) or count < 1:

@@ -80,7 +80,7 @@ def factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: i
     left factor's rows and -1 of the right one's columns; full ranks become vectors."""
     for p in (scale, zero):
         if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
-            raise UnsupportedError(f"parameters {p.type} that differ by batch")
+            raise UnsupportedError(f"parameters {p.type} that differ between batch elements")
     axis = axis if len(q.shape) > 1 else 0
     return dequantized(ctx, q, flat(ctx, scale), flat(ctx, zero), axis)
 
@@ -139,7 +139,7 @@ def integer_product(
     Zero points are one number, one a row of a, or one a column of b.
     """
     if len(a.shape) < 2 or len(b.shape) < 2:
-        raise UnsupportedError("an integer product of vectors; reshape them to matrices")
+        raise UnsupportedError("an integer matmul of vectors; reshape them to matrices")
     a_zero, b_zero = (_flat_zero(ctx, z, axis) for z, axis in ((a_zero, -2), (b_zero, -1)))
     known = b.is_constant and (b_zero is None or b_zero.is_constant)
     if not known or len(b.shape) != 2:
@@ -230,8 +230,8 @@ def _conv_by_floats(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs:
     step = EXACT_FLOAT_PRODUCTS // max(prod(kernel), 1)
     if step < (1 if groups == 1 else depth):
         raise UnsupportedError(
-            f"weights {w.type} in {groups} groups that are computed at run time; their sums of "
-            f"more than {EXACT_FLOAT_PRODUCTS} products may be inexact"
+            f"weights {w.type} in {groups} groups that are computed at run time; sums of more "
+            f"than {EXACT_FLOAT_PRODUCTS} products may be inexact"
         )
     x = _centred(ctx, x, None if x_zero is None else ctx.reshape(x_zero, ()))
     if w_zero is not None:

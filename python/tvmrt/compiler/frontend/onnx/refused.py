@@ -7,7 +7,7 @@ from tvmrt.error import UnsupportedError
 from .context import NodeContext
 from .registry import onnx_op
 
-REASONS = {"ImageDecoder": "it decodes image files; do that before the network runs"}
+REASONS = {"ImageDecoder": "it decodes image files; decode them before the network"}
 
 
 def refuse(ctx: NodeContext) -> None:

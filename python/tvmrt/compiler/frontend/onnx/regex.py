@@ -77,8 +77,8 @@ class _Parser:
 
     def _error(self, what: str) -> UnsupportedError:
         return UnsupportedError(
-            f"the pattern {self.pattern!r} has {what} at {self.at}, which is not supported; "
-            "write it with characters, classes, groups, |, *, +, ?, {m,n} and assertions"
+            f"the pattern {self.pattern!r} has {what} at {self.at}, which is not supported; use "
+            "characters, classes, groups, |, *, +, ?, {m,n} and assertions"
         )
 
     def _peek(self, text: str) -> bool:
@@ -157,7 +157,7 @@ class _Parser:
                     raise self._error("a group of a kind")
                 self.at = end + 1
             elif not self._take(":"):
-                raise self._error("flags or a look-around")
+                raise self._error("flags or a lookaround")
         tree = self._either()
         if not self._take(")"):
             raise self._error("a ( without a )")
@@ -228,7 +228,7 @@ class _Parser:
         end = self.pattern.find(":]", self.at)
         name = self.pattern[self.at + 2 : end]
         if end < 0 or name.lstrip("^") not in _POSIX:
-            raise self._error("a class of characters")
+            raise self._error("a character class")
         self.at = end + 2
         found = _POSIX[name.lstrip("^")]
         return _others(found) if name.startswith("^") else found
@@ -269,8 +269,7 @@ class _Choices:
     def _state(self) -> int:
         if len(self.steps) >= MOST_CHOICES:
             raise UnsupportedError(
-                f"the pattern needs more than {MOST_CHOICES} places; write it with fewer "
-                "repetitions"
+                f"the pattern needs more than {MOST_CHOICES} positions; use fewer repetitions"
             )
         self.steps.append([])
         self.jumps.append([])
@@ -362,7 +361,7 @@ def _automaton(pattern: str, befores: tuple[str, ...]) -> tuple[np.ndarray, np.n
     try:
         choices = _Choices(_Parser(pattern).parse())
     except RecursionError:
-        raise UnsupportedError("the pattern nests too many groups; write it with fewer") from None
+        raise UnsupportedError("the pattern nests too many groups; use fewer") from None
     classes, starts = _classes(choices)
     open_ = [(frozenset([choices.start]), before) for before in befores]
     places, rows = {key: i for i, key in enumerate(open_)}, []
@@ -385,7 +384,7 @@ def _automaton(pattern: str, befores: tuple[str, ...]) -> tuple[np.ndarray, np.n
         rows.append([*row, *(int(choices.end in closed[kind]) for kind in _BEFORE)])
         if len(places) > MOST_STATES:
             raise UnsupportedError(
-                f"the pattern needs more than {MOST_STATES} states; write it with fewer repetitions"
+                f"the pattern needs more than {MOST_STATES} states; use fewer repetitions"
             )
     return classes, np.array(rows, np.int32)
 

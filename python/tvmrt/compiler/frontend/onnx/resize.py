@@ -63,7 +63,7 @@ def resize(ctx: NodeContext) -> Value:
         extents = [_scaled(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
         found = [_given(ctx, f) for f in factors]
     else:
-        raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
+        raise ValueError(f"give scales or sizes for {len(axes)} axes")
     regions = _regions(ctx, mode, len(axes))
     rows = [
         Axis(a, x.shape[a], out, scale, region)
@@ -114,7 +114,7 @@ def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Valu
     if scales is not None and scales.type.size == len(axes):
         found = run_resize.scales_given(ctx, scales, before, after)
     elif sizes is None or sizes.type.size != len(axes):
-        raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
+        raise ValueError(f"give scales or sizes for {len(axes)} axes")
     elif policy == "stretch":
         ctx.ints_of(3, "the sizes")  # which holds the run to them
         found = [Scale(m, n) for n, m in zip(before, after)]
@@ -175,8 +175,8 @@ def _scaled(ctx: NodeContext, extent: Whole, factor: np.float32) -> Whole:
     found = float_sizes.scaled(ctx, extent, leaf(float(factor), "float32"))
     if found is None:
         raise UnsupportedError(
-            f"the extent {extent!r} is chosen when the network runs, and times {factor} it has no "
-            "bounds; resize by a finite factor above 0"
+            f"the dynamic extent {extent!r} times {factor} is unbounded; resize by a finite "
+            "scale above 0"
         )
     return found
 

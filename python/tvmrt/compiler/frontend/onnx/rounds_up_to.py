@@ -24,7 +24,8 @@ def rounds_up_to(ctx: NodeContext, most: int) -> list[Held | None]:
     body, held = ctx.attr("body"), list(ctx.inputs[2:])
     if len(body.output) - 1 > len(held):
         raise UnsupportedError(
-            "a Loop of the run that collects tensors and appends to sequences of unlike ones"
+            "a Loop with a run-time trip count collects tensors and appends tensors of "
+            "different types to a sequence"
         )
     limit, go = _limit(ctx, most), _flag(ctx, ctx.input(1))
     outer = ctx.builder.guard
@@ -43,7 +44,7 @@ def rounds_up_to(ctx: NodeContext, most: int) -> list[Held | None]:
         go = _flag(ctx, verdict)
     if limit is None:
         more = Numbers.whole(ctx, _and(ctx, running, go)).reshape(1)
-        require(more, [0], go, "the condition", f"at most {most} rounds")
+        require(more, [0], go, "the condition", f"at most {most} iterations")
     return [
         Counted(v.values, (total + first).value) if isinstance(v, TensorList) else v
         for v, first in zip(held, firsts)
@@ -57,7 +58,7 @@ def _limit(ctx: NodeContext, most: int) -> Numbers | None:
         return None
     found = Numbers.whole(ctx, given).reshape()
     few = (found <= most).cast("int64").reshape(1)
-    require(few, [1], given, "the number of rounds", f"at most {most} rounds")
+    require(few, [1], given, "the trip count", f"at most {most} iterations")
     return found
 
 
@@ -81,6 +82,7 @@ def _after(ctx: NodeContext, ran: Value, before: Held | None, after: Held | None
         after.values[:-1] != before.values
     ):
         raise UnsupportedError(
-            "a Loop of the run that does more with a sequence than to append one tensor a round"
+            "a Loop with a run-time trip count uses a sequence other than to append one tensor "
+            "per iteration"
         )
     return after

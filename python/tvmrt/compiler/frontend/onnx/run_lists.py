@@ -63,8 +63,8 @@ def split(ctx: NodeContext, x: Value, axis: int) -> Held:
     extent = x.shape[axis]
     if not isinstance(extent, int) or extent > MOST_PARTS:
         raise UnsupportedError(
-            f"an axis of {extent!r} is split by a size that the run brings; at most {MOST_PARTS} "
-            "elements are, for there may be as many parts"
+            f"an axis of {extent!r} is split by a run-time size; at most {MOST_PARTS} elements "
+            "are supported, as there may be as many parts"
         )
     size = Numbers.whole(ctx, sizes)
     require((size > 0).cast("int64").reshape(1), [1], sizes, "split", "parts of 1 element or more")
@@ -80,7 +80,7 @@ def split(ctx: NodeContext, x: Value, axis: int) -> Held:
 def _split_by_each(ctx: NodeContext, x: Value, axis: int, sizes: Numbers) -> TensorList:
     (count,), extent = sizes.shape, x.shape[axis]
     if not isinstance(count, int):
-        raise UnsupportedError("how many parts there are is known only in the run")
+        raise UnsupportedError("the number of parts is known only at run time")
     ctx.table_size(count, "the sequence")
     least = (sizes >= 0).cast("int64").fold("reduce_min").reshape(1)
     require(least, [1], sizes.value, "split", "parts of 0 elements or more")

@@ -25,11 +25,11 @@ def declared(ctx: NodeContext, rank: int, operand: str) -> tuple:
     shape = ctx.importer.declared(ctx.node.output[0])
     if shape is None:
         raise UnsupportedError(
-            f"{operand} of it is computed at run time; it must be a constant, or the shape of the "
-            "result be declared, by numbers or by names that --dim bounds"
+            f"{operand} is computed at run time; make it a constant, or declare the shape of the "
+            "result with numbers or with names that --dim bounds"
         )
     if len(shape) != rank:
-        raise ValueError(f"the result is declared of rank {len(shape)}, it has rank {rank}")
+        raise ValueError(f"the result is declared with rank {len(shape)}, but has rank {rank}")
     return shape
 
 
@@ -57,7 +57,9 @@ def settled(
             return (size,)
     if len(named) != rank or any(a is None and b is None for a, b in zip(named, closer)):
         declared(ctx, rank, operand)  # says so
-        raise UnsupportedError(f"the result is declared of rank {len(named)}, it has rank {rank}")
+        raise UnsupportedError(
+            f"the result is declared with rank {len(named)}, but has rank {rank}"
+        )
     found = []
     for d, (name, bound) in enumerate(zip(named, closer)):
         if d in kept:

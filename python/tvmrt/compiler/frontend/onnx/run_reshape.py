@@ -37,12 +37,13 @@ def reshaped(ctx: NodeContext) -> Value:
     named = ctx.importer.bounds_of(ctx.node.output[0])
     if named is None:
         raise UnsupportedError(
-            f"shape (input 1, {given.name}) is computed at run time; it must be a constant, or the "
-            "shape of the result be declared, by numbers or by names that --dim bounds"
+            f"shape (input 1, {given.name}) is computed at run time; make it a constant, or "
+            "declare the shape of the result with numbers or with names that --dim bounds"
         )
     if len(named) != given.type.size:
         raise UnsupportedError(
-            f"the result is declared of rank {len(named)}, its shape has {given.shape[0]} elements"
+            f"the result is declared with rank {len(named)}, but its shape has {given.shape[0]} "
+            "elements"
         )
     sizes = _sizes(ctx, x, Numbers.whole(ctx, given).reshape(len(named)))
     of_inputs = symbols_of(*(type.shape for type in ctx.importer.types.values()))

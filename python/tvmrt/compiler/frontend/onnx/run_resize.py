@@ -62,7 +62,7 @@ def _whole(found: Numbers) -> Numbers:
 def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
     """x resampled along the axes."""
     if any(most(row.extent) == 0 for row in rows):
-        raise ValueError(f"{x.type} is not resized by operands of the run")
+        raise ValueError(f"{x.type} cannot be resized by run-time operands")
     found = [source_coordinates(ctx, row, mode) for row in rows]
     if mode.interpolation == "nearest":
         indices = {row.axis: nearest_indices(at, row, mode) for row, at in zip(rows, found)}
@@ -111,9 +111,9 @@ def _taps(
     reach = ceil(radius)
     if reach > MOST_REACH:
         raise UnsupportedError(
-            f"antialias along an axis of {shown(row.extent)} that becomes {shown(row.out)} would "
-            f"blend up to {2 * reach} elements of it into one; declare closer bounds, at most "
-            f"{2 * MOST_REACH} are blended"
+            f"antialias along an axis of {shown(row.extent)} resized to {shown(row.out)} would "
+            f"blend up to {2 * reach} elements into one; declare closer bounds (at most "
+            f"{2 * MOST_REACH} elements are supported)"
         )
     ctx.table_size(most(row.out) * 2 * reach, "a resized axis")
     (base, fraction), taps = at.split(), []

@@ -83,8 +83,8 @@ def assumed_size(ctx: NodeContext, value: Value, what: str) -> Whole | None:
     if known is None and any(s.name == name for s in symbols_of(extent)):
         assume_bound(
             name,
-            f"node {ctx.name} ({ctx.op}): its {what} is computed at run time and nothing bounds "
-            "it; declare the shape of the result, by numbers or by names that --dim bounds",
+            f"node {ctx.name} ({ctx.op}): its {what} is computed at run time and is unbounded; "
+            "declare the shape of the result with numbers or with names that --dim bounds",
         )
     return extent
 

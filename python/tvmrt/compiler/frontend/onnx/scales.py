@@ -50,7 +50,7 @@ def dequantized(
     zero = None if zero is None else unpacked(ctx.builder, zero)
     if q.dtype.is_small or q.dtype.is_float:
         if zero is not None and zero.is_constant and zero.data.astype(np.float32).any():
-            raise ValueError("the zero point of floats is not 0")
+            raise ValueError("the zero point of a floating-point type must be 0")
         q, zero = ctx.widened(q), None
     elif zero is None:
         zero = ctx.const(0, q.dtype.numpy)

@@ -39,7 +39,7 @@ def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
     """
     held = [v for v in inputs if isinstance(v, NO_TENSORS)]
     if held and op not in _HANDLED and op not in _PASSED_ON:
-        raise UnsupportedError("it is given a sequence or an optional value; it takes tensors")
+        raise UnsupportedError("an operand is a sequence or an optional value; it takes tensors")
     return bool(held) or op in _HANDLED
 
 
@@ -47,7 +47,7 @@ def the_list(ctx: NodeContext) -> TensorList:
     """The first operand, a sequence of a known number of elements."""
     found = _sequence(ctx)
     if not isinstance(found, TensorList):
-        raise UnsupportedError("how many elements the sequence has is known only in the run")
+        raise UnsupportedError("the length of the sequence is known only at run time")
     return found
 
 
@@ -64,11 +64,11 @@ def stacked(ctx: NodeContext, given: TensorList | Counted | Stack) -> Value | No
     if isinstance(given, Stack):
         return given.value
     if isinstance(given, Counted):
-        raise UnsupportedError("how many elements the sequence has is known only in the run")
+        raise UnsupportedError("the length of the sequence is known only at run time")
     if not given.values:
         return None
     if len({v.type for v in given.values if isinstance(v, Value)}) != 1:
-        raise UnsupportedError("the elements of the sequence are not alike")
+        raise UnsupportedError("the elements of the sequence have different types")
     return ctx.emit("concat", [lifted(ctx, v, 0) for v in given.values], axis=0)
 
 
@@ -78,7 +78,7 @@ def extended(ctx: NodeContext, before: TensorList | Stack, more: Value) -> Stack
     if first is None:
         return Stack(more)
     if first.shape[1:] != more.shape[1:]:
-        raise UnsupportedError("the elements of the sequence are not alike")
+        raise UnsupportedError("the elements of the sequence have different types")
     return Stack(ctx.alike(ctx.emit("concat", [first, more], axis=0), more))
 
 
@@ -159,7 +159,7 @@ def lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
 def along(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
     """What all rounds of a loop have made, along a new axis."""
     if not values:
-        raise UnsupportedError("a loop of no rounds has results of no known shape")
+        raise UnsupportedError("the result shapes of a loop without iterations are unknown")
     if any(v is None for v in values):
         return None
     axis = normalize_axis(axis, len(values[0].shape) + 1)
@@ -178,7 +178,7 @@ def concatenate(ctx: NodeContext) -> Value:
         return _merged(ctx, given.value, axis)
     values = given.values
     if not values:
-        raise UnsupportedError("the concatenation of an empty sequence has no known shape")
+        raise UnsupportedError("the shape of the concatenation of an empty sequence is unknown")
     if ctx.attr("new_axis", 0):
         values = [lifted(ctx, v, axis) for v in values]
     axis = normalize_axis(axis, len(values[0].shape))
@@ -239,10 +239,10 @@ def _sizes(ctx: NodeContext, extent: int) -> list[int]:
     each = [1] if ctx.input(1) is None else ctx.ints_of(1, "the split")
     if ctx.input(1) is not None and ctx.required(1).shape:
         if sum(each) != extent or min(each, default=0) < 0:
-            raise ValueError(f"the parts {each} do not make up an axis of {extent}")
+            raise ValueError(f"the parts {each} do not add up to an axis of {extent}")
         return each
     if each[0] < 1:
-        raise ValueError(f"parts of {each[0]} elements do not make up an axis of {extent}")
+        raise ValueError(f"parts of {each[0]} elements do not divide an axis of {extent}")
     ctx.table_size(ceil_div(extent, each[0]), "the sequence")
     return [min(each[0], extent - start) for start in range(0, extent, each[0])]
 
@@ -277,9 +277,9 @@ def has_element(ctx: NodeContext) -> Value:
 def get_element(ctx: NodeContext) -> list:
     given = ctx.required(0)
     if isinstance(given, Nothing):
-        raise ValueError("the optional value is not there")
+        raise ValueError("the optional value is missing")
     if isinstance(given, Perhaps):
         there = Numbers.whole(ctx, given.there).reshape(1)
-        require(there, [1], given.there, "input", "an optional value that is there")
+        require(there, [1], given.there, "input", "an optional value that is present")
         return [given.value]
     return [given]

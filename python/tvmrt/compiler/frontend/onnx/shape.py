@@ -53,7 +53,9 @@ def constant(ctx: NodeContext) -> Value:
     for attribute in ctx.node.attribute:
         if attribute.name == "sparse_value":
             return ctx.const(dense(attribute.sparse_tensor))
-    raise UnsupportedError("the constant holds no dense numbers; only those are supported")
+    raise UnsupportedError(
+        "the constant is not a dense tensor of numbers; only those are supported"
+    )
 
 
 @onnx_op("Shape")
@@ -87,7 +89,7 @@ def range_(ctx: NodeContext) -> Value:
         return run_places.ranged(ctx) if count is None else run_places.steps(ctx, count)
     start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
     if delta == 0 or not np.isfinite((start, limit, delta)).all():
-        raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
+        raise ValueError(f"a range from {start} to {limit} by {delta} is infinite")
     count = ctx.table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
     return ctx.const(start + np.arange(count) * delta, start.dtype)
 
@@ -212,7 +214,7 @@ def unsqueeze(ctx: NodeContext) -> Value:
     rank = len(x.shape) + len(axes)
     added = {normalize_axis(a, rank) for a in axes}
     if len(added) != len(axes):
-        raise ValueError(f"axes {axes} name one axis twice")
+        raise ValueError(f"axes {axes} repeat an axis")
     kept = iter(x.shape)
     return ctx.reshape(x, [1 if d in added else next(kept) for d in range(rank)])
 
@@ -226,7 +228,7 @@ def transpose(ctx: NodeContext) -> Value:
 def _block_size(ctx: NodeContext) -> int:
     block = ctx.attr("blocksize")
     if block < 1:
-        raise ValueError(f"a block of {block} x {block} is no block")
+        raise ValueError(f"a block of {block} x {block} is invalid")
     return block
 
 
@@ -235,7 +237,7 @@ def depth_to_space(ctx: NodeContext) -> Value:
     x, block = ctx.required(0), _block_size(ctx)
     n, c, h, w = x.shape
     if c % (block * block):
-        raise ValueError(f"{c} channels are no multiple of the block's {block} x {block}")
+        raise ValueError(f"{c} channels are not a multiple of the block's {block} x {block}")
     depth = c // (block * block)
     if ctx.attr("mode", "DCR") == "DCR":
         blocks, perm = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
@@ -250,7 +252,7 @@ def space_to_depth(ctx: NodeContext) -> Value:
     x, block = ctx.required(0), _block_size(ctx)
     n, c, h, w = x.shape
     if h % block or w % block:
-        raise ValueError(f"{h} x {w} pixels are no multiple of the block's {block} x {block}")
+        raise ValueError(f"{h} x {w} pixels are not a multiple of the block's {block} x {block}")
     blocks = ctx.reshape(x, (n, c, h // block, block, w // block, block))
     perm = (0, 3, 5, 1, 2, 4) if ctx.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     out = ctx.transpose(blocks, perm)
@@ -320,7 +322,7 @@ def split(ctx: NodeContext) -> list[Value]:
             raise ValueError(f"num_outputs is {count}, but the outputs are {len(ctx.node.output)}")
         sizes = _equal_parts(x.shape[axis], count)
     if sum(sizes) != x.shape[axis] or any(n < 0 for n in sizes):
-        raise ValueError(f"parts of {sizes} do not make up axis {axis} of {x.type}")
+        raise ValueError(f"parts of {sizes} do not add up to axis {axis} of {x.type}")
     parts, start = [], 0
     for size in sizes:
         parts.append(ctx.slice_axis(x, axis, start, size))

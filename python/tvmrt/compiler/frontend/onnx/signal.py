@@ -37,7 +37,7 @@ def fourier(length: int, bins: int, inputs: int, inverse: bool, complex_out: boo
     to real numbers ``bins`` are the elements of the result.
     """
     if length * bins * 4 > MAX_MATRIX:
-        raise UnsupportedError(f"a Fourier transform of {length} elements; too long for a matrix")
+        raise UnsupportedError(f"a Fourier transform of {length} elements is too long for a matrix")
     angle = 2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / length
     cos, sin = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
     # out = (a + bi)(cos + i sin): what the real and the imaginary part of an input give
@@ -62,8 +62,8 @@ def waves(
     """The matrix of ``fourier`` as a tensor, which the run computes where the length is open."""
     if most(length) * most(bins) * 4 > MAX_MATRIX:
         raise UnsupportedError(
-            f"a Fourier transform of {shown(length)} elements, up to {most(length)}; the matrix of "
-            "one may have 1024 at most"
+            f"a Fourier transform of {shown(length)} elements, up to {most(length)}; the maximum "
+            "is 1024"
         )
     if not symbols_of(length, bins):
         matrix = fourier(length, bins, inputs, inverse, complex_out)
@@ -170,7 +170,9 @@ def stft(ctx: NodeContext) -> Value:
     length = given[0] if given or window is None else window.shape[0]
     step = ctx.ints_of(1, "the frame step")[0]
     if x.dtype.name != "float32" or (len(x.shape) == 3 and x.shape[2] != 1):
-        raise UnsupportedError(f"a short-time Fourier transform of {x.type}; real float32 only")
+        raise UnsupportedError(
+            f"a short-time Fourier transform of {x.type}; only real float32 is supported"
+        )
     bins = length // 2 + 1 if ctx.attr("onesided", 1) else length
     matrix = fourier(length, bins, 1, False)
     signal = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))

@@ -97,8 +97,8 @@ def _number(tensor: onnx.TensorProto, key: str, text: str) -> int:
     # int() takes signs, blanks, underscores and digits of other scripts, too
     if not (text.isascii() and text.isdigit()) or len(text) > 19:
         raise ValueError(
-            f"weights of {tensor.name}: the {key} {text[:40]!r} in the other file is no number of "
-            "bytes; export the model again"
+            f"weights of {tensor.name}: the {key} {text[:40]!r} in the external file is not a "
+            "number of bytes; export the model again"
         )
     return int(text)
 
@@ -109,19 +109,20 @@ def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
     location = found.get("location", "")
     if not location or "\0" in location:
         raise ValueError(
-            f"{path}: weights of {tensor.name} lie in another file, but {location!r} is no name of "
-            "one; export the model again"
+            f"{path}: weights of {tensor.name} are external data, but {location!r} is not a file "
+            "name; export the model again"
         )
     numbers = {k: _number(tensor, k, found[k]) for k in ("offset", "length") if k in found}
     target = (folder / location).resolve()
     if folder not in target.parents:
         raise ValueError(
-            f"{path}: weights of {tensor.name} point outside the model's folder "
-            f"({location}); keep external data beside the model"
+            f"{path}: weights of {tensor.name} are outside the model's folder ({location}); keep "
+            "external data in the model's folder"
         )
     if not target.is_file():
         raise FileNotFoundError(
-            f"{path}: weights of {tensor.name} are missing; put {location} beside the model"
+            f"{path}: the external data file {location} of weights {tensor.name} is missing; put "
+            "it next to the model"
         )
     return _Place(target, numbers.get("offset", 0), numbers.get("length"))
 
@@ -133,8 +134,8 @@ def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
     end = place.offset + (place.length or 0)
     if end > size:
         raise ValueError(
-            f"{place.file}: weights of {tensor.name} end at byte {end}, "
-            f"the file at {size}; copy it again"
+            f"{place.file}: weights of {tensor.name} end at byte {end}, but the file has {size} "
+            "bytes; copy it again"
         )
     return place
 
@@ -199,8 +200,8 @@ def check_element_type(tensor: onnx.TensorProto) -> None:
         helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except KeyError:
         raise ValueError(
-            f"the element type of {tensor.name or 'a tensor'} is the number {tensor.data_type}, "
-            "which ONNX does not define; export the model again"
+            f"the element type of {tensor.name or 'a tensor'} is {tensor.data_type}, which ONNX "
+            "does not define; export the model again"
         ) from None
 
 
@@ -234,8 +235,8 @@ def refuse_external_data(model: onnx.ModelProto) -> None:
     """Raise ValueError if a model without a file has tensors in other files."""
     for tensor in external_tensors(model):
         raise ValueError(
-            f"weights of {tensor.name} lie in another file, and a model that is no file has no "
-            "folder to look for it; give the path of the model, or load it with its data"
+            f"weights of {tensor.name} are external data, and a model in memory has no folder; "
+            "give the path of the model, or load it with its data"
         )
 
 
@@ -259,9 +260,7 @@ def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
         )
     size = prod(shape)
     if size > MAX_DENSE:
-        raise ValueError(
-            f"sparse weights {name} have {size} elements; at most {MAX_DENSE} are written out"
-        )
+        raise ValueError(f"sparse weights {name} have {size} elements; the maximum is {MAX_DENSE}")
     bounds = np.array(shape if indices.ndim == 2 else [size])
     rows = indices.reshape(values.size, -1)
     if ((rows < 0) | (rows >= bounds)).any():
@@ -270,7 +269,7 @@ def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
         )
     flat = np.ravel_multi_index(rows.T, shape) if indices.ndim == 2 else indices
     if (np.diff(flat) <= 0).any():
-        raise ValueError(f"sparse weights {name}: indices must rise, each used once")
+        raise ValueError(f"sparse weights {name}: indices must be strictly increasing")
     out = np.zeros(shape, values.dtype)
     out.reshape(-1)[flat] = values
     return out

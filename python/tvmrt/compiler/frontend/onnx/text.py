@@ -59,7 +59,7 @@ class Texts(set):
     def heap(self) -> Value:
         """The memory, which is empty when a run begins."""
         if self._heap is None or self._heap.producer not in self._importer.graph.nodes:
-            raise UnsupportedError("it makes strings in the body of a loop; do that before it")
+            raise UnsupportedError("it produces strings in a loop body; do that before the loop")
         return self._heap
 
     def among(self, values: Sequence[object]) -> list[int]:
@@ -106,7 +106,7 @@ class Texts(set):
             return list(inputs)
         definition = definition_of(node.op_type, opset, node.domain)
         if not all(_serves(node, definition, i) for i in (*named, *held)):
-            raise UnsupportedError("it handles strings; do that before or after the network runs")
+            raise UnsupportedError("it handles strings; do that before or after the network")
         return [self.written(v) if i in named else v for i, v in enumerate(inputs)]
 
     def carry(
@@ -148,14 +148,14 @@ def _serves(node: onnx.NodeProto, definition: onnx.defs.OpSchema | None, index: 
 def _check_plain(texts: Sequence[str]) -> None:
     """Strings of C end with a NUL."""
     if any("\0" in text for text in texts):
-        raise UnsupportedError("a string has a NUL in it, which ends strings of the library")
+        raise UnsupportedError("a string contains a NUL character, which is not supported")
 
 
 def _operand(ctx: NodeContext, index: int) -> Value:
     """Strings by position."""
     value = ctx.required(index)
     if value not in ctx.importer.texts:
-        raise ValueError(f"input {index} has no strings but {value.dtype} elements")
+        raise ValueError(f"input {index} has {value.dtype} elements; strings are expected")
     return value
 
 
@@ -212,7 +212,7 @@ def tokenizer(ctx: NodeContext) -> Value:
     """Of onnxruntime: what a pattern finds in each string; scikit-learn's vectorizers begin so."""
     x, pattern = _operand(ctx, 0), ctx.attr("tokenexp")
     if pattern is None or ctx.attr("mark", 0):
-        raise UnsupportedError("separators, or marks around rows; only tokenexp is supported")
+        raise UnsupportedError("separators or mark are set; only tokenexp is supported")
     pad, least = ctx.attr("pad_value", ""), max(ctx.attr("mincharnum", 1), 1)
     _check_plain([pad])
     automaton = [ctx.const(table) for table in regex.searching(pattern)]
@@ -270,7 +270,9 @@ def cast_to_text(ctx: NodeContext, x: Value) -> Value:
         wide = ctx.cast(x, "float64")
         return texts.marked(ctx.emit("number_to_text", [texts.heap, wide], single=single))
     if not x.dtype.is_int or x.dtype.name == "uint64":
-        raise UnsupportedError(f"{x.dtype} elements as strings; cast them to int64 before")
+        raise UnsupportedError(
+            f"{x.dtype} elements cannot be cast to strings; cast them to int64 first"
+        )
     wide = ctx.cast(x, "int64")
     return texts.marked(ctx.emit("number_to_text", [texts.heap, wide], single=False))
 
@@ -278,7 +280,7 @@ def cast_to_text(ctx: NodeContext, x: Value) -> Value:
 def cast_from_text(ctx: NodeContext, x: Value, to: str) -> Value:
     """ONNX's Cast of strings to numbers."""
     if to == "bool":
-        raise UnsupportedError("strings as bool; compare them with Equal")
+        raise UnsupportedError("strings cannot be cast to bool; compare them with Equal")
     floats = to in HALF or DTYPES[to].is_float
     y = ctx.emit("text_to_number", [x], to="float64" if floats else "int64")
     return ctx.converted(y, to)

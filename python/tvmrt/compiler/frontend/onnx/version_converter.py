@@ -36,8 +36,8 @@ def upgrade_opset(model: onnx.ModelProto) -> onnx.ModelProto:
         onnx.checker.check_model(model)
     except Exception as problem:
         raise ValueError(
-            f"the model is not valid in opset {version}, in which it is written "
-            f"({' '.join(str(problem).split())}); export it again"
+            f"the model is not valid in its opset {version} ({' '.join(str(problem).split())}); "
+            "export it again"
         ) from problem
     upgraded = onnx.ModelProto()
     upgraded.CopyFrom(model)

@@ -100,7 +100,7 @@ def deform_conv(ctx: NodeContext) -> Value:
     x, w, offset = ctx.required(0), ctx.required(1), ctx.required(2)
     ctx.only_float32(x, w, offset)
     if len(x.shape) != 4:
-        raise UnsupportedError("deformable convolution of other than images")
+        raise UnsupportedError("deformable convolution supports only 2-D images")
     groups, kernel = ctx.attr("group", 1), w.shape[2:]
     attrs = window_attrs(ctx, x.shape[2:], kernel)
     x = cropped(ctx, x, attrs)

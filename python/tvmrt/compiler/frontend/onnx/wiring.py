@@ -60,7 +60,9 @@ def _unique(names: Iterable[str], what: str) -> None:
 def _check_made(outputs: Iterable[str], seen: set[str], place: str) -> None:
     for name in outputs:
         if name not in seen:
-            raise ValueError(f"output {name} of {place} is made by no node; export the model again")
+            raise ValueError(
+                f"output {name} of {place} is not produced by any node; export the model again"
+            )
 
 
 def _check_nodes(nodes: Sequence[onnx.NodeProto], seen: set[str], made: dict[str, str]) -> None:
@@ -73,13 +75,13 @@ def _check_nodes(nodes: Sequence[onnx.NodeProto], seen: set[str], made: dict[str
             _check_graph(inner, seen)
         for key in filter(None, node.output):
             if key in seen:
-                whence = made.get(key, "a tensor of the graph around it")
+                whence = made.get(key, "a tensor of the enclosing graph")
                 raise ValueError(
-                    f"{label(node)} makes {key}, which is {whence} already; "
-                    "every tensor has a name of its own"
+                    f"{label(node)} produces {key}, which is already {whence}; tensor names must "
+                    "be unique"
                 )
             seen.add(key)
-            made[key] = f"made by {label(node)}"
+            made[key] = f"produced by {label(node)}"
 
 
 def _never_made(node: onnx.NodeProto, key: str, nodes: Sequence[onnx.NodeProto]) -> str:
@@ -89,11 +91,8 @@ def _never_made(node: onnx.NodeProto, key: str, nodes: Sequence[onnx.NodeProto])
     """
     producer = next((other for other in nodes if key in other.output), None)
     if producer is None:
-        return (
-            f"{label(node)} reads {key}, which is not made before it, nor anywhere else that it "
-            "can see; export the model again"
-        )
+        return f"{label(node)} reads {key}, which no earlier node produces; export the model again"
     return (
-        f"{label(node)} reads {key}, which {label(producer)} makes: the nodes form a cycle; "
+        f"{label(node)} reads {key}, which {label(producer)} produces: the nodes form a cycle; "
         "export the model again"
     )

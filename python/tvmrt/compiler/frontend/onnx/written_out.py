@@ -29,15 +29,15 @@ class WrittenOut:
         most = max(self._total, self._around * count)
         if most > MAX_WRITTEN_NODES:
             raise ValueError(
-                f"its loops and functions make {most} nodes, at most {MAX_WRITTEN_NODES} are "
-                "written out; use fewer rounds"
+                f"its loops and functions expand to {most} nodes; the maximum is "
+                f"{MAX_WRITTEN_NODES}; use fewer iterations"
             )
 
     def rounds(self, what: str, count: int, body: onnx.GraphProto) -> Iterator[int]:
         """The numbers of a loop's rounds, of which each writes its body out."""
         if count > MAX_ROUNDS:
             raise UnsupportedError(
-                f"a {what} of {count} rounds; at most {MAX_ROUNDS} are written out"
+                f"a {what} of {count} iterations; at most {MAX_ROUNDS} are unrolled"
             )
         self.add(max(count, 0) * self.size(body.node))
         self._around *= max(count, 1)

@@ -46,13 +46,13 @@ class Attribute:
         self.choices = tuple(self.kind.split("|")) if "|" in self.kind else None
         self.dtypes = members(self._rest or "any") if self.kind == "dtype" else None
         if self.choices is None and self.kind not in _KINDS:
-            raise ValueError(f"attribute {line!r}: {self.kind} is no kind of attribute")
+            raise ValueError(f"attribute {line!r}: unknown kind {self.kind}")
         self._test = _is_choice if self.choices else _KINDS[self.kind]
 
     def _read_length(self, text: str) -> None:
         match = _LENGTH.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no length of a list")
+            raise ValueError(f"{text!r} is not a list length")
         self.like = match[1]
         self.length = int(match[2]) if match[2] else None
 

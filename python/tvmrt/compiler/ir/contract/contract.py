@@ -175,7 +175,7 @@ class Contract:
         if not open and not attrs.keys() <= self.attributes.keys():
             name = next(iter(attrs.keys() - self.attributes.keys()))
             expected = ", ".join(self.attributes) or "no attributes"
-            raise Misfit(f"attribute {name} is not known; expected {expected}")
+            raise Misfit(f"unknown attribute {name}; expected {expected}")
         for name, attribute in self.attributes.items():
             if name not in attrs:
                 if attribute.optional or open:

@@ -43,7 +43,7 @@ def members(text: str) -> frozenset[str]:
     for word in text.split("|"):
         # some are known only where numpy has them
         if word not in FAMILIES and word not in (*_KNOWN, *FAMILIES["any"], *_PACKED):
-            raise ValueError(f"{word!r} is no element type and no family of them")
+            raise ValueError(f"{word!r} is neither an element type nor a family of element types")
         found.update(FAMILIES.get(word, (word,)))
     return frozenset(found)
 

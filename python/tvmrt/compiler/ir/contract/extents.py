@@ -44,7 +44,7 @@ class Formula:
         try:
             tree = ast.parse(text, mode="eval")
         except SyntaxError:
-            raise ValueError(f"{text!r} is no extent") from None
+            raise ValueError(f"{text!r} is not an extent") from None
         tree = ast.fix_missing_locations(_Arithmetic(self.names).visit(tree))
         return compile(tree, f"<extent {text}>", "eval")
 

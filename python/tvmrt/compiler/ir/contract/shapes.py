@@ -66,7 +66,7 @@ class Shape:
         self._words = text.split()
         runs = [i for i, word in enumerate(self._words) if word.startswith("*")]
         if len(runs) > 1:
-            raise ValueError(f"shape [{text}] has more than one word for any number of axes")
+            raise ValueError(f"shape [{text}] has more than one variadic part")
         self._head = runs[0] if runs else len(self._words)
         self.fixed = len(self._words) - len(runs)  # axes beside those of the run
         self._bare: list[tuple[int, str]] = []
