@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -23,10 +23,8 @@ from .context import NodeContext
 from .control import guards
 from .either import either_rank
 from .held import Alternatives, Held
+from .import_state import ImportState
 from .tensors import subgraphs
-
-if TYPE_CHECKING:
-    from .importer import GraphImporter
 
 Results = Sequence["Held | None"]
 
@@ -185,7 +183,7 @@ def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
     )
 
 
-def output_of(importer: GraphImporter, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
+def output_of(importer: ImportState, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
     """Return the side that has as many axes as the network declares of a result."""
     tensor = info.type.tensor_type
     rank = len(tensor.shape.dim) if tensor.HasField("shape") else None

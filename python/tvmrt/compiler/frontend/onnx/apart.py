@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -14,10 +13,8 @@ from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, counts_in
 from tvmrt.compiler.ir.value_ranges import interval
 from tvmrt.error import UnsupportedError
 
+from .import_state import ImportState
 from .tensors import subgraphs
-
-if TYPE_CHECKING:
-    from .importer import GraphImporter
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Apart:
 
 
 def import_apart(
-    importer: GraphImporter,
+    importer: ImportState,
     proto: onnx.GraphProto,
     outer: Mapping[str, Value | None],
     inputs: Sequence[tuple[Value, TensorType]],
@@ -74,7 +71,7 @@ def import_apart(
 
 
 def _like(
-    importer: GraphImporter,
+    importer: ImportState,
     value: Value,
     name: str,
     type: TensorType,

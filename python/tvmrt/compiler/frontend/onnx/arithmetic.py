@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
 import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import symbols_of
 
-if TYPE_CHECKING:
-    from .context import NodeContext
+from .onnx_node import OnnxNode
 
 Operand = Union["Numbers", int, float, Sequence, np.ndarray]
 
@@ -32,12 +31,12 @@ class Numbers:
     Whole ones are int64, which wrap around; a quotient is rounded towards zero, by 0 it is 0.
     """
 
-    def __init__(self, ctx: NodeContext, value: Value) -> None:
+    def __init__(self, ctx: OnnxNode, value: Value) -> None:
         self.ctx = ctx
         self.value = value
 
     @classmethod
-    def whole(cls, ctx: NodeContext, value: Value) -> Numbers:
+    def whole(cls, ctx: OnnxNode, value: Value) -> Numbers:
         """An operand of any integer type."""
         return cls(ctx, ctx.cast(value, "int64"))
 

@@ -3,70 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-from onnx import helper
 
-from tvmrt.compiler.frontend.context import OperatorContext
-from tvmrt.compiler.ir import Builder, Value, limits
+from tvmrt.compiler.ir import Value, limits
 from tvmrt.compiler.ir.extent import Whole, as_extent, most, symbols_of
 from tvmrt.compiler.ir.small import WIDER
 from tvmrt.error import UnsupportedError
 
 from . import supposed
-from .halves import CARRIERS, HALF, carried, in_float32, rounded
-from .run_sizes import sizes_of
-from .tensors import array_of
-
-if TYPE_CHECKING:
-    from .importer import GraphImporter
+from .halves import CARRIERS, HALF, carried, rounded
+from .onnx_node import OnnxNode
+from .run_sizes import is_computed, sizes_of
 
 
-class NodeContext(OperatorContext):
-    """One node during import. Missing optional inputs are None; missing attributes a default."""
-
-    OPERAND = "input"
-
-    def __init__(
-        self,
-        node: onnx.NodeProto,
-        name: str,
-        inputs: list[Value | None],
-        opset: int,
-        builder: Builder,
-        importer: GraphImporter,
-    ) -> None:
-        super().__init__(importer, builder, name, inputs)
-        self.node = node
-        self.opset = opset
-        self.supposed: dict[int, np.ndarray] = {}  # operands of the run that one import is for
-        self._attrs = {a.name: a for a in node.attribute}
-
-    @property
-    def op(self) -> str:
-        return self.node.op_type
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        """Attribute as a Python value: int, float, str, list, or numpy array for tensors. A default
-        that is a float is rounded as ONNX's are, whose attributes have 32 bits."""
-        if name not in self._attrs:
-            return float(np.float32(default)) if isinstance(default, float) else default
-        value = helper.get_attribute_value(self._attrs[name])
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        if isinstance(value, onnx.TensorProto):
-            return array_of(value, self.importer.folder)
-        if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
-            return [v.decode("utf-8", "replace") for v in value]
-        if isinstance(value, (onnx.GraphProto, str, int, float)):
-            return value
-        return list(value)
-
-    def set_attr(self, name: str, value: Any) -> None:
-        """Have the node this attribute in place of its own, which stays as it is in the file."""
-        self._attrs[name] = helper.make_attribute(name, value)
+class NodeContext(OnnxNode):
+    """One node for its importer, with operands that must be known and shared compositions."""
 
     def constant_of(self, index: int, what: str) -> np.ndarray | None:
         """The elements of an input that must be known at compile time; None if left out.
@@ -88,10 +40,7 @@ class NodeContext(OperatorContext):
 
     def is_computed(self, index: int) -> bool:
         """Whether an input is there, and its elements are known only when the network runs."""
-        value = self.input(index)
-        if value is None or value.data is not None or value in self.importer.extents:
-            return False
-        return sizes_of(self, value) is None
+        return is_computed(self, index)
 
     def ints_of(self, index: int, what: str) -> list[Whole] | None:
         """Like constant_of, as a flat list of ints; what is computed of extents counts, too."""
@@ -123,29 +72,6 @@ class NodeContext(OperatorContext):
         if not all(isinstance(v, int) for v in values):
             raise ValueError(f"{name} must be whole numbers, not {value}")
         return list(values)
-
-    def const(self, array: Any, dtype: Any = None) -> Value:
-        """A constant named after this node."""
-        elements = np.asarray(array, dtype)
-        value = self.builder.const(in_float32(elements), f"{self.name}_const")
-        if elements.dtype.name in CARRIERS:
-            value = carried(self.builder, value)
-            self.importer.halves[value] = elements.dtype.name
-        return value
-
-    def half_of(self, value: Value) -> str | None:
-        """The half precision or packed type in which ONNX has a tensor that is wider here; else
-        None."""
-        return self.importer.halves.get(value)
-
-    def alike(self, result: Value, source: Value) -> Value:
-        """The result, as ONNX has the source: in half precision, a packed type or strings."""
-        if source in self.importer.texts:
-            self.importer.texts.add(result)
-        kind = self.half_of(source)
-        if kind is not None:
-            self.importer.halves[result] = kind
-        return result
 
     def converted(self, x: Value, to: str, saturate: bool = True, rounding: str = "up") -> Value:
         """x as ONNX's Cast has it, rounded from half precision and to it.

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import onnx
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import note_bound
 from tvmrt.compiler.ir.extent import Whole, bounds, most, shown, symbols_of
 
-if TYPE_CHECKING:
-    from .importer import GraphImporter
+from .import_state import ImportState
 
 
-def held_to_bounds(importer: GraphImporter, info: onnx.ValueInfoProto, value: Value) -> Value:
+def held_to_bounds(importer: ImportState, info: onnx.ValueInfoProto, value: Value) -> Value:
     """The output, with no more elements in any run than ``--dim`` says of the dimension that the
     model declares of it: a run that would have more ends with an error, before it is written.
 
@@ -47,7 +44,7 @@ def held_to_bounds(importer: GraphImporter, info: onnx.ValueInfoProto, value: Va
 
 
 def _held(
-    importer: GraphImporter,
+    importer: ImportState,
     output: str,
     dimension: str,
     place: tuple[Value, int],

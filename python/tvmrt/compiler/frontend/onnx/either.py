@@ -8,6 +8,7 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import Whole, least, most
 from tvmrt.error import UnsupportedError
 
+from . import text
 from .context import NodeContext
 from .held import Alternatives, Held, Nothing, Perhaps, TensorList
 
@@ -33,7 +34,7 @@ def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -
         )
     if a is b:
         return a
-    a, b = ctx.importer.texts.alike(a, b)
+    a, b = text.alike(ctx.importer, a, b)
     if a.type == b.type:
         return ctx.alike(ctx.emit("where", [condition, a, b]), a)
     if a.dtype != b.dtype or a.type.rank != b.type.rank:

@@ -50,7 +50,7 @@ def unary(ctx: NodeContext) -> Value:
 
 @onnx_op(*_BINARY)
 def binary(ctx: NodeContext) -> Value:
-    if ctx.op == "Equal" and ctx.importer.texts.among(ctx.inputs):
+    if ctx.op == "Equal" and text.among(ctx.importer, ctx.inputs):
         return text.equal(ctx)
     return ctx.emit(_BINARY[ctx.op], [ctx.required(0), ctx.required(1)])
 

@@ -11,13 +11,11 @@ import onnx
 
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_conditions import Fitting, check_sizes, import_at_fitting_sizes
-from tvmrt.compiler.ir import HANDLE, Builder, Graph, TensorType, Value, constant
-from tvmrt.compiler.ir.assumptions import Condition, enter_node
-from tvmrt.compiler.ir.extent import Whole, symbols_of
-from tvmrt.compiler.ir.value_ranges import Interval
+from tvmrt.compiler.ir import HANDLE, Graph, Value, constant
+from tvmrt.compiler.ir.assumptions import enter_node
 from tvmrt.error import UnforeseenError, UnsupportedError
 
-from . import alternatives, extents, fallback, float_sizes, sequences, told
+from . import alternatives, extents, fallback, float_sizes, sequences, text, told
 from .adoption import Adopter, adopt
 from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
@@ -28,19 +26,17 @@ from .definitions import check_inference, check_inputs, check_node
 from .functions import body_of, foreign_versions
 from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
 from .held import Alternatives
-from .inputs import check_default, declared_shapes, element_name, input_types, overrides
-from .model_file import licence, load_lightly, opsets
-from .names import Names
+from .import_state import ImportState, Known
+from .inputs import check_default, element_name, input_types, overrides
+from .model_file import load_lightly
 from .open_axes import name_open_axes
 from .registry import Importer, find, why_absent
 from .rows import check_row
 from .sanitize_model import sanitize_model
 from .tensors import dense, read_weights
-from .text import Texts
 from .version_converter import upgrade_opset
 from .whole import check_whole
 from .wiring import check_wiring, name_of
-from .written_out import WrittenOut
 
 
 def import_model(
@@ -70,7 +66,7 @@ def import_model(
     refused: list[onnx.NodeProto] = []
     fitting = Fitting()
 
-    def attempt(known: told.Known) -> Graph:
+    def attempt(known: Known) -> Graph:
         zeros = [condition.zero for condition in fitting.checked]
         sizes = Dims(dims, fitting.narrowed, zeros)
         importer = GraphImporter(model, folder, given, operators, sizes, known)
@@ -101,79 +97,13 @@ def import_model(
         return attempt(known)
 
 
-class GraphImporter:
-    """State of one import. ``problems`` collects what is not supported, node by node."""
-
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        folder: str,
-        shapes: dict,
-        operators: Any = None,
-        dims: Dims | None = None,
-        known: told.Known | None = None,
-    ) -> None:
-        self.known = known or {}  # inputs that must be these numbers
-        self.operators = operators
-        self.model = model
-        self.folder = folder
-        self.kept: dict[str, np.ndarray] = {}  # bytes of large weights that the model is without
-        self.shapes = shapes
-        self.dims = dims or Dims()
-        # integers that are made of extents, element by element
-        self.extents: dict[Value, np.ndarray] = {}
-        # of values in bodies of loops that are made outside
-        self.intervals: dict[Value, Interval] = {}
-        # floats and truth values that are made of extents, and the counts that they became
-        self.size_numbers: dict[Value, np.ndarray] = {}
-        self.size_counts: dict[tuple, Whole] = {}
-        self.opsets = opsets(self.model)
-        self.open_functions: list[tuple[str, str]] = []
-        self.functions = {(f.domain, f.name): f for f in self.model.functions}
-        self.graph = Graph(self.model.graph.name or "graph")
-        self.graph.licence = licence(self.model)
-        self.builder = Builder(self.graph)
-        self.types: dict[str, TensorType] = {}
-        self.problems: list[str] = []
-        self.refused: list[onnx.NodeProto] = []  # the nodes that they are about
-        self.adopters: dict[str, Adopter] = {}
-        self.most_elements: dict[str, int] = {}  # of results that are sequences, by name
-        # tensors in half precision and packed ones, which are wider here, and their ONNX types
-        self.halves: dict[Value, str] = {}
-        self.names = Names()
-        self.texts = Texts(self)
-        self.columns: dict[Value, list[str]] = {}  # what an output's columns stand for
-        self.written_out = WrittenOut(self.functions)
-        self._declared_shapes: dict[str, tuple] | None = None
-        self.is_partial = False  # whether a branch is left out, as it does not fit these extents
-        self.checked: tuple[Condition, ...] = ()  # what a run's sizes are held to first
-        self.tabled = 0  # elements of tables that importers wrote
-
-    def packed(self, value: Value) -> str | None:
-        """The packed type in which ONNX has a tensor that is wider here; else None."""
-        kind = self.halves.get(value)
-        return None if kind in HALF else kind
-
-    def declared(self, name: str) -> tuple | None:
-        """The shape that the network declares of one of its own tensors; None where it does not, or
-        by dimensions that no input has."""
-        shape = self.bounds_of(name)
-        if shape is None:
-            return None
-        sizes = symbols_of(*(type.shape for type in self.types.values()))
-        return shape if symbols_of(shape) <= sizes else None
-
-    def bounds_of(self, name: str) -> tuple | None:
-        """The same, dimensions that no input has included: those have bounds, and the run finds
-        their sizes."""
-        if self._declared_shapes is None:
-            self._declared_shapes = declared_shapes(self.model.graph, self.dims)
-        return None if self.open_functions else self._declared_shapes.get(name)
+class GraphImporter(ImportState):
+    """Imports one network, node by node."""
 
     def run(self) -> Graph:
         proto = self.model.graph
         scope: dict[str, Value | None] = {}
-        self.texts.reserve()
+        text.reserve(self)
         self._add_initializers(proto, scope, self.kept)
         self._add_inputs(proto, scope)
         check_sizes(self.builder, self.checked)
@@ -272,7 +202,7 @@ class GraphImporter:
             self.graph.inputs.append(value)
             if value.dtype == HANDLE:
                 self.builder.sources = (name,)
-                value = self.texts.marked(self.builder.emit("text_in", [value], name))
+                value = text.marked(self, self.builder.emit("text_in", [value], name))
             elif value.dtype.name in CARRIERS:
                 self.builder.sources = (name,)
                 value = carried(self.builder, value, name)
@@ -417,10 +347,10 @@ class GraphImporter:
         """What a node makes, None if nobody knows its operator."""
         node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
         # somebody's own operator may mean something else than ONNX's of that name
-        inputs = context.inputs = self.texts.prepared(node, context.opset, inputs)
+        inputs = context.inputs = text.prepared(self, node, context.opset, inputs)
         # onnx would take the places of names for the numbers that they are here, and knows nothing
         # of how sequences are held
-        named = self.names.among(inputs) or self.texts.among(inputs)
+        named = self.names.among(inputs) or text.among(self, inputs)
         named = named or sequences.concerns(node.op_type, inputs)
         checked = record is None and not named and not self._is_own(node)
         if checked:
@@ -432,7 +362,7 @@ class GraphImporter:
             outputs = followed or self._made(context, record)
             if checked and not followed:
                 outputs = float_sizes.note(context, outputs)
-            self.texts.carry(node, context.opset, inputs, outputs or ())
+            text.carry(self, node, context.opset, inputs, outputs or ())
         except UnsupportedError:
             del self.graph.nodes[count:]
             folded = None if named else fallback.evaluate(node, inputs, self.model)

@@ -29,7 +29,7 @@ def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
         if x in ctx.importer.texts:
             raise ValueError("pool_int64s is given, the input has strings")
         return ctx.cast(x, "int64"), np.asarray(numbers, np.int64)
-    x = ctx.importer.texts.written(x)
+    x = text.written(ctx.importer, x)
     if x not in ctx.importer.texts:
         raise ValueError(f"pool_strings is given, the input has {x.dtype} elements")
     found, kept = text.found(ctx, x, words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from math import inf, prod
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
 import numpy as np
 
@@ -30,14 +30,13 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.value_numbering import counted_mask
 from tvmrt.compiler.ir.value_ranges import interval
 
-if TYPE_CHECKING:
-    from .context import NodeContext
+from .onnx_node import OnnxNode
 
 MAX_DEPTH = 30  # of a chain of operators that computes a size
 MAX_BOUND = 1 << 24  # of a size whose bound interval analysis finds
 
 
-def sizes_of(ctx: NodeContext, value: Value, bounded: bool = False) -> Elements | None:
+def sizes_of(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elements | None:
     """Return the elements of an integer operand as integers and extents; None where one is computed
     of more than shapes and counts.
 
@@ -54,7 +53,15 @@ def sizes_of(ctx: NodeContext, value: Value, bounded: bool = False) -> Elements 
     return found
 
 
-def bound_of(ctx: NodeContext, value: Value) -> int | None:
+def is_computed(ctx: OnnxNode, index: int) -> bool:
+    """Whether an input is there, and its elements are known only when the network runs."""
+    value = ctx.input(index)
+    if value is None or value.data is not None or value in ctx.importer.extents:
+        return False
+    return sizes_of(ctx, value) is None
+
+
+def bound_of(ctx: OnnxNode, value: Value) -> int | None:
     """Return the largest size that the data can make of a number; None if nothing tells."""
     _, high = interval(value, ctx.importer.intervals)
     return max(int(high), 0) if -inf < high <= MAX_BOUND else None
@@ -67,7 +74,7 @@ def integer_of(value: Value) -> Value:
     return cast if cast is not None and cast.dtype.is_int else value
 
 
-def assumed_size(ctx: NodeContext, value: Value, what: str) -> Whole | None:
+def assumed_size(ctx: OnnxNode, value: Value, what: str) -> Whole | None:
     """Return a number that the data decides, a scalar, as an extent, though nothing here bounds it.
 
     It must meet a tensor that does, as a mask made of lengths meets the sequence; None where the
@@ -92,7 +99,7 @@ def assumed_size(ctx: NodeContext, value: Value, what: str) -> Whole | None:
 class _Walk:
     """One walk from an operand to what tells its elements."""
 
-    def __init__(self, ctx: NodeContext, bounded: bool) -> None:
+    def __init__(self, ctx: OnnxNode, bounded: bool) -> None:
         self.ctx = ctx
         self.bounded = bounded
         self._known: dict[tuple[Value, bool], Elements | None] = {}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import combinations, product
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -20,11 +19,9 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import most, shown, symbols_of
 
 from .arithmetic import Numbers, require
+from .onnx_node import OnnxNode
 from .rows.layout import REDUCTIONS
-from .run_sizes import sizes_of
-
-if TYPE_CHECKING:
-    from .context import NodeContext
+from .run_sizes import is_computed, sizes_of
 
 MOST_CANDIDATES = 8  # values of an operand for each of which a node is imported
 MOST_AXES = 8  # of a tensor whose sets of axes are tried
@@ -40,13 +37,13 @@ class Several(Exception):
         self.chosen = chosen
 
 
-def is_given(ctx: NodeContext, *places: int) -> bool:
+def is_given(ctx: OnnxNode, *places: int) -> bool:
     """Whether one of the node's operands is known only when the network runs."""
     sizes = (v.type.size if v is not None else 0 for v in map(ctx.input, places))
-    return any(size and ctx.is_computed(i) for i, size in zip(places, sizes))
+    return any(size and is_computed(ctx, i) for i, size in zip(places, sizes))
 
 
-def operand(ctx: NodeContext, index: int) -> np.ndarray | None:
+def operand(ctx: OnnxNode, index: int) -> np.ndarray | None:
     """What an operand must be for the results to have their declared shapes; None if nothing tells.
 
     Raises Several where that leaves a choice.
@@ -63,7 +60,7 @@ def operand(ctx: NodeContext, index: int) -> np.ndarray | None:
     return _bounded(ctx, index, value) if found is None else found
 
 
-def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+def _bounded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     """A shape whose extents the run finds, up to what the network declares of the result."""
     if (ctx.op, index) not in _SHAPES:
         return None
@@ -85,7 +82,7 @@ _SHAPES = {
 }  # fmt: skip
 
 
-def _names(ctx: NodeContext, index: int) -> str:
+def _names(ctx: OnnxNode, index: int) -> str:
     """The operand's name in the standard, as far as the onnx that is installed knows it."""
     if not onnx.defs.has(ctx.op):
         return f"operand {index}"
@@ -99,7 +96,7 @@ def _as_text(array: Sequence) -> str:
 # One value.
 
 
-def _exactly(ctx: NodeContext, index: int, value: Value, wanted: Sequence) -> np.ndarray | None:
+def _exactly(ctx: OnnxNode, index: int, value: Value, wanted: Sequence) -> np.ndarray | None:
     """The operand is these numbers; None is one that no shape tells and no result depends on."""
     if len(wanted) != value.type.size:
         return None
@@ -112,45 +109,45 @@ def _exactly(ctx: NodeContext, index: int, value: Value, wanted: Sequence) -> np
     return np.asarray(numbers, object if symbols_of(numbers) else np.int64).reshape(value.shape)
 
 
-def _declared(ctx: NodeContext, result: int = 0) -> tuple | None:
+def _declared(ctx: OnnxNode, result: int = 0) -> tuple | None:
     names = ctx.node.output
     found = ctx.importer.declared(names[result]) if result < len(names) else None
     return None if found is None or symbols_of(found) else found
 
 
-def _by_shape(wanted: Callable[[NodeContext, tuple], Sequence]) -> Callable:
+def _by_shape(wanted: Callable[[OnnxNode, tuple], Sequence]) -> Callable:
     """A rule by the declared shape of the first result."""
 
-    def rule(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    def rule(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
         y = _declared(ctx)
         return None if y is None else _exactly(ctx, index, value, wanted(ctx, y))
 
     return rule
 
 
-def _along(ctx: NodeContext, y: tuple, default: int) -> list[int]:
+def _along(ctx: OnnxNode, y: tuple, default: int) -> list[int]:
     return [y[ctx.attr("axis", default)]]
 
 
-def _tiled(ctx: NodeContext, y: tuple) -> list[int | None]:
+def _tiled(ctx: OnnxNode, y: tuple) -> list[int | None]:
     x = ctx.required(0).shape
     return [m // n if n else None for n, m in zip(x, y)] if len(x) == len(y) else []
 
 
-def _parts(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+def _parts(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     shapes = [_declared(ctx, i) for i in range(len(ctx.node.output))]
     if any(s is None for s in shapes):
         return None
     return _exactly(ctx, index, value, [s[ctx.attr("axis", 0)] for s in shapes])
 
 
-def _resized(ctx: NodeContext, y: tuple) -> list[int]:
+def _resized(ctx: OnnxNode, y: tuple) -> list[int]:
     if ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
         return []
     return [y[a] for a in ctx.attr("axes") or range(len(y))]
 
 
-def _reshaped(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+def _reshaped(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     """Zeros and -1 stand for what the declared shape has in their places."""
     y, x = _declared(ctx), ctx.required(0).shape
     if y is None or len(y) != value.type.size or prod(y) != prod(x):
@@ -167,7 +164,7 @@ def _reshaped(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     return np.asarray(y, np.int64)
 
 
-def _expanded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+def _expanded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     """Ones leave x's extents as they are."""
     y, x = _declared(ctx), ctx.required(0).shape
     count = value.type.size
@@ -185,7 +182,7 @@ def _expanded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
 # One of several lists of numbers.
 
 
-def _among(ctx: NodeContext, index: int, value: Value, lists: Sequence) -> np.ndarray | None:
+def _among(ctx: OnnxNode, index: int, value: Value, lists: Sequence) -> np.ndarray | None:
     """The operand is one of these lists of numbers."""
     if len(lists) == 1:
         return _exactly(ctx, index, value, lists[0])
@@ -207,7 +204,7 @@ def _axes(fits: Callable, matters: Callable) -> Callable:
     """A rule: the sets of axes for which ``fits(ctx, set, declared shape)`` holds, where those of
     one ``matters(ctx, set)`` give one result."""
 
-    def rule(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    def rule(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
         y, rank = _declared(ctx) or _shape_for_every_axis(ctx), _rank(ctx, value)
         if y is None or rank > MOST_AXES:
             return None
@@ -222,7 +219,7 @@ def _axes(fits: Callable, matters: Callable) -> Callable:
     return rule
 
 
-def _shape_for_every_axis(ctx: NodeContext) -> tuple | None:
+def _shape_for_every_axis(ctx: OnnxNode) -> tuple | None:
     """Return the result's shape if the operator gives the same one whatever the axis is."""
     x = ctx.required(0).shape
     if ctx.op in ("CumProd", "CumSum"):
@@ -231,14 +228,14 @@ def _shape_for_every_axis(ctx: NodeContext) -> tuple | None:
     return None if ctx.op != "DFT" or shortens else (*x[:-1], 2)
 
 
-def _rank(ctx: NodeContext, value: Value) -> int:
+def _rank(ctx: OnnxNode, value: Value) -> int:
     """Of the tensor that axes are counted in."""
     rank = len(ctx.required(0).shape)
     return rank + value.type.size if ctx.op == "Unsqueeze" else rank
 
 
 def _chosen(
-    ctx: NodeContext, index: int, value: Value, groups: Sequence[Sequence[tuple]], rank: int
+    ctx: OnnxNode, index: int, value: Value, groups: Sequence[Sequence[tuple]], rank: int
 ) -> np.ndarray:
     """The operand is a set of one of the groups, in any order, counted from either end."""
     flat = Numbers.whole(ctx, value).reshape(value.type.size).from_the_front(rank)
@@ -256,31 +253,31 @@ def _chosen(
     raise Several(index, arrays, [h.value for h in holds])
 
 
-def _folds(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+def _folds(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
     x = ctx.required(0).shape
     if ctx.attr("keepdims", 1):
         return tuple(1 if d in axes else n for d, n in enumerate(x)) == y
     return tuple(n for d, n in enumerate(x) if d not in axes) == y
 
 
-def _longer(ctx: NodeContext, axes: tuple) -> tuple:
+def _longer(ctx: OnnxNode, axes: tuple) -> tuple:
     """Axes of one element change nothing but the shape."""
     return tuple(a for a in axes if ctx.required(0).shape[a] != 1)
 
 
-def _squeezes(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+def _squeezes(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
     x = ctx.required(0).shape
     kept = tuple(n for d, n in enumerate(x) if d not in axes)
     return all(x[a] == 1 for a in axes) and kept == y
 
 
-def _unsqueezes(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+def _unsqueezes(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
     kept = tuple(n for d, n in enumerate(y) if d not in axes)
     x = ctx.required(0).shape
     return len(y) == len(x) + len(axes) and kept == tuple(x) and all(y[a] == 1 for a in axes)
 
 
-def _transforms(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+def _transforms(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
     """Axes of a Fourier transform, one; its length, if the network gives it, is the result's."""
     x, length = ctx.required(0).shape, ctx.input(1)
     inverse, onesided = ctx.attr("inverse", 0), ctx.attr("onesided", 0)
@@ -295,18 +292,18 @@ def _transforms(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
     return (*x[:axis], bins, *x[axis + 1 : -1], parts) == y
 
 
-def _same(ctx: NodeContext, axes: tuple) -> tuple:
+def _same(ctx: OnnxNode, axes: tuple) -> tuple:
     return ()
 
 
-def _each(ctx: NodeContext, axes: tuple) -> tuple:
+def _each(ctx: OnnxNode, axes: tuple) -> tuple:
     return axes
 
 
 # Blocks of an image.
 
 
-def _blocks(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+def _blocks(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     """The block's extents that give x's channels and columns."""
     y, (_, rows, columns) = _declared(ctx), ctx.required(0).shape
     if y is None or rows % y[1]:
@@ -319,7 +316,7 @@ def _blocks(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     return _among(ctx, index, value, fitting)
 
 
-def _columns(ctx: NodeContext, image: Sequence[int], block: Sequence[int]) -> int:
+def _columns(ctx: OnnxNode, image: Sequence[int], block: Sequence[int]) -> int:
     rank = len(image)
     pads, strides, dilations = (
         ctx.attr(name, [one] * count)
@@ -338,7 +335,7 @@ def _columns(ctx: NodeContext, image: Sequence[int], block: Sequence[int]) -> in
 # Frames of a signal.
 
 
-def _frame_lengths(ctx: NodeContext, y: tuple) -> list[int]:
+def _frame_lengths(ctx: OnnxNode, y: tuple) -> list[int]:
     """How long a frame may be by the number of its frequencies."""
     window, given = ctx.input(2), ctx.input(3)
     if window is not None:
@@ -350,7 +347,7 @@ def _frame_lengths(ctx: NodeContext, y: tuple) -> list[int]:
     return [2 * bins - 2, 2 * bins - 1] if ctx.attr("onesided", 1) else [bins]
 
 
-def _frame_steps(ctx: NodeContext, y: tuple, length: int) -> list[int]:
+def _frame_steps(ctx: OnnxNode, y: tuple, length: int) -> list[int]:
     """The steps by which so many frames of a length are in the signal."""
     rest, steps = ctx.required(0).shape[1] - length, y[1] - 1
     step = ctx.input(1)
@@ -363,7 +360,7 @@ def _frame_steps(ctx: NodeContext, y: tuple, length: int) -> list[int]:
     return [s for s in range(rest // (steps + 1) + 1, rest // steps + 1) if rest // s == steps]
 
 
-def _framed(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+def _framed(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     y = _declared(ctx)
     if y is None or len(y) != 4:
         return None

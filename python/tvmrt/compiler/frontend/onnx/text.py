@@ -1,14 +1,13 @@
 """Strings that a run brings or makes.
 
 In the graph a string is an int64 that stands for it, so that nodes which only move or choose
-strings are imported as for numbers. ``Texts`` knows which values are such. Strings that are known
-when compiling are places in a list for as long as that is enough, see ``names``.
+strings are imported as for numbers; ``ImportState.texts`` has the values that are such. Strings
+that are known when compiling are places in a list for as long as that is enough, see ``names``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -21,12 +20,10 @@ from . import regex
 from .context import NodeContext
 from .definitions import definition_of, rule_of, type_rule
 from .halves import HALF
+from .import_state import ImportState
 from .names import LOOKS_UP
 from .registry import onnx_op
 from .tensors import nodes
-
-if TYPE_CHECKING:
-    from .importer import GraphImporter
 
 HEAP_BYTES = 1 << 20  # for the strings that a run makes
 MOST_PARTS = 64  # of a string that is split
@@ -42,88 +39,86 @@ _SERVED = frozenset(
 _MAKERS = frozenset(["StringConcat", "StringNormalizer", "StringSplit", "Tokenizer"])
 
 
-class Texts(set):
-    """Values whose elements stand for strings, and the memory of those that a run makes."""
+def reserve(state: ImportState) -> None:
+    """Make the memory for strings the network's first node, if any node makes strings."""
+    if any(map(_makes, nodes(state.model))):
+        state.text_heap = state.builder.emit("text_heap", [], "strings", bytes=HEAP_BYTES)
 
-    def __init__(self, importer: GraphImporter) -> None:
-        super().__init__()
-        self._importer = importer
-        self._heap: Value | None = None
 
-    def reserve(self) -> None:
-        """Make the memory the network's first node, if any node makes strings."""
-        if any(map(_makes, nodes(self._importer.model))):
-            self._heap = self._importer.builder.emit("text_heap", [], "strings", bytes=HEAP_BYTES)
+def heap_of(state: ImportState) -> Value:
+    """The memory for strings that a run makes, which is empty when it begins."""
+    if state.text_heap is None or state.text_heap.producer not in state.graph.nodes:
+        raise UnsupportedError("it makes strings in the body of a loop; do that before it")
+    return state.text_heap
 
-    @property
-    def heap(self) -> Value:
-        """The memory, which is empty when a run begins."""
-        if self._heap is None or self._heap.producer not in self._importer.graph.nodes:
-            raise UnsupportedError("it produces strings in a loop body; do that before the loop")
-        return self._heap
 
-    def among(self, values: Sequence[object]) -> list[int]:
-        """Which of the values are strings."""
-        return [i for i, value in enumerate(values) if isinstance(value, Value) and value in self]
+def among(state: ImportState, values: Sequence[object]) -> list[int]:
+    """Which of the values are strings."""
+    return [i for i, v in enumerate(values) if isinstance(v, Value) and v in state.texts]
 
-    def marked(self, value: Value) -> Value:
-        self.add(value)
+
+def marked(state: ImportState, value: Value) -> Value:
+    """The value, whose elements stand for strings."""
+    state.texts.add(value)
+    return value
+
+
+def written(state: ImportState, value: Value) -> Value:
+    """Places of names as the strings themselves; other values as they are."""
+    names = state.names.get(value)
+    if names is None:
         return value
+    _check_plain(names)
+    emit = state.builder.emit
+    table = emit("texts", [], "texts", values=tuple(names), shape=(len(names),))
+    if value.data is not None:
+        value = constant(value.data, f"{value.name}_places")
+    return marked(state, emit("gather", [table, value], value.name, axis=0))
 
-    def written(self, value: Value) -> Value:
-        """Places of names as the strings themselves; other values as they are."""
-        names = self._importer.names.get(value)
-        if names is None:
-            return value
-        _check_plain(names)
-        emit = self._importer.builder.emit
-        table = emit("texts", [], "texts", values=tuple(names), shape=(len(names),))
-        if value.data is not None:
-            value = constant(value.data, f"{value.name}_places")
-        return self.marked(emit("gather", [table, value], value.name, axis=0))
 
-    def alike(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """Two values of which the run chooses one, as strings if one is."""
-        names = self._importer.names
-        if not self.among([a, b]) and not names.among([a, b]):
-            return a, b
-        return self.written(a), self.written(b)
+def alike(state: ImportState, a: Value, b: Value) -> tuple[Value, Value]:
+    """Two values of which the run chooses one, as strings if one is."""
+    if not among(state, [a, b]) and not state.names.among([a, b]):
+        return a, b
+    return written(state, a), written(state, b)
 
-    def prepared(
-        self, node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]
-    ) -> list[Value | None]:
-        """The inputs as the node's importer takes them. Raises UnsupportedError where it takes no
-        strings."""
-        names = self._importer.names
-        named, held = names.among(inputs), self.among(inputs)
-        if not named and not held:
-            return list(inputs)
-        if node.domain == "ai.onnx.ml" and node.op_type in LOOKS_UP:
-            return list(inputs)
-        if not held and names.carries(node, inputs):
-            return list(inputs)
-        if (node.domain, node.op_type) in self._importer.functions:
-            return list(inputs)
-        definition = definition_of(node.op_type, opset, node.domain)
-        if not all(_serves(node, definition, i) for i in (*named, *held)):
-            raise UnsupportedError("it handles strings; do that before or after the network")
-        return [self.written(v) if i in named else v for i, v in enumerate(inputs)]
 
-    def carry(
-        self,
-        node: onnx.NodeProto,
-        opset: int,
-        inputs: Sequence[Value | None],
-        outputs: Sequence[Value | None],
-    ) -> None:
-        """Mark what has the type of an input that is strings."""
-        definition = definition_of(node.op_type, opset, node.domain)
-        if definition is None:
-            return
-        held = {type_rule(definition.inputs, i) for i in self.among(inputs)}
-        for i, value in enumerate(outputs):
-            if isinstance(value, Value) and type_rule(definition.outputs, i) in held:
-                self.add(value)
+def prepared(
+    state: ImportState, node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]
+) -> list[Value | None]:
+    """The inputs as the node's importer takes them. Raises UnsupportedError where it takes no
+    strings."""
+    names = state.names
+    named, held = names.among(inputs), among(state, inputs)
+    if not named and not held:
+        return list(inputs)
+    if node.domain == "ai.onnx.ml" and node.op_type in LOOKS_UP:
+        return list(inputs)
+    if not held and names.carries(node, inputs):
+        return list(inputs)
+    if (node.domain, node.op_type) in state.functions:
+        return list(inputs)
+    definition = definition_of(node.op_type, opset, node.domain)
+    if not all(_serves(node, definition, i) for i in (*named, *held)):
+        raise UnsupportedError("it handles strings; do that before or after the network runs")
+    return [written(state, v) if v is not None and i in named else v for i, v in enumerate(inputs)]
+
+
+def carry(
+    state: ImportState,
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Value | None],
+    outputs: Sequence[Value | None],
+) -> None:
+    """Mark what has the type of an input that is strings."""
+    definition = definition_of(node.op_type, opset, node.domain)
+    if definition is None:
+        return
+    held = {type_rule(definition.inputs, i) for i in among(state, inputs)}
+    for i, value in enumerate(outputs):
+        if isinstance(value, Value) and type_rule(definition.outputs, i) in held:
+            state.texts.add(value)
 
 
 def _makes(node: onnx.NodeProto) -> bool:
@@ -161,8 +156,8 @@ def _operand(ctx: NodeContext, index: int) -> Value:
 
 def _made(ctx: NodeContext, op: str, *operands: Value, **attrs) -> Value:
     """Strings that take memory."""
-    texts = ctx.importer.texts
-    return texts.marked(ctx.emit(op, [texts.heap, *operands], **attrs))
+    heap = heap_of(ctx.importer)
+    return marked(ctx.importer, ctx.emit(op, [heap, *operands], **attrs))
 
 
 def equal(ctx: NodeContext) -> Value:
@@ -236,7 +231,7 @@ def string_normalizer(ctx: NodeContext) -> Value:
     if action != "NONE":
         flat = _made(ctx, "text_case", flat, to=action.lower())
     shape = flat.shape if len(x.shape) == 1 else (1, *flat.shape)
-    return ctx.importer.texts.marked(ctx.reshape(flat, shape))
+    return marked(ctx.importer, ctx.reshape(flat, shape))
 
 
 def _without(ctx: NodeContext, x: Value, stops: list[str]) -> Value:
@@ -262,19 +257,18 @@ def _lower(word: str) -> str:
 
 def cast_to_text(ctx: NodeContext, x: Value) -> Value:
     """ONNX's Cast to strings."""
-    texts = ctx.importer.texts
-    if x in texts:
+    if x in ctx.importer.texts:
         return x
     if x.dtype.is_float:
         single = x.dtype.name == "float32" and ctx.half_of(x) is None
         wide = ctx.cast(x, "float64")
-        return texts.marked(ctx.emit("number_to_text", [texts.heap, wide], single=single))
+        return _made(ctx, "number_to_text", wide, single=single)
     if not x.dtype.is_int or x.dtype.name == "uint64":
         raise UnsupportedError(
             f"{x.dtype} elements cannot be cast to strings; cast them to int64 first"
         )
     wide = ctx.cast(x, "int64")
-    return texts.marked(ctx.emit("number_to_text", [texts.heap, wide], single=False))
+    return _made(ctx, "number_to_text", wide, single=False)
 
 
 def cast_from_text(ctx: NodeContext, x: Value, to: str) -> Value:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -21,12 +20,9 @@ from tvmrt.compiler.ir.extent import Extent
 from tvmrt.error import TVMError
 
 from .apart import names_read
+from .import_state import ImportState, Known
 from .tensors import subgraphs
 
-if TYPE_CHECKING:
-    from .importer import GraphImporter
-
-Known = Mapping[str, np.ndarray]
 Trials = Sequence[Known]
 
 ANY = -1  # what an element is called that may be anything
@@ -172,7 +168,7 @@ def _solved(first: np.ndarray, second: np.ndarray, shapes: list, declared: list)
     return np.asarray(found, np.int64).reshape(first.shape)
 
 
-def held(importer: GraphImporter, value: Value, known: np.ndarray) -> Value:
+def held(importer: ImportState, value: Value, known: np.ndarray) -> Value:
     """An input as the numbers that it must be; a run in which it is not ends with an error."""
     builder, name = importer.builder, value.name
     emit = partial(builder.emit, name=name)
@@ -201,7 +197,7 @@ def held(importer: GraphImporter, value: Value, known: np.ndarray) -> Value:
     return value
 
 
-def _open(importer: GraphImporter, emit: Callable, flat: Value, place: int) -> Extent:
+def _open(importer: ImportState, emit: Callable, flat: Value, place: int) -> Extent:
     """An element that the run brings, as an extent."""
     part = emit("slice", [flat], starts=(place,), steps=(1,), sizes=(1,))
     dims, what = importer.dims, f"element {place}"
