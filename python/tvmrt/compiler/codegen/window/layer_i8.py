@@ -1,35 +1,27 @@
-"""A layer of the integer kernels (``kernels/conv_i8.h``): its plan, its tiles, its C text.
+"""A layer of the integer kernels (``kernels/conv_i8.h``): what its weights ask, its C text.
 
 Describe a convolution or a matrix product by :class:`ConvI8`, ``fit`` it to its weights, print its
-``definitions()`` once a file and its ``initializer()`` once a layer; ``packing_i8`` lays out its
-weights.
+``definitions()`` once a file and its ``initializer()`` once a layer. ``tiles_i8`` has the tiles,
+``geometry_i8`` what they make of a layer, ``matrices_i8`` which layers are computed by matrices;
+``packing_i8`` lays out the weights.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 
 from tvmrt.compiler.ir.extent import Extent, most
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
-from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.text import braces, initializer, wrap
-from .layer_f32 import MOST_THREADS, enough_work
-from .matrices_i8 import NEAR_WEIGHTS, is_far, looks_ahead, members_of_matrices
-from .plan import Window, WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
-from .quads_i8 import centred_weights, quads_of, quads_of_run, runs_of
-from .tiles_i8 import (
-    FORMATS,
-    Format,
-    choose_tile,
-    depthwise_widths,
-    round_run,
-    tile_options,
-)
+from .geometry_i8 import LINE, LayerI8
+from .layer_f32 import enough_work
+from .matrices_i8 import is_far, looks_ahead, members_of_matrices
+from .quads_i8 import centred_weights, quads_of, runs_of
 
 # Bytes of input or of int32 sums that a sweep over the channels reuses from the first-level cache.
 CHUNK_BYTES = 16 * 1024
@@ -37,62 +29,12 @@ CHUNK_BYTES = 16 * 1024
 WEIGHTS_IN_CACHE = 512 * 1024
 SHARES = 4  # of which the chunks of a layer of one row are a multiple: threads do alike then
 MANY_CHUNKS = 32  # so many are shared evenly enough in any number
-LINE = 64  # bytes of which parts of scratch memory are multiples
 STACK_BYTES = 64  # of scratch that lie on the stack of a task: a few segments
 
 
 @dataclass(frozen=True)
-class ConvI8:
-    """A convolution of 8-bit tensors, channels last; ``tvmrt_conv_i8`` in C.
-
-    ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
-    ``extra`` come from :meth:`fit`. ``widest``: the format for which dense weights are packed,
-    where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
-    ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
-    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``, and of those of matrices
-    ``u8_quick`` or ``s8_quick`` (:mod:`.quick_sums`). ``flat``: windows are
-    gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
-    their padding, so that all of one is such a row. ``rounded``: runs are read to whole quads in
-    the ring of rows, whose weights behind a run are 0. ``pairs``: so are rows, two at a time.
-    """
-
-    fmt: Format
-    window: Window
-    in_c: int
-    out_c: int
-    groups: int = 1
-    x_signed: bool = False
-    x_zero: int = 0
-    threads: int = 0
-    parts: int = 1
-    spare_row: int = -1
-    extra: tuple[tuple[int, int], ...] = ()
-    tile: tuple[int, int] | None = None
-    at_once: int = 0
-    pixels: int = 0
-    widest: Format | None = None
-    of_widest: tuple[int, int] | None = None
-    plus: str = ""
-    flat: bool = False
-    plane: bool = False
-    rounded: bool = False
-    pairs: bool = False
-
-    @classmethod
-    def matmul(
-        cls,
-        fmt: Format,
-        m: int,
-        k: int,
-        n: int,
-        *,
-        lda: int | None = None,
-        ldc: int | None = None,
-        **more: object,
-    ) -> ConvI8:
-        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution; pack the weights as [n, k]."""
-        strides = (k if lda is None else lda, n if ldc is None else ldc)
-        return cls(fmt, Window(1, (1, 1, m), (1, 1, m), *strides), k, n, **more)  # type: ignore[arg-type]
+class ConvI8(LayerI8):
+    """A layer that can be fitted to its weights and printed; ``tvmrt_conv_i8`` in C."""
 
     def fit(
         self, weights: np.ndarray, w_zero: np.ndarray | int = 0, has_extra: bool = True
@@ -116,7 +58,7 @@ class ConvI8:
         far = excess > 127  # a weight of 255 is the sum of no fewer than three numbers of int8
         if not self.depthwise:
             extra = [*self._quads_with(excess != 0), *self._quads_with(far)]
-            enough = min(max(2, quads_of_run(self) * self.plan.segments // 8), 16)
+            enough = min(max(2, self.run_quads * self.plan.segments // 8), 16)
             return replace(self, extra=self.quad_places(extra)) if len(extra) <= enough else self
         if not self.fmt.interleaves:
             return replace(self, parts=2)
@@ -134,158 +76,9 @@ class ConvI8:
 
     def quad_places(self, quads: np.ndarray | list) -> tuple[tuple[int, int], ...]:
         """(segment, first byte) of quads that are counted over all segments."""
-        per_run = quads_of_run(self)
+        per_run = self.run_quads
         last = max(0, self.plan.run - 4)
         return tuple((int(q) // per_run, min(int(q) % per_run * 4, last)) for q in quads)
-
-    @cached_property
-    def plan(self) -> WindowPlan:
-        """How the windows are read."""
-        window, fill = self.window, self.x_zero
-        if self.flat:
-            run = round_run(window.taps * self.in_c // self.groups)
-            return WindowPlan(window, 1, run, run, run, 1, gathers=True, unit=LINE)
-        if self.plane:
-            ring = replace(ring_of(window), slots=(1, window.reach(1)))
-            run = window.kernel[2] * self.in_c
-            return plan_rows(
-                window, self.in_c, 1, copied=self.in_c, run=run, taps=1, ring=ring, unit=LINE,
-                fill=fill,
-            )  # fmt: skip
-        if self.pairs:
-            return plan_row_pairs(window, self.in_c, LINE, fill)
-        if not self.depthwise:
-            plan = plan_window(
-                window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
-                touching=True, unit=LINE, fill=fill,
-            )  # fmt: skip
-            return replace(plan, run=round_up(plan.run, 4)) if self.rounded else plan
-        taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
-        ring = ring_of(window) if window.overhangs(2) else None
-        return plan_rows(
-            window, 1, 1, copied=self.in_c, run=4, taps=taps, ring=ring, unit=LINE, fill=fill
-        )
-
-    @cached_property
-    def depthwise(self) -> bool:
-        """Whether every channel has a kernel of its own, so that ``depthwise_i8.h`` serves."""
-        return self.groups > 1 and self.groups == self.in_c == self.out_c
-
-    @cached_property
-    def depthwise_block(self) -> int:
-        """Channels in a block of a depthwise convolution."""
-        return min(self.fmt.depthwise, self.block_width(self.out_c))
-
-    def block_width(self, channels: int) -> int:
-        """Channels in the vectors that hold ``channels`` of the last block."""
-        if not self.fmt.interleaves:
-            return self.fmt.depthwise
-        return 64 if channels > 32 else 32 if channels > 16 else 16
-
-    @cached_property
-    def depthwise_taps(self) -> tuple[int, int]:
-        """(rows, columns) of a depthwise kernel; the taps of a single row count as rows."""
-        kernel = self.window.kernel
-        rows, columns = kernel[0] * kernel[1], kernel[2]
-        return (columns, 1) if rows == 1 else (rows, columns)
-
-    @cached_property
-    def depthwise_rows(self) -> int:
-        """Rows that a depthwise tile reads: those of the kernel and the spare one."""
-        return self.depthwise_taps[0] + (self.spare_row >= 0)
-
-    @cached_property
-    def offset(self) -> int:
-        """What the kernel adds to every activation before it multiplies."""
-        if self.depthwise and not self.fmt.interleaves:
-            return 0
-        fmt = FORMATS[self.fmt.by_vectors] if self.depthwise and self.fmt.matrices else self.fmt
-        return fmt.offset(self.x_signed)
-
-    @cached_property
-    def order(self) -> ConvI8:
-        """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
-        if not self.shares:
-            return self
-        usual = {"flat": False, "plane": False, "rounded": False, "pairs": False}
-        return replace(self, fmt=self.widest, widest=None, tile=self.of_widest, **usual)
-
-    @property
-    def shares(self) -> bool:
-        """Whether the tiles read parts of blocks that are packed for wider ones."""
-        return self.widest is not None and not self.depthwise
-
-    @property
-    def width(self) -> Extent | int:
-        """Output pixels of a row."""
-        if self.plane:
-            return (self.window.out[1] - 1) * self.window.reach(2) + self.window.out[2]
-        return self.window.pixels if self.flat else self.window.out[2]
-
-    @property
-    def rows(self) -> Extent | int:
-        """Rows of output pixels."""
-        if self.plane:
-            return self.window.batch
-        return 1 if self.flat else self.window.rows
-
-    @cached_property
-    def vectors(self) -> int:
-        """Vectors of output channels in a group."""
-        return ceil_div(self.out_c // self.groups, self.fmt.lanes)
-
-    @cached_property
-    def tiling(self) -> tuple[int, int]:
-        """(ob, wt): vectors of channels and pixels in a tile; ob is 1 for depthwise ones."""
-        if self.tile is not None:
-            return self.tile
-        if self.depthwise:
-            return 1, depthwise_widths(self.fmt, self)[0]
-        return choose_tile(*self._tile_sizes)
-
-    @property
-    def _tile_sizes(self) -> tuple[Format, int, int, int, bool]:
-        """What tiles are chosen by."""
-        unit = 0
-        if self.shares and not self.fmt.matrices:
-            wide = self.order
-            unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
-        near = 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
-        return self.fmt, self.vectors, most(self.width), unit, near
-
-    def options(self) -> list[Choice]:
-        """The tiles that there are, the estimate's first."""
-        if self.depthwise:
-            tiles = [(1, width) for width in depthwise_widths(self.fmt, self)]
-        else:
-            tiles = tile_options(*self._tile_sizes)
-        return [Choice((self.fmt.lanes, *tile)) for tile in tiles]
-
-    def by(self, chosen: Choice) -> ConvI8:
-        """The layer as it was chosen, as far as there is such a tile."""
-        threads = self.threads if chosen.threads is None else chosen.threads or MOST_THREADS
-        layer = replace(self, threads=threads, at_once=chosen.at_once, pixels=chosen.pixels)
-        known = chosen.tile and any(chosen.tile == each.tile for each in self.options())
-        return replace(layer, tile=chosen.tile[1:]) if chosen.tile and known else layer
-
-    @cached_property
-    def block(self) -> int:
-        """Output channels of a block."""
-        return self.depthwise_block if self.depthwise else self.tiling[0] * self.fmt.lanes
-
-    @cached_property
-    def padded(self) -> int:
-        """Output channels of a group with those that fill up its last vector or block."""
-        if self.depthwise:
-            return round_up(self.out_c, self.depthwise_block)
-        return self.order.vectors * self.order.fmt.lanes
-
-    @cached_property
-    def rest(self) -> int:
-        """Pixels in the tile for what whole tiles leave over in a row; one by one where it is
-        known only when the network runs how many there are."""
-        left = self.width % self.tiling[1]
-        return 1 if isinstance(left, Extent) else left
 
     @cached_property
     def tile_sizes(self) -> list[list[tuple[int, int]]]:
@@ -425,11 +218,6 @@ class ConvI8:
         return max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block))
 
     @property
-    def weight_bytes(self) -> int:
-        """Bytes of all packed weights."""
-        return self.groups * self.padded * self.channel_bytes
-
-    @property
     def _acc_stride(self) -> int:
         return self.padded * (1 if self.depthwise else self.groups)
 
@@ -471,16 +259,6 @@ class ConvI8:
         weights = window.taps * self.in_c // self.groups * self.out_c
         image = most(window.batch * prod(window.in_)) * self.in_c
         return blocks >= 4 and (weights > image or few_rows)
-
-    @cached_property
-    def channel_bytes(self) -> int:
-        """Bytes of the packed weights of an output channel."""
-        size = 1 + self.fmt.wide
-        if not self.depthwise:
-            return (self.plan.segments * quads_of_run(self) + len(self.extra)) * 4 * size
-        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
-        rows = round_up(rows, 4) * size if self.fmt.interleaves else rows
-        return rows * columns * self.parts
 
 
 @dataclass(frozen=True)

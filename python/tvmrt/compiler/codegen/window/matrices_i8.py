@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from tvmrt.compiler.ir.extent import most, symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
 
+from .geometry_i8 import LINE, NEAR_WEIGHTS, Layer, LayerI8
 from .plan import ONES
 from .tiles_i8 import FORMATS, MATRIX_ROWS, round_run, row_cycles, words_at_once
 
-if TYPE_CHECKING:
-    from .layer_i8 import ConvI8
-
-LINE = 64  # bytes
 COLOURS = 3  # channels of a picture
 SMALL_IMAGE = 104 * 1024  # bytes that are read again for each block of weights
-NEAR_WEIGHTS = 24 * 1024  # bytes
 MANY_WEIGHTS = 128 * 1024  # bytes that are fetched ahead
 # Bytes by which weights are fetched before they are multiplied. Memory takes twice the time for the
 # last layers of a network that their products take, so that those in front fetch for them; a
@@ -32,7 +27,7 @@ PLANE_BYTES = 96 * 1024
 FEW_WEIGHTS = 64 * 1024  # bytes, which may lie in an order of their own
 
 
-def suited(layer: ConvI8, gathers: bool = True, plane: bool = False) -> ConvI8:
+def suited(layer: Layer, gathers: bool = True, plane: bool = False) -> Layer:
     """A layer as it is computed fastest: by tiles of matrices, for which windows may be gathered or
     images copied where these are so, or by vectors."""
     if not layer.fmt.matrices:
@@ -54,12 +49,12 @@ def suited(layer: ConvI8, gathers: bool = True, plane: bool = False) -> ConvI8:
     return min(costs, key=costs.__getitem__)
 
 
-def _is_fixed(layer: ConvI8) -> bool:
+def _is_fixed(layer: LayerI8) -> bool:
     window = layer.window
     return not symbols_of(window.batch, *window.in_, *window.out) and not layer.extra
 
 
-def _can_be_flat(layer: ConvI8) -> bool:
+def _can_be_flat(layer: LayerI8) -> bool:
     """Whether windows can be gathered across rows: by the same packed weights that vectors read, or
     few of them."""
     taps = layer.window.taps * layer.in_c // layer.groups
@@ -70,26 +65,26 @@ def _can_be_flat(layer: ConvI8) -> bool:
     return usual and small and (same or few)
 
 
-def _has_few_windows(layer: ConvI8) -> bool:
+def _has_few_windows(layer: LayerI8) -> bool:
     """Whether all windows of a layer are far less than its weights, which are read once then."""
     taps = layer.window.taps * layer.in_c // layer.groups
     windows = most(layer.window.pixels) * taps
     return windows <= GATHERED_IMAGE and 4 * windows <= layer.weight_bytes
 
 
-def _can_be_rounded(layer: ConvI8) -> bool:
+def _can_be_rounded(layer: LayerI8) -> bool:
     """Whether runs can be read to whole quads: in memory of the kernel's own, by few weights."""
     plan = layer.plan
     return _has_few_weights(layer) and plan.ring is not None and plan.run % 4 != 0
 
 
-def _has_few_weights(layer: ConvI8) -> bool:
+def _has_few_weights(layer: LayerI8) -> bool:
     """Whether they may lie in an order of their own."""
     few = layer.window.taps * layer.in_c // layer.groups * layer.out_c <= FEW_WEIGHTS
     return few and not layer.extra
 
 
-def _can_be_pairs(layer: ConvI8) -> bool:
+def _can_be_pairs(layer: LayerI8) -> bool:
     """Whether windows begin every other row, and of two rows are no more than one product."""
     window = layer.window
     flat = window.flat and window.dilation[1:] == (1, 1) and window.stride[1] == 2
@@ -100,7 +95,7 @@ def _can_be_pairs(layer: ConvI8) -> bool:
     return usual and known and 2 * window.kernel[2] * layer.in_c <= LINE
 
 
-def _can_be_plane(layer: ConvI8) -> bool:
+def _can_be_plane(layer: LayerI8) -> bool:
     """Whether all windows of an image can lie at equal distances, in little memory."""
     window = layer.window
     dense = _is_fixed(layer) and layer.groups == 1 and layer.in_c % LINE == 0
@@ -110,7 +105,7 @@ def _can_be_plane(layer: ConvI8) -> bool:
     return window.reach(1) * window.reach(2) * layer.in_c <= PLANE_BYTES
 
 
-def looks_ahead(layer: ConvI8) -> bool:
+def looks_ahead(layer: LayerI8) -> bool:
     """Whether tiles of matrices pass over all pixels for each block of weights, of which the next
     one's are fetched meanwhile: those of layers with many of them, and a small image."""
     if not layer.fmt.matrices or layer.depthwise or layer.pixels or layer.at_once:
@@ -121,12 +116,12 @@ def looks_ahead(layer: ConvI8) -> bool:
     return one and small and layer.weight_bytes > MANY_WEIGHTS
 
 
-def is_far(layer: ConvI8) -> bool:
+def is_far(layer: LayerI8) -> bool:
     """Whether weights are too many for the first-level cache."""
     return layer.weight_bytes > NEAR_WEIGHTS
 
 
-def bytes_ahead(layer: ConvI8) -> int:
+def bytes_ahead(layer: LayerI8) -> int:
     """By how many bytes tiles fetch weights before they are multiplied: past the layer's end those
     of the layers behind, which lie there in a library; not where a run has packed them."""
     if layer.shares:
@@ -134,7 +129,7 @@ def bytes_ahead(layer: ConvI8) -> int:
     return layer.block * layer.channel_bytes if looks_ahead(layer) else 0
 
 
-def members_of_matrices(layer: ConvI8) -> dict[str, object]:
+def members_of_matrices(layer: LayerI8) -> dict[str, object]:
     """The members of a layer's ``tvmrt_conv_i8`` for tiles of matrices."""
     if layer.depthwise or not layer.fmt.matrices:
         return {}
@@ -148,14 +143,14 @@ def members_of_matrices(layer: ConvI8) -> dict[str, object]:
     }
 
 
-def cycles_of_gathering(layer: ConvI8) -> float:
+def cycles_of_gathering(layer: LayerI8) -> float:
     """Estimated cycles in which the windows of a row are copied."""
     window = layer.window
     copies = window.kernel[0] * window.kernel[1]
     return most(layer.width) * (10.0 + copies * 15.0 + layer.plan.run / 24)
 
 
-def cycles_of_pairing(layer: ConvI8) -> float:
+def cycles_of_pairing(layer: LayerI8) -> float:
     """The same of two rows of input for each of the output, whose pixels come side by side: three
     channels by shuffles, others one by one. Tiles of so few products are finished beside the next
     one's, where they have whole vectors."""
@@ -165,7 +160,7 @@ def cycles_of_pairing(layer: ConvI8) -> float:
     return most(layer.rows) * (50.0 + each * 2 * most(layer.window.in_[2]) - beside)
 
 
-def cycles_of_matrices(layer: ConvI8) -> float:
+def cycles_of_matrices(layer: LayerI8) -> float:
     """Estimated cycles of the layer, as they were measured on one processor: products of
     registers beside their loads, then sums that go through memory."""
     run, segments = layer.plan.run, layer.plan.segments
@@ -184,7 +179,7 @@ def cycles_of_matrices(layer: ConvI8) -> float:
     )
 
 
-def cycles_of_vectors(layer: ConvI8) -> float:
+def cycles_of_vectors(layer: LayerI8) -> float:
     """The same by vectors, of which processors with matrices multiply nearly two in a cycle."""
     quads = layer.plan.segments * ceil_div(layer.plan.run, 4) + len(layer.extra)
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
+from .geometry_i8 import LayerI8
 from .layer_i8 import ConvI8
-from .quads_i8 import centred_weights, quads_of, quads_of_run, runs_of
+from .quads_i8 import centred_weights, quads_of, runs_of
 from .tiles_i8 import Format
 
 
@@ -120,7 +121,7 @@ def pack_conv(
     folded = folded + shift * taps * layer.offset
     quads = quads_of(runs - shift.reshape(-1, 1, 1), layer.plan.gathers or layer.rounded)
     if layer.flat:
-        more = quads_of_run(layer) - quads.shape[1]
+        more = layer.run_quads - quads.shape[1]
         quads = np.pad(quads, ((0, 0), (0, more), (0, 0)))
     if layer.extra:
         quads = _with_extra_quads(layer, quads)
@@ -236,7 +237,7 @@ def _shifts(flat: np.ndarray) -> np.ndarray:
     return np.where(high > 0, high, low)
 
 
-def _interleave(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
+def _interleave(layer: LayerI8, quads: np.ndarray) -> np.ndarray:
     """Quads [out_c, n, 4] in blocks of channels, as bytes."""
     fmt, vectors, ob = layer.fmt, layer.vectors, layer.tiling[0]
     per_group = layer.out_c // layer.groups

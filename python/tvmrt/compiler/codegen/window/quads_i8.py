@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tvmrt.compiler.ir.rounding import ceil_div
-
-if TYPE_CHECKING:
-    from .layer_i8 import ConvI8
+from .geometry_i8 import LayerI8
 
 
-def centred_weights(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
+def centred_weights(layer: LayerI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
     """w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
     values = weights.reshape(layer.out_c, -1, *layer.window.kernel).astype(np.int64)
     return values - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
 
 
-def runs_of(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
+def runs_of(layer: LayerI8, centred: np.ndarray) -> np.ndarray:
     """[out_c, segment, byte of the run] of weights [out_c, in_c / groups, kd, kh, kw]."""
     if layer.pairs:
         rows, columns = layer.window.kernel[1:]
@@ -40,7 +35,3 @@ def quads_of(runs: np.ndarray, gathered: bool) -> np.ndarray:
         zeros = np.zeros((*runs.shape[:2], 4 - rest), runs.dtype)
         runs = np.concatenate([whole, last, zeros] if gathered else [whole, zeros, last], axis=2)
     return runs.reshape(runs.shape[0], -1, 4)
-
-
-def quads_of_run(layer: ConvI8) -> int:
-    return ceil_div(layer.plan.run, 4)

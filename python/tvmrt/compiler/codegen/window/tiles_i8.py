@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.rounding import ceil_div, round_up
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter
     from ..target import Target
-    from .layer_i8 import ConvI8
+    from .plan import Window
 
 
 @dataclass(frozen=True)
@@ -286,19 +286,17 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
     return (vectors // ob) * column(ob) + column(vectors % ob)
 
 
-def depthwise_widths(fmt: Format, layer: ConvI8) -> list[int]:
+def depthwise_widths(
+    fmt: Format, window: Window, taps: tuple[int, int], parts: int = 1
+) -> list[int]:
     """The numbers of output pixels that a depthwise tile may have, that of the fewest estimated
-    operations first."""
-    rows, columns = layer.depthwise_taps
-    width, stride, dilation = (
-        most(layer.window.out[2]),
-        layer.window.stride[2],
-        layer.window.dilation[2],
-    )
+    operations first. ``taps``: rows and columns of the kernel; ``parts``: of each weight."""
+    rows, columns = taps
+    width, stride, dilation = most(window.out[2]), window.stride[2], window.dilation[2]
     if not fmt.interleaves:
         return [min(width, 1 if fmt.lanes == 1 else 2)]
     quads = ceil_div(rows, 4)
-    dot = 4 * layer.parts * (4 if fmt.wide else 1)
+    dot = 4 * parts * (4 if fmt.wide else 1)
     split = 8 if fmt.wide else 0
 
     def cost(wt: int) -> float:

@@ -1,0 +1,247 @@
+"""Geometry of a layer of the integer kernels: how windows are read, which tiles compute them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+from typing import TypeVar
+
+from tvmrt.compiler.ir.extent import Extent, most
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.tuned import Choice
+
+from .layer_f32 import MOST_THREADS
+from .plan import Window, WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
+from .tiles_i8 import FORMATS, Format, choose_tile, depthwise_widths, round_run, tile_options
+
+LINE = 64  # bytes of which parts of scratch memory are multiples
+NEAR_WEIGHTS = 24 * 1024  # bytes, which the first-level cache holds beside a tile's input
+
+Layer = TypeVar("Layer", bound="LayerI8")
+
+
+@dataclass(frozen=True)
+class LayerI8:
+    """A convolution of 8-bit tensors, channels last: its windows and its tiles.
+
+    ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
+    ``extra`` come from ``ConvI8.fit``. ``widest``: the format for which dense weights are packed,
+    where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
+    ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
+    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``, and of those of matrices
+    ``u8_quick`` or ``s8_quick`` (:mod:`.quick_sums`). ``flat``: windows are
+    gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
+    their padding, so that all of one is such a row. ``rounded``: runs are read to whole quads in
+    the ring of rows, whose weights behind a run are 0. ``pairs``: so are rows, two at a time.
+    """
+
+    fmt: Format
+    window: Window
+    in_c: int
+    out_c: int
+    groups: int = 1
+    x_signed: bool = False
+    x_zero: int = 0
+    threads: int = 0
+    parts: int = 1
+    spare_row: int = -1
+    extra: tuple[tuple[int, int], ...] = ()
+    tile: tuple[int, int] | None = None
+    at_once: int = 0
+    pixels: int = 0
+    widest: Format | None = None
+    of_widest: tuple[int, int] | None = None
+    plus: str = ""
+    flat: bool = False
+    plane: bool = False
+    rounded: bool = False
+    pairs: bool = False
+
+    @classmethod
+    def matmul(
+        cls: type[Layer],
+        fmt: Format,
+        m: int,
+        k: int,
+        n: int,
+        *,
+        lda: int | None = None,
+        ldc: int | None = None,
+        **more: object,
+    ) -> Layer:
+        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution; pack the weights as [n, k]."""
+        strides = (k if lda is None else lda, n if ldc is None else ldc)
+        return cls(fmt, Window(1, (1, 1, m), (1, 1, m), *strides), k, n, **more)  # type: ignore[arg-type]
+
+    @cached_property
+    def plan(self) -> WindowPlan:
+        """How the windows are read."""
+        window, fill = self.window, self.x_zero
+        if self.flat:
+            run = round_run(window.taps * self.in_c // self.groups)
+            return WindowPlan(window, 1, run, run, run, 1, gathers=True, unit=LINE)
+        if self.plane:
+            ring = replace(ring_of(window), slots=(1, window.reach(1)))
+            run = window.kernel[2] * self.in_c
+            return plan_rows(
+                window, self.in_c, 1, copied=self.in_c, run=run, taps=1, ring=ring, unit=LINE,
+                fill=fill,
+            )  # fmt: skip
+        if self.pairs:
+            return plan_row_pairs(window, self.in_c, LINE, fill)
+        if not self.depthwise:
+            plan = plan_window(
+                window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
+                touching=True, unit=LINE, fill=fill,
+            )  # fmt: skip
+            return replace(plan, run=round_up(plan.run, 4)) if self.rounded else plan
+        taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
+        ring = ring_of(window) if window.overhangs(2) else None
+        return plan_rows(
+            window, 1, 1, copied=self.in_c, run=4, taps=taps, ring=ring, unit=LINE, fill=fill
+        )
+
+    @cached_property
+    def depthwise(self) -> bool:
+        """Whether every channel has a kernel of its own, so that ``depthwise_i8.h`` serves."""
+        return self.groups > 1 and self.groups == self.in_c == self.out_c
+
+    @cached_property
+    def depthwise_block(self) -> int:
+        """Channels in a block of a depthwise convolution."""
+        return min(self.fmt.depthwise, self.block_width(self.out_c))
+
+    def block_width(self, channels: int) -> int:
+        """Channels in the vectors that hold ``channels`` of the last block."""
+        if not self.fmt.interleaves:
+            return self.fmt.depthwise
+        return 64 if channels > 32 else 32 if channels > 16 else 16
+
+    @cached_property
+    def depthwise_taps(self) -> tuple[int, int]:
+        """(rows, columns) of a depthwise kernel; the taps of a single row count as rows."""
+        kernel = self.window.kernel
+        rows, columns = kernel[0] * kernel[1], kernel[2]
+        return (columns, 1) if rows == 1 else (rows, columns)
+
+    @cached_property
+    def depthwise_rows(self) -> int:
+        """Rows that a depthwise tile reads: those of the kernel and the spare one."""
+        return self.depthwise_taps[0] + (self.spare_row >= 0)
+
+    @cached_property
+    def offset(self) -> int:
+        """What the kernel adds to every activation before it multiplies."""
+        if self.depthwise and not self.fmt.interleaves:
+            return 0
+        fmt = FORMATS[self.fmt.by_vectors] if self.depthwise and self.fmt.matrices else self.fmt
+        return fmt.offset(self.x_signed)
+
+    @cached_property
+    def order(self) -> LayerI8:
+        """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
+        if not self.shares:
+            return self
+        usual = {"flat": False, "plane": False, "rounded": False, "pairs": False}
+        return replace(self, fmt=self.widest, widest=None, tile=self.of_widest, **usual)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the tiles read parts of blocks that are packed for wider ones."""
+        return self.widest is not None and not self.depthwise
+
+    @property
+    def width(self) -> Extent | int:
+        """Output pixels of a row."""
+        if self.plane:
+            return (self.window.out[1] - 1) * self.window.reach(2) + self.window.out[2]
+        return self.window.pixels if self.flat else self.window.out[2]
+
+    @property
+    def rows(self) -> Extent | int:
+        """Rows of output pixels."""
+        if self.plane:
+            return self.window.batch
+        return 1 if self.flat else self.window.rows
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a group."""
+        return ceil_div(self.out_c // self.groups, self.fmt.lanes)
+
+    @cached_property
+    def tiling(self) -> tuple[int, int]:
+        """(ob, wt): vectors of channels and pixels in a tile; ob is 1 for depthwise ones."""
+        if self.tile is not None:
+            return self.tile
+        if self.depthwise:
+            return 1, self._depthwise_widths()[0]
+        return choose_tile(*self._tile_sizes)
+
+    def _depthwise_widths(self) -> list[int]:
+        return depthwise_widths(self.fmt, self.window, self.depthwise_taps, self.parts)
+
+    @property
+    def _tile_sizes(self) -> tuple[Format, int, int, int, bool]:
+        """What tiles are chosen by."""
+        unit = 0
+        if self.shares and not self.fmt.matrices:
+            wide = self.order
+            unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
+        near = 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
+        return self.fmt, self.vectors, most(self.width), unit, near
+
+    def options(self) -> list[Choice]:
+        """The tiles that there are, the estimate's first."""
+        if self.depthwise:
+            tiles = [(1, width) for width in self._depthwise_widths()]
+        else:
+            tiles = tile_options(*self._tile_sizes)
+        return [Choice((self.fmt.lanes, *tile)) for tile in tiles]
+
+    def by(self: Layer, chosen: Choice) -> Layer:
+        """The layer as it was chosen, as far as there is such a tile."""
+        threads = self.threads if chosen.threads is None else chosen.threads or MOST_THREADS
+        layer = replace(self, threads=threads, at_once=chosen.at_once, pixels=chosen.pixels)
+        known = chosen.tile and any(chosen.tile == each.tile for each in self.options())
+        return replace(layer, tile=chosen.tile[1:]) if chosen.tile and known else layer
+
+    @cached_property
+    def block(self) -> int:
+        """Output channels of a block."""
+        return self.depthwise_block if self.depthwise else self.tiling[0] * self.fmt.lanes
+
+    @cached_property
+    def padded(self) -> int:
+        """Output channels of a group with those that fill up its last vector or block."""
+        if self.depthwise:
+            return round_up(self.out_c, self.depthwise_block)
+        return self.order.vectors * self.order.fmt.lanes
+
+    @cached_property
+    def rest(self) -> int:
+        """Pixels in the tile for what whole tiles leave over in a row; one by one where it is
+        known only when the network runs how many there are."""
+        left = self.width % self.tiling[1]
+        return 1 if isinstance(left, Extent) else left
+
+    @property
+    def run_quads(self) -> int:
+        """Quads of a run, the last of which may not be whole."""
+        return ceil_div(self.plan.run, 4)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed weights."""
+        return self.groups * self.padded * self.channel_bytes
+
+    @cached_property
+    def channel_bytes(self) -> int:
+        """Bytes of the packed weights of an output channel."""
+        size = 1 + self.fmt.wide
+        if not self.depthwise:
+            return (self.plan.segments * self.run_quads + len(self.extra)) * 4 * size
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
+        rows = round_up(rows, 4) * size if self.fmt.interleaves else rows
+        return rows * columns * self.parts
