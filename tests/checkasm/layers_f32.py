@@ -8,9 +8,9 @@ import numpy as np
 from layers import Layers, Shape, bounds, spread, struct
 
 from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32 as packing
 from tvmrt.compiler.codegen.window.layer_f32 import LayerF32
-from tvmrt.compiler.codegen.window.plan import Window
 from tvmrt.compiler.codegen.window.tile_kinds import KINDS
 from tvmrt.compiler.codegen.window.winograd import WinogradLayer
 from tvmrt.compiler.ir.tuned import Choice

@@ -13,10 +13,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tvmrt.runtime.module import Module
+from typing import Any
 
 __all__ = ["NETWORK", "Package", "is_package", "load_package", "read_package"]
 
@@ -101,15 +98,15 @@ def _read(tar: tarfile.TarFile, room: int) -> Package:
     return Package(library, code, graph.decode("utf-8"), params)
 
 
-def load_package(path: str | os.PathLike[str], load: Callable[[Path], Module]) -> Module:
-    """Load a package as the factory module of a graph library: ``module["default"](device)``.
+def load_package(path: str | os.PathLike[str], load: Callable[[Path], Any]) -> Any:
+    """Load a package as the factory Module of a graph library: ``module["default"](device)``.
 
     Parameters
     ----------
     path
         The package.
     load
-        Loads its library from a file.
+        Loads its library from a file, as a Module.
 
     Raises
     ------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[3] / "python" / "tvmrt"
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "python" / "tvmrt"
 
 # What a room may import at module level besides itself; single files of the package go by name.
 MAY_IMPORT = {
@@ -41,20 +43,24 @@ MAY_IMPORT = {
 }  # fmt: skip
 
 
-def _imported_names(file: Path, types_too: bool = True) -> set[str]:
+def _module_name(file: Path) -> str:
+    """The name by which a file of the package or of a plug-in is imported."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    if parts[0] == "plugins":
+        prefix = ("tvmrt",) if parts[2] == "public" else ("tvmrt", "plugins", parts[1])
+        parts = (*prefix, *parts[3:])
+    else:
+        parts = parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported_names(file: Path) -> set[str]:
     """Return what a file imports by its whole name, wherever in it the import stands."""
-    package = ("tvmrt", *file.relative_to(PACKAGE).parts[:-1])
+    name = _module_name(file)
+    package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    for_types = {
-        id(node)
-        for branch in ast.walk(tree)
-        if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.dump(branch.test)
-        for node in ast.walk(branch)
-    }
     names: set[str] = set()
     for node in ast.walk(tree):
-        if not types_too and id(node) in for_types:
-            continue
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -101,8 +107,8 @@ CODEGEN = (
         "device_files",
         "device_places",
         "weight_bytes",
-        "kernel_features",
     },
+    {"geometry", "kernel_features", "levels"},
     {"options", "lowering", "families"},
     {"loops", "entries", "pool_options", "copied_operands"},
     {"window", "firmware", "manifest", "concatenations"},
@@ -119,7 +125,7 @@ def test_rooms_of_codegen_import_what_lies_below():
     wrong = []
     for file in FOLDER.rglob("*.py"):
         room = file.relative_to(FOLDER).with_suffix("").parts[0]
-        for name in _imported_names(file, types_too=False):
+        for name in _imported_names(file):
             parts = name.split(".")
             if parts[1:3] != ["compiler", "codegen"] or parts[3] not in floor:
                 continue
@@ -130,19 +136,17 @@ def test_rooms_of_codegen_import_what_lies_below():
     assert found == floor.keys()
 
 
-def _module_name(file: Path) -> str:
-    parts = ("tvmrt", *file.relative_to(PACKAGE).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
+@cache
 def _imports_of_files() -> dict[str, set[str]]:
-    """Return which module imports which; what C brings is no module of a file."""
-    files = {_module_name(file): file for file in PACKAGE.rglob("*.py")}
+    """Return which module imports which, plug-ins among them, wherever in a file and for whatever
+    the import stands; what C brings is no module of a file."""
+    folders = [PACKAGE, *(ROOT / "plugins").glob("*/python"), *(ROOT / "plugins").glob("*/public")]
+    files = {_module_name(file): file for folder in folders for file in folder.rglob("*.py")}
     compiled = ("_core", "_capi")
     imports: dict[str, set[str]] = {}
     for module, file in files.items():
         found = set()
-        for name in _imported_names(file, types_too=False):
+        for name in _imported_names(file):
             if name.split(".")[-1] in compiled or name.split(".")[-2] in compiled:
                 continue
             parts = name.split(".")
@@ -175,9 +179,12 @@ def test_no_file_imports_itself_by_way_of_others():
 @pytest.mark.parametrize("parts", [2, 3], ids=["package", "rooms"])
 def test_no_room_imports_itself_by_way_of_others(parts):
     """A room is a folder or file of the package, or one of these rooms; the package's own file only
-    says what users call it."""
+    says what users call it. A plug-in is a folder below one of the rooms."""
     rooms: dict[str, set[str]] = {}
+    inside = {_module_name(file) for file in PACKAGE.rglob("*.py")}
     for module, needed in _imports_of_files().items():
+        if module not in inside:
+            continue
         room, *others = (_cut(name, parts) for name in (module, *sorted(needed)))
         rooms.setdefault(room, set()).update(set(others) - {room, "tvmrt"})
     assert not _circles(rooms)

@@ -11,8 +11,8 @@ import numpy as np
 from kernel_build import OPTIMISE
 
 from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
-from tvmrt.compiler.codegen.window.plan import Window
 from tvmrt.compiler.codegen.window.tiles_i8 import Format
 
 AMX = "amx_int8" in processor.flags()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window.boards.float32 import KERNELS
 from tvmrt.compiler.codegen.window.boards.kernel import MicroKernel
 from tvmrt.compiler.codegen.window.boards.layer_f32 import MicroLayer
 from tvmrt.compiler.codegen.window.boards.shape import MicroShape
-from tvmrt.compiler.codegen.window.plan import Window
 
 
 def shape(in_c, out_c, size, kernel=(1, 1), stride=(1, 1), dilation=(1, 1), pad=(0, 0), out=None,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32, packing_i8, tiles_f32
 from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
-from tvmrt.compiler.codegen.window.plan import Window
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED
 
 RNG = np.random.default_rng(4)

@@ -6,8 +6,8 @@ import kernel_build as kb
 import numpy as np
 import pytest
 
+from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.target import get_target
-from tvmrt.compiler.codegen.window.plan import Window
 from tvmrt.compiler.ir.extent import Symbol
 
 packing = kb.packing

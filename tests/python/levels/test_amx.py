@@ -22,8 +22,7 @@ from onnx import helper
 
 import tvmrt
 from tvmrt.compiler import processor
-from tvmrt.compiler.codegen import target
-from tvmrt.compiler.codegen.entries import levels
+from tvmrt.compiler.codegen import levels, target
 
 AMX = "amx_bf16" in processor.flags()
 pytestmark = pytest.mark.skipif(

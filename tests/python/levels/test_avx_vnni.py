@@ -16,8 +16,7 @@ import pytest
 
 import tvmrt
 from tvmrt.compiler import processor
-from tvmrt.compiler.codegen import target
-from tvmrt.compiler.codegen.entries import levels
+from tvmrt.compiler.codegen import levels, target
 from tvmrt.contrib.graph_executor import GraphModule
 
 pytestmark = pytest.mark.skipif(

@@ -21,7 +21,7 @@ from onnx_graph import model
 import tvmrt
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.c.writer import Function, Parameter
-from tvmrt.compiler.codegen.entries.levels import Levels, declarations, head
+from tvmrt.compiler.codegen.levels import Levels, declarations, head
 from tvmrt.compiler.codegen.target import _AMX as AMX
 from tvmrt.compiler.codegen.target import LEVELS, X86_LEVELS, default_target, get_target
 from tvmrt.contrib.graph_executor import GraphModule

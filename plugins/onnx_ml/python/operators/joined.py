@@ -4,12 +4,10 @@ as a chain of comparisons, all of which lead to the same branch where one holds.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tvmrt.plugins.onnx_ml.operators.nodes import Nodes
+from tvmrt.plugins.onnx_ml.operators.forest_nodes import Nodes
 
 _MOST_NODES = 1 << 22
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,37 +10,10 @@ from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.trees import links_fit
 from tvmrt.error import UnsupportedError
+from tvmrt.plugins.onnx_ml.operators.forest_nodes import Nodes
 from tvmrt.plugins.onnx_ml.operators.joined import chains_as_sets, each_its_own
 
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """The nodes of all trees, an element of each array for each.
-
-    ``mode``: one of the above; ``true`` and ``false``: where children are; ``missing``: whether
-    NaN holds, too; ``rows``: what a leaf gives, a row of a table.
-    """
-
-    mode: np.ndarray
-    features: np.ndarray
-    thresholds: np.ndarray
-    true: np.ndarray
-    false: np.ndarray
-    missing: np.ndarray
-    rows: np.ndarray
-    roots: np.ndarray
-
-    @property
-    def count(self) -> int:
-        return self.mode.size
-
-    def taken(self, order: np.ndarray, true: np.ndarray, false: np.ndarray, roots) -> Nodes:
-        """Nodes by their places, as often as these name them, with other links."""
-        names = ("mode", "features", "thresholds", "missing", "rows")
-        kept = {name: getattr(self, name)[order] for name in names}
-        return Nodes(**kept, true=true, false=false, roots=roots)
 
 
 def in_order(nodes: Nodes) -> Nodes:

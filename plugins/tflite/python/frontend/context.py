@@ -20,7 +20,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.model_file import Quantization, Subgraph, Tensor
 
 if TYPE_CHECKING:
-    from tvmrt.plugins.tflite.frontend.importer import GraphImporter
+    from tvmrt.plugins.tflite.frontend.import_state import ImportState
     from tvmrt.plugins.tflite.frontend.model_file import Operator
 
 BYTES = ("int8", "uint8")
@@ -40,7 +40,7 @@ class OpContext(OperatorContext):
 
     def __init__(
         self,
-        importer: GraphImporter,
+        importer: ImportState,
         subgraph: Subgraph,
         op: Operator,
         name: str,

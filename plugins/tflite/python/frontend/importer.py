@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
-from tvmrt.compiler.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
+from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.error import UnforeseenError, UnsupportedError
 from tvmrt.plugins.tflite.frontend import custom, extents
 from tvmrt.plugins.tflite.frontend.complex_numbers import import_by
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.element_types import check_types
+from tvmrt.plugins.tflite.frontend.import_state import ImportState
 from tvmrt.plugins.tflite.frontend.model_file import (
     Model,
     Operator,
@@ -79,36 +79,8 @@ def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None
     raise KeyError(f"there is no signature {signature}; the file has {names}")
 
 
-class GraphImporter:
-    """State of one import. ``problems`` collects what is not supported, operator by operator."""
-
-    def __init__(
-        self,
-        model: Model,
-        shapes: dict,
-        rounding: str,
-        entry: tuple[int, Signature | None],
-        dims: Dims,
-    ) -> None:
-        self.model = model
-        self.entry = entry
-        self.shapes = shapes
-        self.rounding = rounding
-        self.operators: Any = None
-        self.graph = Graph(model.subgraphs[entry[0]].name or "main")
-        self.builder = Builder(self.graph)
-        self.problems: list[str] = []
-        self.variables: dict[tuple[str, str], Any] = {}
-        # integers that are made of extents, element by element
-        self.extents: dict[Value, np.ndarray] = {}
-        self.set_in_runs: set[tuple[str, str]] | None = None
-        self.dims = dims
-        self.is_apart = False  # inside of a loop whose rounds the run finds
-        self.initializing = False  # inside of CALL_ONCE
-        self.states = States(self.graph)
-        self._state_of: dict[tuple[int, int], int] = {}  # by graph and tensor
-        self.open_subgraphs = [entry[0]]
-        self.written_out = 0  # operators of graphs inside of operators
+class GraphImporter(ImportState):
+    """Imports one network, operator by operator."""
 
     def run(self, every: bool = False) -> Graph:
         main = self.model.subgraphs[self.entry[0]]
@@ -199,53 +171,6 @@ class GraphImporter:
             data = data.view(DTYPES[name].numpy)
         scope[index] = constant(data.astype(DTYPES[name].numpy, copy=False), tensor.name)
         return scope[index]
-
-    def check_state(self) -> None:
-        """Raise UnsupportedError where nothing can last from run to run."""
-        if self.is_apart:
-            raise UnsupportedError("a state inside of a loop whose rounds the run finds")
-
-    def _state(self, subgraph: Subgraph, index: int) -> int:
-        """The number of the state that a variable tensor is; it begins at its zero."""
-        self.check_state()
-        key = id(subgraph), index
-        if key not in self._state_of:
-            tensor = subgraph.tensors[index]
-            q = tensor.quantization
-            start = int(q.zero[0]) if q is not None and tensor.dtype == "int8" else 0
-            first = np.full(tensor.shape, start, DTYPES[tensor.dtype].numpy)
-            self._state_of[key] = self.states.add(constant(first, tensor.name))
-        return self._state_of[key]
-
-    def set_variable(self, subgraph: Subgraph, index: int, value: Value) -> None:
-        """From here on a variable tensor is this value; one that is not variable has no effect."""
-        if subgraph.tensors[index].is_variable:
-            self.set_state(self._state(subgraph, index), value)
-
-    def set_state(self, number: int, value: Value) -> None:
-        """From here on a state is this value; in a branch that the run does not take it stays."""
-        if self.builder.guard is not None:
-            value = self.in_branch(self.states.now(number), value, self.builder.emit, "state")
-        self.states.set(number, value)
-
-    def in_branch(self, before: Value, value: Value, emit: Callable, *name: str) -> Value:
-        """The value in the branch that sets it, and what it was before in the other."""
-        condition, wanted = guard = self.builder.guard
-        self.builder.guard = None
-        sides = [value, before] if wanted else [before, value]
-        made = emit("where", [condition, *sides], *name)
-        self.builder.guard = guard
-        return made
-
-    @contextmanager
-    def apart(self, graph: Graph) -> Iterator[Builder]:
-        """Import into a graph of its own, which is run as often as the data tells."""
-        outer, self.builder, self.is_apart = (self.builder, self.is_apart), Builder(graph), True
-        self.builder.sources = outer[0].sources
-        try:
-            yield self.builder
-        finally:
-            self.builder, self.is_apart = outer
 
     def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
         """The operators of a graph in place of an operator that calls it; what it gives.

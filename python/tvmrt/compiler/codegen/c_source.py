@@ -9,14 +9,14 @@ from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
 from tvmrt.libinfo import __version__
 
-from . import manifest
+from . import levels, manifest
 from .c import cplusplus
 from .c.function import print_function, signature
 from .c.naming import Symbols
 from .c.text import LINE, comment_lines, guarded, laid_out
 from .c.writer import Common, Function, Weights, comment_text, literal
 from .device_files import add_device_files, device_modules
-from .entries import aot, dims, graph, levels, placement, tvm_ffi
+from .entries import aot, dims, graph, placement, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata

@@ -30,7 +30,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .c.writer import FunctionWriter
-    from .window.slabs import SlabLayer
+    from .geometry import SlabLayer
 
 
 # What an element of a result takes that has no multiply-adds, with what follows those elsewhere.

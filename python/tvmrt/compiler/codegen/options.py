@@ -15,7 +15,7 @@ from .c.writer import Function
 from .weight_bytes import WeightBytes
 
 if TYPE_CHECKING:
-    from .entries.levels import Levels
+    from .levels import Levels
 
 
 @dataclass(frozen=True)

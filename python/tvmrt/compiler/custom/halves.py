@@ -6,34 +6,34 @@ border. An operator with a body for half precision gets the caller's own tensor 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Value, constant
 
-if TYPE_CHECKING:
-    from .kernel import Kernel
-
 
 def narrowed(
-    operator: Kernel, builder: Builder, inputs: Sequence[Value | None]
+    builder: Builder,
+    inputs: Sequence[Value | None],
+    declared: Sequence[str],
+    types: Mapping[str, Sequence[str]],
 ) -> list[Value | None]:
-    """The inputs, with tensors before they were widened where the operator takes those."""
+    """The inputs, with tensors before they were widened where the operator takes those.
+
+    ``declared``: the type of each input as the operator declares it, ``types``: element types by
+    the names that stand for several of them.
+    """
     found = list(inputs)
     halves: dict[str, str] = {}
-    for i, (operand, value) in enumerate(zip(operator.inputs, inputs)):
+    for i, (type, value) in enumerate(zip(declared, inputs)):
         source = before_widening(value)
-        if source is not None and source.dtype.name in operator.types.get(
-            operand.type, (operand.type,)
-        ):
+        if source is not None and source.dtype.name in types.get(type, (type,)):
             found[i] = source
-            halves[operand.type] = source.dtype.name
-    for i, (operand, value) in enumerate(zip(operator.inputs, found)):
-        if value is None or operand.type not in halves or value.dtype.name == halves[operand.type]:
-            continue
-        found[i] = _narrow(builder, value, halves[operand.type])
+            halves[type] = source.dtype.name
+    for i, (type, value) in enumerate(zip(declared, found)):
+        if value is not None and type in halves and value.dtype.name != halves[type]:
+            found[i] = _narrow(builder, value, halves[type])
     return found
 
 

@@ -160,7 +160,7 @@ class Kernel(Operator):
         name: str,
     ) -> list[Value]:
         """Add a node with these values of the scalars and return its outputs."""
-        inputs = narrowed(self, builder, inputs)
+        inputs = narrowed(builder, inputs, [each.type for each in self.inputs], self.types)
         types = [None if v is None else v.type for v in inputs]
         scalars = bind_scalars(self.scalars, values)
         bind_types(self.inputs, self.types, types)

@@ -15,18 +15,18 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from tvmrt.compiler.codegen.options import Options, Sources
+from tvmrt.compiler.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path, find_include_path
 
 from .atomic import replacing, scratch_folder
 from .firmware_build import SERVER, runtime_sources
 from .model_library_format import has_foreign_code
+from .summary import Summary
 from .vendors import vendor_code, vendor_includes
-
-if TYPE_CHECKING:
-    from .library import CompiledLibrary
 
 MARK = b"tvmrt-image:"  # in front of the facts, in a section that the board does not load
 _LINE = re.compile(r"^(\w+) := (.*)$", re.MULTILINE)
@@ -99,7 +99,23 @@ def object_commands(
     }
 
 
-def write_image(library: CompiledLibrary, path: Path) -> None:
+class BoardNetwork(Protocol):
+    """What an image asks of a ``CompiledLibrary``."""
+
+    options: Options
+    target: Target
+    sources: Sources
+
+    @property
+    def module_name(self) -> str: ...
+
+    @property
+    def summary(self) -> Summary: ...
+
+    def write_sources(self, folder: Path) -> list[Path]: ...
+
+
+def write_image(library: BoardNetwork, path: Path) -> None:
     """Compile, link and write the image of a network.
 
     Raises
@@ -132,7 +148,7 @@ def write_image(library: CompiledLibrary, path: Path) -> None:
         _build(library, board, facts, folder, Path(aside))
 
 
-def _facts(library: CompiledLibrary, board: Board) -> dict[str, Any]:
+def _facts(library: BoardNetwork, board: Board) -> dict[str, Any]:
     summary = library.summary
 
     def tensors(rows: Any) -> list[dict[str, Any]]:
@@ -153,7 +169,7 @@ def _facts(library: CompiledLibrary, board: Board) -> dict[str, Any]:
 
 
 def _build(
-    library: CompiledLibrary, board: Board, facts: dict[str, Any], folder: Path, image: Path
+    library: BoardNetwork, board: Board, facts: dict[str, Any], folder: Path, image: Path
 ) -> None:
     """All of it by calls of the compiler, so that it needs no make."""
     places = Path(find_boards_path())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
+from tvmrt.compiler.ir import Packaged
 from tvmrt.compiler.ir.rounding import ceil_div
-
-if TYPE_CHECKING:
-    from .packages import Package
 
 FOLDER = Path(__file__).parent / "package_templates"
 ENDING = ".j2"
@@ -24,6 +23,23 @@ _FILTERS = {
     "xml": escape,
     "xml_quoted": quoteattr,
 }
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the texts of a package are made of. Paths are below the package's folder."""
+
+    name: str  # of the package, words of letters and digits joined by underscores
+    header: str  # that a program includes
+    prefix: str  # of the network's C names
+    origin: str  # the network, in words
+    inputs: Mapping[str, int]  # bytes by member
+    outputs: Mapping[str, int]
+    sources: list[str]
+    headers: list[str]
+    hard_floats: bool  # whether the processor computes them
+    needs: list[Packaged]  # what the code of devices calls
+    align_bytes: int  # of tensors
 
 
 def texts(package: Package, kind: str) -> dict[str, str]:

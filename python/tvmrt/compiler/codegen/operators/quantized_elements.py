@@ -12,6 +12,7 @@ from tvmrt.compiler.planner.row_chains import RowLayer
 from ..c.initializers import number, print_layer, print_struct, range_initializer
 from ..c.text import call, plus, wrap
 from ..c.writer import FunctionWriter
+from ..geometry import FLOAT
 from ..kernel_features import BOARD_KERNELS
 from ..loops.chain import pair_expression
 from ..loops.nest import Loop, index, loops_around, merge_loops, pointwise_order
@@ -20,7 +21,6 @@ from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, w
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
 from ..target import Target
 from ..window.boards import row_layers
-from ..window.plan import FLOAT
 from ..window.pool import pool_members, window_of
 from ..window.tiles_i8 import name_format
 

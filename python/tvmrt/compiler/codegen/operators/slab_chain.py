@@ -8,9 +8,9 @@ from tvmrt.compiler.ir.program import Group, Step, pixel_stride
 
 from ..c.text import braces
 from ..c.writer import FunctionWriter
+from ..geometry import FLOAT
 from ..lowering import Lowering
 from ..target import Target
-from ..window.plan import FLOAT
 from ..window.slabs import SlabPlan, plan_slabs
 
 MOST_LAYERS = 8  # of a chain, whose states a task has on its stack

@@ -18,11 +18,11 @@ from tvmrt.compiler.ir.program import Group, Step, pixel_stride
 from ..c.initializers import print_layer
 from ..c.text import braces
 from ..c.writer import FunctionWriter
+from ..geometry import FLOAT, SlabLayer, Window
 from ..lowering import Lowering
 from ..target import Target
 from ..window.conv import print_data_f32
-from ..window.plan import FLOAT, Window
-from ..window.slabs import SlabLayer, SlabPlan, plan_slabs
+from ..window.slabs import SlabPlan, plan_slabs
 from .slab_chain import SlabChainLowering
 
 LEAST_TILES = 2  # of a slab, however large: weights pass through the cache with each

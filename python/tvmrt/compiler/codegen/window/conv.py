@@ -24,6 +24,7 @@ from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
+from ..geometry import FLOAT, SlabLayer, Window
 from ..kernel_features import BOARD_KERNELS, PLANES
 from ..lowering import ANY, ImageLowering, lowers
 from ..target import Target
@@ -36,9 +37,8 @@ from .boards.shape import MicroShape
 from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
 from .layer_f32 import LayerF32
 from .pack_once import packed_once
-from .plan import FLOAT, Window
 from .row_operands import fits_rows
-from .slabs import SlabLayer, fits_slabs
+from .slabs import fits_slabs
 
 BOARD_STRUCT = "tvmrt_micro_conv_f32"
 MOST_PLANES = 4  # channels that a layer reads as planes

@@ -11,8 +11,9 @@ from tvmrt.compiler.ir.extent import Extent, most
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
+from ..geometry import Window
 from .layer_f32 import MOST_THREADS
-from .plan import Window, WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
+from .plan import WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
 from .tiles_i8 import FORMATS, Format, choose_tile, depthwise_widths, round_run, tile_options
 
 LINE = 64  # bytes of which parts of scratch memory are multiples

@@ -8,10 +8,9 @@ from math import prod
 from tvmrt.compiler.ir.extent import Whole, most, symbols_of
 
 from ..c.initializers import PARALLEL_WORK
+from ..geometry import FLOAT, Window
 from ..loops.nest import MOST_THREADS
 from .plan import (
-    FLOAT,
-    Window,
     WindowPlan,
     plan_pairs,
     plan_planes,

@@ -14,6 +14,7 @@ from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
+from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, SHARED_TAIL
 from ..loops.nest import Loop, index, loops_around, merge_loops
 from ..lowering import ANY, Lowering, lowers
@@ -23,7 +24,6 @@ from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape
 from .conv import conv_kernel, conv_layer, print_board, print_data_f32, tile_kind, weights_text
 from .epilogue import emit_row_epilogue, sort_epilogue
-from .plan import Window
 from .row_operands import fits_rows
 
 BF16_BYTES = 64 << 10  # of rows that are rounded at a time

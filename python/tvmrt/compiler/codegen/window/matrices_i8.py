@@ -8,8 +8,8 @@ from math import prod
 from tvmrt.compiler.ir.extent import most, symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
 
+from ..geometry import ONES
 from .geometry_i8 import LINE, NEAR_WEIGHTS, Layer, LayerI8
-from .plan import ONES
 from .tiles_i8 import FORMATS, MATRIX_ROWS, round_run, row_cycles, words_at_once
 
 COLOURS = 3  # channels of a picture

@@ -19,13 +19,13 @@ from tvmrt.compiler.planner.row_chains import RowLayer
 from ..c.initializers import print_layer, triple
 from ..c.text import braces, call
 from ..c.writer import FunctionWriter, place_text
+from ..geometry import SlabLayer, Window
 from ..kernel_features import BOARD_KERNELS
 from ..lowering import Lowering, lowers
 from .boards import row_layers
 from .conv import ChannelsLastLowering, print_data_f32
 from .epilogue import Epilogue, emit_row_epilogue
-from .plan import Window
-from .slabs import SlabLayer, fits_slabs
+from .slabs import fits_slabs
 
 FLOAT_WORK = 3  # multiply-adds that take as long as a float that is moved
 

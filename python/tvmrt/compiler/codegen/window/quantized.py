@@ -29,6 +29,7 @@ from ..c.initializers import (
 )
 from ..c.text import GAP
 from ..c.writer import FunctionWriter
+from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, HELIUM
 from ..lowering import ANY, DENSE, lowers, same_place
 from ..target import Target
@@ -43,7 +44,6 @@ from .boards.row_layers import BoardLowering
 from .layer_i8 import ConvI8
 from .matrices_i8 import suited
 from .pack_once import packed_once_i8
-from .plan import Window
 from .quantized_epilogue import emit_rows
 from .quick_sums import QuickSum, quick_sum
 from .row_operands import fits_rows, row_strides

@@ -8,42 +8,12 @@ from itertools import pairwise
 
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import Step
-from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.rounding import round_up
 
+from ..geometry import SlabLayer, Window
 from .boards.row_layers import of_channels
 from .epilogue import Epilogue
-from .plan import FLOAT, Window
 from .tiles_f32 import LINE_BYTES
-
-
-@dataclass(frozen=True)
-class SlabLayer:
-    """What chains are planned by."""
-
-    window: Window
-    weight_bytes: int = 0
-    depthwise: bool = False
-
-    @property
-    def pixels(self) -> int:
-        """Of the result."""
-        return self.window.pixels
-
-    @property
-    def pixel_bytes(self) -> int:
-        return self.window.y_stride * FLOAT
-
-    def unit(self, width: int) -> int:
-        """Pixels that are computed together, by tiles of that width."""
-        return width if self.window.out[1] == 1 else self.window.out[2]
-
-    def needed(self, pixels: int) -> int:
-        """Input pixels under the windows of so many neighbouring pixels of the result, at most."""
-        w = self.window
-        if w.out[1] == 1:
-            return pixels
-        rows = (ceil_div(pixels, w.out[2]) - 1) * w.stride[1] + w.span(1)
-        return min(max(rows, 0), w.in_[1]) * w.in_[2]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .tile_definitions import TileDefinition
 from .tile_kinds import FLOATS, TileKind, bf16_kind
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.codegen.window.plan import Window
+    from tvmrt.compiler.codegen.geometry import Window
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed

@@ -11,8 +11,8 @@ from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter
+    from ..geometry import Window
     from ..target import Target
-    from .plan import Window
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from tvmrt.compiler.ir.tuned import Choice
 from tvmrt.compiler.ir.winograd import transformed_weights
 
 from ..c.initializers import print_layer, print_tiles
+from ..geometry import FLOAT, Window
 from ..lowering import lowers
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, print_data_f32
 from .epilogue import emit_row_epilogue
-from .plan import FLOAT, Window
 
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter

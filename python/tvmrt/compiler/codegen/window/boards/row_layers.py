@@ -13,8 +13,8 @@ from tvmrt.compiler.planner.row_chains import RowLayer
 
 from ...c.text import braces
 from ...c.writer import FunctionWriter
+from ...geometry import Window
 from ...lowering import Lowering
-from ..plan import Window
 from .kernel import Kernels, MicroKernel, Shaped
 from .shape import MicroShape
 

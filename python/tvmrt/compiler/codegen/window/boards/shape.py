@@ -8,7 +8,7 @@ from tvmrt.compiler.ir.extent import Extent, Undecided, Whole, least, most, symb
 from tvmrt.compiler.ir.rounding import round_up
 
 from ...c.text import initializer, nested
-from ..plan import Window
+from ...geometry import Window
 
 MOST = (1 << 15) - 1  # of an extent
 MOST_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS

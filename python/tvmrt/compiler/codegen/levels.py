@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from tvmrt.compiler.ir.program import Buffer, Step
 
-from ..c.function import finish_function, signature, write_function
-from ..c.packed import WEAK, exported_head, shared_name
-from ..c.text import broken, wrap
-from ..c.writer import Common, Function, FunctionWriter, Parameter
-from ..target import Target
+from .c.function import finish_function, signature, write_function
+from .c.packed import WEAK, exported_head, shared_name
+from .c.text import broken, wrap
+from .c.writer import Common, Function, FunctionWriter, Parameter
+from .target import Target
 
 # What the compiler defines where it is told the flags of a level.
 _DEFINED = {

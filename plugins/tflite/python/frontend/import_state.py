@@ -1,0 +1,101 @@
+"""State of one import of a ``.tflite`` network, shared by the importers of its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.frontend.dims import Dims
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, States, Value, constant
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.model_file import Model, Signature, Subgraph
+
+
+class ImportState:
+    """What is known of a network while its operators are imported.
+
+    The method without a body is that of ``GraphImporter``, by which importers of operators that
+    call graphs import these. ``problems`` collects what is not supported, operator by operator.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        shapes: dict,
+        rounding: str,
+        entry: tuple[int, Signature | None],
+        dims: Dims,
+    ) -> None:
+        self.model = model
+        self.entry = entry
+        self.shapes = shapes
+        self.rounding = rounding
+        self.operators: Any = None
+        self.graph = Graph(model.subgraphs[entry[0]].name or "main")
+        self.builder = Builder(self.graph)
+        self.problems: list[str] = []
+        self.variables: dict[tuple[str, str], Any] = {}
+        # integers that are made of extents, element by element
+        self.extents: dict[Value, np.ndarray] = {}
+        self.set_in_runs: set[tuple[str, str]] | None = None
+        self.dims = dims
+        self.is_apart = False  # inside of a loop whose rounds the run finds
+        self.initializing = False  # inside of CALL_ONCE
+        self.states = States(self.graph)
+        self._state_of: dict[tuple[int, int], int] = {}  # by graph and tensor
+        self.open_subgraphs = [entry[0]]
+        self.written_out = 0  # operators of graphs inside of operators
+
+    def check_state(self) -> None:
+        """Raise UnsupportedError where nothing can last from run to run."""
+        if self.is_apart:
+            raise UnsupportedError("a state inside of a loop whose rounds the run finds")
+
+    def _state(self, subgraph: Subgraph, index: int) -> int:
+        """The number of the state that a variable tensor is; it begins at its zero."""
+        self.check_state()
+        key = id(subgraph), index
+        if key not in self._state_of:
+            tensor = subgraph.tensors[index]
+            q = tensor.quantization
+            start = int(q.zero[0]) if q is not None and tensor.dtype == "int8" else 0
+            first = np.full(tensor.shape, start, DTYPES[tensor.dtype].numpy)
+            self._state_of[key] = self.states.add(constant(first, tensor.name))
+        return self._state_of[key]
+
+    def set_variable(self, subgraph: Subgraph, index: int, value: Value) -> None:
+        """From here on a variable tensor is this value; one that is not variable has no effect."""
+        if subgraph.tensors[index].is_variable:
+            self.set_state(self._state(subgraph, index), value)
+
+    def set_state(self, number: int, value: Value) -> None:
+        """From here on a state is this value; in a branch that the run does not take it stays."""
+        if self.builder.guard is not None:
+            value = self.in_branch(self.states.now(number), value, self.builder.emit, "state")
+        self.states.set(number, value)
+
+    def in_branch(self, before: Value, value: Value, emit: Callable, *name: str) -> Value:
+        """The value in the branch that sets it, and what it was before in the other."""
+        condition, wanted = guard = self.builder.guard
+        self.builder.guard = None
+        sides = [value, before] if wanted else [before, value]
+        made = emit("where", [condition, *sides], *name)
+        self.builder.guard = guard
+        return made
+
+    @contextmanager
+    def apart(self, graph: Graph) -> Iterator[Builder]:
+        """Import into a graph of its own, which is run as often as the data tells."""
+        outer, self.builder, self.is_apart = (self.builder, self.is_apart), Builder(graph), True
+        self.builder.sources = outer[0].sources
+        try:
+            yield self.builder
+        finally:
+            self.builder, self.is_apart = outer
+
+    def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """Import the operators of a graph in place of an operator that calls it."""
+        raise NotImplementedError

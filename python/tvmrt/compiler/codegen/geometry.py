@@ -1,0 +1,185 @@
+"""Geometry of layers: the windows that move over images, for all that plans or prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import prod
+from typing import Any
+
+from tvmrt.compiler.ir.extent import Whole, most, symbols_of
+from tvmrt.compiler.ir.rounding import ceil_div
+
+from .c.initializers import triple
+
+Triple = tuple[int, int, int]
+ONES, ZEROS = (1, 1, 1), (0, 0, 0)
+MOST_PIXELS = (1 << 31) - 1  # of a row
+FLOAT = 4  # bytes, of a pair of bfloat16, too
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window and the images that it moves over, channels last.
+
+    Triples are (depth, height, width). ``pad`` is the padding at the start, negative where it
+    crops; the end follows from ``out``. ``x_stride`` and ``y_stride`` are the elements from one
+    pixel to the next.
+    """
+
+    batch: int
+    in_: Triple
+    out: Triple
+    x_stride: int
+    y_stride: int
+    kernel: Triple = ONES
+    stride: Triple = ONES
+    dilation: Triple = ONES
+    pad: Triple = ZEROS
+
+    @classmethod
+    def of(
+        cls,
+        in_: Sequence[Whole],
+        out: Sequence[Whole],
+        kernel: Sequence[int],
+        attrs: Mapping[str, Any],
+        x: Whole,
+        y: Whole,
+    ) -> Window:
+        """The window of a node with strides, dilations and padding, from shapes with the channels
+        behind the batch; extents that are not there are 1. ``x`` and ``y`` are the strides."""
+        return cls(
+            in_[0],
+            triple(in_[2:], 1),
+            triple(out[2:], 1),
+            x,
+            y,
+            triple(kernel, 1),
+            triple(attrs["strides"], 1),
+            triple(attrs["dilations"], 1),
+            triple(attrs["pads_before"], 0),
+        )
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def rows(self) -> int:
+        """Output rows of all images."""
+        return self.batch * self.out[0] * self.out[1]
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of all images."""
+        return self.rows * self.out[2]
+
+    def span(self, dim: int) -> int:
+        """Input extent under a window."""
+        return (self.kernel[dim] - 1) * self.dilation[dim] + 1
+
+    def reach(self, dim: int) -> int:
+        """Input extent under all windows of an image, with its padding."""
+        return (self.out[dim] - 1) * self.stride[dim] + self.span(dim)
+
+    @property
+    def is_pixels(self) -> bool:
+        """Whether each window is a pixel at its own place."""
+        still = self.in_ == self.out and self.pad == ZEROS
+        return still and self.kernel == ONES and self.stride == ONES
+
+    @property
+    def flat(self) -> bool:
+        """Whether nothing lies along the depth."""
+        depth = (self.in_[0], self.out[0], self.kernel[0], self.stride[0], self.pad[0])
+        return depth == (1, 1, 1, 1, 0)
+
+    @property
+    def picks_pixels(self) -> bool:
+        """Whether each window is a pixel of a single image, from which some are left out."""
+        alone = self.batch == 1 and self.in_[0] == 1 and not symbols_of(*self.in_, *self.out)
+        return alone and self.kernel == ONES and self.pad == ZEROS
+
+    def of_picked(self) -> Window:
+        """All those pixels as one row, as if they followed each other."""
+        row, step = (1, 1, self.pixels), self.x_stride * self.stride[2]
+        return Window(1, row, row, step, self.y_stride)
+
+    def overhangs(self, dim: int) -> bool:
+        """Whether some window lies in padding along an axis."""
+        return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
+
+    def column_runs(self) -> list[tuple[int, int]]:
+        """(pixels, columns) of the runs of a row whose windows meet the same columns of the kernel
+        inside the image."""
+        columns = range(0, self.kernel[2] * self.dilation[2], self.dilation[2])
+        first = range(-self.pad[2], self.out[2] * self.stride[2] - self.pad[2], self.stride[2])
+        met = ([0 <= x + column < self.in_[2] for column in columns] for x in first)
+        return [(len(list(pixels)), sum(inside)) for inside, pixels in groupby(met)]
+
+    def in_rows(self) -> Window:
+        """The same windows over the same memory in rows that are as long as can be.
+
+        All pixels of all images are one row where a window is a pixel at its own place; where
+        nothing lies along the last axis, as in an image of one column, it is put first.
+        """
+        if self.is_pixels and most(self.pixels) <= MOST_PIXELS:
+            row = (1, 1, self.pixels)
+            return replace(self, batch=1, in_=row, out=row)
+        window = self
+        for _ in range(2):
+            last = (window.in_[2], window.out[2], window.kernel[2], window.pad[2])
+            if last == (1, 1, 1, 0):
+                window = window._rotated()
+        return window
+
+    def _rotated(self) -> Window:
+        names = ("in_", "out", "kernel", "stride", "dilation", "pad")
+        turned = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: (v[2], v[0], v[1]) for name, v in turned.items()})
+
+    def members(self) -> dict[str, object]:
+        """The members of the ``tvmrt_window``."""
+        return {
+            "batch": self.batch,
+            "in": tuple(self.in_),
+            "out": tuple(self.out),
+            "kernel": tuple(self.kernel),
+            "stride": tuple(self.stride),
+            "dilation": tuple(self.dilation),
+            "pad": tuple(self.pad),
+            "x_stride": self.x_stride,
+            "y_stride": self.y_stride,
+        }
+
+
+@dataclass(frozen=True)
+class SlabLayer:
+    """Layer of a chain that a host computes a slab of rows at a time."""
+
+    window: Window
+    weight_bytes: int = 0
+    depthwise: bool = False
+
+    @property
+    def pixels(self) -> int:
+        """Of the result."""
+        return self.window.pixels
+
+    @property
+    def pixel_bytes(self) -> int:
+        return self.window.y_stride * FLOAT
+
+    def unit(self, width: int) -> int:
+        """Pixels that are computed together, by tiles of that width."""
+        return width if self.window.out[1] == 1 else self.window.out[2]
+
+    def needed(self, pixels: int) -> int:
+        """Input pixels under the windows of so many neighbouring pixels of the result, at most."""
+        w = self.window
+        if w.out[1] == 1:
+            return pixels
+        rows = (ceil_div(pixels, w.out[2]) - 1) * w.stride[1] + w.span(1)
+        return min(max(rows, 0), w.in_[1]) * w.in_[2]
