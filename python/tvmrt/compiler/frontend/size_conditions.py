@@ -65,7 +65,10 @@ def import_at_fitting_sizes(attempt: Callable[[Fitting], T]) -> T:
         if assumed.conditions and not (found or checked):
             return attempt(fitting)  # raises what does not fit
         if problem is not None and not (found or checked):
-            raise problem
+            try:
+                raise problem
+            finally:
+                problem = None  # its traceback has this frame, and with it all weights of the file
         if not (found or checked):
             _warn(fitting, reasons)
             return result  # type: ignore[return-value]

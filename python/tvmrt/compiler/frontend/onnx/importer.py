@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from traceback import clear_frames
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,7 @@ def import_model(
         importer.refused = refused
         importer.adopters = dict(adopters or {})
         importer.most_elements = {n: most for n, most in (sequences or {}).items() if most}
-        try:
-            return importer.run()
-        finally:
-            # it and its helpers know each other: all weights of the file would stay in memory
-            # until the garbage collector comes
-            vars(importer).clear()
+        return importer.run()
 
     def attempt_at(sizes: Fitting) -> Graph:
         nonlocal fitting
@@ -90,7 +86,8 @@ def import_model(
 
     try:
         return import_at_fitting_sizes(attempt_at)
-    except UnsupportedError:
+    except UnsupportedError as problem:
+        clear_frames(problem.__traceback__)  # they have the weights of that import
         known = told.by_results(model, list(refused), attempt)
         if not known:
             raise
