@@ -277,7 +277,7 @@ REFUSED = {
     "more inputs than there are": (Sample("Neg", IMAGE, IMAGE), "2 inputs, expected 1: X"),
     "operator that is no more": (
         Sample("Upsample", IMAGE, np.array([1, 1, 2, 2], np.float32)),
-        "opset 17 has no such operator any more",
+        "opset 17 no longer has this operator",
     ),
     "addends of two types": (
         Sample("Add", IMAGE, IMAGE.astype(np.float64)),

@@ -48,7 +48,7 @@ def reserve(state: ImportState) -> None:
 def heap_of(state: ImportState) -> Value:
     """The memory for strings that a run makes, which is empty when it begins."""
     if state.text_heap is None or state.text_heap.producer not in state.graph.nodes:
-        raise UnsupportedError("it makes strings in the body of a loop; do that before it")
+        raise UnsupportedError("it produces strings in a loop body; do that before the loop")
     return state.text_heap
 
 
@@ -100,7 +100,7 @@ def prepared(
         return list(inputs)
     definition = definition_of(node.op_type, opset, node.domain)
     if not all(_serves(node, definition, i) for i in (*named, *held)):
-        raise UnsupportedError("it handles strings; do that before or after the network runs")
+        raise UnsupportedError("it handles strings; do that before or after the network")
     return [written(state, v) if v is not None and i in named else v for i, v in enumerate(inputs)]
 
 
