@@ -1,8 +1,9 @@
 """Build the site of all pages: ``python docs/build_site.py [FOLDER]`` writes it into out/site.
 
-The pages are laid out as the repository has them, so that their links hold, and mkdocs fails at the
-first one that leads nowhere. In place of the page of the Python API, which the repository has for
-those who read it there, mkdocstrings writes one whose names link to each other.
+The pages of the core are laid out as the repository has them, those of plug-ins at their places on
+the site (``site_pages.py``), and mkdocs fails at the first link that leads nowhere. In place of the
+page of the Python API, which the repository has for those who read it there, mkdocstrings writes
+one whose names link to each other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import python_reference
+import site_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = Path(__file__).with_name("mkdocs.yml")
@@ -34,6 +36,16 @@ def lay_out(pages: Path) -> None:
                 target = pages / path.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
+    plugins = site_pages.plugin_pages()
+    for page in plugins:
+        (pages / page.place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / page.source, pages / page.place)
+    sources = {page.place: page.source for page in plugins}
+    for path in sorted(pages.rglob("*.md")):
+        place = path.relative_to(pages).as_posix()
+        text = path.read_text(encoding="utf-8")
+        text = site_pages.adapted(text, sources.get(place, place), place, plugins)
+        path.write_text(text, encoding="utf-8")
     (pages / "docs" / "reference" / "python.md").write_text(python_page(), encoding="utf-8")
 
 
@@ -66,6 +78,9 @@ def main() -> int:
         pages = Path(folder, "pages")
         pages.mkdir()
         lay_out(pages)
+        config = Path(folder, CONFIG.name)
+        text = CONFIG.read_text(encoding="utf-8")
+        config.write_text(site_pages.navigation(text, site_pages.plugin_pages()), encoding="utf-8")
         environment = {
             **os.environ,
             "TVMRT_SITE": str(site),
@@ -73,7 +88,7 @@ def main() -> int:
             "TVMRT_SITE_SOURCES": str(installed()),
             "NO_MKDOCS_2_WARNING": "1",
         }
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(CONFIG)]
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config)]
         code = subprocess.run(command, env=environment, check=False).returncode
     if code == 0:
         print(f"{site / 'index.html'}")

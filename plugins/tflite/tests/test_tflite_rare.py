@@ -13,7 +13,7 @@ from tvmrt.plugins.tflite.frontend.options import BUILTIN
 from tvmrt.plugins.tflite.frontend.registry import find
 
 rng = np.random.default_rng(31)
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "tflite.md"
+PAGE = Path(__file__).parents[1] / "docs" / "tflite.md"
 
 
 def _ints(net: Net, *values: int) -> int:

@@ -1,7 +1,7 @@
 """What tuning has found, kept in a file: an entry for each layer, level and kind of processor.
 
 The file is JSON, ``{"schema": "tvmrt/tuning/1", "entries": [...]}``, with the members of
-:class:`Entry`; docs/how-to/tune.md has an example. It is written aside and renamed, under a lock,
+:class:`Entry`; the page docs/tune.md has an example. It is written aside and renamed, under a lock,
 so that any number of processes may add to it and readers find all of it or what was there before.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ def pages() -> list[Path]:
     names = ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
     tops = [ROOT / f"{name}.md" for name in names]
     below = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    below += [*ROOT.glob("plugins/*/docs/*.md"), *ROOT.glob("plugins/*/README.md")]
     return [page for page in [*tops, *sorted(below)] if page.is_file()]
 
 
@@ -69,6 +71,12 @@ def anchors(page: Path) -> set[str]:
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()
         found.add(re.sub(r"[^\w -]", "", plain).replace(" ", "-"))
     return found
+
+
+def is_deleted(path: Path) -> bool:
+    """Tell whether a path lies in the folder of a plug-in that is not there: pages may name it."""
+    parts = Path(os.path.normpath(path)).relative_to(ROOT).parts
+    return len(parts) > 1 and parts[0] == "plugins" and not (ROOT / parts[0] / parts[1]).is_dir()
 
 
 def _names(pattern: re.Pattern, text: str) -> tuple[str, ...]:

@@ -13,19 +13,76 @@ from markdown_pages import ROOT
 sys.path.insert(0, str(ROOT / "docs"))
 import build_site
 import c_reference
+import site_pages
 
 CONFIG = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
-NAV = re.findall(r": (\S+\.md)$", CONFIG.partition("\nnav:\n")[2], re.MULTILINE)
+PLUGIN_PAGES = site_pages.plugin_pages()
+NAV = re.findall(
+    r": (\S+\.md)$",
+    site_pages.navigation(CONFIG, PLUGIN_PAGES).partition("\nnav:\n")[2],
+    re.MULTILINE,
+)
 
 
 def test_every_page_has_one_place_in_the_site():
     pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     pages += (ROOT / "src_runtime" / "devices").rglob("*.md")
     here = {str(page.relative_to(ROOT)) for page in pages}
+    sources = {page.place: page.source for page in PLUGIN_PAGES}
+    here |= sources.keys()
     here -= set(re.findall(r"^  /(\S+\.md)$", CONFIG, re.MULTILINE))  # not_in_nav
     assert not here - set(NAV), "put these into the nav of docs/mkdocs.yml"
-    assert not [page for page in NAV if not (ROOT / page).is_file()]
+    assert not [page for page in NAV if not (ROOT / sources.get(page, page)).is_file()]
     assert len(NAV) == len(set(NAV))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A tree of sources with one plug-in, which has a page."""
+    for name, text in {
+        "docs/how-to/core.md": "",
+        "docs/images/x.png": "",
+        "plugins/mine/README.md": "",
+        "plugins/mine/docs/use.md": "",
+        "plugins/mine/docs/list.md": "",
+        "plugins/mine/docs/pages.ini": "[use.md]\nsection = A\ntitle = Use\n"
+        "[list.md]\nsection = B\ntitle = List\nfolder = reference\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_pages_of_plugins_stand_at_the_ends_of_their_sections(tree):
+    config = "a: b\nnav:\n  - A:\n      - x: y.md\n  - Plug-ins:\n      - z: z.md\n  - B:\n"
+    assert site_pages.navigation(config, site_pages.plugin_pages(tree)) == (
+        "a: b\nnav:\n  - A:\n      - x: y.md\n      - Use: docs/how-to/use.md\n  - Plug-ins:\n"
+        "      - z: z.md\n      - mine: plugins/mine/README.md\n  - B:\n"
+        "      - List: docs/reference/list.md\n"
+    )
+    with pytest.raises(ValueError, match=r"list\.md: the site has no section B"):
+        site_pages.navigation(config.removesuffix("  - B:\n"), site_pages.plugin_pages(tree))
+
+
+@pytest.mark.parametrize(
+    ("source", "place", "text", "shown"),
+    [
+        ("docs/how-to/core.md", None, "[a](../../plugins/mine/docs/use.md#x)", "[a](use.md#x)"),
+        ("README.md", None, "[a](plugins/mine/docs/list.md)", "[a](docs/reference/list.md)"),
+        (
+            "plugins/mine/docs/use.md",
+            "docs/how-to/use.md",
+            "![a](../../../docs/images/x.png) [b](list.md) [c](#d) [e](https://f.org/g.md)",
+            "![a](../images/x.png) [b](../reference/list.md) [c](#d) [e](https://f.org/g.md)",
+        ),
+        ("README.md", None, "[`a` b](plugins/gone/docs/x.md) ![c](plugins/gone/d.png)", "`a` b "),
+        ("README.md", None, "```\n[a](plugins/gone/x.md)\n```", "```\n[a](plugins/gone/x.md)\n```"),
+    ],
+    ids=["to a plug-in", "from the top", "of a plug-in", "deleted", "code"],
+)
+def test_links_lead_to_places_on_the_site(tree, source, place, text, shown):
+    pages = site_pages.plugin_pages(tree)
+    assert site_pages.adapted(text, source, place or source, pages, tree) == shown
 
 
 def test_the_c_page_has_every_function_of_the_headers_that_it_names():

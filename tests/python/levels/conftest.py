@@ -88,7 +88,7 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     files = [f"src_runtime/libtvm_runtime.so{version}" for version in ("", ".0")]
     files.append("src_runtime/libtvmrt_rpc.so")  # which the runtime loads from beside itself
     subprocess.run(["ninja", "-C", str(build), *files], check=True)
-    page = (ROOT / "docs" / "how-to" / "rpc.md").read_text(encoding="utf-8")
+    page = (ROOT / "plugins" / "rpc" / "docs" / "rpc.md").read_text(encoding="utf-8")
     source = re.search(r"cat > server\.c <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
     (folder / "server.c").write_text(source + "\n")
     library = build / "src_runtime"

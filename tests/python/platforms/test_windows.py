@@ -104,7 +104,7 @@ def _program(built: Path, source: Path) -> str:
 @pytest.fixture
 def far_server(built, wine, tmp_path):
     """The port of a server there: the program of the page on remote calls."""
-    page = (ROOT / "docs" / "how-to" / "rpc.md").read_text(encoding="utf-8")
+    page = (ROOT / "plugins" / "rpc" / "docs" / "rpc.md").read_text(encoding="utf-8")
     source = tmp_path / "server.c"
     text = re.search(r"cat > server\.c <<'END'\n(.*?\n)END\n", page, re.DOTALL)[1]
     source.write_text(text)

@@ -15,7 +15,7 @@ import tvmrt
 from tvmrt import libinfo, rpc
 from tvmrt.error import TVMError
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "rpc.md"
+PAGE = Path(__file__).parents[3] / "plugins" / "rpc" / "docs" / "rpc.md"
 
 
 def test_a_program_in_c_serves(tmp_path):

@@ -1,0 +1,119 @@
+"""The pages of the site: where each one is shown, and links that lead there.
+
+Pages of the core are shown at their paths in the repository. A page of a plug-in,
+``plugins/<name>/docs/<page>.md``, is shown as ``docs/how-to/<page>.md``. The file ``pages.ini``
+next to it has its ``section`` and ``title`` in the navigation, and its ``folder``, if that is not
+``how-to``. The README of each plug-in is listed in the section ``Plug-ins``.
+
+Links in the repository are relative to the page, so that they hold there. A link into the folder of
+a plug-in that was deleted is shown as its text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from configparser import ConfigParser
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_SECTION = "Plug-ins"  # of READMEs, and of pages that name no other
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+
+
+@dataclass(frozen=True)
+class PluginPage:
+    """A page of a plug-in.
+
+    Attributes
+    ----------
+    source
+        Path in the repository.
+    place
+        Path on the site.
+    section, title
+        Section of the navigation, and title there.
+    """
+
+    source: str
+    place: str
+    section: str
+    title: str
+
+
+def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
+    """Return the pages of all plug-ins, their READMEs last."""
+    found = []
+    for page in sorted(root.glob("plugins/*/docs/*.md")):
+        told = ConfigParser(interpolation=None)
+        told.read(page.parent / "pages.ini", encoding="utf-8")
+
+        def entry(key: str, default: str, told: ConfigParser = told, name: str = page.name) -> str:
+            return told.get(name, key, fallback=default)
+
+        place = f"docs/{entry('folder', 'how-to')}/{page.name}"
+        source = page.relative_to(root).as_posix()
+        title = entry("title", page.stem)
+        found.append(PluginPage(source, place, entry("section", _SECTION), title))
+    for page in sorted(root.glob("plugins/*/README.md")):
+        path = page.relative_to(root).as_posix()
+        found.append(PluginPage(path, path, _SECTION, page.parent.name))
+    return found
+
+
+def navigation(config: str, pages: list[PluginPage]) -> str:
+    """Return mkdocs' configuration with the pages of plug-ins at the ends of their sections.
+
+    Raises
+    ------
+    ValueError
+        If a page names a section that the configuration does not have.
+    """
+    head, mark, nav = config.partition("\nnav:\n")
+    sections = re.split(r"(?m)^(?=  - )", nav)
+    for page in pages:
+        starts = [i for i, text in enumerate(sections) if text.startswith(f"  - {page.section}:\n")]
+        if not starts:
+            raise ValueError(f"{page.source}: the site has no section {page.section}")
+        sections[starts[0]] += f"      - {page.title}: {page.place}\n"
+    return head + mark + "".join(sections)
+
+
+def is_deleted(path: str, root: Path = ROOT) -> bool:
+    """Tell whether a path of the repository lies in a plug-in's folder that is not there."""
+    parts = Path(path).parts
+    return len(parts) > 1 and parts[0] == "plugins" and not (root / parts[0] / parts[1]).is_dir()
+
+
+def adapted(text: str, source: str, place: str, pages: list[PluginPage], root: Path = ROOT) -> str:
+    """Return a page with links that hold on the site.
+
+    Parameters
+    ----------
+    text
+        The page, with links relative to its path in the repository.
+    source, place
+        Paths of the page in the repository and on the site.
+    pages
+        Pages of plug-ins.
+    root
+        The repository.
+    """
+    places = {page.source: page.place for page in pages}
+
+    def link(found: re.Match[str]) -> str:
+        mark, label, target, anchor = found.groups()
+        goal = os.path.normpath(os.path.join(os.path.dirname(source), target)).replace("\\", "/")
+        if is_deleted(goal, root):
+            return "" if mark else label
+        shown = os.path.relpath(places.get(goal, goal), os.path.dirname(place) or ".")
+        return f"{mark}[{label}]({shown.replace(os.sep, '/')}{anchor or ''})"
+
+    parts, end = [], 0
+    for code in _CODE.finditer(text):
+        if code[0].startswith("```"):
+            parts += [_LINK.sub(link, text[end : code.start()]), code[0]]
+            end = code.end()
+    return "".join([*parts, _LINK.sub(link, text[end:])])
