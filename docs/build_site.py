@@ -46,13 +46,17 @@ def lay_out(pages: Path) -> None:
         text = path.read_text(encoding="utf-8")
         text = site_pages.adapted(text, sources.get(place, place), place, plugins)
         path.write_text(text, encoding="utf-8")
+    for addition in site_pages.additions():
+        text = site_pages.adapted(addition.text, addition.source, addition.place, plugins)
+        with (pages / addition.place).open("a", encoding="utf-8") as file:
+            file.write(f"\n{text}")
     (pages / "docs" / "reference" / "python.md").write_text(python_page(), encoding="utf-8")
 
 
 def python_page() -> str:
     """The page of the Python API as mkdocstrings' directives."""
     parts = ["# The Python API", "Made by mkdocstrings from the docstrings."]
-    for title, entries in python_reference.SECTIONS.items():
+    for title, entries in python_reference.all_sections().items():
         parts.append(f"## {title}")
         for entry in entries:
             module = entry.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

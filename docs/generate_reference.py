@@ -3,8 +3,9 @@
 ``docs/reference/command-line.md`` comes from the command's own help, ``json.md`` from the schemas
 of its output, ``docs/reference/python.md`` from the docstrings, ``docs/reference/c.md`` from the
 headers, ``docs/reference/operators.md`` from the operators' contracts, a part of ``accuracy.md``
-from the table of intentional differences. Plug-ins add pages: ``PAGES`` of their file
-``docs/reference_pages.py``. A test fails when a page no longer is what this script writes.
+from the table of intentional differences. Each plug-in has the pages of its own commands and names
+in its folder ``docs``; its file ``reference_pages.py`` there has ``PAGES``, more pages, and
+``ENTRIES``, its public names. A test fails when a page no longer is what this script writes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from runpy import run_path
 
@@ -23,10 +25,10 @@ import json_reference
 import operator_reference
 import python_reference
 
+from tvmrt import plugin
 from tvmrt.cli import app
 
-REFERENCE = Path(__file__).parent / "reference"
-PLUGINS = Path(__file__).parents[1] / "plugins"
+ROOT = Path(__file__).parents[1]
 
 HEAD = """# The command line
 
@@ -46,6 +48,14 @@ Bash completes commands, options and their values after
 `eval "$(_TVMRT_COMPLETE=bash_source tvmrt)"`, zsh and fish with `zsh_source` and `fish_source`.
 
 Set `TVMRT_TRACEBACK=1` to see where in the Python sources an error came up.
+
+Commands of plug-ins are listed in their folders, `plugins/<name>/docs/command-line.md`. The site
+has all commands on this page.
+"""
+
+PLUGIN_HEAD = """# {what} of the plug-in {name}
+
+Made by `docs/generate_reference.py`. On the site they are part of the page [{title}]({page}).
 """
 
 
@@ -87,17 +97,29 @@ def _wrap(paragraph: str) -> str:
     return textwrap.fill(" ".join(paragraph.split()), 100)
 
 
-def command_line() -> str:
-    """Return the page of the command line."""
+def _commands() -> dict[str, click.Command]:
+    """Return all commands, by their names."""
     context = click.Context(app.group, info_name="tvmrt")
-    commands = []
+    commands = {}
     for name in app.group.list_commands(context):
         command = app.group.get_command(context, name)
-        commands.append((name, command))
+        commands[name] = command
         if isinstance(command, click.Group):
             names = dict.fromkeys([*command.commands, *command.list_commands(context)])
-            commands += [(f"{name} {sub}", command.get_command(context, sub)) for sub in names]
-    return "\n\n".join([HEAD.rstrip(), *(_section(name, c) for name, c in commands)]) + "\n"
+            commands |= {f"{name} {sub}": command.get_command(context, sub) for sub in names}
+    return commands
+
+
+def _command_page(head: str, names: Iterable[str]) -> str:
+    commands = _commands()
+    sections = [_section(name, commands[name]) for name in names]
+    return "\n\n".join([head.rstrip(), *sections]) + "\n"
+
+
+def command_line() -> str:
+    """Return the page of the command line: the commands that no plug-in adds."""
+    added = plugin.keys("commands")
+    return _command_page(HEAD, (name for name in _commands() if name not in added))
 
 
 PAGES = {
@@ -110,19 +132,42 @@ PAGES = {
 }
 
 
+def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
+    """Every page of a plug-in's folder, by the name of its file."""
+    found: dict[str, Callable[[], str]] = {}
+    file = folder / "docs" / "reference_pages.py"
+    if file.is_file():
+        found.update(run_path(str(file)).get("PAGES", {}))
+    used = {name.replace("-", "_"): each for name, each in plugin.plugins().items()}
+    if folder.name in used and (commands := list(used[folder.name].commands)):
+        head = _head(folder, "Commands", "The command line", "command-line.md")
+        found["command-line.md"] = partial(_command_page, head, commands)
+    if sections := python_reference.plugin_sections(folder):
+        head = _head(folder, "Python names", "The Python API", "python.md")
+        found["python.md"] = partial(python_reference.page, head, sections)
+    return found
+
+
+def _head(folder: Path, what: str, title: str, page: str) -> str:
+    page = f"../../../docs/reference/{page}"
+    return PLUGIN_HEAD.format(what=what, name=folder.name, title=title, page=page)
+
+
 def pages() -> dict[str, Callable[[], str]]:
-    """Every page, by the name of its file, with the function that makes its text."""
-    found: dict[str, Callable[[], str]] = dict(PAGES)
-    for file in sorted(PLUGINS.glob("*/docs/reference_pages.py")):
-        found.update(run_path(str(file))["PAGES"])
+    """Every page, by its path in the repository, with the function that makes its text."""
+    found = {f"docs/reference/{name}": make for name, make in PAGES.items()}
+    for folder in sorted(ROOT.glob("plugins/*")):
+        made = plugin_pages(folder)
+        found |= {f"plugins/{folder.name}/docs/{name}": make for name, make in made.items()}
     return found
 
 
 def main() -> None:
-    """Write every page into the folder named on the command line, or where they belong."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else REFERENCE
+    """Write every page below the folder named on the command line, or where they belong."""
+    top = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     for name, make in pages().items():
-        (folder / name).write_text(make(), encoding="utf-8")
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from runpy import run_path
 
 from tvmrt.compiler import choices, request
 
@@ -84,7 +85,6 @@ SECTIONS = {
         Entry("tvmrt.load_device_plugin", "runtime/plugin.py", "load_device_plugin"),
         Entry("tvmrt.runtime.list_devices", "runtime/plugin.py", "list_devices"),
         Entry("tvmrt.runtime.set_device_options", "runtime/plugin.py", "set_device_options"),
-        Entry("tvmrt.conformance.run_checks", "conformance/kit.py", "run_checks"),
     ],
     "Load and run": [
         Entry("tvmrt.runtime.load_module", "runtime/module.py", "load_module"),
@@ -116,15 +116,6 @@ SECTIONS = {
         Entry("tvmrt.runtime.save_param_dict", "runtime/params.py", "save_param_dict"),
         Entry("tvmrt.runtime.load_param_dict", "runtime/params.py", "load_param_dict"),
     ],
-    "Other machines": [
-        Entry("tvmrt.rpc.connect", "rpc/client.py", "connect"),
-        Entry("tvmrt.rpc.RPCSession", "rpc/client.py", "RPCSession"),
-        Entry("tvmrt.rpc.LocalSession", "rpc/client.py", "LocalSession"),
-        Entry("tvmrt.rpc.Server", "rpc/server.py", "Server"),
-        Entry("tvmrt.rpc.connect_tracker", "rpc/client.py", "connect_tracker"),
-        Entry("tvmrt.rpc.TrackerSession", "rpc/client.py", "TrackerSession"),
-        Entry("tvmrt.rpc.Tracker", "rpc/tracker.py", "Tracker"),
-    ],
     "Errors": [
         Entry("tvmrt.TVMError", "error.py", "TVMError"),
         Entry("tvmrt.error.UnsupportedError", "error.py", "UnsupportedError"),
@@ -137,13 +128,32 @@ NAMES = re.compile(r"^[\w*]+(, [\w*]+)*$")
 UNDERLINE = re.compile(r"^-{3,}$")
 
 
-def page() -> str:
-    """Return the page."""
-    parts = [HEAD.rstrip()]
-    for title, entries in SECTIONS.items():
+Sections = dict[str, list[Entry]]
+
+
+def page(head: str = HEAD, sections: Sections = SECTIONS) -> str:
+    """Return the page of these sections, the core's if none are given."""
+    parts = [head.rstrip()]
+    for title, entries in sections.items():
         parts.append(f"## {title}")
-        parts += [_entry(entry) for entry in entries if _source(entry) is not None]
+        parts += [_entry(entry) for entry in entries]
     return "\n\n".join(parts) + "\n"
+
+
+def plugin_sections(folder: Path) -> Sections:
+    """Return what a plug-in adds: ``ENTRIES`` of its file ``docs/reference_pages.py``."""
+    file = folder / "docs" / "reference_pages.py"
+    entries = run_path(str(file)).get("ENTRIES", {}) if file.is_file() else {}
+    return {title: [Entry(*row) for row in rows] for title, rows in entries.items()}
+
+
+def all_sections() -> Sections:
+    """Return the core's sections with what the plug-ins add, as the site shows them."""
+    found = {title: [*entries] for title, entries in SECTIONS.items()}
+    for folder in sorted(ROOT.glob("plugins/*")):
+        for title, entries in plugin_sections(folder).items():
+            found.setdefault(title, []).extend(entries)
+    return found
 
 
 def _entry(entry: Entry) -> str:
@@ -153,10 +163,10 @@ def _entry(entry: Entry) -> str:
     return f"### {entry.public}\n\n{_function(entry.public, node)}"
 
 
-def _source(entry: Entry) -> Path | None:
-    """The file that defines a name; None if it is of a plug-in that is not there."""
+def _source(entry: Entry) -> Path:
+    """The file that defines a name, of the core or of a plug-in."""
     files = [PACKAGE / entry.file, *ROOT.glob(f"plugins/*/public/{entry.file}")]
-    return next((file for file in files if file.is_file()), None)
+    return next(file for file in files if file.is_file())
 
 
 def _find(entry: Entry) -> ast.ClassDef | ast.FunctionDef:

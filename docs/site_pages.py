@@ -3,7 +3,8 @@
 Pages of the core are shown at their paths in the repository. A page of a plug-in,
 ``plugins/<name>/docs/<page>.md``, is shown as ``docs/how-to/<page>.md``. The file ``pages.ini``
 next to it has its ``section`` and ``title`` in the navigation, and its ``folder``, if that is not
-``how-to``. The README of each plug-in is listed in the section ``Plug-ins``.
+``how-to``. A page with the name of a page in ``docs/reference`` adds its sections to that page. The
+README of each plug-in is listed in the section ``Plug-ins``.
 
 Links in the repository are relative to the page, so that they hold there. A link into the folder of
 a plug-in that was deleted is shown as its text.
@@ -43,10 +44,42 @@ class PluginPage:
     title: str
 
 
-def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
-    """Return the pages of all plug-ins, their READMEs last."""
+@dataclass(frozen=True)
+class Addition:
+    """Sections that a plug-in adds to a reference page of the core.
+
+    Attributes
+    ----------
+    source
+        Path in the repository.
+    place
+        Path of the core's page.
+    text
+        The sections.
+    """
+
+    source: str
+    place: str
+    text: str
+
+
+def additions(root: Path = ROOT) -> list[Addition]:
+    """Return what plug-ins add to reference pages, by pages of the same names."""
     found = []
     for page in sorted(root.glob("plugins/*/docs/*.md")):
+        place = f"docs/reference/{page.name}"
+        if (root / place).is_file():
+            _, mark, sections = page.read_text(encoding="utf-8").partition("\n## ")
+            found.append(Addition(page.relative_to(root).as_posix(), place, mark[1:] + sections))
+    return found
+
+
+def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
+    """Return the pages of all plug-ins but additions to other pages, their READMEs last."""
+    found = []
+    for page in sorted(root.glob("plugins/*/docs/*.md")):
+        if (root / "docs" / "reference" / page.name).is_file():
+            continue
         told = ConfigParser(interpolation=None)
         told.read(page.parent / "pages.ini", encoding="utf-8")
 
@@ -101,7 +134,7 @@ def adapted(text: str, source: str, place: str, pages: list[PluginPage], root: P
     root
         The repository.
     """
-    places = {page.source: page.place for page in pages}
+    places = {page.source: page.place for page in [*pages, *additions(root)]}
 
     def link(found: re.Match[str]) -> str:
         mark, label, target, anchor = found.groups()

@@ -26,11 +26,13 @@ their formula where it has them for accelerators alone.
 - `GroupQueryAttention` takes caches that grow and caches with room for what is to come; what of a
   cache lies behind the last key is not written. `total_sequence_length` is a constant or a
   dimension, or the shape of `present_key` is declared.
-- `Tokenizer` by a pattern, `tokenexp`, stands with [strings](../../../docs/how-to/strings.md), which have no
-  contract here; `separators` and `mark` are refused.
+- `Tokenizer` by a pattern, `tokenexp`, stands with
+  [strings](../../../docs/how-to/strings.md), which have no contract here;
+  `separators` and `mark` are refused.
 
-How to read a line is told with [the operators between ONNX and C](../../../docs/reference/operators.md); half precision is
-computed in float32.
+How to read a line is told with
+[the operators between ONNX and C](../../../docs/reference/operators.md); half precision is computed
+in float32.
 """
 
 LIMITS = """## What is refused of them

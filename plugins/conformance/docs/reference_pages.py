@@ -1,0 +1,8 @@
+"""What this plug-in adds to the page of the Python API."""
+
+# rows of a section: the public name, the file that defines it, and its name there
+ENTRIES = {
+    "Devices that run parts of a network": [
+        ("tvmrt.conformance.run_checks", "conformance/kit.py", "run_checks"),
+    ],
+}
