@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         graph_runtime,
         ndk,
         tar,
-        tvm_ffi,
         utils,
     )
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
         "graph_runtime",
         "ndk",
         "tar",
-        "tvm_ffi",
         "utils",
     ]
 
-_MODULES = (
-    "cc", "debugger", "dlpack", "graph_executor", "graph_runtime", "ndk", "tar", "tvm_ffi", "utils",
-)  # fmt: skip
+
+def _modules() -> list[str]:
+    """Names of the modules that are installed here: plug-ins add some."""
+    return [module.name for module in pkgutil.iter_modules(__path__)]
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in _MODULES:
+    if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
     text = absent.answer(f"contrib.{name}")
     raise AttributeError(text or f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted([*globals(), *_modules()])

@@ -5,39 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
-import tvmrt
-
 sys.path.insert(0, str(Path(__file__).parent))
 
-import libraries
-
-
-@pytest.fixture(scope="session")
-def toolbox_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library of data/toolbox.c."""
-    folder = tmp_path_factory.mktemp("toolbox")
-    return libraries.compile_library(libraries.DATA / "toolbox.c", folder / "toolbox.so")
-
-
-@pytest.fixture(scope="session")
-def toolbox(toolbox_path: Path) -> tvmrt.runtime.Module:
-    """Packed functions of every shape."""
-    return tvmrt.runtime.load_module(toolbox_path)
-
-
-@pytest.fixture(scope="session")
-def graph_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """data/network.c as a library for the graph executor."""
-    folder = tmp_path_factory.mktemp("graph")
-    source = libraries.DATA / "network.c"
-    return libraries.compile_library(source, folder / "network.so", libraries.graph_blob())
-
-
-@pytest.fixture(scope="session")
-def aot_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """data/network.c as a library for the AOT executor."""
-    folder = tmp_path_factory.mktemp("aot")
-    source = libraries.DATA / "network.c"
-    return libraries.compile_library(source, folder / "network.so", libraries.aot_blob())
+from library_fixtures import aot_library, graph_library, toolbox, toolbox_path  # noqa: F401

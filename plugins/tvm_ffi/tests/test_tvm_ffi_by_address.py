@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import weakref
+from pathlib import Path
 
-import libraries
 import numpy as np
 import pytest
 from bridge_case import (
@@ -37,7 +37,7 @@ def ffi_include_flags() -> list[str]:
 @pytest.fixture(scope="module")
 def calls_path(tmp_path_factory):
     return compile_c(
-        libraries.DATA / "tvm_ffi_calls.c",
+        Path(__file__).with_name("tvm_ffi_calls.c"),
         tmp_path_factory.mktemp("calls") / "calls.so",
         *ffi_include_flags(),
     )

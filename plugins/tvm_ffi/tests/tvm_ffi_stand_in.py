@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from test_extension_from_c import DLTensor, Managed, tensor_of
 
 import tvmrt
 from tvmrt.runtime import _library
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "runtime"))
+
+from test_extension_from_c import DLTensor, Managed, tensor_of
 
 FFI = ctypes.CDLL(str(Path(_library.PATH).with_name("libtvmrt_tvm_ffi.so")))
 NONE, INT, SMALL_BYTES, OBJECT, BYTES, ERROR, TENSOR = 0, 1, 12, 64, 66, 67, 70

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
-from libraries import DATA
 
 import tvmrt
 
@@ -18,7 +18,7 @@ WAYS = {"weak": 1, "strong": 2, "variable": 3}
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ffi")
-    source = DATA / "ffi_library.c"
+    source = Path(__file__).with_name("ffi_library.c")
     made = {way: (f"-DRAISE={number}",) for way, number in WAYS.items()}
     made |= {"silent": ("-DRAISE=4",), "unknown": ("-DRAISE=2", "-DUNKNOWN")}
     for name, flags in made.items():

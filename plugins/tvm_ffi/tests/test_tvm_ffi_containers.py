@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from bridge_case import aligned, bridge, compile_c, from_ffi, to_ffi, tvm_ffi
-from libraries import DATA
 
 import tvmrt
 
@@ -77,7 +78,9 @@ def test_modules_give_their_functions(toolbox, tmp_path):
     for arguments in ((), (5,), ("add3", 1)):
         with pytest.raises(TypeError, match="called with the name of one of its functions"):
             get(*arguments)
-    library = compile_c(DATA / "ffi_library.c", tmp_path / "module.so", "-DRAISE=1")
+    library = compile_c(
+        Path(__file__).with_name("ffi_library.c"), tmp_path / "module.so", "-DRAISE=1"
+    )
     module = from_ffi(lambda: tvm_ffi.load_module(str(library)))()
     assert isinstance(module, tvmrt.runtime.Module)
     assert module["same"](5) == 5

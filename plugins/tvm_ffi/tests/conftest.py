@@ -1,0 +1,12 @@
+"""Libraries and a device of the core's tests, which these use."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "runtime"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "devices"))
+
+from far_device import far  # noqa: F401
+from library_fixtures import aot_library, graph_library, toolbox, toolbox_path  # noqa: F401
