@@ -205,7 +205,7 @@ ELSEWHERE = {
     "slab_factors_f32.h": "tests/python/codegen",
     "slab_pool_f32.h": "tests/python/codegen",
     "board/chain.h": "tests/python/firmware",
-    "board/forest.h": "plugins/onnx_ml/tests",
+    "board/forest.h": "plugins",
     "board/float_rows_i8.h": "tests/python/firmware",
     "board/sum_i8.h": "test_integer_sums.py",
     "tile/quant_lanes.h": "test_quick_sums.py",
