@@ -1,4 +1,4 @@
-"""The page of the operators of onnxruntime's own domain, made of their contracts."""
+"""Reference page of the operators of onnxruntime's domain, from their contracts."""
 
 from __future__ import annotations
 
@@ -6,48 +6,45 @@ from tvmrt.plugins.onnx_microsoft.operators import domain, refused
 
 HEAD = """# The operators of `com.microsoft`
 
-Made by `docs/generate_reference.py` from the contracts in
-`plugins/onnx_microsoft/python/operators/`. onnxruntime writes these operators into networks:
-its transformer optimiser (`onnxruntime.transformers.optimizer`), its quantisers
-(`onnxruntime.quantization`), and the session that saves what it has optimised
-(`optimized_model_filepath`, up to the level `ORT_ENABLE_EXTENDED`). An optimised file is as fast as
-the plain one: what they join, tvmrt joins by itself. They are tested beside onnxruntime, or beside
-their formula where it has them for accelerators alone.
+Networks optimised or quantised by onnxruntime contain these operators: its transformer optimiser
+(`onnxruntime.transformers.optimizer`), its quantisers (`onnxruntime.quantization`) and saved
+sessions (`optimized_model_filepath`, up to `ORT_ENABLE_EXTENDED`) write them. A plain ONNX file is
+just as fast, because tvmrt fuses operators itself. Results are tested against onnxruntime, or
+against the operator's formula if onnxruntime has it for accelerators only.
 
-- An attribute or an input that is not in the row of its operator is refused by its name, and so are
-  the values of attributes that are told below. Unknown operators are told all at once, with their
-  names and domains.
-- Weights of `MatMulNBits` in blocks of 16 to 256 stay packed in the library and are widened as they
-  are read, on hosts once for all rows from 16 on; so are the rows of `GatherBlockQuantized`.
-- Results in bytes are within one step of onnxruntime's, whose own kernels round differently from
-  processor to processor. `DynamicQuantizeLSTM` keeps its state in floats where onnxruntime
-  quantises it at each step; `tvmrt verify` holds it and the nodes behind it one by one, and with
-  `--outputs-only` allows what is behind it half of its largest number.
-- `GroupQueryAttention` takes caches that grow and caches with room for what is to come; what of a
-  cache lies behind the last key is not written. `total_sequence_length` is a constant or a
-  dimension, or the shape of `present_key` is declared.
-- `Tokenizer` by a pattern, `tokenexp`, stands with
-  [strings](../../../docs/how-to/strings.md), which have no contract here;
-  `separators` and `mark` are refused.
+`docs/generate_reference.py` makes this page from the contracts in
+`plugins/onnx_microsoft/python/operators/`; [the internal operators](operators.md) explain the
+notation. Half precision is computed in float32.
 
-How to read a line is told with
-[the operators between ONNX and C](../../../docs/reference/operators.md); half precision is computed
-in float32.
+- An attribute or input that is not in the operator's row is rejected by name. All unknown operators
+  of a network are listed together.
+- Weights of `MatMulNBits` in blocks of 16 to 256, and rows of `GatherBlockQuantized`, stay packed
+  in the library. Hosts unpack them once for 16 or more rows.
+- Integer results are within one step of onnxruntime's, whose kernels round differently on different
+  processors.
+- `DynamicQuantizeLSTM` keeps its state in floats; onnxruntime quantises it at each step.
+  `tvmrt verify` compares it and the nodes after it one by one; with `--outputs-only` it allows half
+  of the largest number after it.
+- `GroupQueryAttention` supports growing caches and caches of full length, whose elements past the
+  last key are not written. `total_sequence_length` must be a constant or a dimension, or the shape
+  of `present_key` must be declared.
+- `Tokenizer` with a pattern (`tokenexp`) is described with [strings](../how-to/strings.md);
+  `separators` and `mark` are rejected.
 """
 
-LIMITS = """## What is refused of them
+LIMITS = """## Unsupported uses
 
-| operator | what |
+| operator | unsupported |
 |---|---|
 | `Attention`, `QAttention` | `do_rotary`, `past_present_share_buffer`, masks of four axes |
-| `MultiHeadAttention` | `past_sequence_length` and `cache_indirection` |
-| `DecoderMaskedMultiHeadAttention` | `beam_width` and `cache_indirection` |
-| `GroupQueryAttention` | quantised caches, `sliding_window_cache`, `qk_output`, norms of keys |
-| `RotaryEmbedding`, `MRotaryEmbedding` | `is_packed_batching`, a `scale` that is not 1 |
-| `MatMulNBits` | `g_idx`, prepacked weights, other than 2, 4 and 8 bits |
-| `GatherBlockQuantized` | tables of other types than bytes, int4, uint4; elements along blocks |
-| `CDist` | other distances than `sqeuclidean` and `euclidean` |
-| `SkipGroupNorm` | channels that are not innermost |
+| `MultiHeadAttention` | `past_sequence_length`, `cache_indirection` |
+| `DecoderMaskedMultiHeadAttention` | `beam_width`, `cache_indirection` |
+| `GroupQueryAttention` | quantised caches, `sliding_window_cache`, `qk_output`, key norms |
+| `RotaryEmbedding`, `MRotaryEmbedding` | `is_packed_batching`, a `scale` other than 1 |
+| `MatMulNBits` | `g_idx`, prepacked weights, bits other than 2, 4 and 8 |
+| `GatherBlockQuantized` | tables other than int8, uint8, int4, uint4; elements along blocks |
+| `CDist` | distances other than `sqeuclidean` and `euclidean` |
+| `SkipGroupNorm` | channels that are not the last axis |
 | `BiasSoftmax` | biases that broadcast within a row |
 """
 
@@ -57,7 +54,7 @@ def _code(text: str) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     lines = ["| operator | operands | attributes |", "|---|---|---|"]
     for name, row in sorted(domain.rows().items()):
         operands = "<br>".join(_code(o.line) for o in row.operands)
@@ -69,7 +66,7 @@ def page() -> str:
         HEAD.rstrip(),
         "\n".join(lines),
         LIMITS.rstrip(),
-        "## What is refused as a whole",
+        "## Unsupported operators",
         "\n".join(others),
     ]
     return "\n\n".join(parts) + "\n"
