@@ -208,10 +208,7 @@ def test_full_disk_of_temporary_files_is_the_one_that_is_named(
     "command",
     [
         ["bench", "net.onnx", "--seconds"],
-        ["tune", "net.onnx", "--seconds"],
         ["inspect", "net.onnx", "--board", "nrf52", "--clock"],
-        ["device", "test", "ccompiler", "--tolerance"],
-        ["device", "test", "ccompiler", "--seconds"],
         ["rpc-server", "--idle-seconds"],
         ["rpc-proxy", "--client-seconds"],
     ],

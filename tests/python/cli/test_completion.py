@@ -19,7 +19,7 @@ import pytest
         ("compile --device ccompiler,cp", {"ccompiler,cpu"}, "cpu"),
         ("compile --levels v2,v", {"v2,v3", "v2,v4"}, "v2,v2"),
         ("compile --executor ", {"graph", "aot"}, "native"),
-        ("prof", {"profile"}, "compile"),
+        ("repl", {"replay"}, "compile"),
     ],
 )
 def test_values_that_fit_are_offered(line, offered, not_offered):

@@ -35,7 +35,8 @@ def _without(modules, code: str, *arguments):
     )  # fmt: skip
 
 
-def _command(modules, *arguments):
+def run_without(modules, *arguments):
+    """Run the command where some modules are not installed."""
     return _without(modules, "from tvmrt.cli import main; sys.exit(main())", *arguments)
 
 
@@ -62,7 +63,7 @@ def test_a_library_runs_without_any_extra(library):
 
 
 def test_without_its_packages_the_command_says_what_to_install(library):
-    done = _command(["click"], "inspect", library)
+    done = run_without(["click"], "inspect", library)
     assert done.returncode == 2
     assert done.stderr == (
         "tvmrt: error: the command line needs the package click: pip install "
@@ -71,14 +72,14 @@ def test_without_its_packages_the_command_says_what_to_install(library):
 
 
 def test_without_its_reader_a_library_cannot_be_described(library):
-    done = _command(["elftools"], "inspect", library)
+    done = run_without(["elftools"], "inspect", library)
     assert done.returncode == 2
     assert "a library's file needs the package elftools: pip install 'tvmrt[cli]'" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["compile", "verify", "report"])
+@pytest.mark.parametrize("command", ["compile", "verify"])
 def test_without_onnx_commands_say_what_to_install(command, tmp_path):
-    done = _command(
+    done = run_without(
         ["onnx"], command, DIGITS, *(["-o", tmp_path / "d.so"] * (command == "compile"))
     )
     assert done.returncode == 2
@@ -88,11 +89,11 @@ def test_without_onnx_commands_say_what_to_install(command, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["inspect"], ["run", "--random"], ["bench", "--seconds", "0.01"], ["profile"]],
+    [["inspect"], ["run", "--random"], ["bench", "--seconds", "0.01"]],
     ids=lambda arguments: arguments[0],
 )
 def test_commands_take_libraries_without_the_compilers_packages(arguments, library):
-    done = _command(set(EXTRAS) - set(COMMAND), arguments[0], library, *arguments[1:])
+    done = run_without(set(EXTRAS) - set(COMMAND), arguments[0], library, *arguments[1:])
     assert done.returncode == 0, done.stderr
 
 

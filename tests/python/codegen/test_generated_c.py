@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from tvmrt.compiler.ir.program import ARENA, MemoryPool
 from tvmrt.compiler.planner import plan_program
 from tvmrt.libinfo import find_include_path
 
-FILES = Path(__file__).parents[2] / "data" / "tflite"
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fsyntax-only"]
 
 
@@ -287,12 +285,3 @@ def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):
 )
 def test_a_long_name_is_cut_between_words(name, expected):
     assert identifier(name, 18) == expected
-
-
-@pytest.mark.parametrize("target", ["x86-64", "cortex-m4"])
-@pytest.mark.parametrize("name", ["gated_int8", "recurrent_int8", "residual_int8", "text_float"])
-def test_lines_of_networks_are_short(name, target):
-    files = tvmrt.compile(FILES / f"{name}.tflite", target=target).sources.files
-    lines = [line for text in files.values() for line in text.split("\n")]
-    assert max(map(len, lines)) <= 100
-    assert not any("\x1f" in line for line in lines)

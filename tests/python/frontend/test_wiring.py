@@ -128,9 +128,6 @@ TAKEN = {
     ),
     "graph without a name": without_name(network("y = Neg x")),
     "weights that are no input in an old file": network("y = Add x w", initializer=[FOUR]),
-    "node of a domain that is not imported": network(
-        helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")
-    ),
     "node of ai.onnx": network(helper.make_node("Neg", ["x"], ["y"], domain="ai.onnx")),
     "one name in two branches": conditional(branch("b = Neg x"), branch("b = Abs x")),
     "results of branches without types": conditional(

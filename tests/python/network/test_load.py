@@ -274,18 +274,6 @@ def test_it_tells_what_it_is(net, batched):
         batched.profile({})
 
 
-def test_a_model_of_scikit_learn_predicts_as_it_does_there(folder):
-    pytest.importorskip("skl2onnx")
-    from sklearn.linear_model import LogisticRegression
-
-    x = rng.standard_normal((60, 3)).astype(np.float32)
-    words = np.array(["low", "middle", "high"])[np.clip(x[:, 0].round() + 1, 0, 2).astype(int)]
-    model = LogisticRegression().fit(x, words)
-    label, probabilities = tvmrt.load(model, dims={"batch": 16}, cache=folder)(x)
-    assert label.tolist() == model.predict(x).tolist()
-    np.testing.assert_allclose(probabilities, model.predict_proba(x), 1e-4, 1e-5)
-
-
 def test_a_folder_is_no_network(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder; give the library in it"):
         tvmrt.load(tmp_path)

@@ -8,13 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from tvmrt import plugin
+
 
 def names() -> list[str]:
-    """The networks' names, sorted; empty when the folder is not given."""
+    """The names of the networks whose operators are read here; empty without the folder."""
     folder = os.environ.get("TVMRT_MODELS")
     if not folder:
         return []
-    return sorted(json.loads((Path(folder) / "index.json").read_text()))
+    index = json.loads((Path(folder) / "index.json").read_text())
+    return sorted(name for name, facts in index.items() if all(map(_is_read, facts["ops"])))
+
+
+def _is_read(operator: str) -> bool:
+    """Whether the core or a plug-in reads the domain of an operator."""
+    domain, named, _ = operator.rpartition("::")
+    return not named or plugin.has("operators", (domain, "*"))
 
 
 def smallest(count: int) -> list[str]:

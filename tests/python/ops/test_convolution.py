@@ -62,37 +62,6 @@ def test_computed_weights(tmp_path):
     check(cases, 13, tmp_path)
 
 
-def test_fused(tmp_path):
-    inputs = [array(1, 3, 8, 8), array(5, 3, 3, 3), array(5)]
-    ms = {"domain": "com.microsoft", "pads": [1, 1, 1, 1]}
-    cases = [
-        case(name, "FusedConv", inputs, [1, 2], activation=name, **ms)
-        for name in ("Relu", "Tanh", "Sigmoid")
-    ]
-    cases += [
-        case(
-            "leaky",
-            "FusedConv",
-            inputs,
-            [1, 2],
-            activation="LeakyRelu",
-            activation_params=[0.1],
-            **ms,
-        ),
-        case(
-            "clip",
-            "FusedConv",
-            inputs,
-            [1, 2],
-            activation="Clip",
-            activation_params=[0.1, 0.4],
-            **ms,
-        ),
-        case("sum", "FusedConv", [*inputs, array(1, 5, 8, 8)], [1, 2], activation="Relu", **ms),
-    ]
-    check(cases, 13, tmp_path)
-
-
 TRANSPOSED = [
     ("stride 1", (1, 5, 6, 7), (5, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
     ("stride 2", (2, 5, 6, 7), (5, 4, 3, 3), {"strides": [2, 2]}),

@@ -117,7 +117,7 @@ tvmrt.load(b"boys2.5", cache=False)
 """
     done = _run(["-c", ask], tmp_path, installed)
     assert done.returncode != 0
-    assert "these 7 bytes are no " in done.stderr and ".toy file; give the path" in done.stderr
+    assert "these 7 bytes are not a " in done.stderr and ".toy file; give the path" in done.stderr
 
 
 def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
@@ -130,7 +130,7 @@ def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
     assert "the plug-in toybox has toydevice" in done.stderr
     done = _run(["-c", USE], tmp_path, installed, **left_out)
     assert (
-        "example.toys::Double of version 1 is not a known operator; the plug-in toybox has "
+        "unknown operator example.toys::Double, version 1; the plug-in toybox has "
         "example.toys::Double, but TVMRT_PLUGINS leaves it out"
     ) in done.stderr
 
@@ -167,7 +167,7 @@ def test_without_it_nothing_is_left(tmp_path):
     ("text", "said"),
     [
         ("raise OSError('no licence')", "toybox.plugin:PLUGIN does not load: OSError: no licence"),
-        ("PLUGIN = 3", "toybox.plugin:PLUGIN is no tvmrt.plugin.Plugin"),
+        ("PLUGIN = 3", "toybox.plugin:PLUGIN is not a tvmrt.plugin.Plugin"),
         (
             "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('toybox', '', requires=('none',))",
             "it requires the plug-in none, which is not used",

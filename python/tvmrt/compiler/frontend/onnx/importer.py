@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tvmrt import plugin
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_conditions import Fitting, check_sizes, import_at_fitting_sizes
 from tvmrt.compiler.ir import HANDLE, Graph, Value, constant
@@ -329,7 +330,8 @@ class GraphImporter(ImportState):
             except UnsupportedError as reason:
                 problem += f"; {device}: {reason}"
         if not self.adopters and node.domain not in ("", "ai.onnx"):
-            problem += "; or use the device onnxruntime"
+            device = plugin.find("hooks", "unknown operators")
+            problem += f"; or use the device {device}" if device else ""
         self.problems.append(f"{context.name} ({problem})")
         if refused:
             self.refused.append(node)

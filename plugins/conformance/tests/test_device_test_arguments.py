@@ -1,0 +1,15 @@
+"""Arguments of the command that are refused before it does anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmrt.cli import app
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("option", ["--tolerance", "--seconds"])
+def test_no_finite_number(capsys, option, value):
+    assert app.run(["device", "test", "ccompiler", option, value]) == app.CANNOT
+    sentence = capsys.readouterr().err
+    assert option in sentence and value in sentence

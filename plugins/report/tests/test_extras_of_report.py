@@ -1,0 +1,22 @@
+"""What the commands need of the packages of extras."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "cli"))
+
+from test_extras import COMMAND, DIGITS, EXTRAS, library, run_without  # noqa: F401
+
+
+def test_without_onnx_report_says_what_to_install():
+    done = run_without(["onnx"], "report", DIGITS)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "needs the package onnx: pip install 'tvmrt[compile]'" in done.stderr
+
+
+def test_profile_takes_libraries_without_the_compilers_packages(library):  # noqa: F811
+    done = run_without(set(EXTRAS) - set(COMMAND), "profile", library)
+    assert done.returncode == 0, done.stderr
