@@ -64,7 +64,7 @@ if onnxruntime is not None:
 # they are asked for less; operators, networks and files of others are compiled as users do.
 QUICK = (
     "cli", "custom", "devices", "dims", "docs", "examples", "export", "frontend", "network",
-    "pictures", "rpc", "runtime", "transform",
+    "pictures", "runtime", "transform",
 )  # fmt: skip
 
 

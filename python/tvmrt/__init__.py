@@ -16,7 +16,7 @@ from tvmrt import absent
 from tvmrt.libinfo import __version__
 
 if TYPE_CHECKING:
-    from tvmrt import contrib, custom, devices, error, libinfo, nd, rpc, runtime
+    from tvmrt import contrib, custom, devices, error, libinfo, nd, runtime
     from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
     from tvmrt.compiler.pipeline import compile, compile_together
     from tvmrt.compiler.request import Request
@@ -65,7 +65,6 @@ __all__ = [
     "device_fallbacks",
     "load_device_plugin",
     "nd",
-    "rpc",
     "runtime",
     "TVMError",
     "DataType",
@@ -98,10 +97,7 @@ __all__ = [
     "webgpu",
 ]
 
-_MODULES = (
-    "_ffi", "contrib", "custom", "devices", "error", "libinfo", "nd", "rpc", "runtime",
-    "support", "testing",
-)  # fmt: skip
+_MODULES = ("contrib", "custom", "devices", "error", "libinfo", "nd", "runtime")
 _OTHER_HOMES = {
     "compile": "tvmrt.compiler.pipeline",
     "compile_together": "tvmrt.compiler.pipeline",
@@ -119,17 +115,31 @@ def _import(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
+        if error.name == module:
+            raise
         from tvmrt import extras
 
         raise extras.told(error) from error
 
 
+def _module(name: str) -> Any:
+    """Any module below the package, those that plug-ins install there among them."""
+    text = f"module 'tvmrt' has no attribute '{name}'"
+    if name.startswith("__") or not name.isidentifier():
+        raise AttributeError(text)
+    try:
+        return _import(f"tvmrt.{name}")
+    except ImportError as error:
+        if error.name != f"tvmrt.{name}":
+            raise
+        refused = not isinstance(error, ModuleNotFoundError)  # what TVM has and tvmrt does not
+        raise AttributeError(str(error) if refused else text) from None
+
+
 def __getattr__(name: str) -> Any:
     """Import what a name stands for when it is first used."""
-    if name in _MODULES:
-        return _import(f"tvmrt.{name}")
-    if name not in __all__:
-        raise AttributeError(absent.answer(name) or f"module 'tvmrt' has no attribute '{name}'")
+    if name not in __all__ or name in _MODULES:
+        return _module(name)
     home = _import(_OTHER_HOMES.get(name, "tvmrt.runtime"))
     value = getattr(home, name)
     globals()[name] = value

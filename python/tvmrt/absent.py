@@ -15,7 +15,6 @@ _LIBRARIES = (
 )
 _MACHINE = "networks are compiled for the graph or the AOT executor, not for a machine"
 _PIPELINE = "devices work at the same time by tvmrt.compile(..., devices=[...], schedule='async')"
-_COMMANDS = "its servers are the commands 'tvmrt rpc-server', 'rpc-tracker' and 'rpc-proxy'"
 INSTEAD = {
     "arith": _SCRIPTS,
     "auto_scheduler": _TUNER,
@@ -39,7 +38,6 @@ INSTEAD = {
     "contrib.popen_pool": "concurrent.futures runs functions in other processes",
     "contrib.random": _SCRIPTS,
     "contrib.relay_viz": "'tvmrt report NETWORK -o page.html' draws the graph",
-    "contrib.rpc": "tvmrt.rpc has the names of tvm.rpc",
     "contrib.sort": _SCRIPTS,
     "contrib.tflite_runtime": "tvmrt.load('network.tflite') takes such files",
     "contrib.torch": "networks of tvmrt.load() take tensors of torch as they are",
@@ -48,7 +46,6 @@ INSTEAD = {
     "dlight": _TUNER,
     "driver": "the command 'tvmrt' compiles, runs and inspects, 'tvmrt tvmc' takes tvmc's flags; "
     "tvmrt.compile() in Python",
-    "exec": _COMMANDS,
     "instrument": _COMPILER,
     "IRModule": _COMPILER,
     "lower": _COMPILER,
@@ -57,7 +54,6 @@ INSTEAD = {
     "parser": _COMPILER,
     "relax": _COMPILER,
     "relay": _COMPILER,
-    "rpc.minrpc": _COMMANDS,
     "runtime.disco": _MACHINE,
     "runtime.Module.export_library": "tvmrt.compile('network.onnx') gives what has it; a module "
     "that was loaded is its file, which can be copied",
@@ -75,7 +71,22 @@ INSTEAD = {
 def answer(name: str) -> str | None:
     """The sentence for a name below the package; None for any that is none of TVM's."""
     instead = INSTEAD.get(name)
-    return None if instead is None else f"tvm.{name} is not part of tvmrt; {instead}"
+    return None if instead is None else _sentence(name, instead)
+
+
+def _sentence(name: str, instead: str) -> str:
+    return f"tvm.{name} is not part of tvmrt; {instead}"
+
+
+def full_answer(name: str) -> str | None:
+    """The sentence for a name below the package, those of plug-ins, which are read, among them."""
+    text = answer(name)
+    if text is not None or name.partition(".")[0] in ("plugin", "plugins"):
+        return text  # plug-ins are read by these modules
+    from tvmrt import plugin  # seldom needed
+
+    instead = plugin.instead(name)
+    return None if instead is None else _sentence(name, instead)
 
 
 class Finder:
@@ -87,7 +98,9 @@ class Finder:
     ) -> ModuleSpec | None:
         """Raise ImportError with the sentence for a module of TVM; None for any other."""
         package, _, name = fullname.partition(".")
-        text = answer(name) if package == __package__ else None
+        if package != __package__:
+            return None
+        text = full_answer(name)
         if text is not None:
             raise ImportError(text, name=fullname)
         return None

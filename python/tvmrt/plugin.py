@@ -20,7 +20,7 @@ from typing import Any
 ENTRY_POINTS = "tvmrt.plugins"
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
-TABLES = ("commands", "devices", "importers", "operators", "hooks")
+TABLES = ("commands", "devices", "importers", "operators", "hooks", "connections")
 NETWORKS = (".onnx",)  # suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
 
@@ -52,6 +52,12 @@ class Plugin:
     hooks
         Name of something that the core leaves to a plug-in to the function or module that
         does it.
+    connections
+        Option of ``tvmrt run``, ``verify`` and ``bench``, such as ``"--rpc"``, to a subclass of
+        ``tvmrt.connection.Connection``, which reaches networks in another place.
+    instead
+        Name below ``tvm`` that tvmrt does not have to what its users take, a sentence for the
+        error.
     """
 
     name: str
@@ -63,6 +69,8 @@ class Plugin:
     importers: Mapping[str, str] = field(default_factory=dict)
     operators: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hooks: Mapping[str, str] = field(default_factory=dict)
+    connections: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
 
 
 class Importer:
@@ -198,13 +206,18 @@ def _remark(text: str) -> None:
 
 _lock = threading.RLock()
 _tables: list[_Tables] = []
+_reader: list[int] = []  # the thread that reads the plug-ins now
 
 
 def _read() -> _Tables:
     if not _tables:
         with _lock:
             if not _tables:
-                _tables.append(_Tables())
+                _reader.append(threading.get_ident())
+                try:
+                    _tables.append(_Tables())
+                finally:
+                    _reader.clear()
     return _tables[0]
 
 
@@ -319,6 +332,13 @@ def hook(name: str, what: str) -> Any:
         reason = why_absent("hooks", name) or "no plug-in has it; 'tvmrt doctor' lists plug-ins"
         raise ImportError(f"{what} is not available: {reason}")
     return found
+
+
+def instead(name: str) -> str | None:
+    """What plug-ins say to users of a name of TVM; None for one that a plug-in itself imports."""
+    if _reader == [threading.get_ident()]:
+        return None
+    return next((p.instead[name] for p in _read().plugins.values() if name in p.instead), None)
 
 
 def why_absent(table: str, key: Any) -> str | None:

@@ -1,5 +1,5 @@
 """Programs as TVM's examples deploy networks, beside those in test_cxx.py, test_crt_programs.py and
-tests/python/cli/test_tvmc.py: applications of Zephyr and Arduino, Python here, Python from afar."""
+tests/python/cli/test_tvmc.py: applications of Zephyr and Arduino, Python here."""
 
 from __future__ import annotations
 
@@ -89,25 +89,3 @@ def test_python_here(tmp_path):
     module.run()
     result = module.get_output(0, tvmrt.nd.empty((2, 3)))
     np.testing.assert_allclose(result.numpy(), expected(), rtol=1e-5)
-
-
-def test_python_from_afar():
-    from tvmrt import rpc
-    from tvmrt.contrib import graph_executor, utils
-
-    folder = utils.tempdir()
-    tvmrt.compile(graph(), executor="graph").export_library(folder.relpath("net.so"))
-    server = rpc.Server(key="board", silent=True)
-    try:
-        remote = rpc.connect(server.host, server.port, key="board")
-        remote.upload(folder.relpath("net.so"))
-        library = remote.load_module("net.so")
-        device = remote.cpu()
-        module = graph_executor.GraphModule(library["default"](device))
-        module.set_input("x", tvmrt.nd.array(X, device))
-        module.run()
-        np.testing.assert_allclose(module.get_output(0).numpy(), expected(), rtol=1e-5)
-        times = module.module.time_evaluator("run", device, number=2, repeat=3)().results
-        assert len(times) == 3 and all(0 < time < 1 for time in times)
-    finally:
-        server.terminate()

@@ -25,9 +25,6 @@ DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
 TERMINATED = 143  # and for one that SIGTERM did
 
-# Their processes for sessions end as the system ends them.
-SERVERS = ("rpc-proxy", "rpc-server", "rpc-tracker")
-
 # Command name to the module that defines it as ``command``; imported when first asked for.
 COMMANDS = {
     "compile": "tvmrt.cli.compile",
@@ -43,9 +40,6 @@ COMMANDS = {
     "explain": "tvmrt.cli.explain",
     "schema": "tvmrt.cli.schema",
     "device": "tvmrt.cli.device",
-    "rpc-proxy": "tvmrt.cli.rpc_proxy",
-    "rpc-server": "tvmrt.cli.rpc_server",
-    "rpc-tracker": "tvmrt.cli.rpc_tracker",
     "tvmc": "tvmrt.cli.tvmc",
     "migrate-headers": "tvmrt.cli.migrate_headers",
 }
@@ -163,7 +157,7 @@ def _serves(arguments: Sequence[str]) -> bool:
     """Tell a command that serves until a signal ends its process."""
     name = str(arguments[0]) if arguments else "-"
     if name in COMMANDS or name.startswith("-"):
-        return name in SERVERS
+        return False
     return any(name in each.servers for each in plugin.plugins().values())
 
 

@@ -20,16 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from tvmrt import plugin
-from tvmrt.cli import (
-    bundles,
-    console,
-    files,
-    networks,
-    options,
-    remote,
-    sizes,
-)
-from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli import bundles, connections, console, files, networks, options, sizes
 from tvmrt.cli.resident import Resident, resident
 
 if TYPE_CHECKING:
@@ -66,7 +57,7 @@ class Result:
     operators: Sequence[Mapping[str, Any]] = ()  # timed, with --profile
 
 
-@click.command("bench", cls=GroupedCommand)
+@click.command("bench", cls=connections.ConnectedGroupedCommand)
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--against",
@@ -96,12 +87,11 @@ class Result:
     "roofline uses the measured compute and memory bandwidth of this machine.",
 )
 @options.compile_here
-@remote.rpc_options
+@connections.options("bench")
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    profiled: bool, rpc: str | None, rpc_tracker: str | None, rpc_key: str,
-    rpc_wait: float | None, as_json: bool, **choices: Any,
+    profiled: bool, elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
     onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
@@ -112,12 +102,12 @@ def command(
         raise click.UsageError("several MODELs need a folder of inputs, not one file")
     for model in models:
         files.check_file(model)
-    choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)
-    if rivals and choices["place"] is not None:
-        raise click.UsageError("--against compares on this machine; do not combine it with --rpc")
-    if profiled and choices["place"] is not None:
+    choices["place"] = place = elsewhere.open()
+    if rivals and place is not None:
+        raise click.UsageError(f"--against compares on this machine: leave {place.option} out")
+    if profiled and place is not None:
         raise click.UsageError(
-            "--profile times operators on this machine; do not combine it with --rpc"
+            f"--profile times operators on this machine: leave {place.option} out"
         )
     if profiled and any(model.suffix in COMPILED for model in models):
         raise click.UsageError(

@@ -31,8 +31,8 @@ NO_FOLDERS = (
     "--output",
     required=True,
     type=options.PATH,
-    help="OUT.so (shared library), OUT.tar (Model Library Format), OUT.elf (firmware image that "
-    "serves remote calls over its serial port) or a folder (C sources).",
+    help="OUT.so (shared library), OUT.tar (Model Library Format), OUT.elf (an image for a board, "
+    "which answers remote calls over its serial line) or a folder (C sources).",
 )
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",

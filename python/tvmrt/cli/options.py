@@ -263,29 +263,6 @@ made_up_inputs = click.option(
 )  # fmt: skip
 
 
-def listening(first_port: int) -> Callable:
-    """Decorator: where a server for remote calls listens."""
-
-    def add(function: Callable) -> Callable:
-        for option in (
-            click.option(
-                "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
-                help="End of the port range (exclusive).",
-            ),
-            click.option(
-                "--port", type=click.IntRange(0, 65535), default=first_port, show_default=True,
-                help="First port to try; 0: any free port.",
-            ),
-            click.option(
-                "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
-            ),
-        ):  # fmt: skip
-            function = option(function)
-        return function
-
-    return add
-
-
 def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tvmrt.cli import console, files, images, networks, options, remote, sounds
-from tvmrt.cli.board_place import IMAGE
+from tvmrt.cli import connections, console, files, images, networks, options, sounds
 from tvmrt.cli.console import format_shape
 from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 VALUES_SHOWN = 8
 
 
-@click.command("run")
+@click.command("run", cls=connections.ConnectedCommand)
 @click.argument("library", type=options.PATH)
 @click.option(
     "--inputs",
@@ -62,13 +61,12 @@ VALUES_SHOWN = 8
 @click.option(
     "--threads", type=click.IntRange(min=1), help="Maximum number of threads for one operator."
 )
-@remote.rpc_options
+@connections.options("run")
 @console.json_option
 def command(
     library: Path, inputs_file: Path | None, layout: str, scale: str | None, random: bool,
     outputs_file: Path | None, repeat: int,
-    profile: bool, threads: int | None, rpc: str | None, rpc_tracker: str | None, rpc_key: str,
-    rpc_wait: float | None, as_json: bool,
+    profile: bool, threads: int | None, elsewhere: connections.Elsewhere, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, a .tar of tvmc compile, or on a board an .elf."""
     from tvmrt.cli.session import Session
@@ -77,7 +75,7 @@ def command(
     files.check_file(library)
     if outputs_file:
         files.check_target(outputs_file)
-    if not (library.suffix == IMAGE and rpc):
+    if not elsewhere.takes(library):
         check_compiled(library)
     if (inputs_file is None) != random:
         end = ", not both" if random else " to make them up"
@@ -88,8 +86,7 @@ def command(
     sound = inputs_file is not None and sounds.is_sound(inputs_file)
     made = inputs_file is None or picture or sound
     inputs = None if made else files.load_inputs(inputs_file)
-    place = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)
-    session = Session(library, threads, place=place)
+    session = Session(library, threads, place=elsewhere.open())
     if picture:
         inputs = images.load(inputs_file, session.largest_inputs(), layout, scale)
     elif sound:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import networks, remote
-from tvmrt.cli.board_place import IMAGE, BoardPlace, explained
+from tvmrt.cli import networks
+from tvmrt.connection import LIBRARY, Place, RemoteNetwork, advice_for_board
 from tvmrt.network.inputs import largest
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tvmrt.compiler.export.library import CompiledLibrary
     from tvmrt.compiler.ir.bundle import Bundle
-    from tvmrt.rpc import RPCSession
 
 THREADS_VARIABLE = "TVM_NUM_THREADS"  # read by the runtime when it starts its threads
 
@@ -42,7 +41,7 @@ class Session:
     output_names
         Names for the outputs in their order; what the library calls them if None.
     place
-        The session with the machine to run on, or where boards are; this one if None.
+        Where to run; on this machine if None.
     """
 
     def __init__(
@@ -50,23 +49,22 @@ class Session:
         path: Path,
         threads: int | None = None,
         output_names: Sequence[str] | None = None,
-        place: RPCSession | BoardPlace | None = None,
+        place: Place | None = None,
     ):
         if threads is not None and place is None:
             os.environ[THREADS_VARIABLE] = str(threads)
         from tvmrt.network.opened import names_of_outputs, open_library  # the runtime
 
         self.place = place
-        if isinstance(place, BoardPlace):
-            self.executor: Any = place.open(path)
-        elif place is not None:
-            self.executor = remote.open_library(place, path, threads)
+        self.remote: RemoteNetwork | None = None
+        self.executor: Any = None  # on this machine
+        if place is not None:
+            self.remote = place.open(path, threads)
+            self.inputs = list(self.remote.inputs)
+            names = list(self.remote.output_names)
         else:
             self.executor = open_library(path).make()
-        self.inputs = self._input_infos()
-        if isinstance(place, BoardPlace):
-            names = [one["name"] for one in self.executor.outputs]
-        else:
+            self.inputs = self._input_infos()
             names = names_of_outputs(self.executor)
         self.output_names = list(output_names or names)
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
@@ -81,21 +79,16 @@ class Session:
         return frozenset(name for row in reduced for name in row.nodes)
 
     def _input_infos(self) -> list[networks.TensorInfo]:
-        if isinstance(self.place, BoardPlace):
-            rows = self.executor.inputs
-            return [networks.TensorInfo(r["name"], r["dtype"], tuple(r["shape"])) for r in rows]
-        if self.place is not None:
-            shapes, dtypes = remote.input_info(self.place, self.executor)
-        else:
-            shapes, dtypes = self.executor.get_input_info()
+        shapes, dtypes = self.executor.get_input_info()
         shapes = {**shapes, **self.executor.get_dims().get("inputs", {})}
         return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
 
     def largest_inputs(self) -> list[networks.TensorInfo]:
         """The inputs with the largest extents of those that a run chooses."""
-        if isinstance(self.place, BoardPlace):
-            return self.inputs
-        bounds = self.executor.get_dims().get("dims", {})
+        if self.remote is not None:
+            bounds = self.remote.bounds
+        else:
+            bounds = self.executor.get_dims().get("dims", {})
         return [largest(info, bounds) for info in self.inputs]
 
     def fit(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
@@ -111,12 +104,8 @@ class Session:
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs by name for inputs by the library's names."""
-        if isinstance(self.place, BoardPlace):
-            with explained():
-                return self._run(arrays)
-        return self._run(arrays)  # a context here would cost small networks a fifth of a call
-
-    def _run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if self.remote is not None:
+            return dict(zip(self.output_names, self.remote.run(arrays)))
         executor = self.executor
         for name, array in arrays.items():
             executor.set_input(name, array)
@@ -129,12 +118,8 @@ class Session:
     def time(self, repeat: int) -> list[float]:
         """Return the seconds of each of ``repeat`` runs on the inputs set last; those of another
         machine by its own clock, without the way there."""
-        if isinstance(self.place, BoardPlace):
-            with explained():
-                return self.executor.time(repeat)
-        if self.place is not None:
-            evaluate = self.executor.module.time_evaluator("run", self.place.cpu(), 1, repeat)
-            return list(evaluate().results)
+        if self.remote is not None:
+            return list(self.remote.time(repeat))
         seconds = []
         for _ in range(repeat):
             start = time.perf_counter()
@@ -145,7 +130,9 @@ class Session:
     def profile(self) -> list[dict[str, Any]]:
         """Return name, count and seconds of every operator of one run on the inputs set last."""
         if self.place is not None:
-            raise ValueError("operators are profiled on this machine only; omit --rpc")
+            raise ValueError(
+                f"operators are profiled on this machine only: leave {self.place.option} out"
+            )
         return self.executor.profile().calls
 
 
@@ -158,24 +145,19 @@ def compile_session(
     from tvmrt.compiler.pipeline import compile as compile_network
 
     choices = dict(choices)
-    place = choices.pop("place", None)
-    if isinstance(place, BoardPlace):
-        choices["executor"] = "aot"  # what images have
-    elif place is None and choices.get("target") is None:
+    place: Place | None = choices.pop("place", None)
+    if place is not None:
+        choices = dict(place.compile_options(choices))
+    elif choices.get("target") is None:
         bf16 = choices.get("precision") == "bf16"
         levels = choices.get("levels") or ()
         choices["target"], choices["levels"] = target_here(levels, bf16)
     library = compile_network(model, **choices)
-    if isinstance(place, BoardPlace) and not library.options.firmware:
-        raise ValueError(
-            "--rpc names a board; give its processor with --target, for example cortex-m4"
-        )
-    path = folder / (f"network{IMAGE}" if isinstance(place, BoardPlace) else "network.so")
-    if library.options.firmware and place is None:
-        raise ValueError(
-            f"target {library.target.name} is a board: --rpc qemu runs its image, --rpc "
-            "serial:PATH that of a board which has it"
-        )
+    if place is not None:
+        place.check(library)
+    elif library.options.firmware:
+        raise ValueError(f"target {library.target.name} is a board{advice_for_board()}")
+    path = folder / f"network{LIBRARY if place is None else place.suffix}"
     library.export(path)
     session = Session(path, threads, library.program.output_names, place)
     session.library, session.bundles = library, library.bundles

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tvmrt.cli import console, files, options
+from tvmrt.cli import connections, console, files, options
 
 # Flags of tvmc that ask for nothing here, and why.
 WITHOUT_MEANING = {
@@ -35,7 +35,7 @@ TARGETS = (
 HOSTS = ("llvm", "c", "native")
 MICRO = (
     "firmware is built from the archive of 'tvmrt compile NETWORK -o net.tar --target cortex-m4' "
-    "by the board's own tools, and answers 'tvmrt run --rpc'; see docs/how-to/firmware.md"
+    "by the board's own tools, and answers remote calls; see docs/how-to/firmware.md"
 )
 
 
@@ -265,7 +265,7 @@ def _write_package(path: Path, library: Path) -> None:
             tar.addfile(member, io.BytesIO(data))
 
 
-@command.command("run")
+@command.command("run", cls=connections.ConnectedCommand)
 @click.argument("file", type=options.PATH, metavar="FILE")
 @click.option("--device", default="cpu", show_default=True, help="cpu; no other.")
 @click.option("-i", "--inputs", type=options.PATH, metavar="IN.npz", help="Inputs by name.")
@@ -285,8 +285,7 @@ def _write_package(path: Path, library: Path) -> None:
 @click.option("--number", type=click.IntRange(min=1), default=1, show_default=True,
     help="Runs per measurement.",
 )  # fmt: skip
-@click.option("--rpc-tracker", metavar="HOST:PORT", help="As of tvmrt run.")
-@click.option("--rpc-key", help="As of tvmrt run.")
+@connections.options("tvmc run")
 @click.option("--project-dir", hidden=True)
 @click.option("--project-option", hidden=True, multiple=True)
 @_ignored("--end-to-end", is_flag=True)
@@ -294,7 +293,7 @@ def _write_package(path: Path, library: Path) -> None:
 def run_command(
     file: Path, device: str, inputs: Path | None, outputs: Path | None, fill_mode: str,
     print_top: int | None, print_time: bool, profile: bool, repeat: int, number: int,
-    rpc_tracker: str | None, rpc_key: str | None, verbose: int, project_dir: str | None,
+    elsewhere: connections.Elsewhere, verbose: int, project_dir: str | None,
     project_option: tuple[str, ...], **ignored: Any,
 ) -> None:  # fmt: skip
     """Run the compiled network FILE: a package, or a library."""
@@ -319,8 +318,7 @@ def run_command(
         runs = max(repeat * number, 2 if print_time else 1)
         line.add("--repeat", *([runs] if runs > 1 else []))
         line.words += ["--profile"] if profile else []
-        line.add("--rpc-tracker", *filter(None, [rpc_tracker]))
-        line.add("--rpc-key", *filter(None, [rpc_key]))
+        line.words += elsewhere.words
         line.run(made)
         if print_top and kept:
             _print_top(kept, print_top)

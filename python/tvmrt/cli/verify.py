@@ -14,18 +14,17 @@ from tvmrt import plugin
 from tvmrt.cli import (
     app,
     bundles,
+    connections,
     console,
     labels,
     networks,
     options,
-    remote,
     sizes,
     tolerance,
     verify_operators,
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
-from tvmrt.cli.groups import GroupedCommand
 from tvmrt.cli.tolerance import Row
 
 if TYPE_CHECKING:
@@ -38,20 +37,17 @@ ROWS_SHOWN = 20
 STATE_IN_BYTES = "DynamicQuantizeLSTM"
 
 
-@click.command("verify", cls=GroupedCommand)
+@click.command("verify", cls=connections.ConnectedGroupedCommand)
 @click.argument("model", type=options.PATH)
 @options.made_up_inputs
 @options.compile_here
-@click.option(
-    "--outputs-only", is_flag=True, help="Compare the outputs only, with one compilation."
-)
-@click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst ones.")
-@remote.rpc_options
+@click.option("--outputs-only", is_flag=True, help="Compare the outputs alone: one compilation.")
+@click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")
+@connections.options("verify")
 @console.json_option
 def command(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,
-    rpc: str | None, rpc_tracker: str | None, rpc_key: str, rpc_wait: float | None,
-    as_json: bool, **choices: Any,
+    elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Check every node of the network MODEL against onnxruntime, or LiteRT.
 
@@ -70,8 +66,8 @@ def command(
     MODEL may also be a Python file or shared library of operators: every body of each is then
     compared with its Python reference on random operands.
     """
-    if (rpc or rpc_tracker) and model.suffix != ".onnx":
-        raise click.UsageError("only ONNX networks can be verified on another machine")
+    if elsewhere.is_asked and model.suffix != ".onnx":
+        raise click.UsageError("ONNX networks alone are verified on another machine")
     if model.suffix in verify_operators.SUFFIXES:
         if model.suffix != ".py" and "executor" in describe(model).facts:
             raise ValueError(
@@ -79,7 +75,7 @@ def command(
                 "from"
             )
         return verify_operators.check(model, as_json)
-    place = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)
+    place = elsewhere.open()
     with console.progress(not as_json) as progress:
         choices["place"], choices["progress"] = place, progress
         rows, judge = compared(model, inputs_file, threads, outputs_only, choices)
@@ -90,7 +86,7 @@ def compared(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, choices: dict[str, Any]
 ) -> tuple[list[Row], str]:
     """Every tensor of a network's file compared, and who judged. ``choices`` are options of the
-    compiler; with ``place``, the session with the machine that runs an ONNX network."""
+    compiler; with ``place``, the place that runs an ONNX network."""
     importer = plugin.importer_of_file(model)
     if importer is not None:
         known = {name: value for name, value in choices.items() if name != "place"}

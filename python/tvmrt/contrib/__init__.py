@@ -41,7 +41,7 @@ def _modules() -> list[str]:
 def __getattr__(name: str) -> ModuleType:
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
-    text = absent.answer(f"contrib.{name}")
+    text = None if name.startswith("_") else absent.full_answer(f"contrib.{name}")
     raise AttributeError(text or f"module {__name__!r} has no attribute {name!r}")
 
 

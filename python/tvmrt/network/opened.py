@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvmrt.connection import advice_for_file
 from tvmrt.error import NameNotFoundError, TVMError
 from tvmrt.plugin import is_network
 from tvmrt.runtime import Module, cpu, load_module
@@ -61,9 +62,7 @@ def check_compiled(file: Path) -> None:
             f"{file} is not compiled; run 'tvmrt compile {file} -o net.so', then use net.so"
         )
     if file.suffix == ".elf":
-        raise ValueError(
-            f"{file} is an image for a board; run it with --rpc serial:PATH or --rpc qemu"
-        )
+        raise ValueError(f"{file} is an image for a board{advice_for_file(file.suffix)}")
 
 
 def open_module(module: Module, name: str) -> Opened:

@@ -209,8 +209,8 @@ def test_full_disk_of_temporary_files_is_the_one_that_is_named(
     [
         ["bench", "net.onnx", "--seconds"],
         ["inspect", "net.onnx", "--board", "nrf52", "--clock"],
-        ["rpc-server", "--idle-seconds"],
-        ["rpc-proxy", "--client-seconds"],
+        ["device", "test", "ccompiler", "--tolerance"],
+        ["device", "test", "ccompiler", "--seconds"],
     ],
     ids=lambda command: " ".join(command[:1] + command[-1:]),
 )

@@ -41,16 +41,3 @@ def test_nothing_is_left_and_compilers_end(digits, tmp_path, number):
     assert said.strip() in ("tvmrt: error: terminated", "tvmrt: error: interrupted")
     assert list(out.iterdir()) == []
     assert list(scratch.iterdir()) == []
-
-
-@pytest.mark.parametrize("command", ["rpc-proxy", "rpc-server", "rpc-tracker"])
-def test_servers_end_by_the_signal_itself(command):
-    """Their processes for sessions inherit what a signal does: SIGTERM ends each at once."""
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "tvmrt", command, "--host", "127.0.0.1", "--port", "0"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert "127.0.0.1" in process.stdout.readline()
-    process.terminate()
-    assert process.wait(timeout=60) == -signal.SIGTERM

@@ -35,9 +35,9 @@ MAY_IMPORT = {
     "network": {
         "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
         "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
-        "compiler.request", "runtime", "extras", "plugin", "plugins",
+        "compiler.request", "runtime", "extras", "plugin", "plugins", "connection",
     },
-    "rpc": {"error", "runtime"},
+    "connection": {"compiler.export", "error", "network", "plugin"},
     "plugin": {"entry_points", "error", "plugins"},
     "runtime": {"absent", "entry_points", "error", "installed", "_ffi", "nd", "plugin"},
 }  # fmt: skip

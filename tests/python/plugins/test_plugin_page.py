@@ -79,6 +79,20 @@ def test_everything_that_the_plugin_adds_works(installed, tmp_path):
     assert rows["plug-in toybox"]["state"] == "ok"
 
 
+def test_networks_are_reached_as_the_plugin_says(installed, tmp_path):
+    (tmp_path / "net.toy").write_text("1\n")
+    done = _run(["-m", "tvmrt", "compile", "net.toy", "-o", "net.so"], tmp_path, installed)
+    assert done.returncode == 0, done.stderr
+    words = ["-m", "tvmrt", "run", "net.so", "--random", "--json", "--repeat", "2"]
+    here = json.loads(_run(words, tmp_path, installed).stdout)["outputs"]
+    done = _run([*words, "--apart", "--apart-nice", "1"], tmp_path, installed)
+    assert done.returncode == 0, done.stderr
+    there = json.loads(done.stdout)
+    assert there["outputs"] == here and len(there["seconds"]) == 2
+    done = _run([*words, "--apart"], tmp_path, installed, TVMRT_PLUGINS="-toybox")
+    assert "the plug-in toybox has --apart, but TVMRT_PLUGINS leaves it out" in done.stderr
+
+
 def test_errors_of_the_importer_reach_the_user(installed, tmp_path):
     (tmp_path / "bad.toy").write_text("1\ntwo\n")
     done = _run(["-m", "tvmrt", "compile", "bad.toy", "-o", "net.so"], tmp_path, installed)

@@ -144,7 +144,7 @@ def test_testing_and_support(capsys):
         ("te", "tvmrt.custom"), ("driver.tvmc", "the command 'tvmrt'"),
         ("runtime.vm", "executor"), ("contrib.download", "urlretrieve"), ("autotvm", "tune"),
         ("micro", "--target"), ("contrib.pipeline_executor", "schedule='async'"),
-        ("exec.rpc_server", "rpc-server"), ("runtime.relax_vm", "executor"),
+        ("runtime.relax_vm", "executor"),
         ("target", "target="), ("build", "tvmrt.compile"), ("script", "tvmrt.custom"),
     ],
 )  # fmt: skip

@@ -80,7 +80,6 @@ SHARES = {
     "python/planner": Share(cases=20),
     "python/platforms": Share(),
     "python/plugins": Share(),
-    "python/rpc": Share("rpc_in_process rpc_values", 2),
     "python/runtime": Share(
         "abi array_call callbacks containers convolution_by_name exchange executors library_names"
         " module names_of_tvm ndarray objects_tell package packed_func products refusals"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from tvmrt.cli import options
+from tvmrt.plugins.rpc.server_command import listening
 
 
 @click.command("rpc-tracker")
-@options.listening(9190)
+@listening(9190)
 def command(host: str, port: int, port_end: int) -> None:
     """Hand out servers of remote calls to those who ask for their key, until Ctrl-C."""
     from tvmrt.rpc.tracker import Tracker

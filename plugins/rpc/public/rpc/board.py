@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import TVMError
-from tvmrt.rpc.client import RPCSession
-from tvmrt.rpc.lines import Line, open_line
 from tvmrt.runtime.ndarray import NDArray
 from tvmrt.runtime.packed_func import get_global_func
+
+from .client import RPCSession
+from .lines import Line, open_line
 
 __all__ = ["BoardNetwork", "BoardSession", "connect_board"]
 

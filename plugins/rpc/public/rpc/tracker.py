@@ -9,8 +9,8 @@ import secrets
 import struct
 from typing import Any, Callable
 
-from tvmrt.rpc import messages
-from tvmrt.rpc.service import Service
+from . import messages
+from .service import Service
 
 __all__ = ["Tracker"]
 

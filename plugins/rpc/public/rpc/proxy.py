@@ -7,7 +7,7 @@ import asyncio
 import struct
 from collections import deque
 
-from tvmrt.rpc.service import Service
+from .service import Service
 
 __all__ = ["Proxy"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import click
 
@@ -11,10 +11,33 @@ from tvmrt.cli import console, options
 ANYONE = "anyone who reaches this port can run code here"
 
 
+def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: where a server for remote calls listens."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            click.option(
+                "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
+                help="The port after the last one to try.",
+            ),
+            click.option(
+                "--port", type=click.IntRange(0, 65535), default=first_port, show_default=True,
+                help="First port to try; 0 for any.",
+            ),
+            click.option(
+                "--host", default="127.0.0.1", show_default=True, help="Address to listen at."
+            ),
+        ):  # fmt: skip
+            function = option(function)
+        return function
+
+    return add
+
+
 @click.command("rpc-server")
-@options.listening(9090)
-@click.option("--key", default="", help="Key that clients must give.")
-@click.option("--tracker", metavar="HOST:PORT", help="Tracker to register with under the key.")
+@listening(9090)
+@click.option("--key", default="", help="What clients must say.")
+@click.option("--tracker", metavar="HOST:PORT", help="A tracker to register at by the key.")
 @click.option(
     "--proxy", metavar="HOST:PORT",
     help="Wait for clients at this 'tvmrt rpc-proxy' instead of listening.",

@@ -9,10 +9,11 @@ import weakref
 from typing import Any, Callable
 
 from tvmrt.error import TVMError
-from tvmrt.rpc import messages
 from tvmrt.runtime.device import RPC_SESSION_MASK, Device, device
 from tvmrt.runtime.module import Module
 from tvmrt.runtime.packed_func import PackedFunc, get_global_func
+
+from . import messages
 
 __all__ = ["LocalSession", "RPCSession", "TrackerSession", "connect", "connect_tracker"]
 

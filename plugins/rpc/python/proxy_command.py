@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from tvmrt.cli import options
+from tvmrt.plugins.rpc.server_command import listening
 
 
 @click.command("rpc-proxy")
-@options.listening(9090)
+@listening(9090)
 @click.option(
     "--client-seconds", type=options.FiniteRange(min=0, min_open=True), default=600.0, metavar="S",
     show_default=True, help="Time that a client waits for a server.",

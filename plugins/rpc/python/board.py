@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX
+from tvmrt.connection import Place, RemoteNetwork
 from tvmrt.error import TVMError
+from tvmrt.network.inputs import TensorInfo
+from tvmrt.plugins.rpc.connection import IMAGE, QEMU
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from tvmrt.compiler.export.library import CompiledLibrary
     from tvmrt.rpc.board import BoardNetwork, BoardSession
 
-QEMU = "qemu"
-LINES = ("serial:", "tcp:", "pipe:")
-IMAGE = ".elf"
 _CODE = re.compile(r"code 0x([0-9a-f]{8})$")
 
 
-def is_board(rpc: str) -> bool:
-    """Whether a text of --rpc names a board's line, not a server."""
-    return rpc == QEMU or rpc.startswith(LINES)
-
-
-class BoardPlace:
+class BoardPlace(Place):
     """Where images run: QEMU, started for each of them, or the board at a line.
 
     Parameters
@@ -34,11 +32,22 @@ class BoardPlace:
         ``qemu``, or the name of a line.
     """
 
+    suffix = IMAGE
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._session: BoardSession | None = None
 
-    def open(self, path: Path) -> BoardNetwork:
+    def compile_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options with the executor that images have."""
+        return {**options, "executor": "aot"}
+
+    def check(self, library: CompiledLibrary) -> None:
+        """Refuse a network that is not for a board."""
+        if not library.options.firmware:
+            raise ValueError("--rpc names a board: say which by --target, for example cortex-m4")
+
+    def open(self, path: Path, threads: int | None) -> ImageNetwork:
         """Return the network of an image's file, on the board that has it.
 
         Raises
@@ -70,7 +79,7 @@ class BoardPlace:
                 "that file to the board first"
             )
         with explained():
-            return BoardNetwork(session, facts)
+            return ImageNetwork(BoardNetwork(session, facts))
 
     def _connect(self, path: Path, target: str) -> BoardSession:
         from tvmrt.compiler.export.board_image import board_of
@@ -87,6 +96,31 @@ class BoardPlace:
         if self._session is not None:
             self._session.close()
         self._session = None
+
+
+class ImageNetwork(RemoteNetwork):
+    """The network of an image, on the board that has it."""
+
+    def __init__(self, network: BoardNetwork) -> None:
+        self._network = network
+        self.inputs = [
+            TensorInfo(row["name"], row["dtype"], tuple(row["shape"])) for row in network.inputs
+        ]
+        self.output_names = [row["name"] for row in network.outputs]
+
+    def run(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        """Run it once."""
+        network = self._network
+        with explained():
+            for name, array in arrays.items():
+                network.set_input(name, array)
+            network.run()
+            return [network.get_output(i).numpy() for i in range(len(self.output_names))]
+
+    def time(self, repeat: int) -> Sequence[float]:
+        """Return the seconds of runs, by the board's clock."""
+        with explained():
+            return self._network.time(repeat)
 
 
 @contextlib.contextmanager

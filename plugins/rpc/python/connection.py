@@ -1,0 +1,90 @@
+"""The options by which commands reach a server, a tracker's server or a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.connection import Connection
+
+if TYPE_CHECKING:
+    import click
+
+    from tvmrt.connection import Place
+
+IMAGE = ".elf"
+QEMU = "qemu"
+LINES = ("serial:", "tcp:", "pipe:")
+DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
+
+
+def is_board(rpc: str) -> bool:
+    """Whether a text of --rpc names a board's line, not a server."""
+    return rpc == QEMU or rpc.startswith(LINES)
+
+
+class RemoteCalls(Connection):
+    """Servers of remote calls on other machines and on boards."""
+
+    suffixes = {IMAGE: "--rpc qemu or serial:PATH runs it there"}  # noqa: RUF012
+    boards = "--rpc qemu runs its image, --rpc serial:PATH that of a board which has it"
+
+    def options(self, command: str) -> Sequence[click.Option]:
+        """Return where to run, if not here; of tvmc what its own command has."""
+        import click
+
+        from tvmrt.cli.options import FiniteRange
+
+        if command == "tvmc run":
+            return [
+                click.Option(["--rpc-tracker"], metavar="HOST:PORT", help="As of tvmrt run."),
+                click.Option(["--rpc-key"], help="As of tvmrt run."),
+            ]
+        return [
+            click.Option(
+                ["--rpc"], metavar="HOST[:PORT]|LINE",
+                help="Run where this 'tvmrt rpc-server' is; or on the board at serial:PATH[:BAUD], "
+                "tcp:HOST:PORT or pipe:PATH; or on the board that QEMU plays: qemu.",
+            ),
+            click.Option(
+                ["--rpc-tracker"], metavar="HOST[:PORT]",
+                help="Run where a tracker finds a free server by --rpc-key.",
+            ),
+            click.Option(
+                ["--rpc-key"], default="", metavar="KEY", help="The server's key, or the tracker's."
+            ),
+            click.Option(
+                ["--rpc-wait"], metavar="SECONDS",
+                type=FiniteRange(min=0, min_open=True, max=LONGEST_WAIT),
+                help=f"How long to wait for a free server of the tracker. Default: {DEFAULT_WAIT}.",
+            ),
+        ]  # fmt: skip
+
+    def takes(self, path: Path, values: Mapping[str, Any]) -> bool:
+        """Images are left to what --rpc names, which refuses them if it is no board."""
+        return path.suffix == IMAGE and bool(values["rpc"])
+
+    def open(self, values: Mapping[str, Any]) -> Place | None:
+        """Return the server or the board that the options name; None if they name none."""
+        import click
+
+        rpc, tracker, key = values["rpc"], values["rpc_tracker"], values["rpc_key"]
+        wait = values["rpc_wait"]
+        if wait is not None and not tracker:
+            raise click.UsageError("--rpc-wait is for a tracker's servers: give --rpc-tracker")
+        if rpc and tracker:
+            raise click.UsageError("give --rpc or --rpc-tracker, not both")
+        if rpc and is_board(rpc):
+            if key:
+                raise click.UsageError("--rpc-key is of servers; a board has none")
+            from tvmrt.plugins.rpc.board import BoardPlace
+
+            return BoardPlace(rpc)
+        if key and not rpc and not tracker:
+            raise click.UsageError("--rpc-key needs --rpc or --rpc-tracker")
+        from tvmrt.plugins.rpc import machine
+
+        if rpc:
+            return machine.connect(rpc, key)
+        return machine.request(tracker, key, wait or DEFAULT_WAIT) if tracker else None

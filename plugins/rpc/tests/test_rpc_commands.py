@@ -1,0 +1,90 @@
+"""The commands of servers, their options, and what their names of TVM say."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import tvmrt
+from tvmrt.cli import app
+
+
+@pytest.mark.skipif(os.name != "posix", reason="another system's signals")
+@pytest.mark.parametrize("command", ["rpc-proxy", "rpc-server", "rpc-tracker"])
+def test_servers_end_by_the_signal_itself(command):
+    """Their processes for sessions inherit what a signal does: SIGTERM ends each at once."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "tvmrt", command, "--host", "127.0.0.1", "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert "127.0.0.1" in process.stdout.readline()
+    process.terminate()
+    assert process.wait(timeout=60) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "command",
+    [["rpc-server", "--idle-seconds"], ["rpc-proxy", "--client-seconds"]],
+    ids=" ".join,
+)
+def test_no_finite_number(capsys, command, value):
+    assert app.run([*command, value]) == app.CANNOT
+    sentence = capsys.readouterr().err
+    assert command[-1] in sentence and value in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("exec.rpc_server", "rpc-server"),
+        ("exec", "rpc-tracker"),
+        ("rpc.minrpc", "rpc-proxy"),
+        ("contrib.rpc", "tvmrt.rpc has the names of tvm.rpc"),
+    ],
+)
+def test_what_is_not_here_names_what_is(name, instead):
+    with pytest.raises(ImportError, match=instead):
+        importlib.import_module(f"tvmrt.{name}")
+    package, _, last = f"tvmrt.{name}".rpartition(".")
+    if not name.startswith("exec."):
+        with pytest.raises(ImportError, match=instead):
+            exec(f"from {package} import {last}")
+
+
+def test_attributes_of_the_package_that_are_not_here_name_what_is():
+    with pytest.raises(AttributeError, match="rpc-tracker"):
+        tvmrt.exec  # noqa: B018
+    with pytest.raises(AttributeError, match=r"tvmrt\.rpc has the names"):
+        tvmrt.contrib.rpc  # noqa: B018
+
+
+def test_the_package_has_the_module_of_tvm():
+    ask = "import tvmrt as tvm; print(tvm.rpc.connect.__module__)"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "tvmrt.rpc.client\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rpc-server"], ["run", "net.so", "--random", "--rpc", "a:1"],
+        ["verify", "net.onnx", "--rpc-tracker", "a:1"], ["bench", "net.onnx", "--rpc-key", "k"],
+        ["tvmc", "run", "net.tar", "--rpc-key", "k"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_what_is_left_out_is_refused_by_name(words):
+    done = subprocess.run(
+        [sys.executable, "-m", "tvmrt", *words], env={**os.environ, "TVMRT_PLUGINS": "-rpc"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    what = words[0] if words[0] == "rpc-server" else "--rpc"
+    assert f"the plug-in rpc has {what}, but TVMRT_PLUGINS leaves it out" in done.stderr

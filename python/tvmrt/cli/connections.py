@@ -1,0 +1,172 @@
+"""The options by which ``run``, ``verify`` and ``bench`` reach a network in another place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from tvmrt import connection, plugin
+from tvmrt.cli.groups import GroupedCommand
+from tvmrt.error import Remark
+
+ARGUMENT = "elsewhere"
+_Row = tuple[str, connection.Connection, Sequence[click.Option]]  # by the key, with its options
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A connection that a command line asks for, the values of its options, and the words that
+    give them."""
+
+    key: str
+    connection: connection.Connection
+    values: Mapping[str, Any]
+    words: Sequence[str]
+
+
+class Elsewhere:
+    """What a command line says of another place to run in.
+
+    Parameters
+    ----------
+    asked
+        The connections that it asks for.
+    """
+
+    def __init__(self, asked: Sequence[Asked]) -> None:
+        self._asked = asked
+        self.is_asked = bool(asked)
+        self.words = [word for each in asked for word in each.words]
+
+    def takes(self, path: Path) -> bool:
+        """Whether a file that does not run on this machine runs in the place that is asked for."""
+        return any(each.connection.takes(path, each.values) for each in self._asked)
+
+    def open(self) -> connection.Place | None:
+        """Return the place, which is left at the end of the command; None for this machine."""
+        if len(self._asked) > 1:
+            first, second = (each.key for each in self._asked[:2])
+            raise click.UsageError(f"give {first} or {second}, not both")
+        for each in self._asked:
+            place = each.connection.open(each.values)
+            if place is not None:
+                place.option = each.key
+                click.get_current_context().call_on_close(place.close)
+            return place
+        return None
+
+
+class _Placeholder(click.Option):
+    """Where the options of connections stand among a command's own."""
+
+    def __init__(self, declarations: Sequence[str], command: str) -> None:
+        super().__init__(declarations, hidden=True, expose_value=False)
+        self.command = command
+
+
+def options(command: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator of a :class:`ConnectedCommand`: here are the options of connections.
+
+    Its function takes ``elsewhere``; ``command`` is what connections know it by.
+    """
+    return click.option("--connections", cls=_Placeholder, command=command)
+
+
+class ConnectedCommand(click.Command):
+    """A command with the options of all connections, whose function takes ``elsewhere``."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, those of connections in their place."""
+        found: list[click.Parameter] = []
+        for parameter in super().get_params(ctx):
+            if isinstance(parameter, _Placeholder):
+                found += [each for row in self._added(ctx, parameter) for each in row[2]]
+            else:
+                found.append(parameter)
+        return found
+
+    def _added(self, ctx: click.Context, placeholder: _Placeholder) -> list[_Row]:
+        """The connections with their options, which are made once for each command line."""
+        key = f"{__name__}.{placeholder.command}"
+        if key not in ctx.meta:
+            own = {str(word) for each in self.params for word in (each.name, *each.opts)}
+            rows: list[_Row] = []
+            for name, each in connection.connections():
+                try:
+                    made = each.options(placeholder.command)
+                    _check(name, made, own)
+                except Exception as error:  # whatever code of somebody else raises
+                    text = f"{name} is left out: {type(error).__name__}: {error}"
+                    warnings.warn(text, Remark, stacklevel=2)
+                    continue
+                own |= {str(word) for each in made for word in (each.name, *each.opts)}
+                rows.append((name, each, made))
+            ctx.meta[key] = rows
+        found: list[_Row] = ctx.meta[key]
+        return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; options of a plug-in that is not used are refused by its name."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            for each in plugin.absent():
+                for key in each.plugin.connections if each.plugin is not None else ():
+                    if _belongs(key, error.option_name):
+                        reason = plugin.why_absent("connections", key)
+                        raise click.UsageError(reason or "", ctx) from None
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function, with what the options of connections say as ``elsewhere``."""
+        asked = []
+        for placeholder in self.params:
+            if isinstance(placeholder, _Placeholder):
+                for key, each, made in self._added(ctx, placeholder):
+                    values = {str(one.name): ctx.params.pop(str(one.name), None) for one in made}
+                    words = _words(ctx, made, values)
+                    if words:
+                        asked.append(Asked(key, each, values, words))
+        ctx.params[ARGUMENT] = Elsewhere(asked)
+        return super().invoke(ctx)
+
+
+class ConnectedGroupedCommand(ConnectedCommand, GroupedCommand):
+    """A command with the options of all connections, and its help in groups."""
+
+
+def _belongs(key: str, option: str) -> bool:
+    return option == key or option.startswith(f"{key}-")
+
+
+def _check(key: str, made: Sequence[click.Option], own: set[str]) -> None:
+    """Raise ValueError for options that are not those of their connection alone."""
+    for option in made:
+        for word in (*option.opts, *option.secondary_opts):
+            if not _belongs(key, word):
+                raise ValueError(f"its option {word} is neither {key} nor begins with {key}-")
+        for word in (*option.opts, str(option.name)):
+            if word in own:
+                raise ValueError(f"the command has {word} already")
+
+
+def _words(
+    ctx: click.Context, made: Sequence[click.Option], values: Mapping[str, Any]
+) -> list[str]:
+    """The words that give options their values; none where nobody gave one."""
+    words: list[str] = []
+    for option in made:
+        value = values[str(option.name)]
+        source = ctx.get_parameter_source(str(option.name))
+        if not value or source in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+            continue
+        for each in value if option.multiple else [value]:
+            several = each if option.nargs != 1 else () if option.is_flag else [each]
+            words += [option.opts[0], *map(str, several)]
+    return words

@@ -1,0 +1,256 @@
+"""Ways to reach a network that plug-ins add; `run`, `verify` and `bench` work by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from tvmrt import plugin
+from tvmrt.cli import main
+from tvmrt.connection import Connection, Place, RemoteNetwork
+from tvmrt.network.inputs import TensorInfo
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
+MET = []  # what the places were asked
+
+
+class Network(RemoteNetwork):
+    """Two numbers in, their doubles out, as far as it is asked."""
+
+    inputs = (TensorInfo("x", "float32", (2, "n")),)
+    output_names = ("y",)
+    bounds = {"n": (1, 3)}  # noqa: RUF012
+
+    def run(self, arrays):
+        MET.append(("run", arrays["x"].shape))
+        return [2 * arrays["x"]]
+
+    def time(self, repeat):
+        return [0.25] * repeat
+
+
+class There(Place):
+    def __init__(self, values):
+        MET.append(("values", dict(values)))
+
+    def open(self, path, threads):
+        MET.append(("open", path.name, threads))
+        return Network()
+
+    def close(self):
+        MET.append(("close",))
+
+
+class ToThere(Connection):
+    suffixes = {".elf": "--there runs it"}  # noqa: RUF012
+    boards = "--there runs that"
+
+    def options(self, command):
+        MET.append(("options", command))
+        many = click.Option(["--there-word", "words"], multiple=True)
+        if command == "tvmc run":
+            return [many]
+        return [click.Option(["--there"]), many, click.Option(["--there-count"], default=7)]
+
+    def takes(self, path, values):
+        return path.suffix == ".elf" and values["there"] == "board"
+
+    def open(self, values):
+        return There(values) if values["there"] else None
+
+
+class InPlace(Connection):
+    """Compiles for itself, runs by this process, and says so."""
+
+    def options(self, command):
+        return [click.Option(["--in-place"], is_flag=True)]
+
+    def open(self, values):
+        return ThisProcess()
+
+
+class ThisProcess(Place):
+    def compile_options(self, options):
+        return {**options, "executor": "aot", "target": "native"}
+
+    def check(self, library):
+        MET.append(("check", library.options.executor))
+
+    def open(self, path, threads):
+        from tvmrt.cli.session import Session
+
+        MET.append(("open", path.name, threads))
+        session, network = Session(path, threads), RemoteNetwork()
+        network.inputs, network.output_names = session.inputs, session.output_names
+        network.run = lambda arrays: list(session.run(arrays).values())
+        network.time = session.time
+        return network
+
+
+def _use(monkeypatch, **connections):
+    mine = plugin.Plugin(
+        "mine", "for tests",
+        connections={f"--{key.replace('_', '-')}": f"{__name__}:{name}" for key, name in
+                     connections.items()},
+    )  # fmt: skip
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+    MET.clear()
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A file that is opened elsewhere alone."""
+    (tmp_path / "net.so").write_bytes(b"no library of this machine")
+    return str(tmp_path / "net.so")
+
+
+@pytest.fixture
+def there(monkeypatch):
+    _use(monkeypatch, there="ToThere", in_place="InPlace")
+
+
+def test_run_has_its_inputs_outputs_and_times_there(there, library, tmp_path, capsys):
+    out = tmp_path / "out.npz"
+    words = ["run", library, "--random", "--outputs", str(out), "--repeat", "2", "--threads", "3"]
+    assert main([*words, "--there", "far", "--there-word", "a", "--there-word", "b", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["seconds"] == [0.25, 0.25]
+    with np.load(out) as arrays:
+        assert arrays["y"].shape == (2, 3)
+    assert MET == [
+        ("options", "run"),
+        ("values", {"there": "far", "words": ("a", "b"), "there_count": 7}),
+        ("open", "net.so", 3),
+        ("run", (2, 3)),
+        ("close",),
+    ]
+
+
+def test_bench_takes_the_times_from_there(there, library, capsys):
+    (Path(library).parent / "in").mkdir()
+    np.savez(Path(library).parent / "in" / "net.npz", x=np.ones((2, 1), np.float32))
+    words = ["bench", library, "--inputs", str(Path(library).parent / "in"), "--seconds", "1"]
+    assert main([*words, "--there", "far", "--json"]) == 0
+    (timing,) = json.loads(capsys.readouterr().out)["networks"][0]["timings"]
+    assert timing["median"] == timing["fastest"] == 0.25
+
+
+@pytest.mark.everyday(1)
+@pytest.mark.parametrize("command", ["verify", "bench"])
+def test_a_network_is_compiled_as_the_place_wants_it(there, command, capsys):
+    pytest.importorskip("onnxruntime")
+    extra = {"verify": ["--outputs-only"], "bench": ["--seconds", "0.02"]}[command]
+    assert main([command, str(DIGITS), *extra, "--in-place", "--threads", "1"]) == 0
+    assert ("check", "aot") in MET and ("open", "network.so", 1) in MET
+
+
+def test_tvmc_passes_its_options_to_run(there, library, capsys):
+    assert main(["tvmc", "run", library, "--there-word", "a", "--there-word", "b"]) == 2
+    shown = capsys.readouterr().err.splitlines()[0]
+    assert shown.endswith("--random --there-word a --there-word b")
+
+
+def test_options_stand_in_the_help_of_each_command(there, capsys):
+    for command in (["run"], ["verify"], ["bench"], ["tvmc", "run"]):
+        assert main([*command, "--help"]) == 0
+        assert "--there-word" in capsys.readouterr().out
+    assert main(["compile", "--help"]) == 0
+    assert "--there" not in capsys.readouterr().out
+
+
+@pytest.mark.everyday(2)
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "LIBRARY", "--random", "--there", "a", "--in-place"],
+         "give --there or --in-place, not both"),
+        (["bench", "MODEL", "--against", "onnxruntime", "--there", "a"],
+         "--against compares on this machine: leave --there out"),
+        (["bench", "MODEL", "--profile", "--there", "a"],
+         "--profile times operators on this machine: leave --there out"),
+        (["run", "LIBRARY", "--random", "--profile", "--there", "a"],
+         "operators are profiled on this machine only: leave --there out"),
+        (["verify", "LIBRARY", "--there", "a"],
+         "ONNX networks alone are verified on another machine"),
+        (["run", "IMAGE", "--random"], "net.elf is an image for a board: --there runs it"),
+        (["run", "IMAGE", "--random", "--there", "host"], "image for a board: --there runs it"),
+        (["bench", "MODEL", "--target", "cortex-m4"],
+         "target cortex-m4 is a board: --there runs that"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(there, library, words, sentence, capsys):
+    image = Path(library).with_suffix(".elf")
+    image.write_bytes(b"\x7fELF")
+    files = {"LIBRARY": library, "IMAGE": str(image), "MODEL": str(DIGITS)}
+    assert main([files.get(word, word) for word in words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_an_image_is_left_to_the_place_that_takes_it(there, library):
+    image = Path(library).with_suffix(".elf")
+    image.write_bytes(b"\x7fELF")
+    assert main(["run", str(image), "--random", "--there", "board"]) == 0
+    assert ("open", "net.elf", None) in MET
+
+
+def test_options_of_a_plugin_that_is_left_out_are_refused(there, library, capsys, monkeypatch):
+    monkeypatch.setenv(plugin.VARIABLE, "-mine")
+    for word in ("--there", "--there-word", "--there=a"):
+        assert main(["run", library, "--random", word, "a"]) == 2
+        sentence = "the plug-in mine has --there, but TVMRT_PLUGINS leaves it out"
+        assert sentence in capsys.readouterr().err
+    assert main(["run", library, "--therefore", "a"]) == 2
+    assert "No such option" in capsys.readouterr().err
+    assert main(["run", library, "--random", "--help"]) == 0
+    assert "--there" not in capsys.readouterr().out
+
+
+def test_without_plugins_the_commands_run_here(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: iter(()))
+    (tmp_path / "net.elf").write_bytes(b"\x7fELF")
+    assert main(["run", str(tmp_path / "net.elf"), "--random"]) == 2
+    sentence = "net.elf is an image for a board, which this machine does not run"
+    assert sentence in capsys.readouterr().err
+    assert main(["bench", str(DIGITS), "--target", "cortex-m4"]) == 2
+    sentence = "target cortex-m4 is a board, whose code this machine does not run"
+    assert sentence in capsys.readouterr().err
+    assert main(["bench", str(DIGITS), "--seconds", "0.02"]) == 0
+
+
+class Foreign(InPlace):
+    def options(self, command):
+        return [click.Option(["--foreign"]), click.Option(["--else"])]
+
+
+class Threads(InPlace):
+    def options(self, command):
+        return [click.Option(["--threads"])]
+
+
+class Raises(InPlace):
+    def options(self, command):
+        raise RuntimeError("no reason")
+
+
+@pytest.mark.everyday(2)
+@pytest.mark.parametrize(
+    ("key", "name", "reason"),
+    [
+        ("foreign", "Foreign", "its option --else is neither --foreign nor begins with --foreign-"),
+        ("threads", "Threads", "the command has --threads already"),
+        ("raises", "Raises", "RuntimeError: no reason"),
+        ("gone", "Gone", "the plug-in mine does not load"),
+        ("in_place_word", "Gone", "the plug-in mine does not load"),
+    ],
+)
+def test_one_that_does_not_work_is_left_out(monkeypatch, library, key, name, reason, capsys):
+    _use(monkeypatch, in_place="InPlace", **{key: name})
+    assert main(["run", library, "--help"]) == 0
+    said = capsys.readouterr()
+    assert f"--{key.replace('_', '-')} is left out: " in said.err and reason in said.err
+    assert "--in-place" in said.out
