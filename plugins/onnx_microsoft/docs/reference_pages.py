@@ -13,8 +13,8 @@ just as fast, because tvmrt fuses operators itself. Results are tested against o
 against the operator's formula if onnxruntime has it for accelerators only.
 
 `docs/generate_reference.py` makes this page from the contracts in
-`plugins/onnx_microsoft/python/operators/`; [the internal operators](../../../docs/reference/operators.md) explain the
-notation. Half precision is computed in float32.
+`plugins/onnx_microsoft/python/operators/`;
+[the internal operators](../../../docs/reference/operators.md) explain the notation. Half precision is computed in float32.
 
 - An attribute or input that is not in the operator's row is rejected by name. All unknown operators
   of a network are listed together.
@@ -28,8 +28,8 @@ notation. Half precision is computed in float32.
 - `GroupQueryAttention` supports growing caches and caches of full length, whose elements past the
   last key are not written. `total_sequence_length` must be a constant or a dimension, or the shape
   of `present_key` must be declared.
-- `Tokenizer` with a pattern (`tokenexp`) is described with [strings](../../../docs/how-to/strings.md);
-  `separators` and `mark` are rejected.
+- `Tokenizer` with a pattern (`tokenexp`) is described with
+  [strings](../../../docs/how-to/strings.md); `separators` and `mark` are rejected.
 """
 
 LIMITS = """## Unsupported uses

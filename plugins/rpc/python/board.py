@@ -45,7 +45,9 @@ class BoardPlace(Place):
     def check(self, library: CompiledLibrary) -> None:
         """Refuse a network that is not for a board."""
         if not library.options.firmware:
-            raise ValueError("--rpc names a board: say which by --target, for example cortex-m4")
+            raise ValueError(
+                "--rpc names a board; give its processor with --target, for example cortex-m4"
+            )
 
     def open(self, path: Path, threads: int | None) -> ImageNetwork:
         """Return the network of an image's file, on the board that has it.

@@ -44,12 +44,12 @@ class RemoteCalls(Connection):
         return [
             click.Option(
                 ["--rpc"], metavar="HOST[:PORT]|LINE",
-                help="Run where this 'tvmrt rpc-server' is; or on the board at serial:PATH[:BAUD], "
-                "tcp:HOST:PORT or pipe:PATH; or on the board that QEMU plays: qemu.",
+                help="Run on this 'tvmrt rpc-server', on a board at serial:PATH[:BAUD], "
+                "tcp:HOST:PORT or pipe:PATH, or on a board emulated by QEMU: qemu.",
             ),
             click.Option(
                 ["--rpc-tracker"], metavar="HOST[:PORT]",
-                help="Run where a tracker finds a free server by --rpc-key.",
+                help="Run on a free server with the key --rpc-key of this tracker.",
             ),
             click.Option(
                 ["--rpc-key"], default="", metavar="KEY", help="The server's key, or the tracker's."
@@ -57,7 +57,8 @@ class RemoteCalls(Connection):
             click.Option(
                 ["--rpc-wait"], metavar="SECONDS",
                 type=FiniteRange(min=0, min_open=True, max=LONGEST_WAIT),
-                help=f"How long to wait for a free server of the tracker. Default: {DEFAULT_WAIT}.",
+                help="Maximum time to wait for a free server of the tracker. Default: "
+                    f"{DEFAULT_WAIT}.",
             ),
         ]  # fmt: skip
 
@@ -72,12 +73,12 @@ class RemoteCalls(Connection):
         rpc, tracker, key = values["rpc"], values["rpc_tracker"], values["rpc_key"]
         wait = values["rpc_wait"]
         if wait is not None and not tracker:
-            raise click.UsageError("--rpc-wait is for a tracker's servers: give --rpc-tracker")
+            raise click.UsageError("--rpc-wait needs --rpc-tracker")
         if rpc and tracker:
-            raise click.UsageError("give --rpc or --rpc-tracker, not both")
+            raise click.UsageError("give either --rpc or --rpc-tracker")
         if rpc and is_board(rpc):
             if key:
-                raise click.UsageError("--rpc-key is of servers; a board has none")
+                raise click.UsageError("--rpc-key is for servers; a board has no key")
             from tvmrt.plugins.rpc.board import BoardPlace
 
             return BoardPlace(rpc)

@@ -65,7 +65,7 @@ def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
             f"{len(owned)} there {'has' if len(owned) == 1 else 'have'} it, in use: "
             "wait longer by --rpc-wait"
             if owned
-            else "none there has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"
+            else "no server has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"
         )
         raise TimeoutError(f"{error}; {remedy}") from error
 
@@ -78,7 +78,7 @@ def _tracker(address: tuple[str, int], place: str, seconds: float) -> TrackerSes
         return TrackerSession(address)
     except ConnectionRefusedError:
         seconds = min(seconds, TRACKER_SECONDS)
-        console.note(f"no tracker answers at {place} yet; asks again for {seconds:g} s")
+        console.note(f"no tracker answers at {place} yet; retrying for {seconds:g} s")
         return wait_for_tracker(address, seconds)
 
 
@@ -101,12 +101,13 @@ class MachinePlace(Place):
         from tvmrt.runtime.executor.graph_executor import GraphModule
 
         if path.suffix == IMAGE:
-            raise ValueError(f"{path} is an image for a board: --rpc serial:PATH or qemu runs it")
+            raise ValueError(
+                f"{path} is an image for a board; run it with --rpc serial:PATH or --rpc qemu"
+            )
         facts = describe(path).facts  # without loading it: it may be for another processor
         if "executor" not in facts:
             raise ValueError(
-                f"{path} holds no network: it has functions but no executor; "
-                "'tvmrt inspect' lists what is in it"
+                f"{path} contains functions but no network; 'tvmrt inspect' lists its contents"
             )
         session = self._session
         if threads is not None:

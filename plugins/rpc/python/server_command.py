@@ -18,14 +18,14 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
         for option in (
             click.option(
                 "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
-                help="The port after the last one to try.",
+                help="End of the port range (exclusive).",
             ),
             click.option(
                 "--port", type=click.IntRange(0, 65535), default=first_port, show_default=True,
-                help="First port to try; 0 for any.",
+                help="First port to try; 0: any free port.",
             ),
             click.option(
-                "--host", default="127.0.0.1", show_default=True, help="Address to listen at."
+                "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
             ),
         ):  # fmt: skip
             function = option(function)
@@ -36,8 +36,8 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
 
 @click.command("rpc-server")
 @listening(9090)
-@click.option("--key", default="", help="What clients must say.")
-@click.option("--tracker", metavar="HOST:PORT", help="A tracker to register at by the key.")
+@click.option("--key", default="", help="Key that clients must give.")
+@click.option("--tracker", metavar="HOST:PORT", help="Tracker to register with under the key.")
 @click.option(
     "--proxy", metavar="HOST:PORT",
     help="Wait for clients at this 'tvmrt rpc-proxy' instead of listening.",

@@ -41,8 +41,10 @@ STATE_IN_BYTES = "DynamicQuantizeLSTM"
 @click.argument("model", type=options.PATH)
 @options.made_up_inputs
 @options.compile_here
-@click.option("--outputs-only", is_flag=True, help="Compare the outputs alone: one compilation.")
-@click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")
+@click.option(
+    "--outputs-only", is_flag=True, help="Compare the outputs only, with one compilation."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst ones.")
 @connections.options("verify")
 @console.json_option
 def command(
@@ -67,7 +69,7 @@ def command(
     compared with its Python reference on random operands.
     """
     if elsewhere.is_asked and model.suffix != ".onnx":
-        raise click.UsageError("ONNX networks alone are verified on another machine")
+        raise click.UsageError("only ONNX networks can be verified on another machine")
     if model.suffix in verify_operators.SUFFIXES:
         if model.suffix != ".py" and "executor" in describe(model).facts:
             raise ValueError(
