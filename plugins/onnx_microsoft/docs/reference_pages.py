@@ -14,7 +14,8 @@ against the operator's formula if onnxruntime has it for accelerators only.
 
 `docs/generate_reference.py` makes this page from the contracts in
 `plugins/onnx_microsoft/python/operators/`;
-[the internal operators](../../../docs/reference/operators.md) explain the notation. Half precision is computed in float32.
+[the internal operators](../../../docs/reference/operators.md) explain the notation. Half precision
+is computed in float32.
 
 - An attribute or input that is not in the operator's row is rejected by name. All unknown operators
   of a network are listed together.
