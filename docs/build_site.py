@@ -30,7 +30,7 @@ def lay_out(pages: Path) -> None:
     """Copy what the site shows and what its pages link to."""
     for name in (*TOPS, *PLAIN):
         shutil.copy(ROOT / name, pages / name)
-    for top in ("docs", "examples", "include", "src_runtime/devices", "src_runtime/sdk"):
+    for top in ("docs", "examples", "include", "src_runtime/sdk"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.is_file() and path.suffix in SHOWN and "__pycache__" not in path.parts:
                 target = pages / path.relative_to(ROOT)

@@ -53,7 +53,7 @@ def build(name: str, folder: str, settings: Mapping[str, object], address: str |
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     tag = f"py3-none-{platform}"
     package, info = f"tvmrt_{name}", f"tvmrt_{name}-{version}.dist-info"
-    readme = Path("src_runtime", "devices", name, "README.md")
+    readme = Path("plugins", name, "README.md")
     if not readme.is_file():
         raise SystemExit(f"tvmrt: device={name}: there is no folder {readme.parent}")
     file = f"{package}-{version}-{tag}.whl"
@@ -77,7 +77,7 @@ def _words(given: object) -> Sequence[str]:
 
 def _plugin(name: str, folder: Path, more: Sequence[str]) -> Path:
     """The device's shared object, built in the folder."""
-    options = ["--buildtype=release", "-Dpython=disabled", "-Dtests=disabled", f"-Ddevices={name}"]
+    options = ["--buildtype=release", "-Dpython=disabled", "-Dtests=disabled", f"-Dplugins={name}"]
     for command in (
         ["meson", "setup", str(folder), *options, *more],
         ["meson", "compile", "-C", str(folder), f"tvmrt_device_{name}"],

@@ -8,7 +8,7 @@
 #include "../core/function.h"
 
 /* A device that is part of this library. The build writes the table, which ends with a NULL name,
- * from the folders below src_runtime/devices. */
+ * from the devices that the option static_plugins names. */
 typedef struct tvmrt_builtin_device {
   const char* name;
   int (*enter)(void);

@@ -22,7 +22,7 @@ from statistics import median
 import numpy as np
 import onnx
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "dims"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "support"))
 
 from dynamic_networks import CASES, FLOAT, Case, Draft
 

@@ -26,11 +26,11 @@ READERS = (
     "src_runtime/firmware/graph_plan.c",
     "src_runtime/firmware/graph_arena.c", "src_runtime/firmware/dtype.c",
     "src_runtime/firmware/dtype_bits.c",
-    "src_backend/func_registry.c", "src_runtime/devices/tpu/tpu.c",
+    "src_backend/func_registry.c",
     *(
         path.relative_to(ROOT).as_posix()
-        for name in ("plan", "post", "product")
-        for path in (ROOT / "src_runtime" / "devices").glob(f"*/{name}.c")
+        for seeds in ROOT.glob("plugins/*/tests/fuzz/seeds.py")
+        for path in sorted(seeds.parents[2].glob("src/*.c"))
     ),
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 from campaign import inputs_of, targets, write_seeds
+from seeds import archive_of
 
 HERE = Path(__file__).resolve().parent
 LARGEST_BYTES = 1200  # of an input
@@ -29,7 +30,7 @@ def keep(path: Path, build: str, name: str, grown: Path) -> None:
         command = [str(path), "-merge=1", f"-max_len={LARGEST_BYTES}", folder, *sources]
         subprocess.run(command, check=True, capture_output=True)
         inputs = sorted(Path(folder).iterdir(), key=lambda each: (each.stat().st_size, each.name))
-        kept = write_archive(HERE / f"corpus/{name}.zip", [each.read_bytes() for each in inputs])
+        kept = write_archive(archive_of(name), [each.read_bytes() for each in inputs])
     print(f"{name}: {kept} of {len(inputs)} inputs")
 
 

@@ -1,13 +1,13 @@
 """Write the inputs that fuzzing starts from, from the formats' descriptions alone.
 
-Usage: seeds.py TARGET FOLDER LIST: the seeds of TARGET and the inputs kept in corpus/TARGET.zip
-become files in FOLDER, their paths the one line of LIST, with commas between them, as libFuzzer's
--seed_inputs=@LIST takes them.
+Usage: seeds.py TARGET FOLDER LIST: the seeds of TARGET and the inputs kept for it become files in
+FOLDER, their paths the one line of LIST, with commas between them, as libFuzzer's
+-seed_inputs=@LIST takes them. A target ``regions_DEVICE`` is of the plug-in DEVICE.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import math
 import struct
 import sys
@@ -82,7 +82,7 @@ def regions(
     constants: list[int],
     attrs: str = "{}",
     head: str = "",
-    device: str = "tpu",
+    device: str = "any",
 ) -> bytes:
     """The text of one region of one node; the last shape is the output's."""
     tensors, offset = [], 0
@@ -194,7 +194,7 @@ SEEDS: dict[str, list[bytes]] = {
         SMALL_JSON.encode(),
         VIEW_JSON.replace('"arg_nodes": [0]', '"arg_nodes": []').encode(),
         VIEW_JSON.replace("[40], [40]", "[40], [4000]").encode(),
-        VIEW_JSON.replace('"view"', '"device": "tpu", "after": "[]", "view"')
+        VIEW_JSON.replace('"view"', '"device": "any", "after": "[]", "view"')
         .replace('"__copy"', '"__copy", "after": "[1]"')
         .encode(),
     ],
@@ -244,17 +244,30 @@ SEEDS: dict[str, list[bytes]] = {
 }
 
 
+def _of_plugin(target: str, file: str) -> Path:
+    folder = Path(__file__).resolve().parents[2] / "plugins" / target.removeprefix("regions_")
+    return folder / "tests" / "fuzz" / file
+
+
 def seeds_of(target: str) -> list[bytes]:
-    """The inputs to begin with; those of a target ``regions_DEVICE`` are in ``seeds_DEVICE.py``."""
+    """The inputs to begin with."""
     if target in SEEDS:
         return SEEDS[target]
-    device = target.removeprefix("regions_")
-    return importlib.import_module(f"seeds_{device}").seeds(regions)
+    spec = importlib.util.spec_from_file_location("plugin_seeds", _of_plugin(target, "seeds.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.seeds(regions)
+
+
+def archive_of(target: str) -> Path:
+    """Where the inputs are kept that were found before and reach the most; see keep.py."""
+    if target in SEEDS:
+        return Path(__file__).resolve().parent / f"corpus/{target}.zip"
+    return _of_plugin(target, "regions.zip")
 
 
 def kept(target: str) -> list[bytes]:
-    """The inputs that were found before and reach the most; see keep.py."""
-    path = Path(__file__).resolve().parent / f"corpus/{target}.zip"
+    path = archive_of(target)
     if not path.exists():
         return []
     with zipfile.ZipFile(path) as archive:

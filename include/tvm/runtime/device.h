@@ -21,7 +21,7 @@
  *     int register_npu_device(void) { return tvmrt_device_register(&device); }
  *     int unregister_npu_device(void) { return tvmrt_device_unregister("npu"); }
  *
- * It lives in `src_runtime/devices/<name>/`, where the build finds it, or becomes a shared object for
+ * It lives in `plugins/<name>/`, where the build finds it, or becomes a shared object for
  * tvmrt_device_load_plugin().
  *
  * Life of a device:  register -> init -> (regions) -> release_device <- unregister.

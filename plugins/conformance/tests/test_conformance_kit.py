@@ -73,8 +73,8 @@ def test_build_finds_a_folder_that_was_added_and_nothing_else_is_touched(tmp_pat
     tree, root = tmp_path / "tree", Path(__file__).parents[3]
     hidden = shutil.ignore_patterns(".*", "__pycache__", "docs")
     shutil.copytree(root, tree, ignore=hidden)
-    write_skeleton("in_the_tree", tree / "src_runtime" / "devices")
-    options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=in_the_tree"]
+    write_skeleton("in_the_tree", tree / "plugins")
+    options = ["-Dpython=disabled", "-Dtests=disabled", "-Dplugins=in_the_tree"]
     subprocess.run(["meson", "setup", "build", *options], cwd=tree, check=True)
     plugin = tree / "build" / "src_runtime" / "libtvmrt_device_in_the_tree.so"
     command = ["ninja", "-C", "build", "-j2", str(plugin.relative_to(tree / "build"))]

@@ -1,5 +1,5 @@
 """dnnl: products by oneDNN on the CPU, with what follows them. The other half is the plug-in
-``src_runtime/devices/dnnl``, which turns each region into a list of oneDNN's primitives."""
+``plugins/dnnl/src``, which turns each region into a list of oneDNN's primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device dnnl, built with oneDNN 3 from its wheel."""
+"""The device dnnl, built with oneDNN 3 from its wheel, and as a wheel of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from wheels import built_wheel
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ def prefix(tmp_path_factory) -> Path:
 def environment(meson, prefix, tmp_path_factory) -> dict[str, str]:
     """Variables with which the plug-in is found that this fixture builds."""
     folder = tmp_path_factory.mktemp("build")
-    options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=dnnl", "-Dwerror=true"]
+    options = ["-Dpython=disabled", "-Dtests=disabled", "-Dplugins=dnnl", "-Dwerror=true"]
     made = sh(meson, "setup", folder, ROOT, f"-Ddevice_prefixes=dnnl={prefix}", *options)
     assert made.returncode == 0, made.stdout
     plugin = "src_runtime/libtvmrt_device_dnnl.so"
@@ -81,7 +82,33 @@ def test_tests_of_the_device_pass(environment):
 
 
 def test_prefix_without_onednn_is_refused_with_what_is_missing(meson, tmp_path):
-    options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=dnnl"]
+    options = ["-Dpython=disabled", "-Dtests=disabled", "-Dplugins=dnnl"]
     made = sh(meson, "setup", tmp_path / "b", ROOT, f"-Ddevice_prefixes=dnnl={tmp_path}", *options)
     assert made.returncode != 0
-    assert f"device dnnl lacks oneDNN, which is not in {tmp_path}" in made.stdout
+    assert f"the plug-in dnnl lacks oneDNN, which is not in {tmp_path}" in made.stdout
+
+
+REGION = """
+import sys
+sys.path[:0] = {paths!r}
+import tvmrt
+assert tvmrt.__file__.startswith({folder!r}), tvmrt.__file__
+print(tvmrt.get_global_func("tvmrt.device.find")("dnnl") != 0)
+"""
+
+
+def test_it_is_a_wheel_of_its_own(tmp_path):
+    pytest.importorskip("wheel")
+    if not Path("/usr/include/oneapi/dnnl/dnnl.h").exists():
+        pytest.skip("oneDNN is not installed")
+    folder = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
+    others = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
+    text = REGION.format(paths=[str(folder), *others], folder=str(folder))
+    found = []
+    for package in (built_wheel(tmp_path), built_wheel(tmp_path, "dnnl")):
+        subprocess.run([*install, str(package)], check=True)
+        ran = sh(sys.executable, "-S", "-E", "-c", text)
+        assert ran.returncode == 0, ran.stderr
+        found.append(ran.stdout.strip())
+    assert found == ["False", "True"]

@@ -10,6 +10,7 @@ import pytest
 from written_regions import call_with_strides
 
 import tvmrt
+from tvmrt import devices
 from tvmrt.error import TVMError
 
 GUIDE = """\
@@ -179,3 +180,9 @@ def test_example_takes_strides_without_gaps_only(tmp_path):
     np.testing.assert_array_equal(y, x * x)
     with pytest.raises(TVMError, match="every tensor lies on the CPU without gaps"):
         call_with_strides(function, np.ones((3, 2), np.float32).T, y)
+
+
+def test_it_brings_no_device_but_a_kind_of_modules():
+    assert not tvmrt.get_global_func("tvmrt.device.find")("examplejson")
+    loader = tvmrt.get_global_func("runtime.module.loadbinary_examplejson", allow_missing=True)
+    assert (devices.get("examplejson").absent() is None) == (loader is not None)

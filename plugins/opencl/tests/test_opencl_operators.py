@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from layers_network import two_layers
 from onnx import helper, numpy_helper
 from quantised_case import quantised_layers, step_by_step
 from sample_devices import run_library
@@ -113,3 +114,8 @@ def test_a_cell_that_clips_stays_on_the_cpu():
 def test_a_quantised_network_is_exact(tmp_path):
     model, feeds = quantised_layers("uint8", 1, False)
     np.testing.assert_array_equal(run(model, feeds, tmp_path)[0], step_by_step(model, feeds))
+
+
+def test_kernels_count_as_the_layers_that_they_were_made_of():
+    (region,) = tvmrt.compile(two_layers()[0], devices=["opencl"]).summary.operators
+    assert region.macs == 4 * 48 * 64 + 4 * 10 * 48

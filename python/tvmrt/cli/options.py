@@ -132,7 +132,7 @@ def parse_names(texts: Iterable[str]) -> list[str]:
 
 
 def parse_device_options(texts: Iterable[str]) -> dict[str, dict[str, object]]:
-    """Turn ``["tpu:precision=int8", "tpu:lanes=4"]`` into ``{"tpu": {"precision": "int8", "lanes":
+    """Turn ``["npu:precision=int8", "npu:lanes=4"]`` into ``{"npu": {"precision": "int8", "lanes":
     4}}``: whole numbers, numbers, true and false become what they say."""
     found: dict[str, dict[str, object]] = {}
     for text in texts:

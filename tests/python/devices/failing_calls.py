@@ -1,6 +1,6 @@
 """Devices whose library fails: each of its calls in turn, at each use, and then never more.
 
-A test has the calls in a C file, beside ``failing_calls.h``, and calls :func:`sweep`."""
+A test has the calls in a C file, which includes ``failing_calls.h``, and calls :func:`sweep`."""
 
 from __future__ import annotations
 
@@ -72,13 +72,22 @@ def library_file(device: str, stem: str) -> str:
 
 
 def sweep(
-    tmp_path, device: str, stem: str, nodes, weights, shape, calls, variables=None, **options
+    tmp_path,
+    source,
+    device: str,
+    stem: str,
+    nodes,
+    weights,
+    shape,
+    calls,
+    variables=None,
+    **options,
 ) -> dict:
-    """What the uses said, by the call that failed; the calls are in ``failing_DEVICE.c``."""
+    """What the uses said, by the call that failed; the calls are in the C file ``source``."""
     define = [f'-DLIBRARY="{library_file(device, stem)}"']
     shim = tmp_path / "failing_calls.so"
     built = subprocess.run(
-        ["cc", "-shared", "-fPIC", *define, HERE / f"failing_{device}.c", "-o", shim, "-ldl"],
+        ["cc", "-shared", "-fPIC", *define, f"-I{HERE}", source, "-o", shim, "-ldl"],
         capture_output=True,
         text=True,
         check=False,

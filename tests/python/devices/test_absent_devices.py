@@ -15,7 +15,19 @@ from tvmrt.devices import CSource, Device, get
 from tvmrt.error import UnsupportedError
 
 TVMRT = [sys.executable, "-m", "tvmrt"]
-NEEDS_DNNL = ["--device", "dnnl", "--require-device", "dnnl"]
+NEEDED = ["--device", "acme", "--require-device", "acme"]
+PACKAGE = '''
+from tvmrt.devices import Device
+
+
+class Acme(Device):
+    """Rectifiers by Acme."""
+
+    name = "acme"
+
+    def supports(self, node):
+        return None if node.op == "relu" else "only relu"
+'''
 
 
 class Gate(Device):
@@ -40,10 +52,17 @@ def rectified():
 
 
 @pytest.fixture
-def no_dnnl(tmp_path):
-    """Variables with which dnnl's plug-in cannot be loaded, whether or not it was built."""
-    (tmp_path / "libtvmrt_device_dnnl.so").write_text("no shared object")
-    return {**os.environ, "TVMRT_DEVICE_PATH": str(tmp_path)}
+def half_acme(tmp_path):
+    """Variables with which a device is found whose library is damaged."""
+    (tmp_path / "libtvmrt_device_acme.so").write_text("no shared object")
+    (tmp_path / "acme_device.py").write_text(PACKAGE)
+    package = tmp_path / "acme_device-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-device\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[tvmrt.devices]\nacme = acme_device:Acme\n")
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {"PYTHONPATH": os.pathsep.join(paths), "TVMRT_DEVICE_PATH": str(tmp_path)}
+    return {**os.environ, **own}
 
 
 def tvmrt_command(environment, *words):
@@ -52,25 +71,25 @@ def tvmrt_command(environment, *words):
     )
 
 
-def test_list_tells_which_devices_are_absent_and_why(no_dnnl):
-    done = tvmrt_command(no_dnnl, "device", "list", "--json")
+def test_list_tells_which_devices_are_absent_and_why(half_acme):
+    done = tvmrt_command(half_acme, "device", "list", "--json")
     rows = {row["name"]: row for row in json.loads(done.stdout)["devices"]}
-    assert "cannot load the plug-in" in rows["dnnl"]["absent"]
-    assert "libtvmrt_device_dnnl.so" in rows["dnnl"]["absent"]
-    assert rows["dnnl"]["text"].startswith("oneDNN")
+    assert "cannot load the plug-in" in rows["acme"]["absent"]
+    assert "libtvmrt_device_acme.so" in rows["acme"]["absent"]
+    assert rows["acme"]["text"] == "Rectifiers by Acme."
     assert rows["cpu"]["absent"] is rows["ccompiler"]["absent"] is None
-    table = tvmrt_command(no_dnnl, "device", "list").stdout.splitlines()
-    (row,) = (line for line in table if line.startswith("dnnl "))
+    table = tvmrt_command(half_acme, "device", "list").stdout.splitlines()
+    (row,) = (line for line in table if line.startswith("acme "))
     assert "absent: " in row
     assert "absent: " not in next(line for line in table if line.startswith("ccompiler "))
 
 
-def test_command_requires_no_absent_device(no_dnnl, tmp_path):
+def test_command_requires_no_absent_device(half_acme, tmp_path):
     model, library = tmp_path / "net.onnx", tmp_path / "net.so"
     model.write_bytes(rectified().SerializeToString())
-    done = tvmrt_command(no_dnnl, "compile", model, "-o", library, *NEEDS_DNNL)
+    done = tvmrt_command(half_acme, "compile", model, "-o", library, *NEEDED)
     assert done.returncode == 2
-    assert "require-device dnnl: device dnnl is absent on this machine: " in done.stderr
+    assert "require-device acme: device acme is absent on this machine: " in done.stderr
     assert "cannot load the plug-in" in done.stderr
     assert not library.exists()
 
@@ -90,14 +109,6 @@ def test_device_whose_code_is_c_is_never_absent():
     assert get("ccompiler").absent() is None
 
 
-def test_kind_of_modules_is_asked_for_beside_devices():
-    """examplejson brings no device but a kind of modules."""
-    find = tvmrt.get_global_func("tvmrt.device.find")
-    assert not find("examplejson")
-    loader = tvmrt.get_global_func("runtime.module.loadbinary_examplejson", allow_missing=True)
-    assert (get("examplejson").absent() is None) == (loader is not None)
-
-
 def test_aot_executor_refuses_a_device_that_the_library_was_not_compiled_for(tmp_path):
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[3] x) => (float[3] y) { y = Neg(x) }'
@@ -105,5 +116,5 @@ def test_aot_executor_refuses_a_device_that_the_library_was_not_compiled_for(tmp
     tvmrt.compile(model, executor="aot").export_library(tmp_path / "n.so")
     library = tvmrt.runtime.load_module(tmp_path / "n.so")
     with pytest.raises(ValueError, match="was compiled for the CPU's memory"):
-        library["default"](tvmrt.device("opencl", 0))
+        library["default"](tvmrt.device("vulkan", 0))
     assert library["default"](tvmrt.cpu(0)).type_key == "AotExecutor"

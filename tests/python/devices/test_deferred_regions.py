@@ -109,16 +109,3 @@ def test_four_threads_over_one_library(tmp_path, monkeypatch, kind):
     assert at_once(log) == 4
     for net in nets:
         np.testing.assert_array_equal(net.get_output(0).numpy(), -X)
-
-
-def test_a_run_that_hangs_times_out_where_it_is_waited_for(tmp_path):
-    if not tvmrt.get_global_func("tvmrt.device.find")("tpu"):
-        pytest.skip("the device tpu was not built")
-    fault = {"tpu": {"fault": "hang", "timeout_ms": 30}}
-    text = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
-    _, library = library_of(tmp_path, "tpu", text, device_options=fault)
-    net = executor_of(library, "aot")
-    net.set_input("x", X)
-    for _ in range(2):  # the second is a run like the first
-        with pytest.raises(tvmrt.TVMError, match="did not end in time"):
-            net.run()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import onnx_graph
 import pytest
@@ -147,30 +145,3 @@ def test_error_without_a_bound_is_told():
 def test_wrong_options(options, problem):
     with pytest.raises((ValueError, KeyError, UnsupportedError), match=problem):
         compiled(network(), **options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("device", "precision", "bound"),
-    [("tpu", "fp16", 0.01), ("tpu", "int8", 0.05)],
-)
-def test_digits_keep_their_labels_on_shipped_devices(tmp_path, device, precision, bound):
-    if not tvmrt.get_global_func("tvmrt.device.find")(device):
-        pytest.skip(f"device {device} is not built")
-    folder = Path(__file__).parents[3] / "examples" / "digits"
-    with np.load(folder / "digits_test.npz") as data:
-        images = (data["images"][:20, None, None] / 16).astype(np.float32)
-        labels = data["labels"][:20]
-    library = compiled(
-        folder / "digits_f32.onnx",
-        devices=[device],
-        mixed_precision=precision,
-        max_error=bound,
-        calibration=[{"image": image} for image in images[:3]],
-    )
-    reduced = [row for row in library.summary.regions if row.precision]
-    assert reduced
-    assert all(row.error <= bound for row in reduced)
-    library.export(tmp_path / "net.so")
-    found = [run_library(tmp_path / "net.so", "graph", {"image": i})[0].argmax() for i in images]
-    assert (np.array(found) == labels).mean() >= 0.95

@@ -8,35 +8,14 @@ import subprocess
 
 import numpy as np
 import pytest
+from any_size_case import EXECUTORS, assert_close, loaded, results
 from dynamic_networks import CASES, FLOAT, INT64, Draft, quantised
 
 import tvmrt
-from tvmrt.runtime.executor import AotModule, GraphModule
 
 runtime = pytest.importorskip("onnxruntime")
 
 FLOATS = ctypes.POINTER(ctypes.c_float)
-EXECUTORS = {"graph": GraphModule, "aot": AotModule}
-
-
-def loaded(library, folder, executor):
-    path = folder / "net.so"
-    library.export_library(str(path))
-    module = tvmrt.runtime.load_module(str(path))
-    return EXECUTORS[executor](module["default"](tvmrt.cpu(0)))
-
-
-def results(network, inputs):
-    for name, value in inputs.items():
-        network.set_input(name, value)
-    network.run()
-    return [network.get_output(i).numpy() for i in range(network.get_num_outputs())]
-
-
-def assert_close(found, expected):
-    assert [y.shape for y in found] == [y.shape for y in expected]
-    for mine, theirs in zip(found, expected):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.everyday(2)

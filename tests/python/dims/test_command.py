@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,6 +16,7 @@ from dynamic_networks import CASES, FLOAT, INT64, Draft
 from open_networks import NETWORKS
 from test_checked_sizes import area_attention
 from test_size_conditions import encoder_decoder
+from unary import plugin
 
 
 def command(*arguments):
@@ -80,13 +82,16 @@ def test_a_network_that_takes_too_much_memory_asks_for_options(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_network_whose_file_has_a_number_is_opened(tmp_path):
+def test_a_network_whose_file_has_a_number_is_opened(tmp_path, monkeypatch):
+    source = Path(__file__).with_name("any_size_device.c")
+    plugin(tmp_path, source, "any_size", 'NAME="any_size"')
+    monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
     d = Draft()
     model = d.model({"x": (FLOAT, [4, 3])}, {d.node("Relu", ["x"]): FLOAT})
     model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
     onnx.save(model, tmp_path / "net.onnx")
     sizes = ["--shape", "x=rows<=8,3"]
-    device = ["-o", tmp_path / "net.so", "--device", "tpu"]
+    device = ["-o", tmp_path / "net.so", "--device", "any_size"]
     done = command("compile", tmp_path / "net.onnx", *device, *sizes)
     assert done.returncode == 0, done.stderr
     assert "2 tensors of 192 B cross region boundaries" in done.stdout

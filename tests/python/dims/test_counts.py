@@ -7,9 +7,9 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+from any_size_case import EXECUTORS, loaded, results
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import TensorProto, helper
-from test_any_size import EXECUTORS, loaded, results
 
 import tvmrt
 from tvmrt.error import UnsupportedError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from any_size_case import EXECUTORS, assert_close, loaded, results
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
-from test_any_size import EXECUTORS, assert_close, loaded, results
 from test_rounds import BOOL, body, info
 
 import tvmrt

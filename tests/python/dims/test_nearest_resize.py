@@ -8,11 +8,11 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
+from any_size_case import loaded, results
 from boards import BOARDS
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
 from sized_call import results_on_board, sizes_of
-from test_any_size import loaded, results
 
 import tvmrt
 from tvmrt.compiler.frontend.onnx import import_model

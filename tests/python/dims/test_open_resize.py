@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from any_size_case import assert_close, loaded, results
 from dynamic_networks import FLOAT, Draft
-from test_any_size import assert_close, loaded, results
 
 import tvmrt
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from dynamic_networks import CASES, FLOAT, Draft
-from test_any_size import EXECUTORS, loaded, results
-from test_sizes_on_devices import SOURCE, check
+from any_size_case import EXECUTORS, check, loaded, results
+from dynamic_networks import FLOAT, Draft
+from test_sizes_on_devices import SOURCE
 
 import tvmrt
 from tvmrt import devices
@@ -80,21 +80,6 @@ def test_a_python_device_gets_the_new_shapes(executor, tmp_path):
         check(network, convolutions(), Pictures, RESOLUTIONS)
     finally:
         devices.unregister("prepared_convs")
-
-
-@pytest.mark.everyday(3)
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize(("device", "case"), [
-    ("tpu", "convolutions"), ("dnnl", "convolutions"), ("dnnl", "encoder"), ("tpu", "decoder"),
-])  # fmt: skip
-def test_whole_networks_at_all_sizes(device, case, executor, tmp_path):
-    if not tvmrt.get_global_func("tvmrt.device.find")(device):
-        pytest.skip(f"the device {device} is not built")
-    case = CASES[case]
-    library = tvmrt.compile(case.make(), dims=case.dims, devices=[device], executor=executor)
-    assert sum(row.device == device for row in library.summary.nodes) >= 5
-    network = loaded(library, tmp_path, executor)
-    check(network, case.make(), case, case.sizes(np.random.default_rng(8), 4))
 
 
 @pytest.fixture(scope="module")

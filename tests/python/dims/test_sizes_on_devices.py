@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from any_size_case import EXECUTORS, check, check_left_to_the_cpu, loaded, results
 from dynamic_networks import CASES, FLOAT, Draft
-from test_any_size import EXECUTORS, loaded, results
 
 import tvmrt
 from tvmrt import devices
@@ -83,16 +83,6 @@ def any_products():
     AnyProducts.seen.clear()
     yield
     devices.unregister("any_products")
-
-
-def check(network, model, case, sizes):
-    session, rng = runtime.InferenceSession(model.SerializeToString()), np.random.default_rng(6)
-    for chosen in sizes:
-        inputs = case.inputs(rng, chosen)
-        expected = session.run(None, inputs)
-        for mine, theirs in zip(results(network, inputs), expected):
-            assert mine.shape == theirs.shape
-            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -199,13 +189,5 @@ def test_c_source_gets_extents_by_tensors_alone(entry, tmp_path, monkeypatch):
         np.testing.assert_allclose(found, np.maximum(2 * (x + z), 0), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "reason"), [
-    ("ccompiler", "its extents are chosen when the network runs"),
-    ("opencl", "is known only when the network runs"),
-])  # fmt: skip
-def test_devices_that_write_sizes_into_code_leave_such_nodes_to_the_cpu(name, reason):
-    for case in (CASES["convolutions"], CASES["causal"]):
-        library = tvmrt.compile(case.make(), dims=case.dims, devices=[name], target="host")
-        away = [row for row in library.summary.nodes if row.device != "cpu"]
-        assert not [row for row in away if "Conv" in row.op_type]
-        assert any(reason in row.reason for row in library.summary.nodes)
+def test_devices_that_write_sizes_into_code_leave_such_nodes_to_the_cpu():
+    check_left_to_the_cpu("ccompiler", "its extents are chosen when the network runs")

@@ -10,9 +10,9 @@ import itertools
 
 import numpy as np
 import pytest
+from any_size_case import loaded, results
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx.reference import ReferenceEvaluator
-from test_any_size import loaded, results
 
 import tvmrt
 

@@ -26,7 +26,6 @@ NAV = re.findall(
 
 def test_every_page_has_one_place_in_the_site():
     pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-    pages += (ROOT / "src_runtime" / "devices").rglob("*.md")
     here = {str(page.relative_to(ROOT)) for page in pages}
     sources = {page.place: page.source for page in PLUGIN_PAGES}
     here |= sources.keys()

@@ -65,7 +65,7 @@ def test_devices():
     assert onnx_backend.supports_device("CPU")
     assert onnx_backend.supports_device("CPU:0")
     assert not onnx_backend.supports_device("CUDA")
-    assert not onnx_backend.supports_device("TPU")
+    assert not onnx_backend.supports_device("NPU")
     with pytest.raises(ValueError, match="device CUDA is not supported"):
         onnx_backend.prepare(onnx.ModelProto(), "CUDA")
 

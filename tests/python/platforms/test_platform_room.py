@@ -16,9 +16,17 @@ STANDARD = set(
     "stdbool stddef stdint stdio stdlib string time".split()
 )
 # Devices are built outside of the tree too, each for the systems that have its library.
-OF_A_SYSTEM = ("src_runtime/platform/", "src_runtime/devices/")
-OF_A_SYSTEM += tuple(
-    f"{folder.relative_to(ROOT).as_posix()}/" for folder in ROOT.glob("plugins/*/src/platform")
+DEVICES = [
+    build.parent / "src"
+    for build in ROOT.glob("plugins/*/meson.build")
+    if "plugin_is_device = true" in build.read_text(encoding="utf-8")
+]
+OF_A_SYSTEM = (
+    "src_runtime/platform/",
+    *(
+        f"{folder.relative_to(ROOT).as_posix()}/"
+        for folder in [*ROOT.glob("plugins/*/src/platform"), *DEVICES]
+    ),
 )
 HEADER = re.compile(r"^\s*#\s*include\s*<(\w[\w/]*)\.h>", re.MULTILINE)
 EXTENSION = re.compile(

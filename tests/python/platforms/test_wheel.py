@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from elf_hardening import weaknesses
+from wheels import built_wheel
 
 import tvmrt
 
@@ -32,30 +33,10 @@ np.save({result!r}, np.asarray(net(np.load({image!r}))))
 """
 
 
-REGION = """
-import sys
-sys.path[:0] = {paths!r}
-import tvmrt
-assert tvmrt.__file__.startswith({folder!r}), tvmrt.__file__
-print(tvmrt.get_global_func("tvmrt.device.find")("dnnl") != 0)
-"""
-
-
-def _configured() -> list[str]:
-    """The settings of cibuildwheel, as pyproject.toml has them."""
-    text = (ROOT / "pyproject.toml").read_text()
-    return [f"-Csetup-args={re.search(r'setup-args = .(-Ddevices=[a-z,]+)', text)[1]}"]
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """A wheel as it is published, but for the image that it is built in."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q"]
-    more = ["--no-build-isolation", "-w", str(folder), *_configured()]
-    subprocess.run([*command, *more], check=True)
-    (found,) = folder.glob("tvmrt-*.whl")
-    return found
+    return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.mark.slow
@@ -120,26 +101,3 @@ def test_it_runs_a_network_where_no_compiler_is(wheel, tmp_path):
     subprocess.run([sys.executable, "-S", "-E", "-c", text], check=True, env=environment)
     (expected,) = session.run(None, {wanted.name: np.load(image)})
     np.testing.assert_allclose(np.load(tmp_path / "result.npy"), expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_device_with_a_library_of_others_is_a_wheel_of_its_own(wheel, tmp_path):
-    pytest.importorskip("wheel")
-    if not Path("/usr/include/oneapi/dnnl/dnnl.h").exists():
-        pytest.skip("oneDNN is not installed")
-    command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q"]
-    more = ["--no-build-isolation", "-w", str(tmp_path), "-Cdevice=dnnl"]
-    subprocess.run([*command, *more], check=True)
-    (device,) = tmp_path.glob("tvmrt_dnnl-*-py3-none-*.whl")
-    folder = tmp_path / "installed"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
-    others = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
-    text = REGION.format(paths=[str(folder), *others], folder=str(folder))
-    found = []
-    for package in (wheel, device):
-        subprocess.run([*install, str(package)], check=True)
-        ran = subprocess.run(
-            [sys.executable, "-S", "-E", "-c", text], check=True, capture_output=True, text=True
-        )
-        found.append(ran.stdout.strip())
-    assert found == ["False", "True"]

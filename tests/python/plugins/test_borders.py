@@ -55,6 +55,30 @@ def test_nothing_of_the_product_names_a_plugins_folder():
     assert not wrong
 
 
+# A type of memory of DLPack, and a language of operators of one's own: names of the interface.
+INTERFACE = {"opencl"}
+OF_TVM = re.compile(r"\b(contrib\.dnnl|dnnl[._](matmul|conv2d|json))\b")
+
+
+def test_nothing_outside_names_a_device_of_a_plugin():
+    """Tests that need a device have one of their own, or lie in the plug-in."""
+    builds = [(name, PLUGINS / name / "meson.build") for name in NAMES]
+    devices = {n for n, b in builds if b.is_file() and "plugin_is_device = true" in b.read_text()}
+    words = "|".join(sorted(devices - INTERFACE)) or "(?!)"
+    named = re.compile(rf"(?<![a-z])({words})(?![a-z])", re.IGNORECASE)
+    tops = ("include", "src_backend", "src_runtime", "python", "tests")
+    files = [f for top in tops for f in sorted((ROOT / top).rglob("*"))]
+    files += [ROOT / "meson.build", ROOT / "meson.options"]
+    wrong = []
+    for file in files:
+        if file.suffix not in (".py", ".pyi", ".c", ".h", ".in", ".build", ".options", ".dict"):
+            continue
+        found = named.search(OF_TVM.sub("", file.read_text(encoding="utf-8")))
+        if found and file != Path(__file__):
+            wrong.append(f"{file.relative_to(ROOT)} names {found[0]}")
+    assert not wrong
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.everyday(3)
 def test_plugins_import_each_other_only_where_they_say_so(name):

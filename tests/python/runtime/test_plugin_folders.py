@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import libraries
 import pytest
 
+from tvmrt.compiler.devices.skeleton import write_skeleton
+
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "how-to" / "write-a-plug-in-in-c.md"
+PAGE = ROOT / "docs" / "how-to" / "write-a-plugin-in-c.md"
 BUILD = "plugin_sources = files('src/acme.c')\nplugin_prefixes = ['acme.', 'device.acme.']\n"
 USE = """
 import ctypes, sys
@@ -44,7 +48,7 @@ def _set_up(tree: Path, build: Path, *options: str) -> subprocess.CompletedProce
     meson = Path(sys.executable).with_name("meson")
     if not meson.exists():
         pytest.skip("meson is not installed")
-    fixed = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=examplejson"]
+    fixed = ["-Dpython=disabled", "-Dtests=disabled"]
     command = [meson, "setup", build, tree, *fixed, *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -88,3 +92,41 @@ def test_folder_becomes_a_library_or_a_part_of_the_runtime(tree, tmp_path, stati
     subprocess.run(["ninja", "-C", build, *targets], check=True, stdout=subprocess.DEVNULL)
     assert len(_rows(build)) == (0 if static else 2)
     assert _has(build / library, "acme.twice")
+
+
+def test_folders_of_devices_become_a_library_or_a_part_of_the_runtime(tree, tmp_path):
+    """By its name alone; nothing else in the tree is touched."""
+    own = tmp_path / "tree"
+    shutil.copytree(tree, own)
+    for each in ("npu", "vpu"):
+        write_skeleton(each, own / "plugins")
+    build = tmp_path / "build"
+    done = _set_up(own, build, "-Dplugins=npu", "-Dstatic_plugins=vpu", "-Dwerror=true")
+    assert done.returncode == 0, done.stdout
+    targets = ["src_runtime/libtvm_runtime.so", "src_runtime/libtvmrt_device_npu.so"]
+    subprocess.run(["ninja", "-C", build, *targets], check=True, stdout=subprocess.DEVNULL)
+    built = build / "src_runtime"
+    assert [p.name for p in built.glob("libtvmrt_device_*.so")] == ["libtvmrt_device_npu.so"]
+    program = tmp_path / "run_region"
+    links = [built / "libtvm_runtime.so", f"-Wl,-rpath,{built}"]
+    source = libraries.DATA / "run_region.c"
+    subprocess.run(["cc", f"-I{own / 'include'}", source, "-o", program, *links], check=True)
+    environment = {k: v for k, v in os.environ.items() if k != "TVMRT_DEVICE_PATH"}
+    for each in ("npu", "vpu"):
+        subprocess.run([program, each], check=True, env=environment)
+
+
+def test_standalone_devices_are_those_without_libraries_of_others(tree, tmp_path):
+    """Whatever this machine has: one that needs a library is built if it is named."""
+    own = tmp_path / "tree"
+    shutil.copytree(tree, own)
+    for name in ("npu", "vpu"):
+        write_skeleton(name, own / "plugins")
+    with open(own / "plugins" / "vpu" / "meson.build", "a") as build:
+        build.write("plugin_needs_library = true\n")
+    for option, wanted in (("standalone", {"npu"}), ("standalone,vpu", {"npu", "vpu"})):
+        build = tmp_path / option
+        assert _set_up(own, build, f"-Dplugins={option}").returncode == 0
+        targets = ["ninja", "-C", build, "-t", "targets", "all"]
+        text = subprocess.check_output(targets, text=True)
+        assert set(re.findall(r"libtvmrt_device_(\w+)\.so:", text)) == wanted

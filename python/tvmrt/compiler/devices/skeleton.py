@@ -69,8 +69,9 @@ int unregister_@NAME@_device(void) { return tvmrt_device_unregister("@NAME@"); }
 """
 
 MESON = """\
-# In the source tree: this folder below src_runtime/devices is all that the build needs.
-device_sources = files('@NAME@.c')
+# In the source tree: this folder below plugins/ is all that the build needs.
+plugin_sources = files('@NAME@.c')
+plugin_is_device = true
 """
 
 C_README = """\
@@ -87,7 +88,7 @@ tvmrt device test ./libtvmrt_device_@NAME@.so
 
 A program loads it by `tvmrt.load_device_plugin(path)` or `tvmrt_device_load_plugin(path)`; or the
 runtime finds it by itself in a folder that the variable `TVMRT_DEVICE_PATH` names. In the source
-tree, move this folder to `src_runtime/devices/@NAME@`; nothing else is to be changed.
+tree, move this folder to `plugins/@NAME@`; nothing else is to be changed.
 """
 
 C_TEST = '''\

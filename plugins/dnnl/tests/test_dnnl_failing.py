@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from failing_calls import check, sweep
 
@@ -35,6 +37,7 @@ def test_onednn_calls_that_fail_are_told_and_leave_the_device_whole(tmp_path):
     ]
     errors = sweep(
         tmp_path,
+        Path(__file__).with_name("failing_dnnl.c"),
         "dnnl",
         "libdnnl",
         nodes,

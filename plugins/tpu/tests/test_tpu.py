@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+import simulated
 
 import tvmrt
 from tvmrt.runtime import get_global_func
@@ -334,3 +339,29 @@ def test_duration_is_simulated():
     start = time.monotonic()
     run(module, [ONE], (2,))
     assert time.monotonic() - start > 0.019
+
+
+FORK = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import numpy as np, simulated
+
+module = simulated.load_regions("tpu", {{"t": 1}}, op="relu")
+executor = simulated.executor([("t", "tpu", [0])], module)
+executor.set_input("x", np.ones(simulated.SHAPE, np.float32))
+for _ in range(2):
+    executor.run()
+    assert executor.get_output(0).numpy()[0] == 1
+    child = os.fork()
+    if child == 0:
+        executor.run()
+        os._exit(int(executor.get_output(0).numpy()[0] != 1))
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_child_of_fork_has_a_worker_of_its_own():
+    """In a process of its own, since the test's has threads that fork warns about."""
+    code = FORK.format(folder=str(Path(simulated.__file__).parent))
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from custom_case import example, run
+from custom_case import compiled, example, onnx_model, run
+from onnx import helper
 
 import tvmrt
 from tvmrt.cli import operator_bodies
@@ -115,10 +116,10 @@ def test_program_that_does_not_build_shows_the_log_with_the_users_line(tmp_path)
 
 
 def test_operator_without_an_opencl_body_stays_on_the_cpu_with_the_reason():
-    from test_custom_errors import kernel
-
+    tensors = {"inputs": [Tensor("x", "float32")], "outputs": [Tensor("y", "float32")]}
+    kernel = Kernel("Op", "d", **tensors, reference=lambda x: x)
     g = GraphBuilder("net")
-    g.output("y", g.add(kernel(), g.input("x", (6,)), name="n"))
+    g.output("y", g.add(kernel, g.input("x", (6,)), name="n"))
     with pytest.raises(UnsupportedError, match="opencl: d::Op has no OpenCL body; declare one"):
         tvmrt.compile(g, devices=["opencl"], require_device=["opencl:Op"])
 
@@ -188,3 +189,12 @@ def test_a_body_that_asks_for_images_gets_them(tmp_path):
     g.output("y", g.Exp(g.add(operator, v, w, beta=0.5)))
     (found,) = run(tvmrt.compile(g, **OPENCL), {"x": x}, tmp_path)
     np.testing.assert_allclose(found, np.exp(shift(-x, w, np.float32(0.5))), 1e-5)
+
+
+def test_tensors_without_elements_ask_for_no_sizes(tmp_path):
+    x = {"x": np.zeros((0, 3), np.float32)}
+    node = helper.make_node("HardSwish", ["x"], ["y"], domain="example.swish")
+    model = onnx_model([node], x, {"y": "f4"})
+    own = [example("hard_swish").hard_swish]
+    (y,) = compiled(model, x, tmp_path, operators=own, devices=["opencl"])
+    assert y.shape == (0, 3)

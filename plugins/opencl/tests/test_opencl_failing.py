@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from failing_calls import check, sweep
 
 OUT_OF_MEMORY, LOST, WORK_GROUP, OTHER = -5, -2, -54, -36
@@ -31,6 +33,7 @@ CALLS = [
 def test_opencl_calls_that_fail_are_told_and_leave_the_device_whole(tmp_path):
     errors = sweep(
         tmp_path,
+        Path(__file__).with_name("failing_opencl.c"),
         "opencl",
         "libOpenCL",
         [("Exp", ["x"], "e", {}), ("ReduceSum", ["e"], "y", {"keepdims": 1})],

@@ -1,6 +1,6 @@
 """The float networks of a folder on the device dnnl, beside onnxruntime in the same process.
 
-    python tests/bench/bench_dnnl.py [FOLDER] [--seconds S] [--threads N] [--json]
+    python plugins/dnnl/bench/bench_dnnl.py [FOLDER] [--seconds S] [--threads N] [--json]
 
 FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with
 integer products are left out. Speeds are ratios of times measured in turns (``tvmrt bench``),
@@ -17,6 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "bench"))
 from float_networks import float_networks
 
 DEVICE = "dnnl"

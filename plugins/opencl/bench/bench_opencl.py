@@ -1,6 +1,6 @@
 """The float networks of a folder on the device opencl: right or not, and the cost of its regions.
 
-    python tests/bench/bench_opencl.py [FOLDER] [--seconds S] [--network NAME ...] [--json]
+    python plugins/opencl/bench/bench_opencl.py [FOLDER] [--seconds S] [--network NAME ...] [--json]
 
 FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with
 integer products are left out. Overhead is what a run takes beyond its kernels by the device's own
@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "bench"))
 from float_networks import float_networks
 
 import tvmrt

@@ -1,0 +1,9 @@
+"""Networks of any size on the device opencl, whose kernels have their sizes in the text."""
+
+from __future__ import annotations
+
+from any_size_case import check_left_to_the_cpu
+
+
+def test_nodes_of_open_extents_stay_on_the_cpu():
+    check_left_to_the_cpu("opencl", "is known only when the network runs")
