@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 ENTRY_POINTS = "tvmrt.plugins"
+DEVICES = "tvmrt.devices"  # of packages that are no plug-ins
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
 TABLES = ("commands", "devices", "importers", "operators", "hooks", "connections")
@@ -310,6 +311,19 @@ def find(table: str, key: Any) -> Any | None:
         raise  # a package that an extra brings: the caller says which
     except (AttributeError, ImportError) as error:
         raise ImportError(f"the plug-in {plugin.name} does not load: {error}") from error
+
+
+def find_device(name: str) -> Any | None:
+    """What is offered under the name of a device, by a plug-in or else by an installed package's
+    entry point: a class, an instance, or the path of a C plug-in. None if nothing is."""
+    found = find("devices", name)
+    if found is None:
+        from tvmrt.entry_points import entry_points
+
+        for point in entry_points(DEVICES):
+            if point.name == name:
+                return point.load()
+    return found
 
 
 def hook(name: str, what: str) -> Any:

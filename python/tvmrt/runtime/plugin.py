@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 from tvmrt import plugin
-from tvmrt.entry_points import entry_points
 from tvmrt.runtime.packed_func import get_global_func, register_func
 
 __all__ = ["device_fallbacks", "list_devices", "load_device_plugin", "set_device_options"]
@@ -70,11 +69,7 @@ def device_fallbacks(module: Any) -> list[dict[str, Any]]:
 def _find_installed(name: str) -> None:
     """Bring a device that the runtime lacks, if an installed package offers it by an entry point:
     the path of a C plug-in is loaded, a class or device of Python enters its run-time half."""
-    offered = plugin.find("devices", name)
-    for point in entry_points("tvmrt.devices") if offered is None else ():
-        if point.name == name:
-            offered = point.load()
-            break
+    offered = plugin.find_device(name)
     if isinstance(offered, (str, os.PathLike)):
         load_device_plugin(offered)
         return

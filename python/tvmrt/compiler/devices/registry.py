@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,6 @@ from tvmrt.entry_points import entry_points
 from .base import Device
 from .python_device import PythonDevice
 
-ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define a device of their name; all others are plug-ins.
 _OWN = ("ccompiler", "cpu")
 
@@ -53,8 +53,8 @@ def unregister(name: str) -> None:
 def get(name: str) -> Device:
     """The device of that name.
 
-    Looks among the registered ones, in this package, at the entry points ``tvmrt.devices`` of
-    installed packages, and last for a device that is written in C alone.
+    Looks among the registered ones, in this package, at plug-ins, at the entry points
+    ``tvmrt.devices`` of installed packages, and last for a device that is written in C alone.
 
     Raises
     ------
@@ -64,11 +64,7 @@ def get(name: str) -> Device:
     if name not in _DEVICES and name in _OWN:
         importlib.import_module(f"{__package__}.{name}")
     if name not in _DEVICES:
-        offered = plugin.find("devices", name)
-        if offered is not None and name not in _DEVICES:
-            register(offered)
-    if name not in _DEVICES:
-        _load_entry_point(name)
+        _take(name, plugin.find_device(name))
     if name in _DEVICES:
         return _DEVICES[name]
     from .c_record import find_c_device
@@ -92,7 +88,7 @@ def names() -> list[str]:
         *_OWN,
         *plugin.keys("devices"),
         *_DEVICES,
-        *(p.name for p in entry_points(ENTRY_POINTS)),
+        *(p.name for p in entry_points(plugin.DEVICES)),
         *c_device_names(),
     ]
     return sorted(dict.fromkeys(found), key=lambda n: (n != "cpu", n))
@@ -104,18 +100,12 @@ def resolve(wanted: Sequence[str | Device]) -> list[Device]:
     return list(dict.fromkeys(found))
 
 
-def _load_entry_point(name: str) -> None:
-    """Import what an installed package offers under the name; a class or device is registered, a
-    string is the path of a C plug-in, which is loaded."""
-    for point in entry_points(ENTRY_POINTS):
-        if point.name != name:
-            continue
-        offered = point.load()
-        if isinstance(offered, str):
-            from tvmrt.runtime.plugin import list_devices, load_device_plugin
+def _take(name: str, offered: Any) -> None:
+    """Register what is offered under a name, or load the C plug-in at the path that it is."""
+    if isinstance(offered, (str, os.PathLike)):
+        from tvmrt.runtime.plugin import list_devices, load_device_plugin
 
-            if name not in list_devices():  # else a program loaded one by its path
-                load_device_plugin(offered)
-        elif name not in _DEVICES:
-            register(offered)
-        return
+        if name not in list_devices():  # else a program loaded one by its path
+            load_device_plugin(offered)
+    elif offered is not None and name not in _DEVICES:  # its module may have registered it
+        register(offered)
