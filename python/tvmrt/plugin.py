@@ -313,17 +313,17 @@ def find(table: str, key: Any) -> Any | None:
         raise ImportError(f"the plug-in {plugin.name} does not load: {error}") from error
 
 
-def find_device(name: str) -> Any | None:
-    """What is offered under the name of a device, by a plug-in or else by an installed package's
-    entry point: a class, an instance, or the path of a C plug-in. None if nothing is."""
+def device_offers(name: str) -> Iterator[Any]:
+    """What is offered under the name of a device, by a plug-in and then by entry points of other
+    packages: a class, an instance, or the path of a C plug-in. One may bring the C half alone."""
     found = find("devices", name)
-    if found is None:
-        from tvmrt.entry_points import entry_points
+    if found is not None:
+        yield found
+    from tvmrt.entry_points import entry_points
 
-        for point in entry_points(DEVICES):
-            if point.name == name:
-                return point.load()
-    return found
+    for point in entry_points(DEVICES):
+        if point.name == name:
+            yield point.load()
 
 
 def hook(name: str, what: str) -> Any:

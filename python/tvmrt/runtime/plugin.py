@@ -67,13 +67,15 @@ def device_fallbacks(module: Any) -> list[dict[str, Any]]:
 
 @register_func("tvmrt.device.find_installed", override=True)
 def _find_installed(name: str) -> None:
-    """Bring a device that the runtime lacks, if an installed package offers it by an entry point:
-    the path of a C plug-in is loaded, a class or device of Python enters its run-time half."""
-    offered = plugin.find_device(name)
-    if isinstance(offered, (str, os.PathLike)):
-        load_device_plugin(offered)
-        return
-    if offered is not None:
+    """Bring a device that the runtime lacks, if a plug-in or an installed package offers it: the
+    path of a C plug-in is loaded, else a class or device of Python enters its run-time half."""
+    offers = list(plugin.device_offers(name))
+    for offered in offers:
+        if isinstance(offered, (str, os.PathLike)):
+            load_device_plugin(offered)
+            return
+    for offered in offers:
         device = offered() if isinstance(offered, type) else offered
         if hasattr(device, "enter_runtime"):
             device.enter_runtime()
+            return

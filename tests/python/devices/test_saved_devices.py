@@ -217,6 +217,46 @@ def test_entry_point_of_a_package_is_found(monkeypatch):
         devices.unregister("from_a_package")
 
 
+HALVES = """
+from tvmrt.devices import Device
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(name="halves", summary="A device.", devices={{"halves": "halves_of:Halves"}})
+plugin_path = {path!r}
+
+
+class Halves(Device):
+    name = "halves"
+
+    def supports(self, node):
+        return None if node.op == "relu" else "only relu"
+"""
+OFFERS = (
+    "[tvmrt.plugins]\nhalves = halves_of:PLUGIN\n[tvmrt.devices]\nhalves = halves_of:plugin_path\n"
+)
+USE_HALVES = """
+import tvmrt
+from tvmrt import devices
+
+assert type(devices.get("halves")).__name__ == "Halves"
+assert devices.get("halves").absent() is None
+assert tvmrt.get_global_func("tvmrt.device.find")("halves")
+"""
+
+
+def test_halves_of_a_device_may_come_by_a_plugin_and_by_an_entry_point(tmp_path):
+    """As the wheel of a device brings the C half of a plug-in that all have."""
+    source, *_ = write_skeleton("halves", tmp_path)
+    (tmp_path / "halves_of.py").write_text(HALVES.format(path=str(built(source))))
+    package = tmp_path / "halves_of-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: halves-of\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(OFFERS)
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    subprocess.run([sys.executable, "-c", USE_HALVES], check=True, env=environment)
+
+
 def test_boards_have_no_modules(plugin):
     with pytest.raises(UnsupportedError, match="runtimes with an operating system"):
         tvmrt.compile(

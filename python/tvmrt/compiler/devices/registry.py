@@ -64,7 +64,7 @@ def get(name: str) -> Device:
     if name not in _DEVICES and name in _OWN:
         importlib.import_module(f"{__package__}.{name}")
     if name not in _DEVICES:
-        _take(name, plugin.find_device(name))
+        _take(name)
     if name in _DEVICES:
         return _DEVICES[name]
     from .c_record import find_c_device
@@ -100,12 +100,14 @@ def resolve(wanted: Sequence[str | Device]) -> list[Device]:
     return list(dict.fromkeys(found))
 
 
-def _take(name: str, offered: Any) -> None:
-    """Register what is offered under a name, or load the C plug-in at the path that it is."""
-    if isinstance(offered, (str, os.PathLike)):
-        from tvmrt.runtime.plugin import list_devices, load_device_plugin
+def _take(name: str) -> None:
+    """Register what is offered under a name, or else load the C plug-in whose path is."""
+    for offered in plugin.device_offers(name):
+        if isinstance(offered, (str, os.PathLike)):
+            from tvmrt.runtime.plugin import list_devices, load_device_plugin
 
-        if name not in list_devices():  # else a program loaded one by its path
-            load_device_plugin(offered)
-    elif offered is not None and name not in _DEVICES:  # its module may have registered it
-        register(offered)
+            if name not in list_devices():  # else a program loaded one by its path
+                load_device_plugin(offered)
+        elif name not in _DEVICES:  # its module may have registered it
+            register(offered)
+        return
