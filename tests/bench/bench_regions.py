@@ -16,6 +16,7 @@ from pathlib import Path
 import tvmrt
 from tvmrt import libinfo
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "runtime"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "support"))
 
 import libraries

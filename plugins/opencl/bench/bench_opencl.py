@@ -22,13 +22,12 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "bench"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "networks"))
+import golden_case as golden
 from float_networks import float_networks
 
 import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "networks"))
-import golden_case as golden
 
 DEVICE = "opencl"
 
