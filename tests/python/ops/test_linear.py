@@ -61,29 +61,6 @@ def test_gemm(tmp_path):
     check(cases, 13, tmp_path)
 
 
-def test_fused_matmul(tmp_path):
-    ms = {"domain": "com.microsoft"}
-    cases = [
-        case("plain", "FusedMatMul", [array(5, 7), array(7, 9)], alpha=0.25, **ms),
-        case(
-            "both transposed", "FusedMatMul", [array(7, 5), array(9, 7)], transA=1, transB=1, **ms
-        ),
-        case("batch", "FusedMatMul", [array(2, 5, 7), array(2, 9, 7)], transB=1, alpha=2.0, **ms),
-        case(
-            "FusedGemm", "FusedGemm", [array(5, 7), array(7, 9), array(9)], activation="Relu", **ms
-        ),
-        case(
-            "FusedGemm leaky",
-            "FusedGemm",
-            [array(5, 7), array(7, 9), array(9)],
-            activation="LeakyRelu",
-            activation_alpha=0.1,
-            **ms,
-        ),
-    ]
-    check(cases, 13, tmp_path)
-
-
 def test_einsum(tmp_path):
     equations = [
         ("ij,jk->ik", (3, 4), (4, 5)),

@@ -121,17 +121,6 @@ def test_small_ones(tmp_path):
     check(cases, 13, tmp_path)
 
 
-def test_fused_with_skip(tmp_path):
-    ms = {"domain": "com.microsoft", "rtol": 1e-3, "atol": 1e-4}
-    x, skip, row = array(2, 3, 16), array(2, 3, 16), [array(16) for _ in range(3)]
-    cases = [
-        case("skip", "SkipLayerNormalization", [x, skip, row[0], row[1]], [2, 3], **ms),
-        case("skip bias", "SkipLayerNormalization", [x, skip, *row], [2, 3, 4], **ms),
-        case("rms", "SkipSimplifiedLayerNormalization", [x, skip, row[0]], [2], epsilon=1e-5, **ms),
-    ]
-    check(cases, 17, tmp_path)
-
-
 def test_softmax(tmp_path):
     # networks whose softmax follows a convolution run over channels that lie innermost
     cases = [

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from tvmrt import plugin
+
 TESTS = Path(__file__).resolve().parents[2]
 PLUGINS = TESTS.parent / "plugins"
 MANY = 1 << 30
@@ -71,7 +73,7 @@ SHARES = {
     "python/networks": Share(),
     "python/onnx_suite": Share(),
     "python/ops": Share(
-        "convolution crt_builds elementwise indexing linear loops narrow_tables normalization"
+        "convolution crt_builds elementwise indexing linear loops normalization"
         " pool_flags pooling quantized recurrent reduction resize run_operands sequences shape"
         " small_types special_values",
         3,
@@ -81,9 +83,8 @@ SHARES = {
     "python/platforms": Share(),
     "python/plugins": Share(),
     "python/runtime": Share(
-        "abi array_call callbacks containers convolution_by_name exchange executors library_names"
-        " module names_of_tvm ndarray objects_tell package packed_func products refusals"
-        " sort_and_random",
+        "abi array_call callbacks containers exchange executors library_names"
+        " module names_of_tvm ndarray objects_tell package packed_func refusals",
         3,
     ),
     "python/transform": Share(cases=1),
@@ -104,6 +105,14 @@ def share_of(file: Path) -> Share | None:
     if TESTS not in file.parents:
         return None
     return SHARES[file.parent.relative_to(TESTS).as_posix()]
+
+
+def is_left_out(path: Path) -> bool:
+    """Whether a path lies in the folder of a plug-in that is installed and not used."""
+    if PLUGINS not in path.parents:
+        return False
+    name = path.relative_to(PLUGINS).parts[0]
+    return name in {each.name.replace("-", "_") for each in plugin.absent()}
 
 
 def is_sampled(index: int, total: int, cases: int) -> bool:

@@ -1,0 +1,8 @@
+"""Helpers of the core's tests, which these use."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "runtime"))
