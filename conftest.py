@@ -77,6 +77,11 @@ COSTS = costs.Costs()
 STARTED = pytest.StashKey[float]()
 
 
+def pytest_ignore_collect(collection_path):
+    """Leave out the tests of plug-ins that are installed and not used."""
+    return True if everyday.is_left_out(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark slow what the everyday tests leave out, before ``-m`` selects."""

@@ -38,10 +38,25 @@ def _names(text: str) -> list[str]:
     return names
 
 
+def _table(head: str) -> str:
+    text = PAGE.read_text(encoding="utf-8").partition("## Global functions")[2]
+    return re.search(rf"^\| {head} \|.*?\n\n", text, re.MULTILINE | re.DOTALL)[0]
+
+
 @pytest.mark.parametrize("column, is_there", [("there", True), ("not there", False)])
 def test_global_functions_are_where_the_page_says(column, is_there):
-    text = PAGE.read_text(encoding="utf-8").partition("## Global functions")[2]
-    names = _names(re.search(rf"^\| {column} \|.*?\n\n", text, re.MULTILINE | re.DOTALL)[0])
+    names = _names(_table(column))
     assert len(names) > (20 if is_there else 10)
     wrong = [n for n in names if (tvmrt.get_global_func(n, True) is not None) != is_there]
     assert not wrong
+
+
+def test_global_functions_of_plugins_are_there_as_long_as_their_folders():
+    rows = _table("there, by a plug-in").splitlines()[2:-1]
+    assert len(rows) > 5
+    for row in rows:
+        folder = re.search(r"plugins/(\w+)/", row)
+        assert folder is not None, row
+        if (PAGE.parents[2] / "plugins" / folder[1]).is_dir():
+            names = _names(row)
+            assert names and all(tvmrt.get_global_func(name, True) for name in names), row

@@ -109,6 +109,8 @@ def test_functions_stand_in_the_files_of_their_rows(page):
 
 @every_page
 def test_python_names_on_the_page_exist(page):
+    if page.name == "CHANGELOG.md":
+        return  # entries of earlier versions name what was there then
     text = page.read_text(encoding="utf-8")
     for name in sorted(set(re.findall(r"`(tvmrt(?:\.\w+)+)", text))):
         assert _resolves(name), f"{page} names {name}"
