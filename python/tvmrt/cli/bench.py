@@ -63,7 +63,8 @@ class Result:
     "--against",
     multiple=True,
     metavar="NAME[,NAME...]",
-    help="Runtimes to compare with: onnxruntime, litert.",
+    help="Runtimes to compare with: onnxruntime, or that of the network's file format; an unknown name "
+    "prints the list.",
 )
 @click.option(
     "--inputs",
@@ -94,7 +95,7 @@ def command(
     profiled: bool, elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
-    onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
+    onnxruntime, those of other file formats with their own. A compiled one (.so, or a .tar of tvmc compile) is
     timed alone, and told with the memory that it takes."""
     rivals = options.parse_names(against)
     _check_rivals(rivals)
