@@ -34,25 +34,75 @@ def test_nothing_of_the_package_imports_a_plugin():
     assert not wrong
 
 
-def test_nothing_of_the_product_names_a_plugins_folder():
-    tops = (
-        "python/tvmrt",
-        "include",
-        "src_backend",
-        "src_runtime",
-        "docs/mkdocs.yml",
-        "meson.build",
+# The rule: outside of plugins/ no code names a folder there or what is built of it, and no code or
+# test names a device or a command of a plug-in as one. A word that is also a format, a rival, a
+# kind of memory or plain English may stand for that: `.tflite`, onnxruntime as a judge, "report".
+CODE = (
+    "python", "include", "src_backend", "src_runtime", "cmake", "cross", "zephyr",
+    "meson.build", "meson.options", "conftest.py", "run", "pyproject.toml", "ruff.toml",
+    ".ci/run", "docs/mkdocs.yml",
+)  # fmt: skip
+TESTS = ("tests/python", "tests/compat", "tests/c", "tests/fuzz", "tests/lint", "tests/coverage")
+TEXT = (".py", ".c", ".h", ".build", ".options", ".yml", ".toml", ".txt", ".in", "")
+OTHER_MEANINGS = {
+    "onnxruntime": "the package that judges networks",
+    "opencl": "a kind of device in the ABI of TVM, and a language of bodies of operators",
+}
+
+
+def _files(tops: tuple[str, ...]) -> list[Path]:
+    found = [f for top in tops for f in [ROOT / top, *sorted((ROOT / top).rglob("*"))]]
+    return [
+        f for f in found
+        if f.is_file() and f.suffix in TEXT and not {"__pycache__", "build"} & {*f.parts}
+    ]  # fmt: skip
+
+
+def _keys(table: str) -> list[str]:
+    """Keys that the plug-ins of the tree add to one of the tables."""
+    found = []
+    for name in NAMES:
+        if (PLUGINS / name / "python" / "plugin.py").is_file():
+            found += getattr(resolve(f"tvmrt.plugins.{name}.plugin:PLUGIN"), table)
+    return found
+
+
+def _lines(files: list[Path], pattern: str) -> list[str]:
+    """Lines with the pattern, as file:line."""
+    found = []
+    for file in files:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for match in re.finditer(pattern, text):
+            place = f"{file.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}"
+            found.append(f"{place}: {match[0]}")
+    return found
+
+
+@pytest.mark.skipif(not NAMES, reason="there are no plug-ins")
+def test_nothing_outside_names_a_plugins_folder_or_library():
+    names = "|".join(NAMES)
+    pattern = rf"\bplugins[./]({names})\b|\blibtvmrt_({names})\b|\"plugins\" / \"({names})\""
+    assert not _lines(_files((*CODE, *TESTS)), pattern)
+
+
+@pytest.mark.skipif(not NAMES, reason="there are no plug-ins")
+def test_nothing_of_the_product_names_a_device_of_a_plugin():
+    devices = "|".join(sorted({*_keys("devices")} - OTHER_MEANINGS.keys()))
+    assert not _lines(_files(("python/tvmrt", "meson.build")), rf"[\"']({devices})[\"']")
+
+
+@pytest.mark.skipif(not NAMES, reason="there are no plug-ins")
+def test_no_test_outside_uses_a_device_or_a_command_of_a_plugin():
+    devices = "|".join(sorted(_keys("devices")))
+    commands = "|".join(re.escape(key).replace("\\ ", '", "') for key in sorted(_keys("commands")))
+    pattern = (
+        rf"\b(devices|require_device)=\[\"({devices})[\":]|\"--device\", \"({devices})\""
+        rf"|\"device\", \"test\", \"({devices})\""
+        rf"|\b(main|run|invoke)\(\[\"({commands})\"|\"tvmrt\", \"({commands})\""
     )
-    named = re.compile(rf"plugins[./]({'|'.join(NAMES)})\b") if NAMES else re.compile(r"(?!)")
-    files = [f for top in tops for f in [ROOT / top, *sorted((ROOT / top).rglob("*"))]]
-    wrong = [
-        str(file)
-        for file in files
-        if file.suffix in (".py", ".c", ".h", ".build", ".yml")
-        and file.is_file()
-        and named.search(file.read_text(encoding="utf-8"))
-    ]
-    assert not wrong
+    own = ROOT / "tests" / "python" / "plugins"
+    files = [f for f in _files(("tests/python", "tests/compat")) if own not in f.parents]
+    assert not _lines(files, pattern)
 
 
 # A type of memory of DLPack, and a language of operators of one's own: names of the interface.
