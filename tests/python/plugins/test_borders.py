@@ -34,6 +34,20 @@ def test_nothing_of_the_package_imports_a_plugin():
     assert not wrong
 
 
+def test_nothing_of_the_package_names_a_module_that_a_plugin_installs_there():
+    package = ROOT / "python" / "tvmrt"
+    public = [
+        path for path in PLUGINS.glob("*/public/[a-z]*") if not (package / path.name).exists()
+    ]
+    named = re.compile(rf"\btvmrt(\.| import .*\b)({'|'.join(path.stem for path in public)})\b")
+    wrong = {
+        str(file): found[0]
+        for file in sorted(package.rglob("*.py"))
+        if public and (found := named.search(file.read_text(encoding="utf-8")))
+    }
+    assert not wrong
+
+
 # The rule: outside of plugins/ no code names a folder there or what is built of it, and no code or
 # test names a device or a command of a plug-in as one. A word that is also a format, a rival, a
 # kind of memory or plain English may stand for that: `.tflite`, onnxruntime as a judge, "report".
