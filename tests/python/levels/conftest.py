@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import networks_elsewhere
 import numpy as np
 import onnxruntime
 import pytest
@@ -86,7 +87,9 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     cross = ["--cross-file", str(ROOT / "cross" / f"{target}.ini")]
     subprocess.run(["meson", "setup", str(build), str(ROOT), *cross, *options], check=True)
     files = [f"src_runtime/libtvm_runtime.so{version}" for version in ("", ".0")]
-    files.append("src_runtime/libtvmrt_rpc.so")  # which the runtime loads from beside itself
+    table = (build / "src_runtime" / "plugins.txt").read_text().splitlines()
+    plugins = {line.split()[1] for line in table if line and line[0] != "#"}
+    files += [f"src_runtime/{name}" for name in sorted(plugins)]  # loaded from beside the runtime
     subprocess.run(["ninja", "-C", str(build), *files], check=True)
     page = (ROOT / "plugins" / "rpc" / "docs" / "rpc.md").read_text(encoding="utf-8")
     source = re.search(r"cat > server\.c <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
@@ -108,6 +111,7 @@ class Machines:
     @contextmanager
     def serve(self, target: str, cpu: str = "", **variables: str) -> Iterator[int]:
         """The port of a server on a processor of that name, with these variables."""
+        networks_elsewhere.need_servers()
         triple, emulator, _ = KINDS[target]
         for tool in (f"{triple}-gcc", emulator, "meson", "ninja"):
             if shutil.which(tool) is None:

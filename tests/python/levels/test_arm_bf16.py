@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import bf16_network
+import networks_elsewhere
 import numpy as np
 import onnx
 import pytest
@@ -17,7 +18,6 @@ import tvmrt
 from tvmrt.cli import app
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import get_target
-from tvmrt.runtime.executor import AotModule
 
 PROCESSORS = {"bf16": "max", "neon": "neoverse-n1"}  # the level that each takes
 
@@ -45,19 +45,10 @@ def test_every_processor_computes_of_the_rounded_numbers(
     done = machines.run("aarch64-linux", PROCESSORS[level], program, library)
     assert (done.returncode, done.stdout) == (0, level)
     with machines.serve("aarch64-linux", PROCESSORS[level]) as port:
-        session = tvmrt.rpc.connect("127.0.0.1", port)
-        session.upload(library)
-        module = session.load_module(library.name)
-        executor = AotModule(module["default"](session.cpu(0)))
-        for name, array in bf16_network.FEEDS.items():
-            executor.set_input(name, array)
-        executor.run()
+        outputs = networks_elsewhere.run(port, library, bf16_network.FEEDS)
         right = bf16_network.right()
-        for i, name in enumerate(bf16_network.OUTPUTS):
-            found = executor.get_output(i).numpy()
+        for name, found in zip(bf16_network.OUTPUTS, outputs):
             np.testing.assert_allclose(found, right[name], rtol=2e-5, atol=2e-5, err_msg=name)
-        del executor, module
-        session.close()
         if level == "bf16":
             off = _told_by_verify(port, tmp_path / "net.onnx", capsys)
             assert all(1e-4 < each < 2**-6 for each in off.values()), off

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import networks_elsewhere
 import numpy as np
 import pytest
 
 import tvmrt
 from tvmrt.compiler.codegen.target import ARM_LEVELS
-from tvmrt.contrib.graph_executor import GraphModule
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_int8.onnx"
 LEVELS = {"neon": "cortex-a53", "dot": "neoverse-n1", "i8mm": "max"}  # a processor that has no more
@@ -37,15 +37,8 @@ def results(fat, network, machines):
     def run(level: str) -> dict[str, np.ndarray]:
         if level not in known:
             with machines.serve("aarch64-linux", LEVELS[level]) as port:
-                session = tvmrt.rpc.connect("127.0.0.1", port)
-                session.upload(fat)
-                module = session.load_module(fat.name)
-                runner = GraphModule(module["default"](session.cpu(0)))
-                runner.run(**network[1])
-                found = [runner.get_output(i).numpy() for i in range(len(network[2]))]
+                found = networks_elsewhere.run(port, fat, network[1])
                 known[level] = dict(zip(network[2], found))
-                del runner, module
-                session.close()
         return known[level]
 
     return run

@@ -16,7 +16,6 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt.compiler.export import dialects
-from tvmrt.contrib.graph_executor import GraphModule
 
 # target: its levels, and processors that have no more; what multiplies in each inner loop of bytes,
 # and the products of one such instruction
@@ -73,18 +72,10 @@ def family(request, small, tmp_path_factory):
     )
 
 
-def _run_there(machines, family, inputs, outputs, cpu, **variables):
+def _run_there(machines, family, inputs, cpu, **variables):
     """What a processor's own level computes."""
     with machines.serve(family.target, cpu, **variables) as port:
-        session = tvmrt.rpc.connect("127.0.0.1", port)
-        session.upload(family.path)
-        module = session.load_module(family.path.name)
-        runner = GraphModule(module["default"](session.cpu(0)))
-        runner.run(**inputs)
-        found = [runner.get_output(i).numpy() for i in range(len(outputs))]
-        del runner, module
-        session.close()
-    return found
+        return networks_elsewhere.run(port, family.path, inputs)
 
 
 @pytest.mark.slow
@@ -93,7 +84,7 @@ def test_levels_compute_the_network_on_their_processors(family, small, machines)
     _, inputs, expected = small
     for cpu in family.cpus:
         for found, (name, wanted) in zip(
-            _run_there(machines, family, inputs, expected, cpu), expected.items()
+            _run_there(machines, family, inputs, cpu), expected.items()
         ):
             if wanted.dtype == np.float32:
                 np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5, err_msg=cpu)
@@ -117,7 +108,7 @@ def test_a_level_with_vectors_is_refused_where_there_are_none(family, small, mac
         f"TVMRT_LEVEL demands {vectors}, which the processor lacks: this library has code for "
         f"{least}, {vectors}, and this processor has {least}; "
     )):  # fmt: skip
-        _run_there(machines, family, small[1], small[2], plain, TVMRT_LEVEL=vectors)
+        _run_there(machines, family, small[1], plain, TVMRT_LEVEL=vectors)
 
 
 def test_loading_it_here_names_both_machines(family):
