@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import rpc_case
+from windows import built, wine  # noqa: F401
 
 from tvmrt import rpc
 

@@ -1,0 +1,3 @@
+"""The fixtures of Windows."""
+
+from windows import built, wine  # noqa: F401
