@@ -97,7 +97,7 @@ def test_errors_of_the_importer_reach_the_user(installed, tmp_path):
     (tmp_path / "bad.toy").write_text("1\ntwo\n")
     done = _run(["-m", "tvmrt", "compile", "bad.toy", "-o", "net.so"], tmp_path, installed)
     assert done.returncode == 2
-    assert "bad.toy: line 2 is no number: 'two'" in done.stderr
+    assert "bad.toy: line 2 is not a number: 'two'" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["inspect", "verify", "bench"])
