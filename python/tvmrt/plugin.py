@@ -359,7 +359,7 @@ def why_absent(table: str, key: Any) -> str | None:
     """Why nothing is found under a key, where a plug-in that is not used has it."""
     for each in _read().absent:
         if each.plugin is not None and key in getattr(each.plugin, table):
-            what = "::".join(key) if isinstance(key, tuple) else key
+            what = "::".join(filter(None, key)) if isinstance(key, tuple) else key
             return f"the plug-in {each.name} has {what}, but {each.reason}"
     return None
 

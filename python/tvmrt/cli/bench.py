@@ -63,7 +63,7 @@ class Result:
     "--against",
     multiple=True,
     metavar="NAME[,NAME...]",
-    help="Runtimes to compare with: onnxruntime, or that of the network's file format; an unknown name "
+    help="Runtimes to compare with: onnxruntime, or the one of the file format; an unknown name "
     "prints the list.",
 )
 @click.option(
@@ -95,8 +95,8 @@ def command(
     profiled: bool, elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
-    onnxruntime, those of other file formats with their own. A compiled one (.so, or a .tar of tvmc compile) is
-    timed alone, and told with the memory that it takes."""
+    onnxruntime, other file formats with their own. A compiled network (.so, or a .tar of tvmc
+    compile) is timed alone; its memory is reported, too."""
     rivals = options.parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():

@@ -55,6 +55,7 @@ def find(domain: str, name: str) -> Importer | None:
 
 def why_absent(domain: str, name: str) -> str | None:
     """Why an operator has no importer, where a plug-in that is not used has one."""
+    domain = "" if domain == "ai.onnx" else domain
     for key in ((domain, name), (domain, "*")):
         if (reason := plugin.why_absent("operators", key)) is not None:
             return reason

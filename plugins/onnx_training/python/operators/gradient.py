@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tvmrt.compiler.frontend.onnx.arithmetic import Numbers
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.linear import product
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Node, Value
 from tvmrt.error import UnsupportedError
-
-from .arithmetic import Numbers
-from .context import NodeContext
-from .linear import product
-from .registry import onnx_op
 
 # for each operand of a node, its part of the derivative; None for one that has none
 Parts = "list[Numbers | None]"

@@ -6,13 +6,12 @@ from typing import Callable
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.activation import softmax_along
+from tvmrt.compiler.frontend.onnx.arithmetic import Numbers
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.indexing import checked_indices
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
-
-from .activation import softmax_along
-from .arithmetic import Numbers
-from .context import NodeContext
-from .indexing import checked_indices
-from .registry import onnx_op
 
 _TRAINING = "ai.onnx.preview.training"
 

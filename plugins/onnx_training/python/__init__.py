@@ -1,0 +1,1 @@
+"""Operators of ONNX that networks have while they are trained."""

@@ -1,0 +1,1 @@
+"""Operators of training: losses, steps of optimisers, derivatives."""

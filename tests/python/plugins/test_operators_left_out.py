@@ -1,0 +1,34 @@
+"""Operators of ONNX that plug-ins import: without the plug-in, one sentence names both."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import parser
+
+import tvmrt
+from tvmrt import plugin
+from tvmrt.error import UnsupportedError
+
+NETWORK = '<ir_version: 8, opset_import: ["" : 17, "toys" : 1]> g (float[2] x) => (float[2] y) '
+
+
+@pytest.fixture
+def left_out(monkeypatch):
+    rows = {("", "Wind"): "none", ("toys", "Spin"): "none"}
+    mine = plugin.Plugin("mine", "for tests", operators=rows)
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+    monkeypatch.setenv(plugin.VARIABLE, "-mine")
+
+
+@pytest.mark.parametrize("called", ["Wind", "toys::Spin"])
+def test_operator_of_a_plugin_that_is_left_out_is_refused_by_its_name(called, left_out):
+    node = called.replace("::", ".")
+    said = f"{called} of version .* is not a known operator; the plug-in mine has {called}, but"
+    with pytest.raises(UnsupportedError, match=f"{said} {plugin.VARIABLE} leaves it out"):
+        tvmrt.compile(parser.parse_model(NETWORK + f"{{ y = {node}(x) }}"))
+
+
+def test_operator_that_no_plugin_has_is_refused_by_its_name(left_out):
+    with pytest.raises(UnsupportedError, match=r"Tilt of version 17 is not a known operator\)$"):
+        tvmrt.compile(parser.parse_model(NETWORK + "{ y = Tilt(x) }"))
