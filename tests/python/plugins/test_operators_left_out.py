@@ -32,3 +32,9 @@ def test_operator_of_a_plugin_that_is_left_out_is_refused_by_its_name(called, le
 def test_operator_that_no_plugin_has_is_refused_by_its_name(left_out):
     with pytest.raises(UnsupportedError, match=r"Tilt of version 17 is not a known operator\)$"):
         tvmrt.compile(parser.parse_model(NETWORK + "{ y = Tilt(x) }"))
+
+
+def test_operator_is_refused_by_its_name_where_its_operands_are_strings(left_out):
+    network = NETWORK.replace("float[2]", "string[2]") + "{ y = Wind(x) }"
+    with pytest.raises(UnsupportedError, match=r"Wind of version .* plug-in mine has Wind"):
+        tvmrt.compile(parser.parse_model(network))

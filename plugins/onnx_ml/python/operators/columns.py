@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
+from tvmrt.compiler.frontend.onnx.text import string_op
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators import classes
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
-@onnx_op("ArrayFeatureExtractor", domain=DOMAIN)
+@string_op("ArrayFeatureExtractor", domain=DOMAIN)
 def array_feature_extractor(ctx: NodeContext) -> Value:
     x, places = ctx.required(0), ctx.required(1)
     if not x.shape:

@@ -345,6 +345,9 @@ class GraphImporter(ImportState):
     def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
         """What a node makes, None if nobody knows its operator."""
         node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
+        has_strings = self.names.among(inputs) or text.among(self, inputs)
+        if has_strings and not (self._importer_of(node, record) or self._function(node)):
+            return None
         # somebody's own operator may mean something else than ONNX's of that name
         inputs = context.inputs = text.prepared(self, node, context.opset, inputs)
         # onnx would take the places of names for the numbers that they are here, and knows nothing

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvmrt.compiler.frontend.onnx.regex import compiled, searching
 from tvmrt.error import UnsupportedError
+from tvmrt.plugins.onnx_text.operators.regex import compiled, searching
 
 LETTERS = "ab1_ -.é日"
 ATOMS = st.sampled_from(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx import text
+from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
-
-from . import text
-from .context import NodeContext
-from .registry import onnx_op
 
 MODES = ("TF", "IDF", "TFIDF")
 
@@ -56,7 +54,7 @@ def _sorted_grams(ctx: NodeContext, pool: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.concatenate(grams), np.asarray(columns, np.int32)[order], lengths
 
 
-@onnx_op("TfIdfVectorizer")
+@text.string_op("TfIdfVectorizer")
 def tf_idf_vectorizer(ctx: NodeContext) -> Value:
     x, mode = ctx.required(0), _required(ctx, "mode")
     least, longest = _required(ctx, "min_gram_length"), _required(ctx, "max_gram_length")

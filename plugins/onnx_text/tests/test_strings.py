@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from nn_case import IR_VERSION
 from onnx import TensorProto, helper
+from string_case import FLOAT, INT64, STRING, compare, network, node, strings, tensor
 
 from tvmrt import onnx_backend
 from tvmrt.compiler import pipeline
@@ -16,52 +15,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.runtime import cpu, load_module
 from tvmrt.runtime.executor import AotModule
 
-STRING, INT64, FLOAT = TensorProto.STRING, TensorProto.INT64, TensorProto.FLOAT
 WORDS = ["", "onnx", "ÄÖÜ größer", "two words", "日本 語", "a-b--c", "x" * 300, "MiXed Case 12"]
-
-
-def strings(*values, shape=None):
-    array = np.array(values, object)
-    return array if shape is None else array.reshape(shape)
-
-
-def network(nodes, inputs, outputs, weights=(), opset=22) -> onnx.ModelProto:
-    given = [helper.make_tensor_value_info(*each) for each in inputs]
-    made = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs]
-    graph = helper.make_graph(nodes, "strings", given, made, list(weights))
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 4)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-
-
-def tensor(name, *values, shape=None):
-    shape = [len(values)] if shape is None else shape
-    return helper.make_tensor(name, STRING, shape, [v.encode() for v in values])
-
-
-def expected(model, feeds):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, feeds)))
-
-
-def compare(model, *runs):
-    """Each run by one library against onnxruntime."""
-    compiled = onnx_backend.prepare(model)
-    for feeds in runs:
-        wanted, found = expected(model, feeds), compiled.run(feeds)._asdict()
-        for name, array in wanted.items():
-            assert found[name].shape == array.shape, name
-            if array.dtype.kind == "f":
-                np.testing.assert_allclose(found[name], array, rtol=1e-6, err_msg=name)
-            else:
-                np.testing.assert_array_equal(found[name], array, name)
-
-
-def node(op, inputs, outputs, domain="", **attrs):
-    outputs = outputs if isinstance(outputs, list) else [outputs]
-    return helper.make_node(op, inputs, outputs, name=outputs[0], domain=domain, **attrs)
 
 
 def test_strings_are_made_moved_and_compared():
@@ -132,44 +86,6 @@ def test_normalised_as_onnxruntime_does(sensitive):
         wanted = {"lower": [w.lower() for w in kept], "upper": [w.upper() for w in kept]}
         for name, array in found.items():
             assert array.tolist() == wanted.get(name, kept)
-
-
-def test_numbers_become_strings_and_back():
-    nodes = [
-        node("Cast", ["x"], "floats", to=FLOAT),
-        node("Cast", ["x"], "doubles", to=TensorProto.DOUBLE),
-        node("Cast", ["n"], "whole", to=INT64),
-        node("Cast", ["n"], "small", to=TensorProto.INT8),
-        node("Cast", ["i"], "of_whole", to=STRING),
-        node("Cast", ["f"], "of_float", to=STRING),
-        node("Cast", ["d"], "of_double", to=STRING),
-    ]
-    kinds = [FLOAT, TensorProto.DOUBLE, INT64, TensorProto.INT8, STRING, STRING, STRING]
-    inputs = [
-        ("x", STRING, [6]), ("n", STRING, [3]), ("i", INT64, [3]), ("f", FLOAT, [7]),
-        ("d", TensorProto.DOUBLE, [4]),
-    ]  # fmt: skip
-    outputs = [(n.output[0], kind) for n, kind in zip(nodes, kinds)]
-    compiled = onnx_backend.prepare(network(nodes, inputs, outputs))
-    texts = ["1.5", "-3e38", " 7 ", "1e-45", "inf", "0.1"]
-    floats = np.array([0.1, 1 / 3, 1e30, -2.5e-7, np.inf, -np.inf, 16777216.0], np.float32)
-    doubles = np.array([0.1, 1 / 3, -1e300, 5e-324])
-    whole = np.array([-(2**63), 2**63 - 1, 0])
-    feeds = {
-        "x": strings(*texts), "n": strings("12", "-7", "100"), "i": whole, "f": floats,
-        "d": doubles,
-    }  # fmt: skip
-    found = compiled.run(feeds)
-    np.testing.assert_array_equal(found.floats, np.array(list(map(float, texts)), np.float32))
-    np.testing.assert_array_equal(found.doubles, np.array(list(map(float, texts))))
-    assert found.whole.tolist() == [12, -7, 100] and found.small.dtype == np.int8
-    assert found.of_whole.tolist() == [str(n) for n in whole.tolist()]
-    assert [np.float32(t) for t in found.of_float.tolist()] == floats.tolist()
-    assert [float(t) for t in found.of_double.tolist()] == doubles.tolist()
-    assert found.of_float[0] == "0.1" and found.of_double[0] == "0.1"
-    feeds["n"] = strings("12", "7up", "1")
-    with pytest.raises(ValueError, match=r"whole.*has '7up', which is no such number"):
-        compiled.run(feeds)
 
 
 PATTERNS = [
@@ -275,22 +191,6 @@ def test_what_is_no_string_or_too_much_is_a_sentence():
     with pytest.raises(MemoryError, match=r"y.*makes more strings than the 1048576 bytes"):
         compiled.run({"x": strings("a" * 600_000, "c")})
     assert compiled.run({"x": strings("a", "b")}).y.tolist() == ["aa", "bb"]
-
-
-@pytest.mark.parametrize(
-    "op, inputs, attrs",
-    [
-        ("Unique", ["x"], {}),
-        ("NonZero", ["x"], {}),
-        ("ScatterElements", ["x", "i", "x"], {"reduction": "add"}),
-    ],
-)
-def test_strings_are_no_numbers(op, inputs, attrs):
-    index = helper.make_tensor("i", INT64, [2], [0, 1])
-    kind = INT64 if op == "NonZero" else STRING
-    bad = network([node(op, inputs, "y", **attrs)], [("x", STRING, [2])], [("y", kind)], [index])
-    with pytest.raises(UnsupportedError, match=f"y .{op}: it handles strings"):
-        pipeline.compile(bad)
 
 
 def test_refused_by_name():

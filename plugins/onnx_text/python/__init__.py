@@ -1,0 +1,1 @@
+"""Operators of ONNX that make strings and look into them."""

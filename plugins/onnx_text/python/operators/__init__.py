@@ -1,0 +1,1 @@
+"""Operators of strings, and of counts of what stands in sequences."""

@@ -1,0 +1,18 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+_STRINGS = "tvmrt.plugins.onnx_text.operators.strings"
+
+PLUGIN = Plugin(
+    name="onnx_text",
+    summary="operators that make strings and look into them: regular expressions, n-grams",
+    operators={
+        ("", "RegexFullMatch"): _STRINGS,
+        ("", "StringConcat"): _STRINGS,
+        ("", "StringNormalizer"): _STRINGS,
+        ("", "StringSplit"): _STRINGS,
+        ("", "TfIdfVectorizer"): "tvmrt.plugins.onnx_text.operators.ngrams",
+        ("com.microsoft", "Tokenizer"): _STRINGS,
+    },
+)
