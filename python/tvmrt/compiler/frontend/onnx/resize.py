@@ -29,8 +29,6 @@ from .resize_coordinates import (
 )
 from .supposed import is_given
 
-MAX_TAPS = 8  # of the tables by which an element is blended, about
-
 
 @onnx_op("Resize")
 def resize(ctx: NodeContext) -> Value:

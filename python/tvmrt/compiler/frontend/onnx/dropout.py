@@ -1,4 +1,4 @@
-"""Operators that draw random numbers.
+"""Dropout, and the random numbers by which it drops elements.
 
 A node's attribute ``seed`` fixes its sequence; nodes without it have seed 0 and a stream each, by
 their order in the network, so that no two draw the same. Every run draws new numbers.
@@ -7,13 +7,10 @@ their order in the network, so that no two draw the same. Every run draws new nu
 from __future__ import annotations
 
 import numpy as np
-import onnx
 
 from tvmrt.compiler.ir import Value
 
-from .activation import softmax_along
 from .context import NodeContext
-from .elementwise import element_type
 from .halves import HALF
 from .registry import onnx_op
 
@@ -45,59 +42,9 @@ def _word(seed: float) -> int:
     return int(np.float32(seed).view(np.int32))
 
 
-def _element_type(ctx: NodeContext, like: Value | None) -> str:
-    code = ctx.attr("dtype")
-    if code is not None:
-        return element_type(code)
-    return "float32" if like is None else ctx.half_of(like) or like.dtype.name
-
-
-def _drawn(ctx: NodeContext, like: Value | None) -> Value:
-    normal = "Normal" in ctx.op
-    names, defaults = (("mean", "scale") if normal else ("low", "high")), (0.0, 1.0)
-    bounds = tuple(ctx.attr(name, default) for name, default in zip(names, defaults))
-    shape = ctx.attr("shape", []) if like is None else like.shape
-    kind = "normal" if normal else "uniform"
-    return draw(ctx, kind, bounds, _element_type(ctx, like), shape)
-
-
-@onnx_op("RandomNormal", "RandomUniform")
-def random(ctx: NodeContext) -> Value:
-    return _drawn(ctx, None)
-
-
-@onnx_op("RandomNormalLike", "RandomUniformLike")
-def random_like(ctx: NodeContext) -> Value:
-    return _drawn(ctx, ctx.required(0))
-
-
-def _unit(ctx: NodeContext, shape, to: str = "float32") -> Value:
+def uniform(ctx: NodeContext, shape: tuple, to: str = "float32") -> Value:
     """Uniform numbers from 0 to below 1."""
     return draw(ctx, "uniform", (0.0, 1.0), to, shape)
-
-
-@onnx_op("Bernoulli")
-def bernoulli(ctx: NodeContext) -> Value:
-    p = ctx.required(0)
-    hit = ctx.emit("less", [_unit(ctx, p.shape, p.dtype.name), p])
-    return ctx.converted(hit, _element_type(ctx, p))
-
-
-@onnx_op("Multinomial")
-def multinomial(ctx: NodeContext) -> Value:
-    """How many of the running sums of probabilities, but for the last, a draw is not below."""
-    x = ctx.required(0)
-    batch, classes = x.shape
-    count = ctx.attr("sample_size", 1)
-    to = element_type(ctx.attr("dtype", onnx.TensorProto.INT32))
-    odds = softmax_along(ctx, x, 1)
-    sums = ctx.emit("cumulative_sum", [odds], axis=1, exclusive=0, reverse=0)
-    whole = ctx.slice_axis(sums, 1, classes - 1, 1)
-    drawn = ctx.emit("mul", [_unit(ctx, (batch, count), x.dtype.name), whole])
-    below = ctx.reshape(ctx.slice_axis(sums, 1, 0, classes - 1), (batch, 1, classes - 1))
-    passed = ctx.emit("less_equal", [below, ctx.reshape(drawn, (batch, count, 1))])
-    places = ctx.emit("reduce_sum", [ctx.cast(passed, "int32")], axes=(2,), keepdims=0)
-    return ctx.cast(places, to)
 
 
 def _known(value: Value | None, default: float) -> float | None:
@@ -120,7 +67,7 @@ def dropout(ctx: NodeContext) -> list[Value]:
         return [x, ctx.expand(ctx.const(1, mask), x.shape)]
     given = ctx.const(np.float32(0.5)) if ratio is None else ctx.reshape(ratio, ())
     given = ctx.cast(given, x.dtype.name)
-    kept = ctx.emit("greater_equal", [_unit(ctx, x.shape, x.dtype.name), given])
+    kept = ctx.emit("greater_equal", [uniform(ctx, x.shape, x.dtype.name), given])
     one = ctx.like(1, x)
     grown = ctx.emit("div", [x, ctx.emit("sub", [one, given])])
     y = ctx.emit("where", [kept, grown, ctx.like(0, x)])

@@ -1,0 +1,62 @@
+"""Operators that draw random numbers, by the seed and the stream of their node."""
+
+from __future__ import annotations
+
+import onnx
+
+from tvmrt.compiler.frontend.onnx.activation import softmax_along
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.dropout import draw, uniform
+from tvmrt.compiler.frontend.onnx.elementwise import element_type
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
+from tvmrt.compiler.ir import Value
+
+
+def _element_type(ctx: NodeContext, like: Value | None) -> str:
+    code = ctx.attr("dtype")
+    if code is not None:
+        return element_type(code)
+    return "float32" if like is None else ctx.half_of(like) or like.dtype.name
+
+
+def _drawn(ctx: NodeContext, like: Value | None) -> Value:
+    normal = "Normal" in ctx.op
+    names, defaults = (("mean", "scale") if normal else ("low", "high")), (0.0, 1.0)
+    bounds = tuple(ctx.attr(name, default) for name, default in zip(names, defaults))
+    shape = ctx.attr("shape", []) if like is None else like.shape
+    kind = "normal" if normal else "uniform"
+    return draw(ctx, kind, bounds, _element_type(ctx, like), shape)
+
+
+@onnx_op("RandomNormal", "RandomUniform")
+def random(ctx: NodeContext) -> Value:
+    return _drawn(ctx, None)
+
+
+@onnx_op("RandomNormalLike", "RandomUniformLike")
+def random_like(ctx: NodeContext) -> Value:
+    return _drawn(ctx, ctx.required(0))
+
+
+@onnx_op("Bernoulli")
+def bernoulli(ctx: NodeContext) -> Value:
+    p = ctx.required(0)
+    hit = ctx.emit("less", [uniform(ctx, p.shape, p.dtype.name), p])
+    return ctx.converted(hit, _element_type(ctx, p))
+
+
+@onnx_op("Multinomial")
+def multinomial(ctx: NodeContext) -> Value:
+    """How many of the running sums of probabilities, but for the last, a draw is not below."""
+    x = ctx.required(0)
+    batch, classes = x.shape
+    count = ctx.attr("sample_size", 1)
+    to = element_type(ctx.attr("dtype", onnx.TensorProto.INT32))
+    odds = softmax_along(ctx, x, 1)
+    sums = ctx.emit("cumulative_sum", [odds], axis=1, exclusive=0, reverse=0)
+    whole = ctx.slice_axis(sums, 1, classes - 1, 1)
+    drawn = ctx.emit("mul", [uniform(ctx, (batch, count), x.dtype.name), whole])
+    below = ctx.reshape(ctx.slice_axis(sums, 1, 0, classes - 1), (batch, 1, classes - 1))
+    passed = ctx.emit("less_equal", [below, ctx.reshape(drawn, (batch, count, 1))])
+    places = ctx.emit("reduce_sum", [ctx.cast(passed, "int32")], axes=(2,), keepdims=0)
+    return ctx.cast(places, to)
