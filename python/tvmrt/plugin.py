@@ -21,7 +21,7 @@ ENTRY_POINTS = "tvmrt.plugins"
 DEVICES = "tvmrt.devices"  # of packages that are no plug-ins
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
-TABLES = ("commands", "devices", "importers", "operators", "hooks", "connections")
+TABLES = ("commands", "devices", "importers", "exporters", "operators", "hooks")
 NETWORKS = (".onnx",)  # suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
 
@@ -47,6 +47,9 @@ class Plugin:
         Name of a device to a subclass or an instance of ``tvmrt.devices.Device``.
     importers
         Suffix of a file, such as ``".toy"``, to an :class:`Importer`.
+    exporters
+        Suffix of a file that ``tvmrt compile -o`` writes, or name of a kind of folder for its
+        option ``--format``, to a subclass or an instance of :class:`Exporter`.
     operators
         (ONNX domain, operator) to the module that enters importers with ``onnx_op``, a reference
         without an attribute. ``"*"`` in place of an operator stands for all of the domain.
@@ -68,6 +71,7 @@ class Plugin:
     servers: tuple[str, ...] = ()
     devices: Mapping[str, str] = field(default_factory=dict)
     importers: Mapping[str, str] = field(default_factory=dict)
+    exporters: Mapping[str, str] = field(default_factory=dict)
     operators: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hooks: Mapping[str, str] = field(default_factory=dict)
     connections: Mapping[str, str] = field(default_factory=dict)
@@ -141,6 +145,28 @@ class Importer:
             f"{path}: this command takes no {suffix} networks: their importer, "
             f"{type(self).__name__}, has no {method}()"
         )
+
+
+class Exporter:
+    """A writer of compiled networks in a format of its own; subclass it and fill :meth:`export`."""
+
+    def export(self, library: Any, path: Any) -> None:
+        """Write a network.
+
+        Parameters
+        ----------
+        library
+            The ``tvmrt.compiler.export.library.CompiledLibrary``.
+        path
+            The file to write, which has a temporary name until it is complete, or an empty folder,
+            whose files are moved to where the user wants them.
+
+        Raises
+        ------
+        ValueError, tvmrt.error.UnsupportedError
+            If the format cannot have such a network; the text says what to choose instead.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no export()")
 
 
 @dataclass(frozen=True)
@@ -423,3 +449,35 @@ def importer_of(model: Any) -> Importer | None:
         if (found := importer_of_file(model)) is not None:
             return found
     return next((each for each in importers() if each.accepts(model)), None)
+
+
+def formats() -> list[str]:
+    """Names of the kinds of folders that plug-ins write."""
+    return [key for key in keys("exporters") if not key.startswith(".")]
+
+
+def output_suffixes() -> list[str]:
+    """Suffixes of the files that plug-ins write."""
+    return [key for key in keys("exporters") if key.startswith(".")]
+
+
+def exporter(key: str) -> Exporter | None:
+    """The exporter of a suffix or of a kind of folder; None if no plug-in has one.
+
+    Raises
+    ------
+    ValueError
+        If a plug-in has one that is not used, or that is no Exporter; the text names the plug-in.
+    ImportError
+        If the plug-in's code does not load.
+    """
+    found = find("exporters", key)
+    if found is None:
+        if (reason := why_absent("exporters", key)) is not None:
+            raise ValueError(reason)
+        return None
+    made = found() if isinstance(found, type) else found
+    if not isinstance(made, Exporter):
+        name = _read().entries["exporters"][key][0].name
+        raise ValueError(f"the exporter of {key} in the plug-in {name} is no tvmrt.plugin.Exporter")
+    return made

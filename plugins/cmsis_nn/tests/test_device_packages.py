@@ -22,6 +22,7 @@ from tvmrt.cli import main
 from tvmrt.custom import GraphBuilder
 from tvmrt.error import CompileError, UnsupportedError
 
+pytest.importorskip("tvmrt.plugins.packages")
 RNG = np.random.default_rng(11)
 COPIES = ("arduino", "platformio", "esp-idf")
 FEEDS = {"x": RNG.integers(-128, 128, (1, 3, 6, 6)).astype(np.int8)}

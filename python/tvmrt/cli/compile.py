@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tvmrt import plugin
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.groups import GroupedCommand
 
@@ -20,7 +21,7 @@ LIBRARIES = (".so", ".dylib", ".dll")
 # What somebody means to be a file, and a folder of that name would surprise.
 NO_FOLDERS = (
     ".a", ".bin", ".c", ".exe", ".gz", ".h", ".hex", ".json", ".lib", ".npz", ".o", ".obj",
-    ".onnx", ".params", ".pt", ".tflite", ".tgz", ".txt", ".xyz", ".xz", ".zip",
+    ".params", ".pt", ".tgz", ".txt", ".xyz", ".xz", ".zip",
 )  # fmt: skip
 
 
@@ -65,7 +66,7 @@ NO_FOLDERS = (
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(("zephyr", "arduino", "platformio", "esp-idf", "cmsis-pack")),
+    type=options.Formats(),
     help="Write the folder OUT as a package for this build system. Needs --interface-api c.",
 )
 @click.option(
@@ -99,7 +100,7 @@ def command(
     for model in models:
         files.check_file(model)
     _check_output(output)
-    if kind and (len(models) > 1 or output.suffix in FILE_SUFFIXES):
+    if kind and (len(models) > 1 or _is_file(output)):
         raise ValueError(
             f"format {kind} is a folder with one network; write each to its own folder"
         )
@@ -152,15 +153,23 @@ def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs:
         _print_costs(compiled, costs)
 
 
+def _is_file(output: Path) -> bool:
+    """Whether a network is written to a file of this name, of a plug-in's format or of our own."""
+    suffix = output.suffix
+    return suffix in FILE_SUFFIXES or bool(suffix and plugin.exporter(suffix))
+
+
 def _check_output(output: Path) -> None:
     """Raise if nothing can be written there, before any work is done."""
-    if output.suffix in FILE_SUFFIXES:
+    if _is_file(output):
         files.check_target(output)
         return
-    if output.suffix in NO_FOLDERS and not output.is_dir():
+    no_folder = output.suffix in NO_FOLDERS or plugin.is_network(output)
+    if no_folder and not output.is_dir():
+        known = [*FILE_SUFFIXES, *plugin.output_suffixes()]
         raise ValueError(
-            f"{output}: unknown output format {output.suffix}; use {', '.join(FILE_SUFFIXES)}, "
-            "or a folder name without a suffix for C sources"
+            f"{output}: {output.suffix} is no form that a network is compiled to; write "
+            f"{', '.join(known)}, or a folder for the C sources, without an ending"
         )
     files.check_target_folder(output)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Callable
 
 import click
 
+from tvmrt import plugin
 from tvmrt.compiler import request
 
 PATH = click.Path(path_type=Path)
@@ -25,6 +26,24 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class Formats(click.Choice):
+    """The kinds of folders that plug-ins write, which are not read before they are asked for."""
+
+    def __init__(self) -> None:
+        click.ParamType.__init__(self)  # the list of choices is a property
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> Sequence[str]:  # type: ignore[override]
+        return plugin.formats()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        absent = plugin.why_absent("exporters", value)
+        if absent or not self.choices:
+            self.fail(absent or f"no plug-in adds the format {value}.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 # a dimension that a shape names, and may declare

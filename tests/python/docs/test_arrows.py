@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "compiler.pictures": {"compiler.export", "compiler.ir"},
     "compiler.export": {
         "error", "compiler.ir", "compiler.planner", "compiler.codegen", "compiler.partition",
-        "libinfo",
+        "libinfo", "plugin",
     },
     "network": {
         "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",

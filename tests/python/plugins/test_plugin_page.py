@@ -74,6 +74,9 @@ def test_everything_that_the_plugin_adds_works(installed, tmp_path):
     done = _run(["-m", "tvmrt", "compile", "net.toy", "-o", "net.so"], tmp_path, installed)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "net.so").is_file()
+    done = _run(["-m", "tvmrt", "compile", "net.toy", "-o", "net.steps"], tmp_path, installed)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "net.steps").read_text() == "add\n"
     done = _run(["-m", "tvmrt", "doctor", "--json"], tmp_path, installed)
     rows = {row["what"]: row for row in json.loads(done.stdout)["checks"]}
     assert rows["plug-in toybox"]["state"] == "ok"

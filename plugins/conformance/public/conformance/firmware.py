@@ -15,7 +15,10 @@ from onnx import helper
 import tvmrt
 from tvmrt.compiler.devices import Context, Device
 from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
+from tvmrt.compiler.export.vendors import vendor_code, vendor_includes
 from tvmrt.error import CompileError
+from tvmrt.libinfo import find_include_path
 
 from .case import Case
 from .finding import Finding
@@ -70,18 +73,29 @@ class _Built:
     def __init__(self, cases: list[Case], device: Device, folder: Path) -> None:
         self.cases, self.lacks = cases, ""
         self.library = tvmrt.compile(joined(cases).model(), devices=[device], **FIRMWARE)
-        self.library.export_package(folder / "package", "platformio")
-        sources = sorted((folder / "package/src").rglob("*.c"))
+        sources, includes = self._write(folder)
         objects = [folder / f"{number}.o" for number in range(len(sources))]
         for source, target in zip(sources, objects):
-            self._cc("-std=gnu11", "-O1", "-fPIC", f"-I{folder}/package/include", "-c", source,
-                     "-o", target)  # fmt: skip
+            self._cc("-std=gnu11", "-O1", "-fPIC", *(f"-I{path}" for path in includes), "-c",
+                     source, "-o", target)  # fmt: skip
         self.path = folder / "net.so"
         try:
             self._cc("-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", *objects, "-lm", "-o", self.path)
         except subprocess.CalledProcessError as problem:
             words = problem.stderr.decode(errors="replace").partition("undefined reference to ")
             self.lacks = f"it calls {words[2].split(maxsplit=1)[0][1:-1]}(), which boards have"
+
+    def _write(self, folder: Path) -> tuple[list[Path], list[str | Path]]:
+        """The C files: the network's, those of vendors that it calls, and what notes its errors;
+        and the folders of their headers."""
+        vendors = list(dict.fromkeys(self.library.sources.vendors.values()))
+        sources = [*self.library.write_sources(folder), *vendor_code(vendors)]
+        for name, text in runtime_sources([ERRORS]).items():
+            file = folder / "runtime" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            sources += [file] if file.suffix == ".c" else []
+        return sources, [folder, *find_include_path(), *vendor_includes(vendors)]
 
     @staticmethod
     def _cc(*arguments: object) -> None:

@@ -55,7 +55,7 @@ def tokenizer(ctx: NodeContext) -> Value:
     """Of onnxruntime: what a pattern finds in each string; scikit-learn's vectorizers begin so."""
     x, pattern = operand(ctx, 0), ctx.attr("tokenexp")
     if pattern is None or ctx.attr("mark", 0):
-        raise UnsupportedError("separators, or marks around rows; only tokenexp is supported")
+        raise UnsupportedError("separators or mark are set; only tokenexp is supported")
     pad, least = ctx.attr("pad_value", ""), max(ctx.attr("mincharnum", 1), 1)
     check_plain([pad])
     automaton = [ctx.const(table) for table in regex.searching(pattern)]

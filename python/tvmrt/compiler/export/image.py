@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tvmrt import plugin
 from tvmrt.compiler.codegen.c.naming import check_module_name
 from tvmrt.compiler.codegen.image import memory_files, share_operators
 from tvmrt.compiler.ir.program import MemoryPool
@@ -107,6 +108,10 @@ class CompiledImage:
         elif Path(path).suffix in (".so", ".dylib", ".dll"):
             raise ValueError(
                 "networks for the crt runtime are linked into a program; export to a folder or .tar"
+            )
+        elif plugin.has("exporters", Path(path).suffix):
+            raise ValueError(
+                f"{path}: a {Path(path).suffix} file has one network; export to a folder or .tar"
             )
         else:
             self.export_sources(path)

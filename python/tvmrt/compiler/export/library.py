@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt import plugin
 from tvmrt.compiler.codegen.options import Options, Sources
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
@@ -24,7 +25,6 @@ from .blob import Tree
 from .board_image import write_image
 from .dump import print_program
 from .model_library_format import write_archive
-from .packages import package_files
 from .summary import Summary, summarise
 from .toolchain import build_library
 
@@ -121,8 +121,8 @@ class CompiledLibrary:
         return self.sources.flash_bytes
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board,
-        anything else a folder."""
+        """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board, a
+        suffix of a plug-in's exporter what that writes, anything else a folder."""
         suffix = Path(path).suffix
         if suffix in (".so", ".dylib", ".dll"):
             self.export_library(path)
@@ -130,6 +130,9 @@ class CompiledLibrary:
             self.export_model_library_format(path)
         elif suffix == ".elf":
             write_image(self, Path(path))
+        elif suffix and (exporter := plugin.exporter(suffix)) is not None:
+            with replacing(path) as aside:
+                exporter.export(self, aside)
         else:
             self.export_sources(path)
 
@@ -178,16 +181,20 @@ class CompiledLibrary:
             write_archive([self], aside)
 
     def export_package(self, path: str | os.PathLike[str], kind: str) -> None:
-        """Write a library for ``zephyr``, ``arduino``, ``platformio``, ``esp-idf`` or
-        ``cmsis-pack`` into a folder: sources, headers, metadata and an example.
+        """Write a folder of a kind that a plug-in adds; ``tvmrt compile --help`` lists them at
+        ``--format``.
 
-        Networks with the C interface; raises as :func:`package_files` does.
+        Raises ValueError for a kind that there is not, and what the plug-in's exporter raises.
         """
-        files = {**package_files(self, kind), "manifest.json": self._manifest_text()}
+        exporter = None if kind.startswith(".") else plugin.exporter(kind)
+        if exporter is None:
+            known = ", ".join(plugin.formats())
+            raise ValueError(
+                f"format {kind} is not known; "
+                + (f"choose {known}" if known else "no plug-in adds formats")
+            )
         with filling(path) as folder:
-            for name, text in files.items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_text(text, encoding="utf-8")
+            exporter.export(self, folder)
 
     def blob(self) -> bytes:
         """The bytes of ``__tvm_dev_mblob``."""

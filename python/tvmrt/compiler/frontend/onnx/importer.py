@@ -420,9 +420,9 @@ def _qualified(node: onnx.NodeProto) -> str:
 
 
 def _unknown(node: onnx.NodeProto, version: int) -> str:
-    what = f"{_qualified(node)} of version {version} is not a known operator"
+    what = f"unknown operator {_qualified(node)}, version {version}"
     if (reason := why_absent(node.domain, node.op_type)) is not None:
         return f"{what}; {reason}"
     if node.domain in ("", "ai.onnx"):
         return what
-    return f"{what}; give its declaration, operators= in Python or --operators of the command"
+    return f"{what}; declare it with operators= (Python) or --operators (command line)"

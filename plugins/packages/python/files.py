@@ -1,65 +1,99 @@
 """A firmware network as a library in the form that a project of some ecosystem takes.
 
 All of them have the C files of the network, the headers that these include, an example that calls
-it, and the metadata of their kind. Sources are the same in each; what differs is a row of FORMATS.
+it, and the metadata of their kind. Sources are the same in each; what differs is a Format.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tvmrt.compiler.codegen.firmware import names
 from tvmrt.compiler.codegen.operators.custom_files import header_name
+from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
+from tvmrt.compiler.export.headers import runtime_headers
+from tvmrt.compiler.export.vendors import vendor_copies
+from tvmrt.compiler.ir import Packaged
 from tvmrt.error import UnsupportedError
-
-from .firmware_build import ERRORS, runtime_sources
-from .headers import runtime_headers
-from .package_texts import TENSOR_ALIGN_BYTES, Package, texts
-from .vendors import vendor_copies
+from tvmrt.plugin import Exporter
+from tvmrt.plugins.packages.texts import TENSOR_ALIGN_BYTES, texts
 
 
 @dataclass(frozen=True)
-class Format:
-    """``src`` and ``include``: the folders of the C files and of the headers. ``names``: whether
-    its metadata can name what code of devices calls, which is copied otherwise."""
+class Package:
+    """What the texts of a package are made of. Paths are below the package's folder."""
 
+    name: str  # of the package, words of letters and digits joined by underscores
+    header: str  # that a program includes
+    prefix: str  # of the network's C names
+    origin: str  # the network, in words
+    inputs: Mapping[str, int]  # bytes by member
+    outputs: Mapping[str, int]
+    sources: list[str]
+    headers: list[str]
+    hard_floats: bool  # whether the processor computes them
+    needs: list[Packaged]  # what the code of devices calls
+    align_bytes: int  # of tensors
+
+
+@dataclass(frozen=True)
+class Format(Exporter):
+    """A kind of package.
+
+    Parameters
+    ----------
+    kind
+        Its name for ``--format``, and the folder of its templates.
+    src, include
+        The folders of the C files and of the headers.
+    names
+        Whether its metadata can name what code of devices calls, which is copied otherwise.
+    """
+
+    kind: str
     src: str
     include: str
     names: bool = False
 
+    def export(self, library, path: Path) -> None:
+        """Write the package into a folder. Raises as :func:`package_files` does."""
+        manifest = json.dumps(library.manifest, indent=2) + "\n"
+        files = {**package_files(library, self), "manifest.json": manifest}
+        for name, text in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text(text, encoding="utf-8")
 
-FORMATS = {
-    "zephyr": Format("src", "include", names=True),
-    "arduino": Format("src", "src"),
-    "platformio": Format("src", "include"),
-    "esp-idf": Format("src", "include"),
-    "cmsis-pack": Format("src", "include", names=True),
-}
+
+ZEPHYR = Format("zephyr", "src", "include", names=True)
+ARDUINO = Format("arduino", "src", "src")
+PLATFORMIO = Format("platformio", "src", "include")
+ESP_IDF = Format("esp-idf", "src", "include")
+CMSIS_PACK = Format("cmsis-pack", "src", "include", names=True)
 # What C of devices and of custom operators may call of the runtime; packages have it.
 _CALLS = re.compile(r"\bTVM\w+(?=\()")
 _HAS = {"TVMAPISetLastError"}
 
 
-def package_files(library, kind: str) -> dict[str, str]:
+def package_files(library, row: Format) -> dict[str, str]:
     """Texts of a package of that kind by their paths.
 
-    Raises ValueError for a kind that there is not and for a network without the C interface,
-    UnsupportedError for what such a package cannot build or call, CompileError where it copies C of
-    a vendor that the environment does not name.
+    Raises ValueError for a network without the C interface, UnsupportedError for what such a
+    package cannot build or call, CompileError where it copies C of a vendor that the environment
+    does not name.
     """
-    if kind not in FORMATS:
-        raise ValueError(f"format {kind} is not known; choose {', '.join(FORMATS)}")
     _check(library)
-    row, files = FORMATS[kind], {}
+    files = {}
     for name, text in sorted(library.sources.files.items()):
         folder = row.include if name.endswith(".h") else row.src
         files[f"{folder}/{name}"] = text
     _add_called(library, row, files)
     for name, text in sorted(runtime_headers(list(files.values()), library.target).items()):
         files[f"{row.include}/{name}"] = text
-    files.update(texts(_package(library, files), kind))
+    files.update(texts(_package(library, files), row.kind))
     return files
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tvmrt
-from tvmrt.compiler.export.packages import FORMATS
+from tvmrt.plugins.packages.plugin import PLUGIN
 
 NETWORK = Path(__file__).parents[3] / "examples/digits/digits_int8.onnx"
 GCC = "arm-none-eabi-gcc"
@@ -41,7 +41,7 @@ def of(kind: str):
     return pytest.mark.parametrize("package", [kind], indirect=True)
 
 
-@pytest.mark.parametrize("package", sorted(FORMATS), indirect=True)
+@pytest.mark.parametrize("package", sorted(PLUGIN.exporters), indirect=True)
 def test_sources_and_example_compile(package, network, tmp_path):
     if shutil.which(GCC) is None:
         pytest.skip(f"{GCC} is not installed")
@@ -160,3 +160,14 @@ def test_what_cannot_be_packed_is_refused(tmp_path):
     with pytest.raises(ValueError, match="format rpm is not known; choose zephyr, arduino"):
         lent.export_package(tmp_path / "a", "rpm")
     assert not (tmp_path / "a").exists()
+
+
+def test_manifest_of_the_network_is_in_the_package(network, tmp_path):
+    network.export_package(tmp_path / "package", "zephyr")
+    found = json.loads((tmp_path / "package/manifest.json").read_text())
+    assert found["options"]["interface_api"] == "c"
+    assert found["bytes"]["weights"] == network.summary.weights_bytes
+    network.export(tmp_path / "net.tar")
+    with tarfile.open(tmp_path / "net.tar") as archive:
+        text = archive.extractfile("./metadata.json").read()
+    assert json.loads(text)["modules"]["digits"]["manifest"] == found

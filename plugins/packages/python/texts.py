@@ -11,7 +11,10 @@ from xml.sax.saxutils import escape, quoteattr
 from tvmrt.compiler.ir import Packaged
 from tvmrt.compiler.ir.rounding import ceil_div
 
-FOLDER = Path(__file__).parent / "package_templates"
+if TYPE_CHECKING:
+    from tvmrt.plugins.packages.files import Package
+
+FOLDER = Path(__file__).parent / "templates"
 ENDING = ".j2"
 VERSION = "1.0.0"  # of a package; whoever publishes it counts on
 TENSOR_ALIGN_BYTES = 8  # at least that of any element type

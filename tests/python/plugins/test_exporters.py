@@ -1,0 +1,123 @@
+"""Formats of output that plug-ins add: files by their suffix, folders by their name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tvmrt
+from tvmrt import plugin
+from tvmrt.cli import main
+
+DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx")
+BOARD = ["--target", "cortex-m4"]
+
+
+class Steps(plugin.Exporter):
+    """Writes the operators of a network; one for boards is refused."""
+
+    def export(self, library, path):
+        path.write_text("begun")
+        if library.options.firmware:
+            raise ValueError("steps are of networks for hosts")
+        path.write_text(" ".join(each.op for each in library.summary.operators))
+
+
+class Box(plugin.Exporter):
+    """Fills a folder with a file in a folder."""
+
+    def export(self, library, path):
+        (path / "inner").mkdir()
+        (path / "inner" / "name").write_text(library.module_name)
+
+
+BOX = Box()
+
+
+def _use(monkeypatch, *found: plugin.Plugin) -> None:
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: ((each.name, each) for each in found))
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """A plug-in with one exporter of files, a class, and two of folders, of which one is none."""
+    references = {".steps": "Steps", "box": "BOX", "wrong": "DIGITS"}
+    exporters = {key: f"{__name__}:{name}" for key, name in references.items()}
+    _use(monkeypatch, plugin.Plugin("mine", "for tests", exporters=exporters))
+
+
+def _compile(*words):
+    return main(["compile", DIGITS, *map(str, words)])
+
+
+def test_file_is_written_by_its_suffix(added, tmp_path):
+    library = tvmrt.compile(DIGITS)
+    library.export(tmp_path / "a.steps")
+    assert (tmp_path / "a.steps").read_text() == " ".join(o.op for o in library.summary.operators)
+    assert _compile("-o", tmp_path / "b.steps") == 0
+    assert (tmp_path / "b.steps").read_bytes() == (tmp_path / "a.steps").read_bytes()
+
+
+def test_failure_leaves_the_older_file(added, tmp_path, capsys):
+    (tmp_path / "net.steps").write_text("older")
+    assert _compile("-o", tmp_path / "net.steps", *BOARD) == 2
+    assert "steps are of networks for hosts" in capsys.readouterr().err
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("net.steps", "older")]
+
+
+def test_folder_is_filled_by_its_name_and_keeps_its_files(added, tmp_path, capsys):
+    assert _compile("-o", tmp_path / "out", "--format", "box", "--module-name", "net") == 0
+    assert (tmp_path / "out" / "inner" / "name").read_text() == "net"
+    (tmp_path / "out" / "own").write_text("own")
+    tvmrt.compile(DIGITS).export_package(tmp_path / "out", "box")
+    assert (tmp_path / "out" / "inner" / "name").read_text() == "default"
+    assert (tmp_path / "out" / "own").read_text() == "own"
+    assert main(["compile", "--help"]) == 0
+    assert "--format [box|wrong]" in capsys.readouterr().out
+
+
+def test_formats_are_of_one_network(added, tmp_path, capsys):
+    assert _compile("-o", tmp_path / "net.steps", "--format", "box") == 2
+    assert "format box is a folder with one network" in capsys.readouterr().err
+    assert _compile(DIGITS, "-o", tmp_path / "out", "--format", "box", *BOARD) == 2
+    assert "format box is a folder with one network" in capsys.readouterr().err
+    image = tvmrt.compile_together({"a": DIGITS, "b": DIGITS}, target="cortex-m4")
+    with pytest.raises(ValueError, match=r"x\.steps: a \.steps file has one network; export to a"):
+        image.export(tmp_path / "x.steps")
+
+
+def test_what_is_no_exporter_is_refused_by_the_plugins_name(added, tmp_path, capsys):
+    assert _compile("-o", tmp_path / "out", "--format", "wrong") == 2
+    said = capsys.readouterr().err
+    assert "the exporter of wrong in the plug-in mine is no tvmrt.plugin.Exporter" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_formats_of_a_plugin_that_is_left_out_are_refused(added, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv(plugin.VARIABLE, "-mine")
+    for words in (["-o", tmp_path / "net.steps"], ["-o", tmp_path / "out", "--format", "box"]):
+        assert _compile(*words) == 2
+        what = "box" if "box" in words else ".steps"
+        assert f"the plug-in mine has {what}, but TVMRT_PLUGINS" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_formats_that_no_plugin_has_are_refused(monkeypatch, tmp_path, capsys):
+    _use(monkeypatch)
+    assert _compile("-o", tmp_path / "out", "--format", "box") == 2
+    assert "no plug-in adds the format box" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="format box is not known; no plug-in adds formats"):
+        tvmrt.compile(DIGITS).export_package(tmp_path / "out", "box")
+
+
+def test_of_two_plugins_with_one_suffix_the_first_is_used(monkeypatch, tmp_path):
+    pair = [
+        plugin.Plugin(name, "", exporters={".steps": f"{__name__}:{what}"})
+        for name, what in (("one", "Steps"), ("two", "Box"))
+    ]
+    _use(monkeypatch, *pair)
+    with pytest.warns(tvmrt.error.Remark, match=r"one and two both add \.steps to exporters; that"):
+        tvmrt.compile(DIGITS).export(tmp_path / "net.steps")
+    assert (tmp_path / "net.steps").is_file()
