@@ -86,9 +86,8 @@ def _usage(name: str, command: click.Command) -> str:
 
 
 def _section(name: str, command: click.Command) -> str:
-    parameters = command.get_params(click.Context(command))
-    options = [p for p in parameters if isinstance(p, click.Option) and "--help" not in p.opts]
-    rows = [_option_row(option) for option in options]
+    every = command.get_params(click.Context(command))
+    rows = [_option_row(p) for p in every if isinstance(p, click.Option) and "--help" not in p.opts]
     table = ["\n".join(["| option | meaning |", "|---|---|", *rows])] if rows else []
     usage = f"```text\n{_usage(name, command)}\n```"
     paragraphs = [_wrap(part) for part in inspect.cleandoc(command.help or "").split("\n\n")]

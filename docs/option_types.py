@@ -26,8 +26,8 @@ class CompileOptions(TypedDict, total=False):
 
 def text() -> str:
     """Return the stub."""
-    types = request.Request.__annotations__
-    return HEAD + "".join(f"    {name}: {types[name]}\n" for name in request.rows())
+    table = request.every_row()
+    return HEAD + "".join(f"    {name}: {kind}\n" for name, (_, _, kind) in table.items())
 
 
 if __name__ == "__main__":

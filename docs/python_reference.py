@@ -210,8 +210,8 @@ def _takes_options(node: ast.FunctionDef | ast.ClassDef) -> bool:
 
 
 def _options() -> list[str]:
-    types = request.Request.__annotations__
-    return [f"{name}: {types[name]} = {default!r}" for name, (default, _) in request.rows().items()]
+    table = request.every_row()
+    return [f"{name}: {kind} = {default!r}" for name, (default, _, kind) in table.items()]
 
 
 def _arguments(node: ast.FunctionDef) -> str:
@@ -249,7 +249,7 @@ def _member(item: ast.FunctionDef) -> str:
 def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
     """Return a docstring as Markdown: sections become bold heads, their entries list items."""
     text = inspect.cleandoc(ast.get_docstring(node) or "").replace(
-        request.OPTIONS, request.entries()
+        request.OPTIONS, request.entries(request.every_row())
     )
     lines = text.replace("``", "`").splitlines()
     result: list[str] = []

@@ -9,19 +9,22 @@ complete example.
 
 from __future__ import annotations
 
+import keyword
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
+
+from tvmrt.option import Option
 
 ENTRY_POINTS = "tvmrt.plugins"
 DEVICES = "tvmrt.devices"  # of packages that are no plug-ins
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
-TABLES = ("commands", "devices", "importers", "exporters", "operators", "hooks")
+TABLES = ("commands", "devices", "importers", "exporters", "options", "operators", "hooks")
 NETWORKS = (".onnx",)  # suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
 
@@ -50,6 +53,8 @@ class Plugin:
     exporters
         Suffix of a file that ``tvmrt compile -o`` writes, or name of a kind of folder for its
         option ``--format``, to a subclass or an instance of :class:`Exporter`.
+    options
+        Name of a keyword of ``tvmrt.compile`` to the :class:`Option` that describes it.
     operators
         (ONNX domain, operator) to the module that enters importers with ``onnx_op``, a reference
         without an attribute. ``"*"`` in place of an operator stands for all of the domain.
@@ -72,6 +77,7 @@ class Plugin:
     devices: Mapping[str, str] = field(default_factory=dict)
     importers: Mapping[str, str] = field(default_factory=dict)
     exporters: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     operators: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hooks: Mapping[str, str] = field(default_factory=dict)
     connections: Mapping[str, str] = field(default_factory=dict)
@@ -185,6 +191,7 @@ class _Tables:
         self.plugins: dict[str, Plugin] = {}
         self.absent: list[Absent] = []
         self.entries: dict[str, dict[Any, tuple[Plugin, str]]] = {name: {} for name in TABLES}
+        self.options: dict[str, Option] | None = None  # those that are read
         unwanted = _unwanted()
         for name, plugin in _found(self._leave_out):
             if name in unwanted:
@@ -481,3 +488,38 @@ def exporter(key: str) -> Exporter | None:
         name = _read().entries["exporters"][key][0].name
         raise ValueError(f"the exporter of {key} in the plug-in {name} is no tvmrt.plugin.Exporter")
     return made
+
+
+def options(reserved: Collection[str]) -> dict[str, Option]:
+    """The options that plug-ins add, by keyword; ``reserved`` are those that there are already.
+
+    One that is no option, does not load or has no name of its own is left out; a remark says why.
+    """
+    tables = _read()
+    if tables.options is None:
+        with _lock:
+            found = {}
+            for key, (owner, reference) in tables.entries["options"].items():
+                row, wrong = _option_of(key, reference, reserved)
+                if row is None:
+                    _remark(f"the option {key} of the plug-in {owner.name} is left out: {wrong}")
+                else:
+                    found[key] = row
+            tables.options = found
+    return tables.options
+
+
+def _option_of(key: str, reference: str, reserved: Collection[str]) -> tuple[Option | None, str]:
+    """What describes an option, with its flag; or None, and what is wrong."""
+    if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_"):
+        return None, "its name is no keyword of a Python function"
+    if key in reserved:
+        return None, "tvmrt.compile has an option of this name"
+    try:
+        row = resolve(reference)
+    except Exception as error:  # whatever code of somebody else raises
+        return None, f"{reference} does not load: {type(error).__name__}: {error}"
+    if not isinstance(row, Option):
+        return None, f"{reference} is no tvmrt.plugin.Option"
+    flag = f"--{key.replace('_', '-')}"
+    return replace(row, flag=f"{flag}/--no-{flag[2:]}" if row.kind == "bool" else flag), ""

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli.groups import HereCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.compiler.request import added_rows
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
 
 
-@click.command("report", cls=GroupedCommand)
+@click.command("report", cls=HereCommand)
 @click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT.html",
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.request_options(
     "executor", "runtime", "target", "levels", "precision", "board", "devices", "device_fallback",
-    "device_options", "operators", "shapes", "dims", "sequences", "signature", "params", "pools",
+    "device_options", "operators", "shapes", "dims", "sequences", "params", "pools",
     "place", "cc",
 )  # fmt: skip
 @options.threads
@@ -119,8 +120,8 @@ def _verify(
             "--verify runs the network on this machine; for a board, omit it and use 'tvmrt "
             "replay' with the board's dump"
         )
-    names = "devices operators shapes dims sequences signature target precision cc"
-    choices = {name: asked[name] for name in names.split()}
+    names = "devices operators shapes dims sequences target precision cc".split()
+    choices = {name: asked[name] for name in (*names, *added_rows()) if name in asked}
     choices["executor"] = asked["executor"] or "graph"
     rows, judge = compared(model, inputs_file, threads, False, choices)
     found = as_dict(rows, judge)

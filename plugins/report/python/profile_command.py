@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli.groups import HereCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tvmrt.plugins.report.trace import Run
 
 
-@click.command("profile", cls=GroupedCommand)
+@click.command("profile", cls=HereCommand)
 @click.argument("model", type=options.PATH)
 @options.made_up_inputs
 @click.option(
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.request_options(
     "executor", "target", "levels", "precision", "devices", "device_fallback", "device_options",
-    "operators", "shapes", "dims", "sequences", "signature", "cc",
+    "operators", "shapes", "dims", "sequences", "cc",
 )  # fmt: skip
 @options.threads
 @console.json_option

@@ -34,8 +34,8 @@ class TfliteImporter(Importer):
         if request.sequences:
             raise KeyError("inputs of a .tflite network are tensors; give no sequences")
         return import_model(
-            path, request.shapes, request.tflite_rounding or "reference", request.signature,
-            gather(request.operators), request.dims,
+            path, request.shapes, request.value_of("tflite_rounding") or "reference",
+            request.value_of("signature"), gather(request.operators), request.dims,
         )  # fmt: skip
 
     def describe(self, path: Path) -> Description:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli.groups import HereCommand
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned import Layer
@@ -36,7 +36,7 @@ class NetworkGain:
     speed_of_fastest: float
 
 
-@click.command("tune", cls=GroupedCommand)
+@click.command("tune", cls=HereCommand)
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--database", "named", default="own", metavar="FILE|own",
@@ -62,7 +62,7 @@ class NetworkGain:
 @options.threads
 @options.request_options(
     "precision", "winograd", "row_chains", "max_error", "operators", "shapes", "dims", "sequences",
-    "signature", "cc",
+    "cc",
 )  # fmt: skip
 @console.json_option
 def command(

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from tvmrt import plugin
-from tvmrt.cli import bundles, connections, console, files, networks, options, sizes
+from tvmrt.cli import (
+    bundles,
+    console,
+    files,
+    networks,
+    options,
+    remote,
+    sizes,
+)
+from tvmrt.cli.groups import HereCommand
 from tvmrt.cli.resident import Resident, resident
 
 if TYPE_CHECKING:
@@ -57,14 +66,13 @@ class Result:
     operators: Sequence[Mapping[str, Any]] = ()  # timed, with --profile
 
 
-@click.command("bench", cls=connections.ConnectedGroupedCommand)
+@click.command("bench", cls=HereCommand)
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--against",
     multiple=True,
     metavar="NAME[,NAME...]",
-    help="Runtimes to compare with: onnxruntime, or the one of the file format; an unknown name "
-    "prints the list.",
+    help="Runtimes to compare with: onnxruntime, or that of the network's format.",
 )
 @click.option(
     "--inputs",

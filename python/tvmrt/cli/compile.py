@@ -14,7 +14,7 @@ import click
 
 from tvmrt import plugin
 from tvmrt.cli import console, files, options, partition_tables
-from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli.groups import CompileCommand
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # anything else becomes a folder
 LIBRARIES = (".so", ".dylib", ".dll")
@@ -25,7 +25,7 @@ NO_FOLDERS = (
 )  # fmt: skip
 
 
-@click.command("compile", cls=GroupedCommand)
+@click.command("compile", cls=CompileCommand)
 @click.argument("models", type=options.PATH, nargs=-1, required=True, metavar="MODEL...")
 @click.option(
     "-o",
@@ -39,7 +39,7 @@ NO_FOLDERS = (
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
     "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "precision",
     "weights", "winograd", "row_chains", "tuned", "max_error", "calibration", "device_options",
-    "operators", "shapes", "dims", "sequences", "requantize", "tflite_rounding", "signature",
+    "operators", "shapes", "dims", "sequences", "requantize",
     "params", "pools", "ram", "workspace_io", "place", "max_memory",
 )  # fmt: skip
 @options.request_option(

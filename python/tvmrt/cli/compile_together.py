@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tvmrt.cli import compile as one
-from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli.groups import CompileCommand
 
 LEFT_OUT = ("kind", "output")  # a library for a project is of one network
 _OUTPUT = click.Option(
@@ -32,7 +32,7 @@ def _run(ctx: click.Context, models: tuple[Path, ...], **asked: Any) -> Any:
     return ctx.invoke(one.command, models=models, kind=None, **asked)
 
 
-command = GroupedCommand(
+command = CompileCommand(
     "compile-together",
     callback=_run,
     help=_run.__doc__,

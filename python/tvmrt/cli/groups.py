@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import click
+
+from tvmrt import plugin
+from tvmrt.cli import options
+from tvmrt.compiler.request import added_rows
+from tvmrt.error import Remark
+from tvmrt.option import Option
 
 FIRST = "Options"
 # Titles in their order, with the options that stand below each; all others stand first.
 GROUPS = {
-    "The network": "shapes dims sequences signature operators tflite_rounding requantize "
+    "The network": "shapes dims sequences operators requantize "
     "precision weights winograd row_chains tuned module_name",
     "Where it runs": "target levels runtime executor abi params cc threads",
     "Boards": "board interface_api unpacked_api pools ram place workspace_io concurrent image_name "
@@ -28,8 +37,57 @@ class GroupedCommand(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
-                found[_TITLES.get(parameter.name or "", FIRST)].append(record)
+                title = getattr(parameter, "group", _TITLES.get(parameter.name or "", FIRST))
+                found.setdefault(title, []).append(record)
         for title, records in found.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+class CompileCommand(GroupedCommand):
+    """A command that has the options that plug-ins add, too, and passes them on by their names."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._added: dict[str, tuple[Option, click.Option | None]] = {}  # None: it clashes
+
+    def takes(self, row: Option) -> bool:
+        """Whether it has an option of a plug-in."""
+        return True
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the command's own options and those of plug-ins."""
+        own = super().get_params(ctx)
+        rows = [each for each in added_rows().items() if self.takes(each[1])]
+        return [*own, *filter(None, (self._option(name, row, own) for name, row in rows))]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; an option of a plug-in that is not used is refused by its name."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.lstrip("-").replace("-", "_")
+            if reason := plugin.why_absent("options", name):
+                raise click.UsageError(reason, ctx) from error
+            raise
+
+    def _option(self, name: str, row: Option, own: list[click.Parameter]) -> click.Option | None:
+        """An option of a plug-in, always the same object; None where its name is taken."""
+        if name not in self._added or self._added[name][0] is not row:
+            option: click.Option | None = options.added_option(name, row)
+            clash = [p for p in own if p.name == name or {*p.opts} & {*row.flag.split("/")}]
+            if clash:
+                option = None
+                text = f"'tvmrt {self.name}' has no option {name} of a plug-in: the name is taken"
+                warnings.warn(text, Remark, stacklevel=2)
+            self._added[name] = row, option
+        return self._added[name][1]
+
+
+class HereCommand(CompileCommand):
+    """A command that compiles for this machine, with the options of plug-ins that are for that."""
+
+    def takes(self, row: Option) -> bool:
+        """Whether it has an option of a plug-in."""
+        return row.here

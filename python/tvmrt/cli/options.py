@@ -12,6 +12,7 @@ import click
 
 from tvmrt import plugin
 from tvmrt.compiler import request
+from tvmrt.option import Option, Row
 
 PATH = click.Path(path_type=Path)
 
@@ -237,6 +238,18 @@ def request_option(name: str, **changes: Any) -> Callable:
     """The command's form of an option of ``tvmrt.compile``; what it is passed as is what
     ``tvmrt.compile`` takes. ``changes`` are arguments of ``click.option``."""
     default, row = request.rows()[name]
+    return click.option(row.flag, name, **{**_arguments(name, default, row), **changes})
+
+
+def added_option(name: str, row: Option) -> click.Option:
+    """The command's form of an option that a plug-in adds."""
+    option = click.Option([row.flag, name], **_arguments(name, row.default, row))
+    option.group = row.group  # type: ignore[attr-defined]
+    return option
+
+
+def _arguments(name: str, default: Any, row: Row) -> dict[str, Any]:
+    """What ``click.option`` is given for an option."""
     arguments: dict[str, Any] = {"help": row.text.replace("``", ""), "default": default}
     if row.kind == "bool":
         arguments["is_flag"] = True
@@ -248,13 +261,13 @@ def request_option(name: str, **changes: Any) -> Callable:
         arguments["callback"] = lambda _context, _option, texts: PARSERS[name](texts)
     if name in VALUES:
         arguments["shell_complete"] = lambda _context, _option, begun: _complete(name, begun)
-    return click.option(row.flag, name, **{**arguments, **changes})
+    return arguments
 
 
-def _type_of(row: request.Row) -> Any:
+def _type_of(row: Row) -> Any:
     if row.values:
         return click.Choice(row.values)
-    if row.least is not None:
+    if row.kind == "int":
         return click.IntRange(min=row.least)
     return {"path": PATH, "float": float, "str": str}[row.kind]
 
@@ -286,7 +299,7 @@ def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)
     function = request_options(
-        "devices", "operators", "shapes", "dims", "sequences", "signature", "target", "levels",
+        "devices", "operators", "shapes", "dims", "sequences", "target", "levels",
         "precision", "winograd", "row_chains", "tuned", "cc",
     )(function)  # fmt: skip
     return request_option("executor", default="graph", show_default=True)(function)

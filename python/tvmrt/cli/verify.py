@@ -25,6 +25,7 @@ from tvmrt.cli import (
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
+from tvmrt.cli.groups import HereCommand
 from tvmrt.cli.tolerance import Row
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ ROWS_SHOWN = 20
 STATE_IN_BYTES = "DynamicQuantizeLSTM"
 
 
-@click.command("verify", cls=connections.ConnectedGroupedCommand)
+@click.command("verify", cls=HereCommand)
 @click.argument("model", type=options.PATH)
 @options.made_up_inputs
 @options.compile_here

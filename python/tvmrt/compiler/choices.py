@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.codegen.target import LEVELS
-from tvmrt.compiler.request import Request, rows
+from tvmrt.compiler.request import Request, added_rows, every_row
 from tvmrt.error import UnsupportedError
 
 if TYPE_CHECKING:
@@ -191,14 +191,18 @@ def check(request: Request) -> None:
 
     What the request leaves open must have been chosen.
     """
-    for name, (_, row) in rows().items():
-        value = getattr(request, name)
-        if row.values and value is not None and value not in row.values:
-            known = " or ".join(row.values)
-            raise ValueError(f"{name.replace('_', '-')} {value} is not known; choose {known}")
+    for name, (_, row, _type) in every_row().items():
+        value = request.value_of(name)
+        for each in row.each(value):
+            if row.values and each is not None and each not in row.values:
+                known = " or ".join(row.values)
+                raise ValueError(f"{name.replace('_', '-')} {each} is not known; choose {known}")
     for rule in RULES:
         if rule.refused(request):
             raise rule.error(rule.sentence.format(**vars(request)))
+    for added in added_rows().values():
+        if added.refused is not None and (sentence := added.refused(request)):
+            raise ValueError(sentence)
 
 
 def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) -> None:

@@ -33,9 +33,7 @@ class CompileOptions(TypedDict, total=False):
     shapes: Mapping[str, Sequence[int | str]] | None
     dims: Mapping[str, int | str | tuple[int, int]] | None
     sequences: Mapping[str, int | None] | None
-    tflite_rounding: str | None
     requantize: str
-    signature: str | None
     params: str | None
     pools: Mapping[str, int | tuple[int, str]] | None
     ram: int | None
@@ -49,3 +47,5 @@ class CompileOptions(TypedDict, total=False):
     cc: str | None
     dump_dir: str | os.PathLike[str] | None
     progress: Callable[[str, int, int], None] | None
+    tflite_rounding: str | None
+    signature: str | None

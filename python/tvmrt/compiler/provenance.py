@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from tvmrt.compiler.codegen.options import Provenance
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.request import Request
+from tvmrt.compiler.request import Request, every_row
 
 # Of the machine that compiles, or values that are no short data.
 LEFT_OUT = {
@@ -29,9 +28,9 @@ def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
     Raises OSError where the network's file cannot be read.
     """
     asked = {
-        option.name: _plain(getattr(request, option.name))
-        for option in fields(Request)
-        if option.name not in LEFT_OUT and _is_chosen(getattr(request, option.name), option.default)
+        name: _plain(request.value_of(name))
+        for name, (default, _row, _type) in every_row().items()
+        if name not in LEFT_OUT and _is_chosen(request.value_of(name), default)
     }
     return Provenance(_sha256(model), graph.licence, dict(sorted(asked.items())))
 

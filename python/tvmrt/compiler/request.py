@@ -11,10 +11,13 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tvmrt import plugin
 from tvmrt.compiler.codegen.families import FAMILIES
 from tvmrt.compiler.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, target_here
+from tvmrt.option import Option, Row
 
 if TYPE_CHECKING:
     import os
@@ -29,40 +32,6 @@ if TYPE_CHECKING:
 INDENT = "    "
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 OPTIONS = "{options}"  # where a docstring of ``documented`` lists them
-
-
-@dataclass(frozen=True)
-class Row:
-    """An option in words.
-
-    Parameters
-    ----------
-    text
-        What it does, for the command's help and for the docstring alike.
-    python
-        What its value looks like in Python, where that does not go without saying.
-    values
-        Those that it may have, if they can be listed.
-    flag
-        The command's name for it; empty where the command has none.
-    form
-        What stands for the value in the command's help.
-    repeated
-        Whether the command takes it several times.
-    kind
-        What the command makes of the text: ``str``, ``int``, ``float``, ``bool`` or ``path``.
-    least
-        The least value of an ``int``.
-    """
-
-    text: str
-    python: str = ""
-    values: tuple[str, ...] = ()
-    flag: str = ""
-    form: str = ""
-    repeated: bool = False
-    kind: str = "str"
-    least: int | None = None
 
 
 def _option(default: Any, text: str, **row: Any) -> Any:
@@ -262,25 +231,12 @@ class Request:
         python="By the input's name, None for none.",
         flag="--sequence", form="INPUT=COUNT", repeated=True,
     )
-    tflite_rounding: str | None = _option(
-        None,
-        "How a .tflite network rounds integers where LiteRT's reference kernels and those for "
-        "microcontrollers differ: fully connected layers, LOGISTIC and TANH. Default: reference; "
-        "micro for a board.",
-        values=("reference", "micro"), flag="--tflite-rounding",
-    )
     requantize: str = _option(
         "float",
         "How quantised layers come from their sums to bytes: ``float``, by a product in float32, "
         "as onnxruntime does; ``fixed-point``, by integers alone, at most one step from it, for "
         "boards without floating point.",
         values=("float", "fixed-point"), flag="--requantize",
-    )
-    signature: str | None = _option(
-        None,
-        "Which signature of a .tflite file is compiled: its graph, with its names of inputs and "
-        "outputs. Default: that of the first graph.",
-        flag="--signature", form="NAME",
     )
     params: str | None = _option(
         None,
@@ -356,8 +312,24 @@ class Request:
     progress: Callable[[str, int, int], None] | None = _option(
         None, "Called with (stage, steps done, steps in all)."
     )
+    # names and values of options that plug-ins add, sorted; the constructor takes each by its name
+    added: tuple[tuple[str, Any], ...] = ()
 
     # fmt: on
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The value of an option that a plug-in adds."""
+            if name.startswith("_") or not plugin.has("options", name):
+                raise AttributeError(f"there is no option {name!r} of compile")
+            return self.value_of(name)
+
+    def value_of(self, name: str) -> Any:
+        """The value of an option, also of one that a plug-in adds."""
+        if name in _OWN:
+            return getattr(self, name)
+        return dict(self.added).get(name, added_rows()[name].default)
+
     def with_target(self) -> Request:
         """The request with a target named. Raises ValueError where $TVMRT_TARGET names none."""
         if self.target is not None:
@@ -381,35 +353,95 @@ class Request:
         plain = self.unpacked_api
         if plain is None:
             plain = runtime == "crt" and executor == "aot"
-        rounding = self.tflite_rounding or ("reference" if hosted else "micro")
+        chosen = {
+            name: row.choose(self, hosted)
+            for name, row in added_rows().items()
+            if row.choose is not None and self.value_of(name) is None
+        }
         return replace(
             self, executor=executor, runtime=runtime, params=params, unpacked_api=plain,
-            tflite_rounding=rounding,
+            **chosen,
         )  # fmt: skip
 
 
+_OWN = {option.name: option for option in fields(Request) if option.name != "added"}
+_construct = Request.__init__
+
+
+def _parted(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as the constructor of the record takes them: those of plug-ins are one of its fields.
+
+    Values that are the defaults are left out, so that equal requests are equal records.
+    """
+    own = {name: value for name, value in options.items() if name in _OWN or name == "added"}
+    more = {name: value for name, value in options.items() if name not in own}
+    if more:
+        rows = added_rows()
+        if unknown := [name for name in more if name not in rows]:
+            raise TypeError(_unknown(unknown[0]))
+        values = {**dict(added), **more}
+        kept = sorted((k, v) for k, v in values.items() if not _is(v, rows[k].default))
+        own["added"] = tuple(kept)
+    return own
+
+
+def _is(value: Any, other: Any) -> bool:
+    return value is other or (type(value) is type(other) and bool(value == other))
+
+
+@wraps(_construct)
+def _construct_with_added(self: Request, *values: Any, **options: Any) -> None:
+    _construct(self, *values, **_parted(options.get("added", ()), options))
+
+
+Request.__init__ = _construct_with_added  # type: ignore[method-assign]
+
+
 def rows() -> dict[str, tuple[Any, Row]]:
-    """Default and words of every option, by its name."""
-    return {option.name: (option.default, option.metadata["row"]) for option in fields(Request)}
+    """Default and words of every option of the compiler itself, by its name."""
+    return {name: (option.default, option.metadata["row"]) for name, option in _OWN.items()}
+
+
+def added_rows() -> dict[str, Option]:
+    """The options that plug-ins add, by their names; reads the plug-ins."""
+    return plugin.options({*_OWN, "added"})
+
+
+def every_row() -> dict[str, tuple[Any, Row, str]]:
+    """Default, words and type of every option, those of plug-ins last."""
+    own = {name: (default, row, str(_OWN[name].type)) for name, (default, row) in rows().items()}
+    added = {name: (row.default, row, row.type) for name, row in added_rows().items()}
+    return {**own, **added}
 
 
 def make(options: Mapping[str, Any]) -> Request:
     """A request of these options. Raises TypeError naming one that there is not, or is no list,
     dict, number or truth value where it has to be, ValueError for a number that is too small."""
-    known = [option.name for option in fields(Request)]
-    for name in options:
-        if name not in known:
-            from difflib import get_close_matches  # loading what is compiled need not wait for it
-
-            near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
-            raise TypeError(f"there is no option {name!r} of compile{hint}")
-    for option in fields(Request):
-        value = options.get(option.name)
-        _check_kind(option.name, str(option.type), value)
-        if value is not None:
-            _check_plain(option.name, option.metadata["row"], value)
+    table = every_row() if options.keys() - _OWN.keys() else _OWN
+    for name, value in options.items():
+        if name not in table:
+            raise TypeError(_unknown(name))
+        if name in _OWN:
+            kind, row = str(_OWN[name].type), _OWN[name].metadata["row"]
+        else:
+            _, row, kind = table[name]
+        _check_kind(name, kind, value)
+        for each in row.each(value):
+            if each is not None:
+                _check_plain(name, row, each)
     return Request(**options)
+
+
+def _unknown(name: str) -> str:
+    """What is said of an option that there is not."""
+    from difflib import get_close_matches  # loading what is compiled need not wait for it
+
+    if reason := plugin.why_absent("options", name):
+        return f"there is no option {name!r} of compile: {reason}"
+    known = list(every_row())
+    near = get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+    return f"there is no option {name!r} of compile{hint}"
 
 
 def _check_plain(name: str, row: Row, value: Any) -> None:
@@ -445,7 +477,7 @@ def documented(function: _Function) -> _Function:
             default=option.default,
             annotation=option.type,
         )
-        for option in fields(Request)
+        for option in _OWN.values()
     ]
     shown: Any = function
     shown.__signature__ = own.replace(parameters=[*kept, *options])
@@ -453,10 +485,13 @@ def documented(function: _Function) -> _Function:
     return function
 
 
-def entries() -> str:
-    """The options as entries of a docstring's section of parameters."""
+def entries(table: Mapping[str, Any] | None = None) -> str:
+    """The options as entries of a docstring's section of parameters; those of ``every_row()``, or
+    those of the compiler itself and a word on the others, which would have to be read."""
     lines = []
-    for name, (_, row) in rows().items():
+    for name, (_, row, *_more) in (table or rows()).items():
         text = " ".join(filter(None, (row.text, row.python)))
         lines += [name, textwrap.fill(text, 96, initial_indent=INDENT, subsequent_indent=INDENT)]
+    if table is None:
+        lines += ["options", f"{INDENT}Those of plug-ins; ``tvmrt compile --help`` has them, too."]
     return "\n".join(lines)

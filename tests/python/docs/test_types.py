@@ -13,6 +13,8 @@ from markdown_pages import ROOT
 sys.path.insert(0, str(ROOT / "docs"))
 import option_types
 
+from tvmrt.compiler import request
+
 PROGRAM = """
 import numpy as np
 import tvmrt
@@ -37,8 +39,12 @@ WRONG = [15, 16, 17]
 
 
 def test_types_of_options_are_those_of_the_request():
-    have = option_types.STUB.read_text(encoding="utf-8")
-    assert have == option_types.text(), "run: python docs/option_types.py"
+    have = option_types.STUB.read_text(encoding="utf-8").splitlines()
+    now = option_types.text().splitlines()
+    own = len(now) - len(request.added_rows())
+    # those of plug-ins stand last, and a plug-in may be left out
+    assert now[:own] == have[:own], "run: python docs/option_types.py"
+    assert {*now[own:]} <= {*have[own:]}, "run: python docs/option_types.py"
 
 
 @pytest.mark.slow

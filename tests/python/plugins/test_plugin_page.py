@@ -28,6 +28,7 @@ def network(op, domain=""):
 x = np.array([-1, 2, -3, 4], np.float32)
 assert (tvmrt.load(network("Double", "example.toys"), cache=False)(x) == 2 * x).all()
 assert (tvmrt.load("net.toy", cache=False)(x) == x + 3.5).all()
+assert (tvmrt.load("net.toy", cache=False, toy_times=3)(x) == x + 10.5).all()
 asked = {"devices": ["toydevice"], "require_device": ["toydevice"]}
 assert (tvmrt.load(network("Abs"), cache=False, **asked)(x) == abs(x)).all()
 """
@@ -77,6 +78,10 @@ def test_everything_that_the_plugin_adds_works(installed, tmp_path):
     done = _run(["-m", "tvmrt", "compile", "net.toy", "-o", "net.steps"], tmp_path, installed)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "net.steps").read_text() == "add\n"
+    words = ["compile", "net.toy", "-o", "net.tar", "--toy-times", "0"]
+    done = _run(["-m", "tvmrt", *words], tmp_path, installed)
+    assert (done.returncode, "0 is not in the range x>=1" in done.stderr) == (2, True)
+    assert "  --toy-times N  " in _run(["-m", "tvmrt", "verify", "-h"], tmp_path, installed).stdout
     done = _run(["-m", "tvmrt", "doctor", "--json"], tmp_path, installed)
     rows = {row["what"]: row for row in json.loads(done.stdout)["checks"]}
     assert rows["plug-in toybox"]["state"] == "ok"

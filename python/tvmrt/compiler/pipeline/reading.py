@@ -13,7 +13,7 @@ from tvmrt.compiler.devices import Device
 from tvmrt.compiler.devices.ask import ask
 from tvmrt.compiler.frontend import onnx
 from tvmrt.compiler.ir import Graph, Node
-from tvmrt.compiler.request import Request
+from tvmrt.compiler.request import Request, added_rows
 
 
 def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
@@ -27,8 +27,9 @@ def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
             f"these {len(model)} bytes are not a {formats} file; give the path of a network "
             "file, or an onnx.ModelProto"
         )
-    if request.signature is not None:
-        raise ValueError("a signature is chosen of .tflite files; other networks have none")
+    for name, row in added_rows().items():
+        if row.other_networks and name in dict(request.added):
+            raise ValueError(row.other_networks)
     if not isinstance(model, GraphBuilder):
         operators = gather(request.operators)
         adopters = {

@@ -1,0 +1,87 @@
+"""An option of ``tvmrt.compile`` in words: a row of the table of options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """An option in words.
+
+    Parameters
+    ----------
+    text
+        What it does, for the command's help and for the docstring alike.
+    python
+        What its value looks like in Python, where that does not go without saying.
+    values
+        Those that it may have, if they can be listed.
+    flag
+        The command's name for it; empty where the command has none.
+    form
+        What stands for the value in the command's help.
+    repeated
+        Whether the command takes it several times.
+    kind
+        What the command makes of the text: ``str``, ``int``, ``float``, ``bool`` or ``path``.
+    least
+        The least value of an ``int``.
+    """
+
+    text: str
+    python: str = ""
+    values: tuple[str, ...] = ()
+    flag: str = ""
+    form: str = ""
+    repeated: bool = False
+    kind: str = "str"
+    least: int | None = None
+
+    def each(self, value: Any) -> Any:
+        """The single values of a request's value; None where there is none."""
+        return value if self.repeated and value is not None else [value]
+
+
+KINDS = ("str", "int", "float", "bool", "path")
+
+
+@dataclass(frozen=True)
+class Option(Row):
+    """An option that a plug-in adds to ``tvmrt.compile`` and to ``tvmrt compile``.
+
+    The plug-in's importers, exporters and devices read it as an attribute of the request.
+
+    Parameters
+    ----------
+    default
+        The value of a request that does not name it.
+    type
+        The type of its values, for the reference and for type checkers.
+    group
+        The title below which the command's help has it.
+    here
+        Whether commands that compile for this machine (``verify``, ``bench``) have it, too.
+    choose
+        The value in place of the default: a function of the request and of whether the target has
+        an operating system.
+    refused
+        A function of the request with everything chosen: a sentence on why it cannot be met, or
+        None.
+    other_networks
+        The sentence that refuses a value for networks that no plug-in's importer reads.
+    """
+
+    default: Any = None
+    type: str = "str | None"
+    group: str = "The network"
+    here: bool = False
+    choose: Callable[[Any, bool], Any] | None = None
+    refused: Callable[[Any], str | None] | None = None
+    other_networks: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind {self.kind!r} of an option is none of {', '.join(KINDS)}")

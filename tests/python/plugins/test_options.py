@@ -1,0 +1,164 @@
+"""Options of the compiler that plug-ins add: keywords of Python, and options of commands."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tvmrt
+from tvmrt import plugin
+from tvmrt.cli import main
+from tvmrt.compiler import request
+from tvmrt.network import identity
+
+DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx")
+
+COLOUR = plugin.Option(
+    "What colour it has.",
+    values=("red", "blue"),
+    group="Looking into it",
+    choose=lambda request, hosted: "red" if hosted else "blue",
+    refused=lambda request: "red is for one module" if request.colour == "red" == name(request)
+    else None,
+)  # fmt: skip
+COUNTS = plugin.Option(
+    "How many.", default=(), type="Sequence[int]", kind="int", repeated=True, here=True,
+    other_networks="counts are for foreign networks",
+)  # fmt: skip
+SHINY = plugin.Option("Whether it shines.", default=False, type="bool", kind="bool")
+
+
+def name(request):
+    return request.module_name
+
+
+def _use(monkeypatch, *found: plugin.Plugin) -> None:
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: ((each.name, each) for each in found))
+
+
+def _plugin(called: str, **options: str) -> plugin.Plugin:
+    return plugin.Plugin(
+        called, "for tests", options={k: f"{__name__}:{v}" for k, v in options.items()}
+    )
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """A plug-in with three options, alone."""
+    _use(monkeypatch, _plugin("mine", colour="COLOUR", counts="COUNTS", shiny="SHINY"))
+
+
+def _compile(tmp_path, *words):
+    return main(["compile", DIGITS, "-o", str(tmp_path / "out"), *words])
+
+
+def _manifest(tmp_path):
+    (file,) = (tmp_path / "out").glob("*manifest.json")
+    return json.loads(file.read_text())["options"]
+
+
+def test_values_reach_the_request_from_python_and_from_the_command(added, tmp_path):
+    given = tvmrt.compile(DIGITS, colour="blue", shiny=True).manifest["options"]
+    assert (given["colour"], given["shiny"]) == ("blue", True)
+    assert _compile(tmp_path, "--colour", "blue", "--shiny") == 0
+    found = _manifest(tmp_path)
+    assert (found["colour"], found["shiny"]) == ("blue", True)
+
+
+@pytest.mark.parametrize(("target", "colour"), [("host", "red"), ("cortex-m4", "blue")])
+def test_what_a_request_leaves_open_is_chosen(added, target, colour):
+    found = tvmrt.compile(DIGITS, target=target).manifest["options"]
+    assert found["colour"] == colour and "shiny" not in found
+
+
+def test_records_with_them_are_values(added):
+    asked = tvmrt.Request(colour="red", executor="aot")
+    assert (asked.colour, asked.shiny, asked.counts) == ("red", False, ())
+    assert asked == tvmrt.Request(executor="aot", shiny=False, colour="red")
+    assert asked != tvmrt.Request(executor="aot")
+    later = replace(asked, shiny=True, executor="graph")
+    assert (later.colour, later.shiny, later.executor) == ("red", True, "graph")
+    assert replace(later, colour=None) == tvmrt.Request(shiny=True, executor="graph")
+    assert pickle.loads(pickle.dumps(asked)) == copy.copy(asked) == asked
+    assert hash(asked) == hash(copy.deepcopy(asked))
+
+
+def test_networks_are_cached_by_them_where_they_are_given(added):
+    keys = {
+        identity.key_of("n", request.make(options))
+        for options in ({}, {"shiny": True}, {"shiny": False}, {"colour": "red"})
+    }
+    assert len(keys) == 3
+
+
+def test_help_has_them_in_their_groups(added, capsys):
+    assert main(["compile", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.index("Looking into it:") < text.index("--colour [red|blue]")
+    assert text.index("The network:") < text.index("--shiny / --no-shiny") < text.index("Boards:")
+    assert main(["verify", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "--counts" in text and "--colour" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"colour": "green"}, ValueError, "colour green is not known; choose red or blue"),
+        ({"colour": "red", "module_name": "red"}, ValueError, "red is for one module"),
+        ({"shiny": "no"}, TypeError, "shiny: give True or False, not 'no'"),
+        ({"counts": "12"}, TypeError, r"counts: give a list, \['12'\]"),
+        ({"counts": [1]}, ValueError, "counts are for foreign networks"),
+        ({"color": "red"}, TypeError, "no option 'color' of compile; did you mean colour?"),
+    ],
+)
+def test_what_cannot_be_is_refused(added, options, error, words):
+    with pytest.raises(error, match=words):
+        tvmrt.compile(DIGITS, **options)
+    assert not hasattr(tvmrt.Request(), "color")
+
+
+def test_options_of_a_plugin_that_is_left_out_are_refused(added, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv(plugin.VARIABLE, "-mine")
+    for call in (lambda: tvmrt.compile(DIGITS, shiny=True), lambda: tvmrt.Request(shiny=True)):
+        with pytest.raises(TypeError, match="the plug-in mine has shiny, but TVMRT_PLUGINS"):
+            call()
+    assert _compile(tmp_path, "--shiny") == 2
+    assert "the plug-in mine has shiny, but TVMRT_PLUGINS leaves it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "what", "words"),
+    [
+        ("shade", "DIGITS", f"{__name__}:DIGITS is no tvmrt.plugin.Option"),
+        ("shade", "NONE", f"{__name__}:NONE does not load: AttributeError"),
+        ("target", "COLOUR", "tvmrt.compile has an option of this name"),
+        ("two words", "COLOUR", "its name is no keyword of a Python function"),
+    ],
+)
+def test_bad_rows_are_left_out_by_one_sentence(monkeypatch, key, what, words):
+    _use(monkeypatch, _plugin("bad", **{key: what}), _plugin("mine", shiny="SHINY"))
+    with pytest.warns(tvmrt.error.Remark) as said:
+        assert tvmrt.compile(DIGITS, shiny=True).manifest["options"]["shiny"] is True
+    (text,) = [str(w.message) for w in said]
+    assert text.startswith(f"the option {key} of the plug-in bad is left out: {words}")
+
+
+def test_of_two_plugins_with_one_option_the_first_is_used(monkeypatch):
+    _use(monkeypatch, _plugin("one", shiny="SHINY"), _plugin("two", shiny="COLOUR"))
+    with pytest.warns(tvmrt.error.Remark, match="one and two both add shiny to options; that of"):
+        assert tvmrt.Request(shiny=True).shiny is True
+
+
+def test_a_command_that_has_the_name_already_keeps_its_own(monkeypatch, capsys):
+    _use(monkeypatch, _plugin("mine", output="COLOUR", shiny="SHINY"))
+    assert main(["compile", "--help"]) == 0
+    said = capsys.readouterr()
+    assert "--shiny" in said.out
+    assert said.err.count("has no option output of a plug-in: the name is taken") == 1
