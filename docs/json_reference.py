@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tvmrt.cli.schemas import FORMS, tag
+from tvmrt.cli.schemas import form_of, names, tag
 
 HEAD = """# JSON output
 
@@ -68,7 +68,8 @@ def _below(of: dict[str, Any], path: str) -> Iterator[str]:
 def page() -> str:
     """Return the page."""
     parts = [HEAD.rstrip()]
-    for name, form in FORMS.items():
+    for name in names():
+        form = form_of(name)
         rows = dict.fromkeys(_members(form))
         more = " Other members may be there." if form["additionalProperties"] is True else ""
         parts.append(f"## {tag(name)}\n\n{form['description']}{more}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import keyword
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -85,3 +86,21 @@ class Option(Row):
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind {self.kind!r} of an option is none of {', '.join(KINDS)}")
+
+
+def read_option(
+    key: str, reference: str, resolve: Callable[[str], Any], reserved: Collection[str]
+) -> tuple[Option | None, str]:
+    """Read what describes an option, and give it its flag; None and what is wrong otherwise."""
+    if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_"):
+        return None, "its name is no keyword of a Python function"
+    if key in reserved:
+        return None, "tvmrt.compile has an option of this name"
+    try:
+        row = resolve(reference)
+    except Exception as error:  # whatever code of somebody else raises
+        return None, f"{reference} does not load: {type(error).__name__}: {error}"
+    if not isinstance(row, Option):
+        return None, f"{reference} is no tvmrt.plugin.Option"
+    flag = f"--{key.replace('_', '-')}"
+    return replace(row, flag=f"{flag}/--no-{flag[2:]}" if row.kind == "bool" else flag), ""

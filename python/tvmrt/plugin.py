@@ -9,22 +9,23 @@ complete example.
 
 from __future__ import annotations
 
-import keyword
 import os
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from tvmrt.option import Option
+from tvmrt.option import Option, read_option
 
 ENTRY_POINTS = "tvmrt.plugins"
 DEVICES = "tvmrt.devices"  # of packages that are no plug-ins
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
-TABLES = ("commands", "devices", "importers", "exporters", "options", "operators", "hooks")
+TABLES = (
+    "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
+)  # fmt: skip
 NETWORKS = (".onnx",)  # suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
 
@@ -46,6 +47,9 @@ class Plugin:
         group ``device``.
     servers
         Those commands that serve until a signal ends them; SIGTERM then ends the process at once.
+    schemas
+        Name of a form of output with ``--json``, a command's with "-" for a blank, to what it has:
+        a ``record`` of ``tvmrt.cli.schema_types``.
     devices
         Name of a device to a subclass or an instance of ``tvmrt.devices.Device``.
     importers
@@ -74,6 +78,7 @@ class Plugin:
     requires: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     servers: tuple[str, ...] = ()
+    schemas: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, str] = field(default_factory=dict)
     importers: Mapping[str, str] = field(default_factory=dict)
     exporters: Mapping[str, str] = field(default_factory=dict)
@@ -324,6 +329,11 @@ def has(table: str, key: Any) -> bool:
     return key in _read().entries[table]
 
 
+def owner_of(table: str, key: Any) -> str:
+    """The name of the plug-in that adds a key. Raises KeyError if none does."""
+    return _read().entries[table][key][0].name
+
+
 def find(table: str, key: Any) -> Any | None:
     """What a plug-in adds under a key, imported now; None if no plug-in has it.
 
@@ -485,8 +495,10 @@ def exporter(key: str) -> Exporter | None:
         return None
     made = found() if isinstance(found, type) else found
     if not isinstance(made, Exporter):
-        name = _read().entries["exporters"][key][0].name
-        raise ValueError(f"the exporter of {key} in the plug-in {name} is no tvmrt.plugin.Exporter")
+        owner = owner_of("exporters", key)
+        raise ValueError(
+            f"the exporter of {key} in the plug-in {owner} is no tvmrt.plugin.Exporter"
+        )
     return made
 
 
@@ -500,26 +512,10 @@ def options(reserved: Collection[str]) -> dict[str, Option]:
         with _lock:
             found = {}
             for key, (owner, reference) in tables.entries["options"].items():
-                row, wrong = _option_of(key, reference, reserved)
+                row, wrong = read_option(key, reference, resolve, reserved)
                 if row is None:
                     _remark(f"the option {key} of the plug-in {owner.name} is left out: {wrong}")
                 else:
                     found[key] = row
             tables.options = found
     return tables.options
-
-
-def _option_of(key: str, reference: str, reserved: Collection[str]) -> tuple[Option | None, str]:
-    """What describes an option, with its flag; or None, and what is wrong."""
-    if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_"):
-        return None, "its name is no keyword of a Python function"
-    if key in reserved:
-        return None, "tvmrt.compile has an option of this name"
-    try:
-        row = resolve(reference)
-    except Exception as error:  # whatever code of somebody else raises
-        return None, f"{reference} does not load: {type(error).__name__}: {error}"
-    if not isinstance(row, Option):
-        return None, f"{reference} is no tvmrt.plugin.Option"
-    flag = f"--{key.replace('_', '-')}"
-    return replace(row, flag=f"{flag}/--no-{flag[2:]}" if row.kind == "bool" else flag), ""

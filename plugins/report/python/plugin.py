@@ -9,6 +9,10 @@ PLUGIN = Plugin(
         "profile": "tvmrt.plugins.report.profile_command:command",
         "report": "tvmrt.plugins.report.command:command",
     },
+    schemas={
+        "profile": "tvmrt.plugins.report.schemas:PROFILE",
+        "report": "tvmrt.plugins.report.schemas:REPORT",
+    },
     hooks={
         "network report": "tvmrt.plugins.report.make:report",
         "operator times": "tvmrt.plugins.report.operator_times",

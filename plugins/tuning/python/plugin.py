@@ -6,6 +6,10 @@ PLUGIN = Plugin(
     name="tuning",
     summary="layers of networks measured one by one, and computed the fastest way",
     commands={"tune": "tvmrt.plugins.tuning.command:command"},
+    schemas={
+        "tune": "tvmrt.plugins.tuning.schemas:TUNE",
+        "tuning": "tvmrt.plugins.tuning.schemas:TUNING",
+    },
     hooks={
         "tuned guide": "tvmrt.plugins.tuning.guides:guide_of",
         "tuned file": "tvmrt.plugins.tuning.database:file_of",

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 
 import click
+from click.shell_completion import CompletionItem
 
-from tvmrt.cli.schemas import FORMS, schema
+from tvmrt.cli.schemas import form_of, names, schema
 
 REGIONS = "regions"
 
 
+def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list:
+    return [CompletionItem(name) for name in (*names(), REGIONS) if name.startswith(begun)]
+
+
 @click.command("schema")
-@click.argument("name", required=False, metavar="[NAME]", type=click.Choice((*FORMS, REGIONS)))
+@click.argument("name", required=False, metavar="[NAME]", shell_complete=_complete)
 def command(name: str | None) -> None:
     """Print the JSON Schema of what --json prints, or the names of all.
 
@@ -20,8 +25,8 @@ def command(name: str | None) -> None:
     which one it has. That of regions is the text that devices get.
     """
     if name is None:
-        for each, form in FORMS.items():
-            click.echo(f"{each:<17} {form['description'].splitlines()[0]}")
+        for each in names():
+            click.echo(f"{each:<17} {form_of(each)['description'].splitlines()[0]}")
         click.echo(f"{REGIONS:<17} What devices get of `tvmrt compile --device`.")
     elif name == REGIONS:
         from tvmrt.compiler.devices.region_schema import SCHEMA

@@ -7,6 +7,7 @@ not when one is added.
 
 from __future__ import annotations
 
+from tvmrt import plugin
 from tvmrt.cli.schema_types import Schema
 from tvmrt.cli.schema_types import by_name as _by_name
 from tvmrt.cli.schema_types import flag as _flag
@@ -28,12 +29,27 @@ def tag(name: str) -> str:
     return f"tvmrt/{name}/{VERSION}"
 
 
+def names() -> list[str]:
+    """The names of all forms, those of plug-ins last."""
+    return [*FORMS, *(name for name in plugin.keys("schemas") if name not in FORMS)]
+
+
+def form_of(name: str) -> Schema:
+    """A form. Raises ValueError for a name that none has, ImportError as ``plugin.find``."""
+    found: Schema | None = FORMS.get(name) or plugin.find("schemas", name)
+    if found is None:
+        reason = plugin.why_absent("schemas", name) or f"there are {', '.join(names())}"
+        raise ValueError(f"there is no JSON output '{name}'; {reason}")
+    if not isinstance(found, dict) or not {"properties", "description"} <= found.keys():
+        owner = plugin.owner_of("schemas", name)
+        raise ValueError(f"the schema {name} of the plug-in {owner} is no record with a text")
+    return found
+
+
 def schema(name: str) -> Schema:
-    """Return the schema of this name. Raises ValueError for an unknown name."""
-    if name not in FORMS:
-        raise ValueError(f"there is no JSON output '{name}'; there are {', '.join(FORMS)}")
-    form = FORMS[name]
-    members = {"schema": {"const": tag(name), "description": "Name and version of this schema."}}
+    """The schema of a form. Raises as ``form_of``."""
+    form = form_of(name)
+    members = {"schema": {"const": tag(name), "description": "The form of this output."}}
     return {
         "$schema": DRAFT,
         "title": tag(name),
@@ -43,7 +59,6 @@ def schema(name: str) -> Schema:
     }
 
 
-COST = {"seconds": _or_null(_seconds()), "joules": _or_null(_number())}
 WORDS = _list(_text())
 CACHE_ENTRY = _record(
     name=_text(), nbytes=_bytes(), unused_seconds=_seconds("Time since the last use.")
@@ -70,24 +85,6 @@ POOL = _record(
     lent=_flag("The caller provides this memory."),
     section=_or_null(_text(), "Linker section."),
     device=_text("Device that owns the memory; empty for host memory."),
-)  # fmt: skip
-TRIED = _record(
-    tile_=_list(_whole(), "Lanes, vectors of channels, pixels of the micro-kernel tile."),
-    at_once_=_whole("Blocks of channels whose weights stay in the cache."),
-    pixels_=_whole("int8 layers: pixels that are requantised together."),
-    threads_=_whole("Maximum number of threads for the layer; 0: no limit."),
-    square_=_whole("Output size of the Winograd tile along one axis."),
-    seconds=_seconds("Fastest run."),
-)  # fmt: skip
-TUNED_LAYER = _record(
-    layer=_text("Signature of the layer."),
-    level=_text("Vector lanes x registers; for int8, the multiply instruction."),
-    processor=_text("Processor model of the measurement."),
-    usual=TRIED, best=TRIED,
-    square=_whole("Fastest Winograd tile size; 1: direct convolution; 0: not measured."),
-    threads=_whole("Largest number of threads that was tried; 0: not measured."),
-    shared=_list(TRIED, "Best choice for each number of threads, from one run."),
-    tried=_list(TRIED, "All measurements of one run."), tool=_text(),
 )  # fmt: skip
 PLAN_ROW = _record(
     buffer=_text(), offset=_bytes(), size=_bytes(),
@@ -193,8 +190,8 @@ _SUMMARY = {
     "reduced": _list(REDUCED, "Layers that could be computed in bfloat16 (`--precision`)."),
     "row_plans": _list(ROW_PLAN, "Plans for limited RAM, the fastest first."),
 }  # fmt: skip
-_STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")
-SUMMARY = _record(**_SUMMARY, seconds=_STAGES)
+STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")
+SUMMARY = _record(**_SUMMARY, seconds=STAGES)
 TIMING = _record(
     runtime=_text(), median=_seconds("Median of a call."), fastest=_seconds(),
     speed=_seconds("Speed of tvmrt relative to this runtime: median over rounds."),
@@ -214,16 +211,15 @@ VERDICT = _record(
     excess=_number("Largest ratio of error to tolerance; correct up to 1."), problem=_text(),
     relative=_number("Error relative to the largest expected value; 0 for integers."),
 )  # fmt: skip
-FINDING = _record(check=_text(), subject=_text(), passed=_flag(), detail=_text())
-# Column titles of the tables that inspect prints.
+# the columns of tables that inspect prints have names for people
 _ROWS = _list({"type": "object"})
 
 FORMS: dict[str, Schema] = {
     "compile": _record(
-        "tvmrt compile --json. Several networks are listed under `networks`; the members of a "
-        "single network are at the top level.",
-        output=_text("File or folder that was written."),
-        seconds={"anyOf": [_seconds(), _STAGES]},
+        "tvmrt compile --json. Several networks in one image are under `networks`, one has its "
+        "members here.",
+        output=_text("The file or folder that was written."),
+        seconds={"anyOf": [_seconds(), STAGES]},
         networks_=_by_name(SUMMARY),
         image_={"type": "object", "description": "Memory and code that the networks share."},
         footprint_=FOOTPRINT,
@@ -293,48 +289,6 @@ FORMS: dict[str, Schema] = {
         speed=_by_name(_record(geometric_mean=_seconds(), least=_seconds()),
         "Speed relative to each other runtime."),
     ),
-    "profile": _record(
-        "tvmrt profile --json.",
-        runs=_whole(),
-        threads=_whole(),
-        operators=_list(
-            _record(
-                name=_text(), function=_text("Symbol of the function."),
-                seconds=_seconds("Median."),
-                device_=_text(), operator_=_text(), nodes_=WORDS, macs_=_whole(),
-            ),
-            "Operators in execution order; for a library only names are known.",
-        ),
-    ),
-    "report": _record(
-        "tvmrt report --json, and the file that `tvmrt report -o OUT.json` writes.",
-        open=True,
-        format={"const": "tvmrt-report"},
-        version=_whole(),
-        tvmrt=_text(),
-        network=_text(),
-        target=_text(),
-        executor=_text(),
-        inputs=_list(TENSOR),
-        outputs=_list(TENSOR),
-        memory=_record(
-            arena_bytes=_bytes(), lower_bound_bytes=_bytes(), weights_bytes=_bytes(),
-            scratch_bytes=_bytes(), pools=_list(POOL), tensors=_list(PLAN_ROW),
-        ),
-        operators=_list(
-            _record(
-                open=True, name=_text(), symbol=_text(), kind=_text(), op=_text(), fused=WORDS,
-                device=_text(), onnx_nodes=WORDS, macs=_whole(), moved_bytes=_bytes(),
-                weights_bytes=_bytes(), scratch_bytes=_bytes(), live_bytes=_bytes(),
-            )
-        ),
-        nodes=_list({"type": "object"}),
-        regions=_list(REGION),
-        edges=_list(_list(_whole()), "Pairs of producer and consumer, numbered: inputs, operators, "
-                    "outputs."),
-        stages=_STAGES,
-        footprint_=FOOTPRINT,
-    ),
     "inspect": _record(
         "tvmrt inspect --json. The members depend on the file's format; tables use the titles "
         "under which they are printed.",
@@ -360,63 +314,6 @@ FORMS: dict[str, Schema] = {
             "RAM of an archive for a board, by network.",
         ),
         footprint_=FOOTPRINT,
-    ),
-    "inspect-board": _record(
-        "tvmrt inspect --board --json: an estimate from a run that QEMU counts.",
-        file=_text(), board=_text(), target=_text(),
-        core=_text("Core whose table of cycles is used."),
-        source=_text("Source of that table."),
-        published=_flag("The maker of the core published it."),
-        manual=_or_null(_text(), "Manual that clock and flash come from."),
-        wait_states=_number("Cycles to fetch an uncached flash line."), scale=_number(),
-        clock_hz=_or_null(_number()), picojoules=_or_null(_number(), "Energy per cycle."),
-        ram_bytes=_or_null(_bytes(), "RAM of the board, all regions."),
-        flash_bytes=_or_null(_bytes()),
-        networks=_by_name(
-            _record(
-                instructions=_whole(), cycles=_whole(), wait_cycles=_whole("Part of cycles."),
-                **COST,
-                ram=_record(
-                    arena_bytes=_bytes(), input_bytes=_bytes(), output_bytes=_bytes(),
-                    static_bytes=_bytes("Static variables."), stack_bytes=_or_null(_bytes()),
-                    total_bytes=_or_null(_bytes(), "null if the stack has no bound."),
-                ),
-                flash_bytes=_bytes("Weights, code and constants used by a run."),
-                weights_bytes=_bytes(),
-                layers=_list(
-                    _record(
-                        name=_text(), nodes=WORDS, instructions=_whole(), cycles=_whole(),
-                        wait_cycles=_whole(), **COST,
-                    ),
-                    "Layers in execution order; the last row is the code between them.",
-                ),
-                functions=_list(_record(name=_text(), cycles=_whole()), "Most cycles first."),
-            )
-        ),
-    ),
-    "tune": _record(
-        "tvmrt tune --json.",
-        database=_text("Database that the results are written to."),
-        measured=_whole("Layers measured now; the database had the others."),
-        layers=_list(
-            _record(
-                layer=_text("Signature of the layer."),
-                count=_whole("Occurrences in the networks."),
-                before_seconds=_seconds("Time of the choice by the estimate."),
-                after_seconds=_seconds(), choice=_text(), square=_whole(),
-            )
-        ),
-        networks=_list(
-            _record(
-                network=_text(), threads=_whole(),
-                before_seconds=_seconds("Fastest run."), after_seconds=_seconds(),
-                speed=_number("Median over rounds of before / after."),
-                speed_of_fastest=_number(),
-            )
-        ),
-    ),
-    "tuning": _record(
-        "Database of tvmrt tune, a file.", entries=_list(TUNED_LAYER)
     ),
     "doctor": _record(
         "tvmrt doctor --json of this machine.",
@@ -470,9 +367,6 @@ FORMS: dict[str, Schema] = {
         ),
     ),
     "device-new": _record("tvmrt device new --json.", files=WORDS),
-    "device-test": _record(
-        "tvmrt device test --json.", device=_text(), passed=_flag(), findings=_list(FINDING)
-    ),
     "migrate-headers": _record(
         "tvmrt migrate-headers --json.",
         rewritten=_flag(),

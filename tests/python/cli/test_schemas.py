@@ -13,7 +13,6 @@ import pytest
 from onnx import helper
 
 from tvmrt.cli import console, main, schemas
-from tvmrt.cli.schemas import FORMS
 from tvmrt.compiler.export.summary import PoolSummary, Summary
 from tvmrt.compiler.ir.narrow import NarrowRow
 from tvmrt.compiler.partition.report import RegionRow
@@ -113,6 +112,16 @@ def test_verify(held):
     assert held("verify-operators", "verify", operators)["bodies"]
 
 
+def test_report(held, tmp_path):
+    pytest.importorskip("jinja2")
+    if "report" not in schemas.names():
+        pytest.skip("no plug-in writes reports")
+    path = tmp_path / "report.json"
+    printed = held("report", "report", DIGITS, "-o", path)
+    written = json.loads(path.read_text())
+    assert {**written, "schema": printed["schema"]} == printed
+
+
 def test_small_commands(held, folder, tmp_path):
     held("cache", "cache", "--folder", tmp_path / "cache")
     held("cache", "cache", "--clear", "--folder", tmp_path / "cache")
@@ -135,7 +144,7 @@ def test_doctor(held, monkeypatch):
 def test_every_form_is_listed_with_what_prints_it(capsys):
     assert main(["schema"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [*FORMS, "regions"]
+    assert [line.split()[0] for line in lines] == [*schemas.names(), "regions"]
     assert all("tvmrt " in line for line in lines)
 
 

@@ -1,0 +1,49 @@
+"""What ``profile`` and ``report`` print with ``--json``."""
+
+from __future__ import annotations
+
+from tvmrt.cli.schema_types import list_of, record, seconds, size, text, whole
+from tvmrt.cli.schemas import FOOTPRINT, PLAN_ROW, POOL, REGION, STAGES, TENSOR, WORDS
+
+PROFILE = record(
+    "tvmrt profile --json.",
+    runs=whole(),
+    threads=whole(),
+    operators=list_of(
+        record(
+            name=text(), function=text("Its symbol."), seconds=seconds("The median."),
+            device_=text(), operator_=text(), nodes_=WORDS, macs_=whole(),
+        ),
+        "In the order of a run; of a library names alone are known.",
+    ),
+)  # fmt: skip
+
+REPORT = record(
+    "tvmrt report --json, and the file that `tvmrt report -o OUT.json` writes.",
+    open=True,
+    format={"const": "tvmrt-report"},
+    version=whole(),
+    tvmrt=text(),
+    network=text(),
+    target=text(),
+    executor=text(),
+    inputs=list_of(TENSOR),
+    outputs=list_of(TENSOR),
+    memory=record(
+        arena_bytes=size(), lower_bound_bytes=size(), weights_bytes=size(),
+        scratch_bytes=size(), pools=list_of(POOL), tensors=list_of(PLAN_ROW),
+    ),
+    operators=list_of(
+        record(
+            open=True, name=text(), symbol=text(), kind=text(), op=text(), fused=WORDS,
+            device=text(), onnx_nodes=WORDS, macs=whole(), moved_bytes=size(),
+            weights_bytes=size(), scratch_bytes=size(), live_bytes=size(),
+        )
+    ),
+    nodes=list_of({"type": "object"}),
+    regions=list_of(REGION),
+    edges=list_of(list_of(whole()), "Who reads what who has written, by numbers of vertices: "
+                "inputs, operators, outputs."),
+    stages=STAGES,
+    footprint_=FOOTPRINT,
+)  # fmt: skip

@@ -1,0 +1,51 @@
+"""Schemas of JSON output that plug-ins add, for their commands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tvmrt import plugin
+from tvmrt.cli import main
+from tvmrt.cli.schema_types import record, whole
+
+GREET = record("tvmrt greet --json.", times=whole("How often."))
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """A plug-in with a schema, and one that is none, alone."""
+    forms = {"greet": f"{__name__}:GREET", "wrong": f"{__name__}:added"}
+    mine = plugin.Plugin("mine", "for tests", schemas=forms)
+    monkeypatch.setattr(plugin, "_tables", [])
+    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+
+
+def test_schema_is_printed_with_its_tag(added, capsys):
+    assert main(["schema", "greet"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["properties"]["times"] == {"type": "integer", "description": "How often."}
+    assert found["properties"]["schema"]["const"] == found["title"] == "tvmrt/greet/1"
+    assert found["required"] == ["schema", "times"]
+
+
+def test_names_have_those_of_plugins_last(added, capsys, monkeypatch):
+    monkeypatch.setattr(plugin, "keys", lambda table: ["greet"] if table == "schemas" else [])
+    assert main(["schema"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names[0] == "compile" and names[-2:] == ["greet", "regions"]
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "words"),
+    [
+        ("wrong", "", "the schema wrong of the plug-in mine is no record with a text"),
+        ("greet", "-mine", "the plug-in mine has greet, but TVMRT_PLUGINS leaves it out"),
+        ("grete", "", "there is no JSON output 'grete'; there are compile, "),
+    ],
+)
+def test_what_cannot_be_printed_is_refused(added, capsys, monkeypatch, name, variable, words):
+    monkeypatch.setenv(plugin.VARIABLE, variable)
+    assert main(["schema", name]) == 2
+    assert words in capsys.readouterr().err
