@@ -1,5 +1,5 @@
 """Programs as TVM's examples deploy networks, beside those in test_cxx.py, test_crt_programs.py and
-tests/python/cli/test_tvmc.py: applications of Zephyr and Arduino, Python here."""
+those of the command tvmc: applications of Zephyr and Arduino, Python here, Python from afar."""
 
 from __future__ import annotations
 

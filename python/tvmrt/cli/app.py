@@ -40,8 +40,9 @@ COMMANDS = {
     "explain": "tvmrt.cli.explain",
     "schema": "tvmrt.cli.schema",
     "device": "tvmrt.cli.device",
-    "tvmc": "tvmrt.cli.tvmc",
-    "migrate-headers": "tvmrt.cli.migrate_headers",
+    "rpc-proxy": "tvmrt.cli.rpc_proxy",
+    "rpc-server": "tvmrt.cli.rpc_server",
+    "rpc-tracker": "tvmrt.cli.rpc_tracker",
 }
 
 

@@ -367,9 +367,4 @@ FORMS: dict[str, Schema] = {
         ),
     ),
     "device-new": _record("tvmrt device new --json.", files=WORDS),
-    "migrate-headers": _record(
-        "tvmrt migrate-headers --json.",
-        rewritten=_flag(),
-        uses=_list(_record(file=_text(), line=_whole(), old=_text(), new=_text(), reason=_text())),
-    ),
 }  # fmt: skip

@@ -131,9 +131,6 @@ def test_small_commands(held, folder, tmp_path):
     held("device-list", "device", "list")
     held("device-new", "device", "new", "mine", "-o", tmp_path)
     held("doctor-files", "doctor", folder / "digits.so")
-    source = tmp_path / "old.c"
-    source.write_text("#include <tvm/runtime/c_runtime_api.h>\nTVMArray x;\n")
-    held("migrate-headers", "migrate-headers", source)
 
 
 def test_doctor(held, monkeypatch):

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 import tvmrt
 from tvmrt.cli import main
-from tvmrt.cli.tvmc import GROUPS, shapes_of, target_of, without_groups
 from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.plugins.tvmc.command import GROUPS, shapes_of, target_of, without_groups
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tvmrt.cli.migrate_headers import command, find_uses, rewritten
+from tvmrt.cli import main
+from tvmrt.plugins.migrate_headers.command import command, find_uses, rewritten
 
 OLD = """\
 #include <tvm/runtime/c_runtime_api.h>
@@ -125,3 +126,14 @@ def test_classes_that_derive_from_tvms_are_told():
     ]
     assert "module_plugin.h" in next(find_uses(text)).reason
     assert not list(find_uses(text.replace("tvm/runtime/module.h", "object.h")))
+
+
+def test_json_keeps_its_schema(tmp_path, capsys):
+    jsonschema = pytest.importorskip("jsonschema")
+    (tmp_path / "old.c").write_text(OLD)
+    assert main(["migrate-headers", str(tmp_path), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert main(["schema", "migrate-headers"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator(schema).validate(printed)
+    assert len(printed["uses"]) == 3

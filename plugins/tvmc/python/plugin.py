@@ -1,0 +1,9 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="tvmc",
+    summary="command lines of TVM's tvmc",
+    commands={"tvmc": "tvmrt.plugins.tvmc.command:command"},
+)
