@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--no-run", is_flag=True, help="Do not run the network: no times, no C compiler.")
 @click.option(
     "--verify", "verified", is_flag=True,
-    help="Compare every node with onnxruntime or LiteRT, as 'tvmrt verify' does.",
+    help="Compare every node with onnxruntime or the format's own runtime, as 'tvmrt verify' does.",
 )  # fmt: skip
 @click.option(
     "--against", type=options.PATH, metavar="OLD.html",

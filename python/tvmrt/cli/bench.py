@@ -103,8 +103,8 @@ def command(
     profiled: bool, elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
-    onnxruntime, other file formats with their own. A compiled network (.so, or a .tar of tvmc
-    compile) is timed alone; its memory is reported, too."""
+    onnxruntime, others with the runtime of their format. A compiled one (.so, or a .tar of tvmc
+    compile) is timed alone, and told with the memory that it takes."""
     rivals = options.parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():

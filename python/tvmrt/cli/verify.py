@@ -52,7 +52,7 @@ def command(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,
     elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
-    """Check every node of the network MODEL against onnxruntime, or LiteRT.
+    """Check every node of the network MODEL against onnxruntime, or its format's own runtime.
 
     The network is compiled twice: as it is, to compare its outputs, and with every tensor between
     nodes kept, to compare what each node makes of what it is given. Without onnxruntime, the
@@ -60,7 +60,8 @@ def command(
     onnxruntime is known to be wrong, as nearest Resize by sizes; the last line names them, and
     docs/reference/accuracy.md lists them. The exit code is 1 if anything is wrong.
 
-    A .tflite network is compared with LiteRT's reference kernels: its integers must be the same.
+    A network of another format is compared with the reference kernels of that format's runtime: its
+    integers must be the same.
 
     With --precision bf16, and behind a DynamicQuantizeLSTM, outputs may be off by half of their
     largest number, since nobody knows by how much a network enlarges what was rounded: there
@@ -74,8 +75,8 @@ def command(
     if model.suffix in verify_operators.SUFFIXES:
         if model.suffix != ".py" and "executor" in describe(model).facts:
             raise ValueError(
-                f"{model} is a compiled network; give the .onnx or .tflite file it was compiled "
-                "from"
+                f"{model} is a network that is compiled; verify the "
+                f"{' or '.join(plugin.network_suffixes())} file that it was made of"
             )
         return verify_operators.check(model, as_json)
     place = elsewhere.open()
