@@ -63,25 +63,36 @@ class Option(Row):
         The type of its values, for the reference and for type checkers.
     group
         The title below which the command's help has it.
-    here
-        Whether commands that compile for this machine (``verify``, ``bench``) have it, too.
+    commands
+        Names of commands that have it, too, of those that compile for this machine: ``verify``,
+        ``bench``, ``report``, ``profile``, ``tune``.
     choose
         The value in place of the default: a function of the request and of whether the target has
         an operating system.
     refused
         A function of the request with everything chosen: a sentence on why it cannot be met, or
-        None.
+        None; it may raise an error with the sentence itself.
     other_networks
         The sentence that refuses a value for networks that no plug-in's importer reads.
+    target
+        A function of the target and of a value that is not the default: the target to compile for
+        in its place, such as ``target.by(guide)`` with a ``tvmrt.compiler.ir.tuned.Guide``.
+    file
+        A function of such a value: the file that the result depends on, or None.
+    recorded
+        Whether the manifest of the compiled network has the value.
     """
 
     default: Any = None
     type: str = "str | None"
     group: str = "The network"
-    here: bool = False
+    commands: tuple[str, ...] = ()
     choose: Callable[[Any, bool], Any] | None = None
     refused: Callable[[Any], str | None] | None = None
     other_networks: str = ""
+    target: Callable[[Any, Any], Any] | None = None
+    file: Callable[[Any], Any] | None = None
+    recorded: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

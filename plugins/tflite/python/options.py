@@ -15,6 +15,6 @@ SIGNATURE = Option(
     "Which signature of a .tflite file is compiled: its graph, with its names of inputs and "
     "outputs. Default: that of the first graph.",
     form="NAME",
-    here=True,
+    commands=("verify", "bench", "report", "profile", "tune"),
     other_networks="a signature is chosen of .tflite files; other networks have none",
 )

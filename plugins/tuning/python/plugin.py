@@ -10,8 +10,5 @@ PLUGIN = Plugin(
         "tune": "tvmrt.plugins.tuning.schemas:TUNE",
         "tuning": "tvmrt.plugins.tuning.schemas:TUNING",
     },
-    hooks={
-        "tuned guide": "tvmrt.plugins.tuning.guides:guide_of",
-        "tuned file": "tvmrt.plugins.tuning.database:file_of",
-    },
+    options={"tuned": "tvmrt.plugins.tuning.options:TUNED"},
 )

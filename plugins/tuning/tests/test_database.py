@@ -6,14 +6,18 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import tvmrt
 from tvmrt.cli import main
 from tvmrt.compiler.ir.tuned import Choice, parse_layer
+from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tuning import database
 from tvmrt.plugins.tuning.database import Entry, Measured, Tried
 
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
 LAYER = "matmul float32 6x5 by 5x7"
 ENTRY = Entry(
     LAYER, "16x32", "some processor", Tried(Choice((16, 1, 6), 1), 2e-6),
@@ -133,3 +137,26 @@ def test_a_database_that_is_not_there_is_told(digits, tmp_path, capsys):
     assert main(["compile", model, "-o", str(out), "--tuned", absent]) == 2
     assert f"there is no database of tuning at {absent}; make one" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_tuning_is_for_hosts(tmp_path, capsys):
+    words = ["compile", str(DIGITS), "-o", str(tmp_path / "out"), "--target", "cortex-m4"]
+    assert main([*words, "--tuned", "own"]) == 2
+    assert "tuned is for hosts, where tvmrt tune measures; leave it out" in capsys.readouterr().err
+    with pytest.raises(UnsupportedError, match="tuned is for hosts"):
+        tvmrt.compile(DIGITS, target="cortex-m4", tuned="own")
+
+
+def test_a_guide_of_ones_own_is_asked():
+    class Guide:
+        asked = 0
+
+        def choice(self, layer, level, options):
+            self.asked += 1
+
+        def square(self, layer, level):
+            return None
+
+    guide = Guide()
+    tvmrt.compile(DIGITS, tuned=guide)
+    assert guide.asked

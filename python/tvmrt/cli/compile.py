@@ -38,7 +38,7 @@ NO_FOLDERS = (
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
     "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "precision",
-    "weights", "winograd", "row_chains", "tuned", "max_error", "calibration", "device_options",
+    "weights", "winograd", "row_chains", "max_error", "calibration", "device_options",
     "operators", "shapes", "dims", "sequences", "requantize",
     "params", "pools", "ram", "workspace_io", "place", "max_memory",
 )  # fmt: skip

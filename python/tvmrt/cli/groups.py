@@ -17,7 +17,7 @@ FIRST = "Options"
 # Titles in their order, with the options that stand below each; all others stand first.
 GROUPS = {
     "The network": "shapes dims sequences operators requantize "
-    "precision weights winograd row_chains tuned module_name",
+    "precision weights winograd row_chains module_name",
     "Where it runs": "target levels runtime executor abi params cc threads",
     "Boards": "board interface_api unpacked_api pools ram place workspace_io concurrent image_name "
     "kind profile record trace_records",
@@ -86,8 +86,8 @@ class CompileCommand(GroupedCommand):
 
 
 class HereCommand(CompileCommand):
-    """A command that compiles for this machine, with the options of plug-ins that are for that."""
+    """A command that compiles for this machine, with the options of plug-ins that name it."""
 
     def takes(self, row: Option) -> bool:
         """Whether it has an option of a plug-in."""
-        return row.here
+        return self.name in row.commands

@@ -300,6 +300,6 @@ def compile_here(function: Callable) -> Callable:
     function = threads(function)
     function = request_options(
         "devices", "operators", "shapes", "dims", "sequences", "target", "levels",
-        "precision", "winograd", "row_chains", "tuned", "cc",
+        "precision", "winograd", "row_chains", "cc",
     )(function)  # fmt: skip
     return request_option("executor", default="graph", show_default=True)(function)

@@ -149,11 +149,6 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
-        "tuned needs runtime host",
-        lambda r: r.tuned is not None and r.runtime == "crt",
-        UnsupportedError,
-    ),
-    Rule(
         "winograd needs runtime host",
         lambda r: bool(r.winograd) and r.runtime == "crt",
         UnsupportedError,

@@ -23,7 +23,6 @@ class CompileOptions(TypedDict, total=False):
     mixed_precision: str | None
     precision: str
     weights: str | None
-    tuned: str | os.PathLike[str] | Guide | None
     winograd: bool | None
     row_chains: bool | None
     max_error: float | None
@@ -49,3 +48,4 @@ class CompileOptions(TypedDict, total=False):
     progress: Callable[[str, int, int], None] | None
     tflite_rounding: str | None
     signature: str | None
+    tuned: str | os.PathLike[str] | Guide | None

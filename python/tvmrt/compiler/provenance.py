@@ -18,7 +18,7 @@ from tvmrt.compiler.request import Request, every_row
 # Of the machine that compiles, or values that are no short data.
 LEFT_OUT = {
     "calibration", "cc", "device_options", "dump_dir", "levels", "max_memory", "module_name",
-    "operators", "progress", "target", "tuned",
+    "operators", "progress", "target",
 }  # fmt: skip
 
 
@@ -29,8 +29,10 @@ def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
     """
     asked = {
         name: _plain(request.value_of(name))
-        for name, (default, _row, _type) in every_row().items()
-        if name not in LEFT_OUT and _is_chosen(request.value_of(name), default)
+        for name, (default, row, _type) in every_row().items()
+        if name not in LEFT_OUT
+        and getattr(row, "recorded", True)
+        and _is_chosen(request.value_of(name), default)
     }
     return Provenance(_sha256(model), graph.licence, dict(sorted(asked.items())))
 

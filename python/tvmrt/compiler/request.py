@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import os
 
     from tvmrt.compiler.devices import Device
-    from tvmrt.compiler.ir.tuned import Guide
 
 
 # ruff: noqa: RUF009
@@ -150,14 +149,6 @@ class Request:
         "do, is as fast as its weights are read. Results are those of the rounded weights.",
         python="The summary's ``narrowed`` tells how far each is off.",
         values=("int8", "int4"), flag="--weights",
-    )
-    tuned: str | os.PathLike[str] | Guide | None = _option(
-        None,
-        "Compute layers as ``tvmrt tune`` has measured it to be fastest: by the entries of this "
-        "database, or of your ``own``; or as a ``model`` of cost that was fitted to such "
-        "measurements says. The library's manifest tells what was used.",
-        python="Or a ``tvmrt.compiler.ir.tuned.Guide``.",
-        flag="--tuned", form="FILE|own|model", kind="path",
     )
     winograd: bool | None = _option(
         None,

@@ -14,9 +14,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from tvmrt import plugin, plugins
+from tvmrt import plugins
 from tvmrt.compiler import processor
-from tvmrt.compiler.request import Request
+from tvmrt.compiler.request import Request, added_rows
 from tvmrt.libinfo import __version__, find_include_path
 
 PACKAGE = Path(__file__).parents[1]
@@ -63,10 +63,10 @@ def key_of(network: str, request: Request) -> str:
         if each.name not in NOT_ASKED
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
-    if isinstance(request.tuned, (str, os.PathLike)):
-        tuned = plugin.hook("tuned file", "the option tuned")(request.tuned)
-        if tuned is not None:
-            files.append(_text(tuned))
+    for name, value in request.added:
+        row = added_rows()[name]
+        if row.file is not None and (file := row.file(value)) is not None:
+            files.append(_text(Path(file)))
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
     here = (machine, cc, __version__, _sources(), _installed())

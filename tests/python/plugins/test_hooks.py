@@ -55,27 +55,6 @@ def test_hook_that_no_plugin_has_is_refused(none, command, capsys):
     assert "inspect --board is not available: no plug-in has it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("function", [tvmrt.compile, tvmrt.load])
-def test_names_of_tuning_are_refused_without_a_plugin(none, function):
-    with pytest.raises(ImportError, match="the option tuned is not available: no plug-in has it"):
-        function(str(DIGITS), tuned="model")
-
-
-def test_a_guide_of_ones_own_needs_no_plugin(none):
-    class Guide:
-        asked = 0
-
-        def choice(self, layer, level, options):
-            self.asked += 1
-
-        def square(self, layer, level):
-            return None
-
-    guide = Guide()
-    tvmrt.compile(str(DIGITS), tuned=guide)
-    assert guide.asked
-
-
 def test_a_report_is_refused_without_a_plugin(none):
     network = tvmrt.load(str(DIGITS), cache=False)
     with pytest.raises(ImportError, match=r"report\(\) is not available: no plug-in has it"):

@@ -27,7 +27,7 @@ COLOUR = plugin.Option(
     else None,
 )  # fmt: skip
 COUNTS = plugin.Option(
-    "How many.", default=(), type="Sequence[int]", kind="int", repeated=True, here=True,
+    "How many.", default=(), type="Sequence[int]", kind="int", repeated=True, commands=("verify",),
     other_networks="counts are for foreign networks",
 )  # fmt: skip
 SHINY = plugin.Option("Whether it shines.", default=False, type="bool", kind="bool")
@@ -35,6 +35,24 @@ SHINY = plugin.Option("Whether it shines.", default=False, type="bool", kind="bo
 
 def name(request):
     return request.module_name
+
+
+class Guide:
+    """One that is asked for choices, and has none."""
+
+    asked = 0
+
+    def choice(self, layer, level, options):
+        Guide.asked += 1
+
+    def square(self, layer, level):
+        return None
+
+
+GUIDED = plugin.Option(
+    "Who chooses.", target=lambda target, name: target.by(Guide()), file=lambda name: name or None,
+    recorded=False,
+)  # fmt: skip
 
 
 def _use(monkeypatch, *found: plugin.Plugin) -> None:
@@ -105,6 +123,8 @@ def test_help_has_them_in_their_groups(added, capsys):
     assert main(["verify", "--help"]) == 0
     text = capsys.readouterr().out
     assert "--counts" in text and "--colour" not in text
+    assert main(["bench", "--help"]) == 0
+    assert "--counts" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -162,3 +182,23 @@ def test_a_command_that_has_the_name_already_keeps_its_own(monkeypatch, capsys):
     said = capsys.readouterr()
     assert "--shiny" in said.out
     assert said.err.count("has no option output of a plug-in: the name is taken") == 1
+
+
+def test_an_option_changes_the_target(monkeypatch):
+    _use(monkeypatch, _plugin("mine", guided="GUIDED"))
+    tvmrt.compile(DIGITS)
+    assert not Guide.asked
+    library = tvmrt.compile(DIGITS, guided="by me")
+    assert Guide.asked
+    assert "guided" not in library.manifest["options"]
+
+
+def test_networks_are_cached_by_the_file_of_an_option(monkeypatch, tmp_path):
+    _use(monkeypatch, _plugin("mine", guided="GUIDED"))
+    file = tmp_path / "file"
+    asked = tvmrt.Request(guided=str(file))
+    keys = [identity.key_of("n", asked)]
+    for text in ("one", "longer"):
+        file.write_text(text)
+        keys.append(identity.key_of("n", asked))
+    assert len({*keys}) == 3

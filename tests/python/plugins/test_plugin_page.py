@@ -236,6 +236,13 @@ def test_plugins_are_not_read_before_they_are_asked_for(tmp_path):
         "print([m for m in sys.modules if m.startswith('tvmrt.plugins')])"
     )
     assert _run(["-c", ask], tmp_path, None).stdout == "[]\n"
+    digits = str(ROOT / "examples" / "digits" / "digits_f32.onnx")
+    ask = (
+        f"import sys, tvmrt; tvmrt.load({digits!r}, cache='cache', executor='aot');"
+        "print([m for m in sys.modules if m.startswith('tvmrt.plugins.')])"
+    )
+    found = [_run(["-c", ask], tmp_path, None).stdout for _ in range(2)]
+    assert found[0] != found[1] == "[]\n"  # one that is found in the cache takes none
     ask = (
         "import sys; from tvmrt.cli import main; main(['--help']);"
         "print([m for m in sys.modules if m.startswith('tvmrt.plugins.') and m.count('.') > 2"

@@ -53,7 +53,7 @@ def make_draft(model: Any, asked: Request) -> Draft:
     """The stages up to lowering."""
     family = None if asked.board is None else find_family(asked.board)
     request, machine = settled.settle(asked, family)
-    machine = guided(machine, request.tuned)
+    machine = guided(machine, request)
     chosen = resolve(request.devices)
     here = machine.name == "native" or (asked.target is None and machine.name == own_family())
     choices.check_required(request.require_device, chosen, here)
@@ -73,7 +73,7 @@ def make_draft(model: Any, asked: Request) -> Draft:
         cuts = _cut(graph, request, machine, chosen)
         if asked.target is None and machine.levels and _brings_code(cuts):
             # of a device's C there is one function, not one a level
-            machine = guided(get_target("native"), request.tuned)
+            machine = guided(get_target("native"), request)
         if expand_composed(graph):
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
@@ -81,7 +81,7 @@ def make_draft(model: Any, asked: Request) -> Draft:
         narrowed = lighter.narrowed(graph, request)
         by_squares = lighter.by_squares(graph, request, machine)
         if not _brings_code(cuts) and any(node.op in PRODUCTS for node in graph.nodes):
-            machine = guided(with_matrices(machine, request), request.tuned)
+            machine = guided(with_matrices(machine, request), request)
         _join(graph, machine)
         reduced = lighter.reduced(graph, request)
         infer_layouts(graph)

@@ -1,23 +1,15 @@
-"""Who the compiler asks for choices, by what the option ``tuned`` names."""
+"""The target to compile for, as options of plug-ins change it."""
 
 from __future__ import annotations
 
-import os
-
-from tvmrt import plugin
 from tvmrt.compiler.codegen.target import Target
-from tvmrt.compiler.ir.tuned import Guide
+from tvmrt.compiler.request import Request, added_rows
 
 
-def guided(machine: Target, tuned: str | os.PathLike[str] | Guide | None) -> Target:
-    """The target with what was measured of its layers, if anything.
-
-    A user's own guide is taken as it is; for what has a name, a plug-in is asked. Raises OSError
-    where there is no such database, ValueError where it is damaged, ImportError without a plug-in.
-    """
-    if tuned is None:
-        return machine
-    if not isinstance(tuned, (str, os.PathLike)):
-        return machine.by(tuned)
-    guide = plugin.hook("tuned guide", "the option tuned")
-    return machine.by(guide(tuned, machine.name == "native"))
+def guided(machine: Target, request: Request) -> Target:
+    """The target with what options of plug-ins make of it; raises what they raise."""
+    for name, value in request.added:
+        change = added_rows()[name].target
+        if change is not None:
+            machine = change(machine, value)
+    return machine

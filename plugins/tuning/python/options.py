@@ -1,0 +1,47 @@
+"""The option ``tuned`` of ``tvmrt.compile``; the code behind it is imported when it is given."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tvmrt.error import UnsupportedError
+from tvmrt.plugin import Option
+
+
+def _guided(target: Any, tuned: Any) -> Any:
+    """The target with who is asked for choices. Raises OSError, ValueError as ``guide_of``."""
+    if not isinstance(tuned, (str, os.PathLike)):
+        return target.by(tuned)
+    from tvmrt.plugins.tuning.guides import guide_of
+
+    return target.by(guide_of(tuned, target.name == "native"))
+
+
+def _file(tuned: Any) -> Any:
+    if not isinstance(tuned, (str, os.PathLike)):
+        return None
+    from tvmrt.plugins.tuning.database import file_of
+
+    return file_of(tuned)
+
+
+def _refused(request: Any) -> None:
+    if request.tuned is not None and request.runtime == "crt":
+        raise UnsupportedError("tuned needs runtime host")
+
+
+TUNED = Option(
+    "Compute layers as ``tvmrt tune`` has measured it to be fastest: by the entries of this "
+    "database, or of your ``own``; or as a ``model`` of cost that was fitted to such "
+    "measurements says. The library's manifest tells what was used.",
+    python="Or a ``tvmrt.compiler.ir.tuned.Guide``.",
+    form="FILE|own|model",
+    kind="path",
+    type="str | os.PathLike[str] | Guide | None",
+    commands=("verify", "bench"),
+    refused=_refused,
+    target=_guided,
+    file=_file,
+    recorded=False,
+)
