@@ -25,6 +25,7 @@ VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
 TABLES = (
     "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
+    "connections",
 )  # fmt: skip
 NETWORKS = (".onnx",)  # suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for

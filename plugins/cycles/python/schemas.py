@@ -19,31 +19,31 @@ from tvmrt.cli.schemas import WORDS
 COST = {"seconds": or_null(seconds()), "joules": or_null(number())}
 
 INSPECT_BOARD = record(
-    "tvmrt inspect --board --json: an estimate, by a run that is counted in QEMU.",
-    file=text(), board=text(), target=text(), core=text("Whose table of cycles it is."),
-    source=text("Of that table."), published=flag("By the maker of the core."),
-    manual=or_null(text(), "After which, by memory, clock and flash are."),
-    wait_states=number("Cycles of a line of flash that is not cached."), scale=number(),
-    clock_hz=or_null(number()), picojoules=or_null(number(), "Of a cycle."),
-    ram_bytes=or_null(size(), "The board's, all regions."), flash_bytes=or_null(size()),
+    "tvmrt inspect --board --json: an estimate from a run that QEMU counts.",
+    file=text(), board=text(), target=text(), core=text("Core whose table of cycles is used."),
+    source=text("Source of that table."), published=flag("The maker of the core published it."),
+    manual=or_null(text(), "Manual that clock and flash come from."),
+    wait_states=number("Cycles to fetch an uncached flash line."), scale=number(),
+    clock_hz=or_null(number()), picojoules=or_null(number(), "Energy per cycle."),
+    ram_bytes=or_null(size(), "RAM of the board, all regions."), flash_bytes=or_null(size()),
     networks=by_name(
         record(
-            instructions=whole(), cycles=whole(), wait_cycles=whole("Of cycles."), **COST,
+            instructions=whole(), cycles=whole(), wait_cycles=whole("Part of cycles."), **COST,
             ram=record(
                 arena_bytes=size(), input_bytes=size(), output_bytes=size(),
                 static_bytes=size("Variables."), stack_bytes=or_null(size()),
-                total_bytes=or_null(size(), "null where the stack has no bound."),
+                total_bytes=or_null(size(), "null if the stack has no bound."),
             ),
-            flash_bytes=size("Weights, code and constants of what a run calls."),
+            flash_bytes=size("Weights, code and constants used by a run."),
             weights_bytes=size(),
             layers=list_of(
                 record(
                     name=text(), nodes=WORDS, instructions=whole(), cycles=whole(),
                     wait_cycles=whole(), **COST,
                 ),
-                "In the order of a run; the last row is what is between them.",
+                "Layers in execution order; the last row is the code between them.",
             ),
-            functions=list_of(record(name=text(), cycles=whole()), "The most first."),
+            functions=list_of(record(name=text(), cycles=whole()), "Most cycles first."),
         )
     ),
 )  # fmt: skip

@@ -11,10 +11,10 @@ PROFILE = record(
     threads=whole(),
     operators=list_of(
         record(
-            name=text(), function=text("Its symbol."), seconds=seconds("The median."),
+            name=text(), function=text("Symbol of the function."), seconds=seconds("Median."),
             device_=text(), operator_=text(), nodes_=WORDS, macs_=whole(),
         ),
-        "In the order of a run; of a library names alone are known.",
+        "Operators in execution order; for a library only names are known.",
     ),
 )  # fmt: skip
 
@@ -42,8 +42,8 @@ REPORT = record(
     ),
     nodes=list_of({"type": "object"}),
     regions=list_of(REGION),
-    edges=list_of(list_of(whole()), "Who reads what who has written, by numbers of vertices: "
-                "inputs, operators, outputs."),
+    edges=list_of(list_of(whole()), "Pairs of producer and consumer, numbered: inputs, "
+    "operators, outputs."),
     stages=STAGES,
     footprint_=FOOTPRINT,
 )  # fmt: skip

@@ -40,9 +40,6 @@ COMMANDS = {
     "explain": "tvmrt.cli.explain",
     "schema": "tvmrt.cli.schema",
     "device": "tvmrt.cli.device",
-    "rpc-proxy": "tvmrt.cli.rpc_proxy",
-    "rpc-server": "tvmrt.cli.rpc_server",
-    "rpc-tracker": "tvmrt.cli.rpc_tracker",
 }
 
 

@@ -20,16 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from tvmrt import plugin
-from tvmrt.cli import (
-    bundles,
-    console,
-    files,
-    networks,
-    options,
-    remote,
-    sizes,
-)
-from tvmrt.cli.groups import HereCommand
+from tvmrt.cli import bundles, connections, console, files, networks, options, sizes
 from tvmrt.cli.resident import Resident, resident
 
 if TYPE_CHECKING:
@@ -66,13 +57,13 @@ class Result:
     operators: Sequence[Mapping[str, Any]] = ()  # timed, with --profile
 
 
-@click.command("bench", cls=HereCommand)
+@click.command("bench", cls=connections.ConnectedHereCommand)
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--against",
     multiple=True,
     metavar="NAME[,NAME...]",
-    help="Runtimes to compare with: onnxruntime, or that of the network's format.",
+    help="Runtimes to compare with: onnxruntime, or the runtime of the file format.",
 )
 @click.option(
     "--inputs",
@@ -103,8 +94,8 @@ def command(
     profiled: bool, elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
-    onnxruntime, others with the runtime of their format. A compiled one (.so, or a .tar of tvmc
-    compile) is timed alone, and told with the memory that it takes."""
+    onnxruntime, others with the runtime of their format. A compiled network (.so, or a .tar of
+    tvmc compile) is timed alone; its memory is reported, too."""
     rivals = options.parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():

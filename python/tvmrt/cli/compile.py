@@ -168,8 +168,8 @@ def _check_output(output: Path) -> None:
     if no_folder and not output.is_dir():
         known = [*FILE_SUFFIXES, *plugin.output_suffixes()]
         raise ValueError(
-            f"{output}: {output.suffix} is no form that a network is compiled to; write "
-            f"{', '.join(known)}, or a folder for the C sources, without an ending"
+            f"{output}: unknown output format {output.suffix}; use {', '.join(known)}, "
+            "or a folder name without a suffix for C sources"
         )
     files.check_target_folder(output)
 

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from tvmrt import connection, plugin
-from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli.groups import HereCommand
 from tvmrt.error import Remark
 
 ARGUMENT = "elsewhere"
@@ -137,8 +137,8 @@ class ConnectedCommand(click.Command):
         return super().invoke(ctx)
 
 
-class ConnectedGroupedCommand(ConnectedCommand, GroupedCommand):
-    """A command with the options of all connections, and its help in groups."""
+class ConnectedHereCommand(ConnectedCommand, HereCommand):
+    """A command that compiles for this machine, with the options of all connections."""
 
 
 def _belongs(key: str, option: str) -> bool:

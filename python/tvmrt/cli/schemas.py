@@ -30,12 +30,13 @@ def tag(name: str) -> str:
 
 
 def names() -> list[str]:
-    """The names of all forms, those of plug-ins last."""
+    """Return the names of all schemas, those of plug-ins last."""
     return [*FORMS, *(name for name in plugin.keys("schemas") if name not in FORMS)]
 
 
 def form_of(name: str) -> Schema:
-    """A form. Raises ValueError for a name that none has, ImportError as ``plugin.find``."""
+    """Return a schema without its tag. Raises ValueError for an unknown name, ImportError as
+    ``plugin.find``."""
     found: Schema | None = FORMS.get(name) or plugin.find("schemas", name)
     if found is None:
         reason = plugin.why_absent("schemas", name) or f"there are {', '.join(names())}"
@@ -47,9 +48,9 @@ def form_of(name: str) -> Schema:
 
 
 def schema(name: str) -> Schema:
-    """The schema of a form. Raises as ``form_of``."""
+    """Return the schema of this name. Raises as ``form_of``."""
     form = form_of(name)
-    members = {"schema": {"const": tag(name), "description": "The form of this output."}}
+    members = {"schema": {"const": tag(name), "description": "Name and version of this schema."}}
     return {
         "$schema": DRAFT,
         "title": tag(name),
@@ -211,14 +212,14 @@ VERDICT = _record(
     excess=_number("Largest ratio of error to tolerance; correct up to 1."), problem=_text(),
     relative=_number("Error relative to the largest expected value; 0 for integers."),
 )  # fmt: skip
-# the columns of tables that inspect prints have names for people
+# Column titles of the tables that inspect prints.
 _ROWS = _list({"type": "object"})
 
 FORMS: dict[str, Schema] = {
     "compile": _record(
-        "tvmrt compile --json. Several networks in one image are under `networks`, one has its "
-        "members here.",
-        output=_text("The file or folder that was written."),
+        "tvmrt compile --json. Several networks are listed under `networks`; the members of a "
+        "single network are at the top level.",
+        output=_text("File or folder that was written."),
         seconds={"anyOf": [_seconds(), STAGES]},
         networks_=_by_name(SUMMARY),
         image_={"type": "object", "description": "Memory and code that the networks share."},

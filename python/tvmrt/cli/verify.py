@@ -25,7 +25,6 @@ from tvmrt.cli import (
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
-from tvmrt.cli.groups import HereCommand
 from tvmrt.cli.tolerance import Row
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ ROWS_SHOWN = 20
 STATE_IN_BYTES = "DynamicQuantizeLSTM"
 
 
-@click.command("verify", cls=HereCommand)
+@click.command("verify", cls=connections.ConnectedHereCommand)
 @click.argument("model", type=options.PATH)
 @options.made_up_inputs
 @options.compile_here
@@ -75,8 +74,8 @@ def command(
     if model.suffix in verify_operators.SUFFIXES:
         if model.suffix != ".py" and "executor" in describe(model).facts:
             raise ValueError(
-                f"{model} is a network that is compiled; verify the "
-                f"{' or '.join(plugin.network_suffixes())} file that it was made of"
+                f"{model} is a compiled network; give the "
+                f"{' or '.join(plugin.network_suffixes())} file it was compiled from"
             )
         return verify_operators.check(model, as_json)
     place = elsewhere.open()

@@ -37,7 +37,7 @@ MAY_IMPORT = {
         "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
         "compiler.request", "runtime", "extras", "plugin", "plugins", "connection",
     },
-    "rpc": {"error", "runtime"},
+    "connection": {"compiler.export", "error", "network", "plugin"},
     "plugin": {"entry_points", "error", "option", "plugins"},
     "option": set(),
     "runtime": {"absent", "entry_points", "error", "installed", "_ffi", "nd", "plugin"},
