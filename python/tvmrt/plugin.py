@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from tvmrt.option import Option, read_option
+from tvmrt.plugin_check import malformed
 
 ENTRY_POINTS = "tvmrt.plugins"
 DEVICES = "tvmrt.devices"  # of packages that are no plug-ins
@@ -295,6 +296,9 @@ def _loaded(name: str, reference: str, leave_out: Any) -> Plugin | None:
     if not isinstance(plugin, Plugin):
         leave_out(name, f"{reference} is not a tvmrt.plugin.Plugin")
         return None
+    if wrong := malformed(plugin, TABLES):
+        leave_out(name, f"{reference}: {wrong}")
+        return None
     return plugin
 
 
@@ -467,40 +471,6 @@ def importer_of(model: Any) -> Importer | None:
         if (found := importer_of_file(model)) is not None:
             return found
     return next((each for each in importers() if each.accepts(model)), None)
-
-
-def formats() -> list[str]:
-    """Names of the kinds of folders that plug-ins write."""
-    return [key for key in keys("exporters") if not key.startswith(".")]
-
-
-def output_suffixes() -> list[str]:
-    """Suffixes of the files that plug-ins write."""
-    return [key for key in keys("exporters") if key.startswith(".")]
-
-
-def exporter(key: str) -> Exporter | None:
-    """The exporter of a suffix or of a kind of folder; None if no plug-in has one.
-
-    Raises
-    ------
-    ValueError
-        If a plug-in has one that is not used, or that is no Exporter; the text names the plug-in.
-    ImportError
-        If the plug-in's code does not load.
-    """
-    found = find("exporters", key)
-    if found is None:
-        if (reason := why_absent("exporters", key)) is not None:
-            raise ValueError(reason)
-        return None
-    made = found() if isinstance(found, type) else found
-    if not isinstance(made, Exporter):
-        owner = owner_of("exporters", key)
-        raise ValueError(
-            f"the exporter of {key} in the plug-in {owner} is no tvmrt.plugin.Exporter"
-        )
-    return made
 
 
 def options(reserved: Collection[str]) -> dict[str, Option]:

@@ -15,6 +15,7 @@ import click
 from tvmrt import plugin
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.groups import CompileCommand
+from tvmrt.compiler.export import formats
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # anything else becomes a folder
 LIBRARIES = (".so", ".dylib", ".dll")
@@ -156,7 +157,7 @@ def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs:
 def _is_file(output: Path) -> bool:
     """Whether a network is written to a file of this name, of a plug-in's format or of our own."""
     suffix = output.suffix
-    return suffix in FILE_SUFFIXES or bool(suffix and plugin.exporter(suffix))
+    return suffix in FILE_SUFFIXES or bool(suffix and formats.exporter(suffix))
 
 
 def _check_output(output: Path) -> None:
@@ -166,7 +167,7 @@ def _check_output(output: Path) -> None:
         return
     no_folder = output.suffix in NO_FOLDERS or plugin.is_network(output)
     if no_folder and not output.is_dir():
-        known = [*FILE_SUFFIXES, *plugin.output_suffixes()]
+        known = [*FILE_SUFFIXES, *formats.output_suffixes()]
         raise ValueError(
             f"{output}: unknown output format {output.suffix}; use {', '.join(known)}, "
             "or a folder name without a suffix for C sources"

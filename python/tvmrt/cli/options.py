@@ -12,6 +12,7 @@ import click
 
 from tvmrt import plugin
 from tvmrt.compiler import request
+from tvmrt.compiler.export import formats
 from tvmrt.option import Option, Row
 
 PATH = click.Path(path_type=Path)
@@ -38,7 +39,7 @@ class Formats(click.Choice):
 
     @property
     def choices(self) -> Sequence[str]:  # type: ignore[override]
-        return plugin.formats()
+        return formats.formats()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         absent = plugin.why_absent("exporters", value)

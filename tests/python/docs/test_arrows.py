@@ -37,8 +37,9 @@ MAY_IMPORT = {
         "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
         "compiler.request", "runtime", "extras", "plugin", "plugins", "connection",
     },
-    "connection": {"compiler.export", "error", "network", "plugin"},
-    "plugin": {"entry_points", "error", "option", "plugins"},
+    "rpc": {"error", "runtime"},
+    "plugin": {"entry_points", "error", "option", "plugin_check", "plugins"},
+    "plugin_check": set(),
     "option": set(),
     "runtime": {"absent", "entry_points", "error", "installed", "_ffi", "nd", "plugin"},
 }  # fmt: skip

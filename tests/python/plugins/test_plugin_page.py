@@ -194,8 +194,24 @@ def test_without_it_nothing_is_left(tmp_path):
             "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('toybox', '', requires=('none',))",
             "it requires the plug-in none, which is not used",
         ),
+        (
+            "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('toybox', '', requires='none')",
+            "toybox.plugin:PLUGIN: requires is 'none', not a tuple of texts",
+        ),
+        (
+            "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('toybox', '', exporters=['.toy'])",
+            "toybox.plugin:PLUGIN: exporters is ['.toy'], not a mapping of names to references",
+        ),
+        (
+            "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('toybox', '', options={'a': 3})",
+            "toybox.plugin:PLUGIN: options has 'a': 3; give texts, 'module:attribute'",
+        ),
+        (
+            "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('toybox', '', operators={'a': 'b'})",
+            "toybox.plugin:PLUGIN: operators has 'a': 'b'; give texts, 'module:attribute'",
+        ),
     ],
-    ids=["raises", "type", "requires"],
+    ids=["raises", "type", "requires", "a text", "a list", "a number", "an operator"],
 )
 def test_a_broken_plugin_is_left_out_by_one_sentence(installed, tmp_path, text, said):
     site = tmp_path / "site"

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt import plugin
 from tvmrt.compiler.codegen.options import Options, Sources
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.partition import Partition
 
-from . import blob, late_calls
+from . import blob, formats, late_calls
 from .atomic import filling, replacing, scratch_folder
 from .blob import Tree
 from .board_image import write_image
@@ -130,7 +129,7 @@ class CompiledLibrary:
             self.export_model_library_format(path)
         elif suffix == ".elf":
             write_image(self, Path(path))
-        elif suffix and (exporter := plugin.exporter(suffix)) is not None:
+        elif suffix and (exporter := formats.exporter(suffix)) is not None:
             with replacing(path) as aside:
                 exporter.export(self, aside)
         else:
@@ -186,9 +185,9 @@ class CompiledLibrary:
 
         Raises ValueError for a kind that there is not, and what the plug-in's exporter raises.
         """
-        exporter = None if kind.startswith(".") else plugin.exporter(kind)
+        exporter = None if kind.startswith(".") else formats.exporter(kind)
         if exporter is None:
-            known = ", ".join(plugin.formats())
+            known = ", ".join(formats.formats())
             raise ValueError(
                 f"format {kind} is not known; "
                 + (f"choose {known}" if known else "no plug-in adds formats")

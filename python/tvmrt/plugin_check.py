@@ -1,0 +1,24 @@
+"""Whether a plug-in has the types that its fields should have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def malformed(plugin: Any, tables: Iterable[str]) -> str | None:
+    """What of a plug-in has the wrong type, in a sentence."""
+    for part in ("requires", "servers"):
+        value = getattr(plugin, part)
+        if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+            return f"{part} is {value!r}, not a tuple of texts"
+    for table in tables:
+        rows = getattr(plugin, table)
+        if not isinstance(rows, Mapping):
+            return f"{table} is {rows!r}, not a mapping of names to references"
+        for key, reference in rows.items():
+            parts = key if table == "operators" and isinstance(key, tuple) else (key,)
+            texts = all(isinstance(each, str) for each in (*parts, reference))
+            if not texts or len(parts) != 1 + (table == "operators"):
+                return f"{table} has {key!r}: {reference!r}; give texts, 'module:attribute'"
+    return None
