@@ -86,12 +86,12 @@ class ConnectedCommand(click.Command):
         found: list[click.Parameter] = []
         for parameter in super().get_params(ctx):
             if isinstance(parameter, _Placeholder):
-                found += [each for row in self._added(ctx, parameter) for each in row[2]]
+                found += [each for row in self._rows(ctx, parameter) for each in row[2]]
             else:
                 found.append(parameter)
         return found
 
-    def _added(self, ctx: click.Context, placeholder: _Placeholder) -> list[_Row]:
+    def _rows(self, ctx: click.Context, placeholder: _Placeholder) -> list[_Row]:
         """The connections with their options, which are made once for each command line."""
         key = f"{__name__}.{placeholder.command}"
         if key not in ctx.meta:
@@ -128,7 +128,7 @@ class ConnectedCommand(click.Command):
         asked = []
         for placeholder in self.params:
             if isinstance(placeholder, _Placeholder):
-                for key, each, made in self._added(ctx, placeholder):
+                for key, each, made in self._rows(ctx, placeholder):
                     values = {str(one.name): ctx.params.pop(str(one.name), None) for one in made}
                     words = _words(ctx, made, values)
                     if words:

@@ -60,8 +60,8 @@ REFUSED = {
     "max-error applies to one of mixed-precision, precision, weights and winograd": (
         "--weights", "int8", "--max-error", "0.1", "--mixed-precision", "bf16",
     ),
-    "winograd is for hosts": ("--winograd", "--target", "cortex-m4"),
-    "row-chains is for hosts": ("--no-row-chains", "--target", "cortex-m4"),
+    "winograd needs runtime host": ("--winograd", "--target", "cortex-m4"),
+    "row-chains needs runtime host": ("--no-row-chains", "--target", "cortex-m4"),
     "max-error of precision bf16 is measured on inputs of the network; give calibration": (
         "--precision", "bf16", "--max-error", "0.1",
     ),
