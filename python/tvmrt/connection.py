@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tvmrt.compiler.export.library import CompiledLibrary
-    from tvmrt.network.inputs import TensorInfo
+    from tvmrt.tensor_info import TensorInfo
 
 LIBRARY = ".so"
 

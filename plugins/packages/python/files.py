@@ -17,27 +17,9 @@ from tvmrt.compiler.codegen.operators.custom_files import header_name
 from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
 from tvmrt.compiler.export.headers import runtime_headers
 from tvmrt.compiler.export.vendors import vendor_copies
-from tvmrt.compiler.ir import Packaged
 from tvmrt.error import UnsupportedError
 from tvmrt.plugin import Exporter
-from tvmrt.plugins.packages.texts import TENSOR_ALIGN_BYTES, texts
-
-
-@dataclass(frozen=True)
-class Package:
-    """What the texts of a package are made of. Paths are below the package's folder."""
-
-    name: str  # of the package, words of letters and digits joined by underscores
-    header: str  # that a program includes
-    prefix: str  # of the network's C names
-    origin: str  # the network, in words
-    inputs: Mapping[str, int]  # bytes by member
-    outputs: Mapping[str, int]
-    sources: list[str]
-    headers: list[str]
-    hard_floats: bool  # whether the processor computes them
-    needs: list[Packaged]  # what the code of devices calls
-    align_bytes: int  # of tensors
+from tvmrt.plugins.packages.texts import TENSOR_ALIGN_BYTES, Package, texts
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from tvmrt.compiler.ir import Packaged
 from tvmrt.compiler.ir.rounding import ceil_div
-
-if TYPE_CHECKING:
-    from tvmrt.plugins.packages.files import Package
 
 FOLDER = Path(__file__).parent / "templates"
 ENDING = ".j2"

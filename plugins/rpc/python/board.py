@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX
 from tvmrt.connection import Place, RemoteNetwork
 from tvmrt.error import TVMError
-from tvmrt.network.inputs import TensorInfo
-from tvmrt.plugins.rpc.connection import IMAGE, QEMU
+from tvmrt.plugins.rpc.names import IMAGE, QEMU
+from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.connection import Connection
+from tvmrt.plugins.rpc.names import IMAGE, QEMU
 
 if TYPE_CHECKING:
     import click
 
     from tvmrt.connection import Place
 
-IMAGE = ".elf"
-QEMU = "qemu"
 LINES = ("serial:", "tcp:", "pipe:")
 DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
 
@@ -27,7 +26,7 @@ def is_board(rpc: str) -> bool:
 class RemoteCalls(Connection):
     """Servers of remote calls on other machines and on boards."""
 
-    suffixes = {IMAGE: "--rpc qemu or serial:PATH runs it there"}  # noqa: RUF012
+    suffixes = {IMAGE: "run it with --rpc serial:PATH or --rpc qemu"}  # noqa: RUF012
     boards = "--rpc qemu runs its image, --rpc serial:PATH that of a board which has it"
 
     def options(self, command: str) -> Sequence[click.Option]:

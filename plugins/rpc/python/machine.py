@@ -12,8 +12,8 @@ import click
 from tvmrt.cli import console
 from tvmrt.connection import Place, RemoteNetwork
 from tvmrt.error import TVMError
-from tvmrt.network.inputs import TensorInfo
-from tvmrt.plugins.rpc.connection import IMAGE
+from tvmrt.plugins.rpc.names import IMAGE
+from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
     import numpy as np

@@ -115,7 +115,7 @@ def test_every_board_answers_twice(target, inputs, tmp_path):
 @pytest.mark.parametrize(
     "command, text",
     [
-        (["run", "IMAGE", "--random"], "is an image for a board; run it with --rpc serial:PATH"),
+        (["run", "IMAGE", "--random"], "is an image for a board: run it with --rpc serial:PATH"),
         (["run", "IMAGE", "--random", "--rpc", "qemu", "--rpc-key", "k"], "a board has no key"),
         (["bench", "MODEL", "--rpc", "qemu"], "say which by --target"),
         (["bench", "MODEL", "--target", "cortex-m4"], "is a board: --rpc qemu runs its image"),

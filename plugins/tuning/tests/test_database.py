@@ -78,7 +78,7 @@ DAMAGED = {
     "has format 'tvmrt/tuning/2'": '{"schema": "tvmrt/tuning/2", "entries": []}',
     "entry 0 is damaged: it is no object": '{"schema": "tvmrt/tuning/1", "entries": [3]}',
     "entry 0 is damaged: its level is no short text": with_member(level=5),
-    "'conv' is no signature of a layer": with_member(layer="conv"),
+    "'conv' is not a layer signature": with_member(layer="conv"),
     "its square is none of 0, 1, 2, 4": with_member(square=3),
     "a tile is not three whole numbers above 0": with_member(best={**CHOICE, "tile": [16, -1, 6]}),
     "a choice has a number that none can have": with_member(best={**CHOICE, "at_once": 1 << 40}),
@@ -142,7 +142,7 @@ def test_a_database_that_is_not_there_is_told(digits, tmp_path, capsys):
 def test_tuning_is_for_hosts(tmp_path, capsys):
     words = ["compile", str(DIGITS), "-o", str(tmp_path / "out"), "--target", "cortex-m4"]
     assert main([*words, "--tuned", "own"]) == 2
-    assert "tuned is for hosts, where tvmrt tune measures; leave it out" in capsys.readouterr().err
+    assert "tuned needs runtime host" in capsys.readouterr().err
     with pytest.raises(UnsupportedError, match="tuned needs runtime host"):
         tvmrt.compile(DIGITS, target="cortex-m4", tuned="own")
 

@@ -65,7 +65,7 @@ def test_a_layer_is_known_by_its_signature(text):
     ],
 )  # fmt: skip
 def test_other_texts_are_no_signatures(text):
-    with pytest.raises(ValueError, match="is no signature of a layer"):
+    with pytest.raises(ValueError, match="is not a layer signature"):
         parse_layer(text)
 
 

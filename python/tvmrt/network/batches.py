@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.network.inputs import TensorInfo
+from tvmrt.tensor_info import TensorInfo
 
 # names of a first axis along which nothing depends on each other
 _BATCH = re.compile(r"n|b|bs|rows|.*batch.*", re.IGNORECASE)

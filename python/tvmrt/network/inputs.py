@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """Name, numpy dtype name and dimensions of a tensor; a dimension is a number or its symbol."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
 
 
 def largest(info: TensorInfo, bounds: Mapping[str, Sequence[int]]) -> TensorInfo:

@@ -14,13 +14,14 @@ import numpy as np
 from tvmrt.error import NameNotFoundError
 from tvmrt.network import batches, values
 from tvmrt.network.facts import Facts, Memory
-from tvmrt.network.inputs import TensorInfo, largest, random_inputs
+from tvmrt.network.inputs import largest, random_inputs
 from tvmrt.network.opened import Opened, names_of_outputs, open_module, shown
 from tvmrt.network.size_errors import declaration
 from tvmrt.runtime._core import ArrayCall
 from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.module import Module
+from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tvmrt.compiler.frontend.wording import word_dims
-from tvmrt.network.inputs import TensorInfo
+from tvmrt.tensor_info import TensorInfo
 
 _MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")
 

@@ -35,9 +35,10 @@ MAY_IMPORT = {
     "network": {
         "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
         "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
-        "compiler.request", "runtime", "extras", "plugin", "plugins", "connection",
+        "compiler.request", "runtime", "extras", "plugin", "plugins", "connection", "tensor_info",
     },
-    "rpc": {"error", "runtime"},
+    "connection": {"compiler.export", "error", "plugin", "tensor_info"},
+    "tensor_info": set(),
     "plugin": {"entry_points", "error", "option", "plugin_check", "plugins"},
     "plugin_check": set(),
     "option": set(),

@@ -148,15 +148,9 @@ def test_a_network_is_compiled_as_the_place_wants_it(there, command, capsys):
     assert ("check", "aot") in MET and ("open", "network.so", 1) in MET
 
 
-def test_tvmc_passes_its_options_to_run(there, library, capsys):
-    assert main(["tvmc", "run", library, "--there-word", "a", "--there-word", "b"]) == 2
-    shown = capsys.readouterr().err.splitlines()[0]
-    assert shown.endswith("--random --there-word a --there-word b")
-
-
 def test_options_stand_in_the_help_of_each_command(there, capsys):
-    for command in (["run"], ["verify"], ["bench"], ["tvmc", "run"]):
-        assert main([*command, "--help"]) == 0
+    for command in ("run", "verify", "bench"):
+        assert main([command, "--help"]) == 0
         assert "--there-word" in capsys.readouterr().out
     assert main(["compile", "--help"]) == 0
     assert "--there" not in capsys.readouterr().out
@@ -175,7 +169,7 @@ def test_options_stand_in_the_help_of_each_command(there, capsys):
         (["run", "LIBRARY", "--random", "--profile", "--there", "a"],
          "operators are profiled on this machine only: leave --there out"),
         (["verify", "LIBRARY", "--there", "a"],
-         "ONNX networks alone are verified on another machine"),
+         "only ONNX networks can be verified on another machine"),
         (["run", "IMAGE", "--random"], "net.elf is an image for a board: --there runs it"),
         (["run", "IMAGE", "--random", "--there", "host"], "image for a board: --there runs it"),
         (["bench", "MODEL", "--target", "cortex-m4"],
