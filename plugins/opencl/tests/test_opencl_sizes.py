@@ -6,4 +6,4 @@ from any_size_case import check_left_to_the_cpu
 
 
 def test_nodes_of_open_extents_stay_on_the_cpu():
-    check_left_to_the_cpu("opencl", "is known only when the network runs")
+    check_left_to_the_cpu("opencl", "is known only at run time")
