@@ -26,11 +26,12 @@ def command(*arguments):
 
 
 COMMANDS = [
-    pytest.param(["--dim", "batch=8"], "'batch=8' declares no dimension; write NAME=LOW..HIGH",
+    pytest.param(["--dim", "batch=8"], "'batch=8' does not declare a dimension; write NAME=LOW..HI",
                  id="one number"),
-    pytest.param(["--dim", "batch"], "'batch' declares no dimension", id="a name"),
+    pytest.param(["--dim", "batch"], "'batch' does not declare a dimension", id="a name"),
     pytest.param(["--shape", "x=0..3"], "does not have the form INPUT=DIM", id="shape"),
-    pytest.param(["--shape", "x=rows,16"], "'rows' declares no dimension", id="a name in a shape"),
+    pytest.param(["--shape", "x=rows,16"], "'rows' does not declare a dimension",
+                 id="a name in a shape"),
 ]  # fmt: skip
 
 
@@ -176,7 +177,7 @@ def test_sizes_that_fit_are_verified(tmp_path):
     onnx.save(area_attention(False), path)
     done = command("verify", path, "--dim", "n=1..2", "--dim", "h=2..15", "--dim", "w=3..15")
     assert done.returncode == 0, done.stderr
-    assert "sizes at which (h * w) is a multiple of 4: node" in done.stderr
+    assert "sizes at which (h * w) is a multiple of 4, as node" in done.stderr
     tried = set(re.findall(r"outputs at h=(\d+), n=(\d+), w=(\d+)", done.stdout))
     assert len(tried) == 3
     assert all(int(h) * int(w) % 4 == 0 for h, _, w in tried)
