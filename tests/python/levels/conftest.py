@@ -91,7 +91,7 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     plugins = {line.split()[1] for line in table if line and line[0] != "#"}
     files += [f"src_runtime/{name}" for name in sorted(plugins)]  # loaded from beside the runtime
     subprocess.run(["ninja", "-C", str(build), *files], check=True)
-    page = next(ROOT.glob("plugins/*/docs/rpc.md")).read_text(encoding="utf-8")
+    (page,) = (path.read_text(encoding="utf-8") for path in ROOT.glob("plugins/*/docs/rpc.md"))
     source = re.search(r"cat > server\.c <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
     (folder / "server.c").write_text(source + "\n")
     library = build / "src_runtime"
