@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "cli"))
 
-from test_schemas import DIGITS, held  # noqa: F401
+from test_schemas import DIGITS, folder, held  # noqa: F401
 
 
 def test_report(held, tmp_path):  # noqa: F811
@@ -19,3 +19,17 @@ def test_report(held, tmp_path):  # noqa: F811
     printed = held("report", "report", DIGITS, "-o", path)
     written = json.loads(path.read_text())
     assert {**written, "schema": printed["schema"]} == printed
+
+
+@pytest.mark.slow
+def test_profile_and_bench(held, folder):  # noqa: F811
+    held("profile", "profile", folder / "digits.so")
+    options = ("--seconds", "0.01", "--target", "native", "--precision", "bf16")
+    timed = held("bench", "bench", DIGITS, "--profile", *options)
+    (network,), peaks = timed["networks"], timed["machine"]["flops"]
+    work = [row for row in network["operators"] if row["macs"]]
+    assert set(peaks) == {row["precision"] for row in work} and "bfloat16" in peaks
+    assert all(row["roofline"] > 0 and row["seconds"] > 0 for row in network["operators"])
+    assert all(row["flops"] <= peaks[row["precision"]] for row in work)
+    # in the same unit, however busy this machine was with one of them
+    assert sum(row["seconds"] for row in work) < 500 * network["timings"][0]["median"]

@@ -137,7 +137,7 @@ def test_forms_that_are_none_are_named(complaint, digits, tmp_path):
 @pytest.mark.parametrize("command", ["doctor", "device list"])
 def test_lines_of_tables_end_with_their_text(tvmrt, command):
     lines = tvmrt(*command.split()).stdout.splitlines()
-    assert len(lines) > 5 and lines[1].split()
+    assert len(lines) > 3 and lines[1].split()
     assert [line for line in lines if line != line.rstrip()] == []
 
 

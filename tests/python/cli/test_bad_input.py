@@ -209,8 +209,6 @@ def test_full_disk_of_temporary_files_is_the_one_that_is_named(
     [
         ["bench", "net.onnx", "--seconds"],
         ["inspect", "net.onnx", "--board", "nrf52", "--clock"],
-        ["device", "test", "ccompiler", "--tolerance"],
-        ["device", "test", "ccompiler", "--seconds"],
     ],
     ids=lambda command: " ".join(command[:1] + command[-1:]),
 )

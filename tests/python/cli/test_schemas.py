@@ -65,22 +65,12 @@ def test_compile_several_for_a_board(held, tmp_path):
 
 
 @pytest.mark.slow
-def test_run_profile_and_bench(held, folder):
+def test_run_and_bench(held, folder):
     library = folder / "digits.so"
     printed = held("run", "run", library, "--random", "--repeat", "3", "--profile")
     assert np.shape(printed["outputs"]["probabilities"]["values"]) == (1, 10)
     assert len(printed["seconds"]) == 3
-    held("profile", "profile", library)
     held("bench", "bench", library, "--seconds", "0.01")
-    options = ("--seconds", "0.01", "--target", "native", "--precision", "bf16")
-    timed = held("bench", "bench", DIGITS, "--profile", *options)
-    (network,), peaks = timed["networks"], timed["machine"]["flops"]
-    work = [row for row in network["operators"] if row["macs"]]
-    assert set(peaks) == {row["precision"] for row in work} and "bfloat16" in peaks
-    assert all(row["roofline"] > 0 and row["seconds"] > 0 for row in network["operators"])
-    assert all(row["flops"] <= peaks[row["precision"]] for row in work)
-    # in the same unit, however busy this machine was with one of them
-    assert sum(row["seconds"] for row in work) < 500 * network["timings"][0]["median"]
 
 
 @pytest.mark.parametrize("name", ["digits.so", "digits.tar", DIGITS], ids=str)
