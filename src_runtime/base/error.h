@@ -46,7 +46,7 @@ typedef struct tvmrt_thread {
 } tvmrt_thread;
 
 /* State of the calling thread; NULL if there is no memory for it. */
-tvmrt_thread* tvmrt__thread(void);
+TVMRT_SDK tvmrt_thread* tvmrt__thread(void);
 
 /* Set the error text. `tvmrt__fail` is -1 besides: a macro, so that compilers see that it is. */
 TVMRT_SDK void tvmrt__set_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);

@@ -94,6 +94,8 @@ int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
 
 /* The least int64_t is refused like what is larger: no file has it, and negating it is
  * undefined. */
+char tvmrt__parse_peek(tvmrt_parser* in) { return tvmrt__json_peek(&in->json); }
+
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
   bool negative = tvmrt__json_peek(&in->json) == '-';
   int64_t value = 0;

@@ -32,7 +32,9 @@ TVMRT_SDK int tvmrt__parse_members(tvmrt_parser* in,
 
 TVMRT_SDK int tvmrt__parse_string(tvmrt_parser* in,
                                   tvmrt_buf* out); /* replaces the contents of out */
-int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
+/* The next character that is no space; NUL at the end. */
+TVMRT_SDK char tvmrt__parse_peek(tvmrt_parser* in);
+TVMRT_SDK int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
 TVMRT_SDK int tvmrt__parse_real(tvmrt_parser* in,
                                 double* out);      /* whatever the program's locale is */
 TVMRT_SDK int tvmrt__parse_skip(tvmrt_parser* in); /* any value, however deep */

@@ -29,20 +29,20 @@ TVMRT_SDK int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size,
 TVMRT_SDK int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1, 2, 4 or 8 bytes */
 /* A count of things that take at least `least_bytes` each: more than fit in the rest is an error, so
  * that it may be used to allocate. */
-int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out);
+TVMRT_SDK int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out);
 /* u64 length and bytes. *out is owned (free()) and NUL-terminated; a NUL inside is an error. */
-int tvmrt__read_string(tvmrt_reader* in, char** out);
+TVMRT_SDK int tvmrt__read_string(tvmrt_reader* in, char** out);
 /* The same without a copy. */
-int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size);
+TVMRT_SDK int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size);
 /* u64 count and strings. *out is owned; free by tvmrt__free_strings(). */
-int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count);
-void tvmrt__free_strings(char** strings, size_t count);
+TVMRT_SDK int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count);
+TVMRT_SDK void tvmrt__free_strings(char** strings, size_t count);
 
 TVMRT_SDK int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value);
-int tvmrt__write_string(tvmrt_buf* out, const char* text);
+TVMRT_SDK int tvmrt__write_string(tvmrt_buf* out, const char* text);
 TVMRT_SDK int tvmrt__write_data(tvmrt_buf* out, const void* data,
                                 size_t size); /* u64 length and bytes */
-int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count);
+TVMRT_SDK int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count);
 
 /* The whole of a file; *out is filled. */
 TVMRT_SDK int tvmrt__read_file(const char* path, tvmrt_buf* out);

@@ -60,7 +60,7 @@ TVMRT_SDK tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t co
 TVMRT_SDK tvmrt_map* tvmrt__map_new(void);
 TVMRT_SDK tvmrt_box* tvmrt__box_new(tvmrt_type type); /* holds 0 */
 /* data NULL: the extents are left for the caller to fill. */
-tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size);
+TVMRT_SDK tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size);
 
 /* The value of a key, borrowed; NULL if the map has none. */
 TVMRT_SDK tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key);

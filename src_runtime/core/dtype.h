@@ -14,6 +14,6 @@
 /* The name that front ends use: "float32", "int8x4", "bool", "handle", "custom[129]32". */
 TVMRT_SDK void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]);
 /* The type of such a name; -1 with a ValueError as error text if there is none. */
-int tvmrt__dtype_from_text(const char* text, DLDataType* out);
+TVMRT_SDK int tvmrt__dtype_from_text(const char* text, DLDataType* out);
 
 #endif

@@ -106,11 +106,11 @@ static inline bool tvmrt__has_shape(const DLTensor* t) {
 }
 TVMRT_SDK int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out);
 TVMRT_SDK int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object);
-int tvmrt__arg_is_null(const tvmrt_args* in, int i);
+TVMRT_SDK int tvmrt__arg_is_null(const tvmrt_args* in, int i);
 
 /* Results of native functions; text and bytes go to the thread's return slot. */
 TVMRT_SDK int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value);
-int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text);
+TVMRT_SDK int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text);
 int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size);
 /* The same of what was gathered in a buffer, as kTVMStr or kTVMBytes, where rc is 0; else rc. The buffer
  * is freed in any case. */
@@ -142,6 +142,8 @@ int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name)
 /* Functions of plug-ins' tables, whose names are constants. A name that is taken keeps its function;
  * leaving takes out that of the table alone, and it is held if somebody else has a reference. */
 int tvmrt__global_enter(const char* name, TVMCPackedFunc fn);
+/* All functions of tables, NULL at the end, of a library that stays until the process ends. */
+TVMRT_SDK int tvmrt__globals_enter(const tvmrt_builtins* const* tables);
 void tvmrt__global_leave(const char* name, TVMCPackedFunc fn);
 bool tvmrt__global_is_held(const char* name, TVMCPackedFunc fn);
 

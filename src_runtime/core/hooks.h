@@ -12,8 +12,6 @@
 extern const tvmrt_builtins* const tvmrt__builtin_tables[];
 
 typedef struct tvmrt_hooks {
-  /* A global function is missing: devices that are part of the library register theirs, once. */
-  void (*enter_devices)(void);
   /* Load the plug-in of this name from the usual folders; *out_found says whether there was one. 0,
    * or -1 with the error text set. */
   int (*load_plugin)(const char* name, bool* out_found);

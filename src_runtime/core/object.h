@@ -94,6 +94,6 @@ static inline tvmrt_object* tvmrt__object_of_ndarray(void* array_handle) {
 TVMRT_SDK const char* tvmrt__type_key(uint32_t type_index);
 
 /* 0, or -1 if the handle is NULL or of another type; `who` names the function that was called. */
-int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who);
+TVMRT_SDK int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who);
 
 #endif

@@ -161,15 +161,20 @@ static int load(const char* path, bool* out_in) {
   return rc;
 }
 
-/* Plug-ins of this library enter with the first name that is missing. With the lock. */
+/* Plug-ins of this library enter with the first name that is missing, and where one fails, again with
+ * the next. With the lock, for which other threads wait until all have entered. */
 static int enter_static(void) {
+  static bool is_entering; /* by the thread that holds the lock */
   const tvmrt_plugin* const* table;
-  if (!atomic_load_explicit(&has_static, memory_order_relaxed)) return 0;
-  atomic_store_explicit(&has_static, false, memory_order_release);
-  for (table = tvmrt__static_plugins; *table != NULL; ++table) {
-    TVMRT_RETURN_IF_ERROR(tvmrt_plugin_enter(*table));
+  int rc = 0;
+  if (is_entering || !atomic_load_explicit(&has_static, memory_order_relaxed)) return 0;
+  is_entering = true;
+  for (table = tvmrt__static_plugins; rc == 0 && *table != NULL; ++table) {
+    rc = tvmrt_plugin_enter(*table);
   }
-  return 0;
+  is_entering = false;
+  if (rc == 0) atomic_store_explicit(&has_static, false, memory_order_release);
+  return rc;
 }
 
 static bool awaits_static(void) {
@@ -205,6 +210,22 @@ int tvmrt__plugin_load_for(const char* name) {
   if (rc == 0 && row != NULL) rc = load_row(row);
   tvmrt__loading_end();
   return rc;
+}
+
+const void* tvmrt__plugin_provided(_Atomic(const void*)* provided, const char* prefix,
+                                   const char* library) {
+  const void* functions = atomic_load_explicit(provided, memory_order_acquire);
+  if (functions != NULL) return functions;
+  if (tvmrt__plugin_load_for(prefix) != 0) return NULL;
+  functions = atomic_load_explicit(provided, memory_order_acquire);
+  if (functions == NULL) {
+    tvmrt__set_error(
+        "this installation lacks the library %s; put it and plugins.txt of the same version of "
+        "tvmrt "
+        "into the folder of libtvm_runtime.",
+        library);
+  }
+  return functions;
 }
 
 /* The thread's error text, which stays what it was while plug-ins are loaded that may be broken. */

@@ -36,17 +36,22 @@ static int enter_builtin(const char* name, TVMCPackedFunc fn) {
   return 0;
 }
 
-/* Called with the lock held for writing. Done at the first use instead of in a constructor: other
- * constructors may register before it would run, and programs that never ask pay nothing. */
-static int enter_builtins(void) {
-  const tvmrt_builtins* const* table_of;
-  for (table_of = tvmrt__builtin_tables; *table_of != NULL; ++table_of) {
-    const TVMCPackedFunc* fn = (*table_of)->functions;
-    const char* name = (*table_of)->names;
+/* Called with the lock held for writing. */
+static int enter_tables(const tvmrt_builtins* const* tables) {
+  for (; *tables != NULL; ++tables) {
+    const TVMCPackedFunc* fn = (*tables)->functions;
+    const char* name = (*tables)->names;
     for (; *name != '\0'; name = tvmrt__next_name(name)) {
       TVMRT_RETURN_IF_ERROR(enter_builtin(name, *fn++));
     }
   }
+  return 0;
+}
+
+/* Called with the lock held for writing. Done at the first use instead of in a constructor: other
+ * constructors may register before it would run, and programs that never ask pay nothing. */
+static int enter_builtins(void) {
+  TVMRT_RETURN_IF_ERROR(enter_tables(tvmrt__builtin_tables));
   builtins_entered = 1;
   return 0;
 }
@@ -138,11 +143,9 @@ static int get(const char* name, tvmrt_func** out) {
   return 0;
 }
 
-/* A name is missing: the devices that are part of the library register theirs, once, and the plug-in
- * that may have it is loaded. Programs that use none start none. Whoever adds a name on another thread
- * counts it before this one sees that there is nothing left to do. */
+/* A name is missing: the plug-in that may have it is loaded. Whoever adds a name on another thread counts
+ * it before this one sees that there is nothing left to do. */
 TVMRT_APART static int look_further(const char* name, tvmrt_func** out, unsigned before) {
-  tvmrt__hooks.enter_devices();
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_load_for(name));
   if (atomic_load_explicit(&additions, memory_order_relaxed) == before) return 0;
   return get(name, out);
@@ -165,6 +168,14 @@ int tvmrt__global_enter(const char* name, TVMCPackedFunc fn) {
   int rc;
   TVMRT_RETURN_IF_ERROR(lock_to_write());
   rc = enter_builtin(name, fn);
+  unlock_writer();
+  return rc;
+}
+
+int tvmrt__globals_enter(const tvmrt_builtins* const* tables) {
+  int rc;
+  TVMRT_RETURN_IF_ERROR(lock_to_write());
+  rc = enter_tables(tables);
   unlock_writer();
   return rc;
 }

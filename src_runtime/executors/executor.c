@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "profile.h"
-#include "schedule.h"
+#include "schedules.h"
 
 /* A kind begins with its module type, and the executor's module points to that: so the rest is
  * reached. */
@@ -53,7 +53,7 @@ int tvmrt__fail_taken(const char* who) {
 
 /* On failure the executor, which has a schedule and was taken, is given back. */
 int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who) {
-  if (tvmrt__schedule_check_idle(e->schedule, who) == 0) return 0;
+  if (tvmrt__schedule_functions(e->schedule)->check_idle(e->schedule, who) == 0) return 0;
   tvmrt__end_call(e);
   return -1;
 }
@@ -384,10 +384,12 @@ static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
 
 /* Functions are found by name once and kept by callers: tables are searched from the front. */
 int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  const tvmrt_builtins* const* own = kind_of((tvmrt_executor*)self)->own;
+  const tvmrt_executor_kind* kind = kind_of((tvmrt_executor*)self);
+  const tvmrt_builtins* const* own = kind->own;
   int rc = tvmrt__find_native(&common, name, out);
   for (; rc == 0 && out->fn == NULL && own != NULL && *own != NULL; ++own) {
     rc = tvmrt__find_native(*own, name, out);
   }
+  if (rc == 0 && out->fn == NULL && kind->find_method != NULL) rc = kind->find_method(name, out);
   return rc;
 }

@@ -31,6 +31,8 @@ typedef struct tvmrt_executor_kind {
   bool answers_unknown_inputs;
   /* Functions beside those of all kinds; NULL ends the tables. */
   const tvmrt_builtins* const* own;
+  /* A function that is in none of the tables; *out stays empty if there is none. May be NULL. */
+  int (*find_method)(const char* name, tvmrt_found* out);
   /* The port of `side` that goes by a name which is none of the ports'; *out stays NULL if there is
    * none. `who` names the function that was called. */
   int (*find)(tvmrt_executor* e, const tvmrt_ports* side, const char* who, const char* name,
@@ -72,7 +74,7 @@ int tvmrt__executor_set_input(tvmrt_executor* e, const tvmrt_args* in);
 
 /* An executor has one set of inputs, outputs and workspaces, so it serves one call at a time: `who`
  * fails where another thread, or the call that led to this one, has not ended. */
-int tvmrt__fail_taken(const char* who);
+TVMRT_SDK int tvmrt__fail_taken(const char* who);
 static inline int tvmrt__begin_call(tvmrt_executor* e, const char* who) {
   if (!atomic_exchange_explicit(&e->is_taken, true, memory_order_acquire)) return 0;
   return tvmrt__fail_taken(who);
@@ -81,7 +83,7 @@ static inline void tvmrt__end_call(tvmrt_executor* e) {
   atomic_store_explicit(&e->is_taken, false, memory_order_release);
 }
 /* The same where a run must not be under way either, which goes on after the call that started it. */
-int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who);
+TVMRT_SDK int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who);
 static inline int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who) {
   TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, who));
   return e->schedule == NULL ? 0 : tvmrt__keep_if_idle(e, who);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "schedule.h"
+#include "schedules.h"
 
 /* Arguments are addresses of entries, which stay: to bind a tensor is to change where these point. */
 static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor* bound) {
@@ -89,13 +89,6 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   return rc;
 }
 
-/* Starts and waits without a limit of time; -1 means that it waits for ever. */
-static int run_by_scheduler(tvmrt_schedule* schedule) {
-  bool ended;
-  TVMRT_RETURN_IF_ERROR(tvmrt__schedule_start(schedule));
-  return tvmrt__schedule_wait(schedule, -1, &ended);
-}
-
 /* Ports are shown with the extents of the last run; operators have to see what the memory has room
  * for, or a shorter run would leave less to the next. */
 void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
@@ -126,7 +119,7 @@ int tvmrt__graph_run(tvmrt_executor* e) {
   size_t i;
   tvmrt__graph_show_room(g);
   if (e->schedule != NULL) {
-    TVMRT_RETURN_IF_ERROR(run_by_scheduler(e->schedule));
+    TVMRT_RETURN_IF_ERROR(tvmrt__schedule_functions(e->schedule)->run(e->schedule));
   } else {
     tvmrt__forget_error(); /* of an earlier call */
     for (i = 0; i < g->num_ops; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));

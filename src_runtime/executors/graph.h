@@ -50,11 +50,11 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
 
 /* Run all operators, or one; op counts operators, not nodes. */
 int tvmrt__graph_run(tvmrt_executor* e);
-int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
+TVMRT_SDK int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
 /* The beginning of a run: operators see how much the outputs have room for. */
-void tvmrt__graph_show_room(tvmrt_graph_executor* g);
+TVMRT_SDK void tvmrt__graph_show_room(tvmrt_graph_executor* g);
 /* The end of a run: fill the outputs that have memory of their own, give all their extents. */
-int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
+TVMRT_SDK int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
 /* Have the next run begin as the first one did. */
 int tvmrt__graph_reset_state(tvmrt_executor* e);
 

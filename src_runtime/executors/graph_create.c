@@ -11,14 +11,16 @@
 
 #include "../tensors/memory_device.h"
 #include "graph_ports.h"
-#include "graph_steps.h"
+#include "schedules.h"
 
 /* Also of an executor that was made half: tables that were not reached are NULL, and operators
  * are counted when they are whole. */
 void tvmrt__graph_destroy(tvmrt_module* self) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)self;
   size_t i;
-  tvmrt__schedule_free(g->base.schedule); /* before what its steps use */
+  if (g->base.schedule != NULL) { /* before what its steps use */
+    tvmrt__schedule_functions(g->base.schedule)->free(g->base.schedule);
+  }
   for (i = 0; i < g->num_ops; ++i) {
     if (g->ops[i].function != NULL) tvmrt__release(&g->ops[i].function->base);
   }
@@ -329,6 +331,21 @@ int tvmrt__graph_reset_state(tvmrt_executor* e) {
   return 0;
 }
 
+/* Whether a node names a device or what it waits for. */
+static bool names_device_or_order(const tvmrt_graph_node* n) {
+  return n->after != NULL || (n->device != NULL && strcmp(n->device, "cpu") != 0);
+}
+
+/* Other networks run in order and do without the library of schedulers. */
+static int choose_scheduler(tvmrt_graph_executor* g) {
+  const tvmrt_schedule_functions* functions;
+  size_t i = 0;
+  while (i < g->num_ops && !names_device_or_order(&g->graph.nodes[g->ops[i].node])) ++i;
+  if (i == g->num_ops) return 0;
+  functions = tvmrt__schedules();
+  return functions == NULL ? -1 : functions->choose_default(g);
+}
+
 /* `linked` is the function of old libraries that gives constants, if the caller has one; else the
  * library is asked for it. The order matters: entries before rings, which join them; storages
  * before the ports that stand on them; inputs before outputs, which are copied where they would
@@ -360,7 +377,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = tvmrt__graph_make_output(g, i);
   if (rc == 0) rc = tvmrt__executor_read_dims(&g->base, network);
   if (rc == 0) rc = tvmrt__executor_place(&g->base, placement);
-  return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
+  return rc != 0 ? rc : choose_scheduler(g);
 }
 
 /* The caller's array is gone when its call returns. */

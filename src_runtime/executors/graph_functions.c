@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph_steps.h"
+#include "graph.h"
+#include "schedules.h"
 
 /* Whether an output is called "<name>:<i>". Every output's name was made with a colon, see
  * name_output(). */
@@ -134,14 +135,14 @@ TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
 #define METHODS(X) X("run_from_inputs", run_from_inputs) X("share_params", share_params)
 static const tvmrt_builtins methods = TVMRT_BUILTINS(METHODS);
 
-/* By subject: params, schedulers, looking inside. */
-static const tvmrt_builtins* const own[] = {&methods, &tvmrt__graph_schedule_functions,
-                                            &tvmrt__graph_debug_functions, NULL};
+/* By subject: params, looking inside. */
+static const tvmrt_builtins* const own[] = {&methods, &tvmrt__graph_debug_functions, NULL};
 
 const tvmrt_executor_kind tvmrt__graph_kind = {
     .type = TVMRT_EXECUTOR_TYPE("GraphExecutor", tvmrt__graph_destroy),
     .answers_unknown_inputs = true,
     .own = own,
+    .find_method = tvmrt__schedules_find_method,
     .find = find_output,
     .update = tvmrt__graph_update,
     .run = tvmrt__graph_run,

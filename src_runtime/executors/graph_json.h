@@ -50,6 +50,6 @@ typedef struct tvmrt_graph {
 int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out);
 void tvmrt__graph_free(tvmrt_graph* graph);
 /* Node that an entry belongs to. */
-size_t tvmrt__graph_node_of(const tvmrt_graph* graph, size_t entry);
+TVMRT_SDK size_t tvmrt__graph_node_of(const tvmrt_graph* graph, size_t entry);
 
 #endif

@@ -21,7 +21,8 @@ int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, out));
   if (*out != NULL || !is_kind_name(kind)) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__hooks.load_plugin(kind, &found));
-  return found ? tvmrt__global_get(loader, out) : 0;
+  /* also where none is found: devices that are part of their library register when that loads */
+  return tvmrt__global_get(loader, out);
 }
 
 /* Takes `f` over. A loader is somebody's function: what it returns is checked. */

@@ -61,7 +61,7 @@ TVMRT_SDK int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_
                                 tvmrt_func** out);
 
 /* Find in a table of native functions that ends with a NULL name. */
-int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out);
+TVMRT_SDK int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out);
 
 /* A function that takes no arguments and returns nothing else than the pointer; NULL if absent. */
 int tvmrt__module_call_pointer(tvmrt_module* mod, const char* name, void** out);
@@ -94,8 +94,8 @@ typedef int tvmrt_module_reader(tvmrt_reader* in, tvmrt_module** out);
     const tvmrt_args in = {resource_handle, args, type_codes, num_args}; \
     return tvmrt__load_payload(&in, read, out, out_code);                \
   }
-int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValue* out,
-                        int* out_code);
+TVMRT_SDK int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValue* out,
+                                  int* out_code);
 
 /* Read a module of a kind by its loader; the error names the kinds that there are. *out is owned. */
 int tvmrt__read_kind(tvmrt_reader* in, const char* kind, tvmrt_module** out);
@@ -109,7 +109,8 @@ typedef struct tvmrt_opening {
 } tvmrt_opening;
 
 /* dlopen() the file that lies at the path, also where an older file of that path is loaded. */
-int tvmrt__map_library(const tvmrt_opening* how, void** out_handle, tvmrt_file_id* out_id);
+TVMRT_SDK int tvmrt__map_library(const tvmrt_opening* how, void** out_handle,
+                                 tvmrt_file_id* out_id);
 
 /*
  * Library modules: symbols found by a function, with context pointers and embedded modules restored.
@@ -130,7 +131,7 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out);
 int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* library,
                          tvmrt_module** out_root);
 /* The bytes for __tvm_dev_mblob: u64 length and the stream. */
-int tvmrt__mblob_pack(tvmrt_module* root, tvmrt_buf* out);
+TVMRT_SDK int tvmrt__mblob_pack(tvmrt_module* root, tvmrt_buf* out);
 
 extern const tvmrt_module_type tvmrt__library_type;
 

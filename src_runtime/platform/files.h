@@ -19,7 +19,7 @@
 #endif
 
 /* Behind the last separator of folders in a path; the path itself where it has none. */
-const char* tvmrt__file_name(const char* path);
+TVMRT_SDK const char* tvmrt__file_name(const char* path);
 
 /* fopen() for reading bytes; for a file that must not be there yet, errno EEXIST if it is. */
 FILE* tvmrt__open_to_read(const char* path);
@@ -29,7 +29,7 @@ int tvmrt__replace_file(const char* from, const char* to);
 /* Take a file away; who has it open, or loaded, keeps it. 0, or -1 with errno. */
 TVMRT_SDK int tvmrt__remove_file(const char* path);
 /* Whether a file can be read. */
-bool tvmrt__is_readable(const char* path);
+TVMRT_SDK bool tvmrt__is_readable(const char* path);
 /* The folder of temporary files, malloc()ed; NULL without memory. */
 TVMRT_SDK char* tvmrt__temporary_folder(void);
 /* Make a folder for this user alone; the path's last six letters, XXXXXX, become others. 0, or -1 with

@@ -54,7 +54,7 @@ void* tvmrt__visible_symbol(const char* name);
 TVMRT_SDK const char* tvmrt__library_of(const void* address);
 /* Bytes of what a symbol names, 0 where the system does not know; whether it is code, of which
  * otherwise the text is looked at: a C identifier is none. */
-size_t tvmrt__symbol_bytes(void* address);
+TVMRT_SDK size_t tvmrt__symbol_bytes(void* address);
 bool tvmrt__symbol_is_function(void* address);
 
 #endif

@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <stdbool.h>
 
+#include "compiler.h"
+
 typedef pthread_mutex_t tvmrt_mutex;
 typedef pthread_rwlock_t tvmrt_rwlock;
 typedef pthread_cond_t tvmrt_cond;
@@ -27,10 +29,10 @@ static inline void tvmrt__lock_write(tvmrt_rwlock* l) { (void)pthread_rwlock_wrl
 static inline void tvmrt__unlock_write(tvmrt_rwlock* l) { (void)pthread_rwlock_unlock(l); }
 static inline void tvmrt__rwlock_renew(tvmrt_rwlock* l) { (void)pthread_rwlock_init(l, NULL); }
 
-int tvmrt__cond_init(tvmrt_cond* c);
+TVMRT_SDK int tvmrt__cond_init(tvmrt_cond* c);
 static inline void tvmrt__cond_free(tvmrt_cond* c) { (void)pthread_cond_destroy(c); }
 static inline void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m) { (void)pthread_cond_wait(c, m); }
-bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when);
+TVMRT_SDK bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when);
 static inline void tvmrt__wake_one(tvmrt_cond* c) { (void)pthread_cond_signal(c); }
 static inline void tvmrt__wake_all(tvmrt_cond* c) { (void)pthread_cond_broadcast(c); }
 

@@ -30,16 +30,16 @@ static inline double tvmrt__thread_seconds(void) {
 #endif
 
 /* Let others run for that long, or less if a signal comes. */
-void tvmrt__sleep(double seconds);
+TVMRT_SDK void tvmrt__sleep(double seconds);
 
 /* Memory at a multiple of `align`, a power of two of at least sizeof(void*); NULL if there is none.
  * Given back by tvmrt__aligned_free(), which does nothing to NULL. */
-void* tvmrt__aligned_alloc(size_t align, size_t bytes);
-void tvmrt__aligned_free(void* memory);
+TVMRT_SDK void* tvmrt__aligned_alloc(size_t align, size_t bytes);
+TVMRT_SDK void tvmrt__aligned_free(void* memory);
 
 /* Let the whole pages in these bytes, which are of a file that was mapped and never written, leave
  * memory: the system reads them again when they are touched. Nothing where it knows no such thing. */
-void tvmrt__leave_pages(const void* begin, size_t bytes);
+TVMRT_SDK void tvmrt__leave_pages(const void* begin, size_t bytes);
 
 /* 64 bits that nobody guesses; the clock where the system has no source of them. */
 TVMRT_SDK uint64_t tvmrt__random_number(void);

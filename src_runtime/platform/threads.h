@@ -62,7 +62,7 @@ static inline void tvmrt__unlock_again(tvmrt_recursive_mutex* m) {
  * returns is not read. */
 int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument);
 /* The same for a thread that nobody joins. */
-int tvmrt__thread_start_detached(void* (*body)(void*), void* argument);
+TVMRT_SDK int tvmrt__thread_start_detached(void* (*body)(void*), void* argument);
 /* Wait for the thread's end, once. */
 void tvmrt__thread_join(tvmrt_os_thread* thread);
 /* Let the thread run on one processor of those that the process may use, number `place` of them and
@@ -75,7 +75,8 @@ int tvmrt__at_thread_end(void (*f)(void* state), void* state);
 
 /* Call these before a fork of the process, and behind it in the parent and in the child; each may be
  * NULL. Nothing on systems without fork. */
-void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+TVMRT_SDK void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void),
+                              void (*in_child)(void));
 
 /* Number of processors that the process may use, at least 1. */
 int tvmrt__num_processors(void);

@@ -23,7 +23,7 @@ int tvmrt__enter_cpu(void) {
                                       .name = name,
                                       .interface = &interface,
                                       .allocator = &allocator};
-  return tvmrt_device_register(&device);
+  return tvmrt__device_register(&device);
 }
 
 bool tvmrt__is_cpu(const tvmrt_device* device) { return strcmp(device->name, name) == 0; }

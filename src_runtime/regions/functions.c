@@ -19,11 +19,11 @@ TVMRT_NATIVE(list_devices) {
   int32_t there, count;
   int rc;
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt_device_list(NULL, 0, &there));
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_list(NULL, 0, &there));
   /* one more, so that no devices are not an empty allocation */
   names = (const char**)tvmrt__calloc((size_t)there + 1, sizeof(*names));
   if (names == NULL) return -1;
-  rc = tvmrt_device_list(names, there, &count);
+  rc = tvmrt__device_list(names, there, &count);
   if (count > there) count = there; /* one came meanwhile */
   if (rc == 0) {
     rc = tvmrt__ret_object(out, out_code,
@@ -52,17 +52,7 @@ TVMRT_NATIVE(load_plugin) {
   const char* path;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(one_text(&in, &path));
-  return tvmrt_device_load_plugin(path);
-}
-
-/* (name) -> 1 if there is such a device, which is looked for as for a library that needs it */
-TVMRT_NATIVE(find_device) {
-  const char* name;
-  tvmrt_device* device;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(one_text(&in, &name));
-  TVMRT_RETURN_IF_ERROR(tvmrt_device_find(name, &device));
-  return tvmrt__ret_int(out, out_code, device != NULL);
+  return tvmrt__device_load_plugin(path);
 }
 
 /* (name) */
@@ -70,7 +60,7 @@ TVMRT_NATIVE(unregister_device) {
   const char* name;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(one_text(&in, &name));
-  return tvmrt_device_unregister(name);
+  return tvmrt__device_unregister(name);
 }
 
 /* (name, JSON object): for the regions that are loaded from now on */
@@ -113,7 +103,7 @@ TVMRT_NATIVE(reshape_region) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &symbol));
-  TVMRT_RETURN_IF_ERROR(tvmrt_region_find(mod, symbol, &region));
+  TVMRT_RETURN_IF_ERROR(tvmrt__region_find(mod, symbol, &region));
   /* one more than there are shapes, for the pair in front: no shape is not an empty allocation */
   shapes = tvmrt__calloc((size_t)num_args / 2, sizeof(*shapes));
   if (shapes == NULL) return -1;
@@ -121,7 +111,7 @@ TVMRT_NATIVE(reshape_region) {
     rc = i + 1 == num_args ? tvmrt__fail_type("%s: a shape is missing.", in.who)
                            : read_shape(&in, i, region, &shapes[i / 2 - 1]);
   }
-  if (rc == 0) rc = tvmrt_region_reshape(region, shapes, num_args / 2 - 1);
+  if (rc == 0) rc = tvmrt__region_reshape(region, shapes, num_args / 2 - 1);
   free(shapes);
   return rc;
 }
@@ -130,7 +120,6 @@ TVMRT_NATIVE(reshape_region) {
   X("tvmrt.device.list", list_devices)            \
   X("tvmrt.device.list_plugins", list_plugins)    \
   X("tvmrt.device.load_plugin", load_plugin)      \
-  X("tvmrt.device.find", find_device)             \
   X("tvmrt.device.unregister", unregister_device) \
   X("tvmrt.device.set_options", set_options)      \
   X("tvmrt.device.reshape", reshape_region)
@@ -302,7 +291,7 @@ TVMRT_NATIVE(split_graph) {
     const bool own = slots != NULL && slots->split_graph != NULL;
     tvmrt__forget_error();
     rc = own ? slots->split_graph(q.device, graph, q.answers)
-             : tvmrt_split_graph_by_describe(q.device, graph, q.answers);
+             : tvmrt__split_graph_by_describe(q.device, graph, q.answers);
     if (rc != 0) rc = tvmrt__slot_failed(q.device, "split_graph", graph);
   }
   if (rc == 0) rc = write_answers(&q, graph);

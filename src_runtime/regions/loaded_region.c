@@ -422,8 +422,8 @@ static int reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_s
 
 /* With the lock from the check to the end: nobody sees shapes half set. Shapes are inferred twice,
  * first without setting any, so that what cannot be leaves the region as it is. */
-int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
-                         int32_t num_shapes) {
+int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
+                          int32_t num_shapes) {
   loaded* self = region->runtime;
   int rc;
   if (self->sizes.count != 0) {

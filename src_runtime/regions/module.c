@@ -199,7 +199,7 @@ TVMRT_LOADER(load, read_regions)
 
 /* Borrowed: it lives as long as the module. Functions are compared, since others may have a
  * region's name. */
-int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region) {
+int tvmrt__region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region) {
   tvmrt_func* f;
   *out_region = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(module, TVMRT_TYPE_MODULE, "tvmrt_region_find"));

@@ -93,7 +93,7 @@ static int copy_shapes(other_device* o, const loaded* self) {
     shapes[i].tensor = from->inputs[i];
     shapes[i].shape = from->tensors[from->inputs[i]].shape;
   }
-  rc = tvmrt_region_reshape(to, shapes, from->num_inputs);
+  rc = tvmrt__region_reshape(to, shapes, from->num_inputs);
   free(shapes);
   return rc;
 }
@@ -174,7 +174,7 @@ int tvmrt__region_on_cpu(const loaded* self) {
 void tvmrt__others_reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
   other_device* o;
   for (o = self->others; o != NULL; o = o->next) {
-    if (tvmrt_region_reshape(&o->region.first.region, shapes, num_shapes) != 0) {
+    if (tvmrt__region_reshape(&o->region.first.region, shapes, num_shapes) != 0) {
       tvmrt__forget_error();
     }
   }
@@ -182,7 +182,7 @@ void tvmrt__others_reshape(loaded* self, const tvmrt_region_shape* shapes, int32
 
 /* Asked by schedulers while they prepare, so that a choice which cannot be is known before a
  * run. */
-int tvmrt_region_offer(tvmrt_region* region, tvmrt_device* device) {
+int tvmrt__region_offer(tvmrt_region* region, tvmrt_device* device) {
   loaded* self = region == NULL ? NULL : region->runtime;
   if (self == NULL || device == NULL) {
     return tvmrt__fail_value("tvmrt_region_offer: there is no %s.",

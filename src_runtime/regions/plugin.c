@@ -184,7 +184,7 @@ static int load_plugin(const char* path, bool again) {
 }
 
 /* A plug-in whose device is registered is not asked again, so that two libraries may both load it. */
-int tvmrt_device_load_plugin(const char* path) {
+int tvmrt__device_load_plugin(const char* path) {
   if (path == NULL) return tvmrt__fail_value("tvmrt_device_load_plugin: the path is NULL.");
   return load_plugin(path, false);
 }

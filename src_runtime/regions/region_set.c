@@ -39,7 +39,7 @@ static int read_text(reader* r, const char** out) {
 /* An object as it is written. Devices have parsers of their own for their options. */
 static int read_object_text(reader* r, const char** out) {
   const char* begin;
-  if (tvmrt__json_peek(&r->in.json) != '{') return FAIL(r, "the options are no object");
+  if (tvmrt__parse_peek(&r->in) != '{') return FAIL(r, "the options are no object");
   begin = r->in.json.at;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
   *out = tvmrt__arena_text(&r->set->arena, begin, (size_t)(r->in.json.at - begin));
@@ -101,7 +101,7 @@ typedef struct number {
 /* What has a point, an exponent or letters is no integer. */
 static int read_number(reader* r, number* out) {
   const char* c;
-  (void)tvmrt__json_peek(&r->in.json); /* what stands before it is passed over */
+  (void)tvmrt__parse_peek(&r->in); /* what stands before it is passed over */
   c = r->in.json.at;
   while (c < r->in.json.end && ((*c >= '0' && *c <= '9') || *c == '-')) ++c;
   out->is_int = c == r->in.json.end || strchr(",]} \n\t\r", *c) != NULL;
@@ -142,7 +142,7 @@ static int set_numbers(reader* r, const number* numbers, int32_t count, tvmrt_at
 
 /* Text, a number, or a list of numbers; a single number is a list of one. */
 static int read_attr_value(reader* r, tvmrt_attr* attr) {
-  char first = tvmrt__json_peek(&r->in.json);
+  char first = tvmrt__parse_peek(&r->in);
   const number* numbers = NULL;
   number one = {false, 0, 0.0};
   if (first == '"') {
@@ -331,7 +331,7 @@ static int add_size(tvmrt_parser* in, void* bounds) {
 /* Where the list stands is kept, since sizes.c reads the expressions in it at each change of
  * sizes. */
 static int read_tensors(reader* r, tvmrt_region_draft* draft) {
-  (void)tvmrt__json_peek(&r->in.json);
+  (void)tvmrt__parse_peek(&r->in);
   draft->tensors_begin = (size_t)(r->in.json.at - r->in.begin);
   TVMRT_RETURN_IF_ERROR(read_list(r, add_tensor, sizeof(tvmrt_region_tensor),
                                   (void*)&draft->region.tensors, &draft->region.num_tensors));
@@ -367,7 +367,7 @@ static int add_region(tvmrt_parser* in, void* into) {
   /* There are few regions, so that each is compared with all before it. */
   const tvmrt_region_draft* others = (const void*)items->data;
   size_t i;
-  (void)tvmrt__json_peek(&r->in.json);
+  (void)tvmrt__parse_peek(&r->in);
   draft.text_begin = (size_t)(r->in.json.at - r->in.begin);
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_region, &draft));
   draft.text_size = (size_t)(r->in.json.at - r->in.begin) - draft.text_begin;
@@ -420,7 +420,7 @@ static int read_top(tvmrt_parser* in, void* into, const char* key) {
 static int read_set(reader* r) {
   format f = {NULL, -1};
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_top, &f));
-  if (tvmrt__json_peek(&r->in.json) != '\0') return FAIL(r, "something follows");
+  if (tvmrt__parse_peek(&r->in) != '\0') return FAIL(r, "something follows");
   if (f.name == NULL || !is(f.name, "tvmrt-regions")) {
     return FAIL(r, "its format is '%.40s' instead of 'tvmrt-regions'", f.name ? f.name : "");
   }

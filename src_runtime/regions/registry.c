@@ -239,7 +239,7 @@ static int add_device(const tvmrt_device* device) {
 }
 
 /* The device's init() runs under the lock, so that nobody finds a device that has not started. */
-int tvmrt_device_register(const tvmrt_device* device) {
+int tvmrt__device_register(const tvmrt_device* device) {
   int rc;
   TVMRT_RETURN_IF_ERROR(check_device(device));
   lock_registry();
@@ -273,7 +273,7 @@ static int remove_device(const char* name) {
 }
 
 /* The device's end runs under the lock, so that its name can be taken again when this returns. */
-int tvmrt_device_unregister(const char* name) {
+int tvmrt__device_unregister(const char* name) {
   int rc;
   lock_registry();
   rc = remove_device(name);
@@ -356,7 +356,7 @@ bool tvmrt__device_is_registered(const char* name) {
 }
 
 /* Borrowed, and not held: it may be unregistered by whoever has the right to. */
-int tvmrt_device_find(const char* name, tvmrt_device** out_device) {
+int tvmrt__device_find(const char* name, tvmrt_device** out_device) {
   entry* e;
   int rc;
   lock_registry();
@@ -419,7 +419,7 @@ int tvmrt__device_set_options(const char* name, const char* options) {
 }
 
 /* Names are good while their devices are registered. *out_count may be more than `capacity`. */
-int tvmrt_device_list(const char** names, int32_t capacity, int32_t* out_count) {
+int tvmrt__device_list(const char** names, int32_t capacity, int32_t* out_count) {
   const entry* e;
   int32_t count = 0;
   tvmrt__devices_enter_builtin();

@@ -25,6 +25,19 @@ void tvmrt__devices_enter_builtin(void);
 int tvmrt__device_take(const char* name, tvmrt_device** out);
 void tvmrt__device_put(tvmrt_device* device);
 
+/* The functions of <tvm/runtime/device.h>; modules/devices.c exports them. */
+int tvmrt__device_register(const tvmrt_device* device);
+int tvmrt__device_unregister(const char* name);
+int tvmrt__device_find(const char* name, tvmrt_device** out_device);
+int tvmrt__device_list(const char** names, int32_t capacity, int32_t* out_count);
+int tvmrt__device_load_plugin(const char* path);
+int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
+                                   int32_t* out_groups);
+int tvmrt__region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region);
+int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
+                          int32_t num_shapes);
+int tvmrt__region_offer(tvmrt_region* region, tvmrt_device* device);
+
 /* The device "cpu", which is always there. */
 int tvmrt__enter_cpu(void);
 bool tvmrt__is_cpu(const tvmrt_device* device);

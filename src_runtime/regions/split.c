@@ -156,8 +156,8 @@ static void number_groups(split* s, int32_t* out_groups) {
 }
 
 /* `out_groups` has a place for each node: its group's number, or -1 for the CPU. */
-int tvmrt_split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
-                                  int32_t* out_groups) {
+int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
+                                   int32_t* out_groups) {
   split s = {0};
   tvmrt_device_description can;
   int32_t i;

@@ -14,16 +14,16 @@ typedef struct tvmrt_params {
 
 int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* retained);
 /* Add what a map from str to NDArray holds; `what` is the map's contents, for messages. */
-int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char* what);
+TVMRT_SDK int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char* what);
 /* The tensor of a name, borrowed; NULL where there is none, or no `params`. */
-tvmrt_tensor* tvmrt__params_find(const tvmrt_params* params, const char* name);
+TVMRT_SDK tvmrt_tensor* tvmrt__params_find(const tvmrt_params* params, const char* name);
 /* Return them as such a map. */
-int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code);
-void tvmrt__params_free(tvmrt_params* params);
+TVMRT_SDK int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code);
+TVMRT_SDK void tvmrt__params_free(tvmrt_params* params);
 /* vec<string> names; u64 count; count tensors: the part that params files and factories share, where
  * `count_first` says whether the count comes before the names instead. */
-int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out);
-int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* params);
+TVMRT_SDK int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out);
+TVMRT_SDK int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* params);
 /* A whole params blob with its magic. */
 int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out);
 int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params);

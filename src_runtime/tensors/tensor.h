@@ -40,7 +40,8 @@ static inline void tvmrt__tensor_release(tvmrt_tensor* t) {
 }
 
 /* Bytes of a compact tensor; -1 for a negative extent, too many dimensions or overflow. */
-int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes);
+TVMRT_SDK int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype,
+                                 uint64_t* out_bytes);
 TVMRT_SDK int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes);
 /* strides NULL, or those of a compact tensor (any value where the extent is 1). */
 TVMRT_SDK bool tvmrt__is_compact(const DLTensor* t);

@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 READERS = (
     "src_runtime/base/json.c", "src_runtime/base/stream.c",
     "src_runtime/tensors/params.c", "src_runtime/core/dtype.c", "src_runtime/modules/kinds.c",
-    "src_runtime/modules/mblob.c", "src_runtime/modules/const_loader.c",
-    "src_runtime/modules/source.c", "src_runtime/executors/graph_json.c",
+    "src_runtime/modules/mblob.c", "src_runtime/named/const_loader.c",
+    "src_runtime/named/source.c", "src_runtime/executors/graph_json.c",
     "src_runtime/executors/graph_view.c", "src_runtime/executors/graph_factory.c",
     "src_runtime/executors/aot_factory.c", "src_runtime/regions/region_check.c",
     "src_runtime/regions/region_set.c", "src_runtime/regions/module.c",

@@ -16,6 +16,8 @@ from tvmrt.compiler.devices.skeleton import write_skeleton
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "how-to" / "write-a-plugin-in-c.md"
+PARTS = ("libtvmrt_named.so", "libtvmrt_regions.so", "libtvmrt_schedules.so")
+"""Libraries of the runtime itself, which are always built."""
 BUILD = "plugin_sources = files('src/acme.c')\nplugin_prefixes = ['acme.', 'device.acme.']\n"
 USE = """
 import ctypes, sys
@@ -60,7 +62,8 @@ def _has(library: Path, function: str) -> bool:
 
 def _rows(build: Path) -> list[str]:
     lines = (build / "src_runtime" / "plugins.txt").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+    rows = [line for line in lines if line and not line.startswith("#")]
+    return [row for row in rows if row.split()[1] not in PARTS]
 
 
 def test_build_without_plugins_has_a_runtime_that_lacks_them(tree, tmp_path):
@@ -88,7 +91,8 @@ def test_folder_becomes_a_library_or_a_part_of_the_runtime(tree, tmp_path, stati
     done = _set_up(own, build, option, "-Dwerror=true")
     assert done.returncode == 0, done.stdout
     library = "src_runtime/libtvm_runtime.so"
-    targets = [library] if static else [library, "src_runtime/libtvmrt_acme.so"]
+    targets = [library, "src_runtime/libtvmrt_regions.so"]  # it registers a device
+    targets += [] if static else ["src_runtime/libtvmrt_acme.so"]
     subprocess.run(["ninja", "-C", build, *targets], check=True, stdout=subprocess.DEVNULL)
     assert len(_rows(build)) == (0 if static else 2)
     assert _has(build / library, "acme.twice")
@@ -130,3 +134,15 @@ def test_standalone_devices_are_those_without_libraries_of_others(tree, tmp_path
         targets = ["ninja", "-C", build, "-t", "targets", "all"]
         text = subprocess.check_output(targets, text=True)
         assert set(re.findall(r"libtvmrt_device_(\w+)\.so:", text)) == wanted
+
+
+def test_parts_of_the_runtime_can_be_inside_of_it(tree, tmp_path):
+    names = [re.sub(r"libtvmrt_(\w+)\.so", r"\1", name) for name in PARTS]
+    done = _set_up(tree, tmp_path, f"-Dstatic_plugins={','.join(names)}", "-Dwerror=true")
+    assert done.returncode == 0, done.stdout
+    library = "src_runtime/libtvm_runtime.so"
+    subprocess.run(["ninja", "-C", tmp_path, library], check=True, stdout=subprocess.DEVNULL)
+    table = (tmp_path / "src_runtime" / "plugins.txt").read_text()
+    assert not [name for name in PARTS if name in table]
+    for function in ("device.cpu.describe", "runtime.Array", "tvmrt.device.list"):
+        assert _has(tmp_path / library, function)

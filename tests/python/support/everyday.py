@@ -83,8 +83,8 @@ SHARES = {
     "python/platforms": Share(),
     "python/plugins": Share(),
     "python/runtime": Share(
-        "abi array_call callbacks containers exchange executors library_names"
-        " module names_of_tvm ndarray objects_tell package packed_func refusals",
+        "abi array_call callbacks containers exchange executors libraries_on_demand"
+        " library_names module names_of_tvm ndarray objects_tell package packed_func refusals",
         3,
     ),
     "python/transform": Share(cases=1),

@@ -1,12 +1,13 @@
 /* Steps that a scheduler runs: the operators of a graph executor, when somebody chose one for it. */
-#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULE_H_
-#define TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULE_H_
+#ifndef TVMRT_SRC_RUNTIME_SCHEDULES_SCHEDULE_H_
+#define TVMRT_SRC_RUNTIME_SCHEDULES_SCHEDULE_H_
 
 #include <stdbool.h>
 #include <tvm/runtime/device.h>
 
 #include "../base/error.h"
 #include "../core/region_request.h"
+#include "../executors/schedules.h"
 #include "../platform/threads.h"
 
 struct tvmrt_graph_executor;
@@ -33,6 +34,7 @@ typedef int (*tvmrt_run_op)(struct tvmrt_graph_executor* graph, size_t op);
 typedef tvmrt_region* (*tvmrt_region_of_op)(struct tvmrt_graph_executor* graph, size_t op);
 
 typedef struct tvmrt_schedule {
+  tvmrt_schedule_head head;
   tvmrt_plan plan; /* its `runtime` is the schedule */
   struct tvmrt_graph_executor* graph;
   tvmrt_run_op run_op;
@@ -66,6 +68,8 @@ int tvmrt__schedule_choose(tvmrt_schedule* schedule, const tvmrt_scheduler* sche
 /* Fails if a run is under way; `who` names the function that was called. NULL has none. */
 int tvmrt__schedule_check_idle(const tvmrt_schedule* schedule, const char* who);
 
+/* Start a run and wait for its end. */
+int tvmrt__schedule_run(tvmrt_schedule* schedule);
 /* Start a run; wait for it: *out_ended is false after timeout_ms milliseconds (negative: never). */
 int tvmrt__schedule_start(tvmrt_schedule* schedule);
 int tvmrt__schedule_wait(tvmrt_schedule* schedule, int64_t timeout_ms, bool* out_ended);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../modules/module.h"
 #include "../tensors/params.h"
-#include "module.h"
 
 /* One symbol of an import that wants constants. */
 typedef struct client {

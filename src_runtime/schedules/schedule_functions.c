@@ -89,7 +89,7 @@ static int add_scheduler(const tvmrt_scheduler* scheduler) {
 }
 
 /* The struct is copied; its name and `privacy` are borrowed for good, as schedulers never leave. */
-int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
+static int register_scheduler(const tvmrt_scheduler* scheduler) {
   int rc;
   if (scheduler == NULL || scheduler->struct_bytes < FIRST_BYTES || scheduler->name == NULL ||
       scheduler->name[0] == '\0' || scheduler->run == NULL) {
@@ -215,10 +215,14 @@ TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   return tvmrt__ret_buf(rc, kTVMStr, &text, out, out_code);
 }
 
-#define FUNCTIONS(X)                \
-  X("set_scheduler", set_scheduler) \
-  X("run_async", run_async)         \
-  X("wait", wait_started)           \
-  X("cancel", cancel)               \
-  X("get_trace", get_trace)
-const tvmrt_builtins tvmrt__graph_schedule_functions = TVMRT_BUILTINS(FUNCTIONS);
+#define METHOD(name, fn) fn,
+static const TVMCPackedFunc methods[] = {TVMRT_SCHEDULE_METHODS(METHOD)};
+
+const tvmrt_schedule_functions tvmrt__own_schedule_functions = {
+    .scheduler_register = register_scheduler,
+    .choose_default = tvmrt__graph_choose_default,
+    .check_idle = tvmrt__schedule_check_idle,
+    .run = tvmrt__schedule_run,
+    .free = tvmrt__schedule_free,
+    .methods = methods,
+};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../core/container.h"
-#include "module.h"
+#include "../modules/module.h"
 
 /* Kind "c" holds text, kind "static_library" the bytes of an object file. */
 typedef struct source_module {

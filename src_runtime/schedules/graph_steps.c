@@ -212,7 +212,10 @@ static int make_schedule(tvmrt_graph_executor* g) {
     rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, region_of_op, (int32_t)g->num_ops,
                              &g->base.schedule);
   }
-  if (rc == 0) name_steps(g->base.schedule, &d);
+  if (rc == 0) {
+    g->base.schedule->head.functions = &tvmrt__own_schedule_functions;
+    name_steps(g->base.schedule, &d);
+  }
   tvmrt__buf_free(&d.after);
   free(d.ends);
   free(d.op_of);
@@ -248,7 +251,7 @@ static bool is_known_device(const tvmrt_graph_executor* g, size_t op) {
 
 /* The first device in the order of the nodes that brings a scheduler decides; else graphs that know
  * their dependencies overlap, and others run in order without a scheduler. */
-int tvmrt__graph_default_scheduler(tvmrt_graph_executor* g) {
+int tvmrt__graph_choose_default(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->num_ops; ++i) {
     tvmrt_device* device = NULL;

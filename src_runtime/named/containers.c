@@ -6,8 +6,8 @@
  * threads run. */
 #include <inttypes.h>
 
-#include "container.h"
-#include "function.h"
+#include "../core/container.h"
+#include "../core/function.h"
 
 /* An owned box; NULL with the error text set. Bools have a box of their own, or they would come
  * back as ints. */

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../modules/module.h"
 #include "../platform/system.h"
-#include "module.h"
 
 typedef struct evaluator {
   tvmrt_func* function;

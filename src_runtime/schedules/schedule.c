@@ -357,3 +357,10 @@ int tvmrt__schedule_wait(tvmrt_schedule* s, int64_t timeout_ms, bool* out_ended)
   s->is_running = false;
   return end_run(s, rc);
 }
+
+/* Without a limit of time: -1 waits for ever. */
+int tvmrt__schedule_run(tvmrt_schedule* s) {
+  bool ended;
+  TVMRT_RETURN_IF_ERROR(tvmrt__schedule_start(s));
+  return tvmrt__schedule_wait(s, -1, &ended);
+}

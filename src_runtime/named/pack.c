@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "module.h"
+#include "../modules/module.h"
 
 /* The blob is the caller's to free, also on failure. */
 static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {
