@@ -10,8 +10,8 @@ HEADERS = Path(__file__).parent.parent / "include" / "tvm" / "runtime"
 GROUPS = {
     "For everyone": ["c_packed_func.h", "c_runtime_api.h", "c_backend_api.h"],
     "For authors of devices": [
-        "device.h", "device_scheduler.h", "region_reading.h", "memory_device.h", "module_plugin.h",
-        "plugin.h",
+        "device.h", "region.h", "device_scheduler.h", "region_reading.h", "memory_device.h",
+        "module_plugin.h", "plugin.h",
     ],
     "For authors of operators": ["custom_op.h"],
     "For programs with special wishes": ["dims.h", "trace.h", "rpc_server.h"],

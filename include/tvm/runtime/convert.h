@@ -5,11 +5,10 @@
  * A type of one's own: a specialisation of `tvm::runtime::detail::Convert` with
  * `static T from(const Value&)`, which throws where the value is none.
  */
-/* In front of the guard: that header includes this one where it must stand. */
-#include <tvm/runtime/packed_func.h>
-
 #ifndef TVM_RUNTIME_CONVERT_H_
 #define TVM_RUNTIME_CONVERT_H_
+
+#include <tvm/runtime/cxx_packed_func.h>
 
 namespace tvm {
 namespace runtime {

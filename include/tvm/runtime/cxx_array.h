@@ -5,8 +5,7 @@
 #ifndef TVM_RUNTIME_CXX_ARRAY_H_
 #define TVM_RUNTIME_CXX_ARRAY_H_
 
-#include <tvm/runtime/packed_func.h>
-#include <tvm/runtime/registry.h>
+#include <tvm/runtime/cxx_registry.h>
 
 #include <vector>
 

@@ -8,7 +8,7 @@
 #ifndef TVM_RUNTIME_DEVICE_SCHEDULER_H_
 #define TVM_RUNTIME_DEVICE_SCHEDULER_H_
 
-#include <tvm/runtime/device.h>
+#include <tvm/runtime/region.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,93 +1,13 @@
 /*!
  * \file tvm/runtime/module.h
- * \brief C++: loaded libraries and the functions in them.
+ * \brief C++: loaded libraries and the functions in them: cxx_module.h, and functions.
  *
- * Header only, C++11 to C++20. Errors are exceptions (logging.h). A module of one's own is written by
- * module_plugin.h; deriving from ModuleNode is not possible over the C ABI.
+ * Header only, C++11 to C++20. Errors are exceptions (logging.h).
  */
 #ifndef TVM_RUNTIME_MODULE_H_
 #define TVM_RUNTIME_MODULE_H_
 
-#include <tvm/runtime/object.h>
-
-#include <string>
-#include <vector>
-
-namespace tvm {
-namespace runtime {
-
-class Module;
-class PackedFunc;
-
-/*! \brief What a Module points to. */
-class ModuleNode {
- public:
-  /*!
-   * \brief The function of a name; an empty PackedFunc if there is none.
-   * \param name          Exact name.
-   * \param query_imports Whether to search the imports too.
-   */
-  PackedFunc GetFunction(const std::string& name, bool query_imports = false) const;
-  /*! \brief Whether there is a function of a name. */
-  bool ImplementsFunction(const std::string& name, bool query_imports = false) const;
-  /*! \brief Its kind, such as "library" or "GraphExecutor". */
-  std::string type_key() const;
-  /*! \brief Its source in a format; "" if it has none. */
-  std::string GetSource(const std::string& format = "") const;
-  void SaveToFile(const std::string& file, const std::string& format) const;
-  /*! \brief Import another module, whose functions are then found. */
-  void Import(const Module& other);
-  /*! \brief The modules that it imports. */
-  std::vector<Module> imports() const;
-
- private:
-  friend class Module;
-  detail::Owned<TVMModFree> handle_;
-};
-
-/*! \brief A module; copies share it. */
-class Module {
- public:
-  Module() = default;
-  Module(std::nullptr_t) {}  // NOLINT: none is one
-  /*! \brief Take an owned handle over. */
-  static Module FromOwned(TVMModuleHandle handle) {
-    Module made;
-    made.node_.handle_ = detail::Owned<TVMModFree>(handle);
-    return made;
-  }
-  /*!
-   * \brief Load a library.
-   * \param file   Path.
-   * \param format "so", ...; left out, what is behind the last dot of the path.
-   */
-  static Module LoadFromFile(const std::string& file, const std::string& format = "") {
-    TVMModuleHandle made = nullptr;
-    detail::check_call(TVMModLoadFromFile(file.c_str(), format.c_str(), &made));
-    return FromOwned(made);
-  }
-
-  inline PackedFunc GetFunction(const std::string& name, bool query_imports = false) const;
-  void Import(const Module& other) { node_.Import(other); }
-  ModuleNode* operator->() { return &node_; }
-  const ModuleNode* operator->() const { return &node_; }
-  /*! \brief The handle, borrowed; NULL for none. */
-  TVMModuleHandle handle() const { return node_.handle_.get(); }
-  bool defined() const { return handle() != nullptr; }
-  bool operator==(std::nullptr_t) const { return !defined(); }
-  bool operator!=(std::nullptr_t) const { return defined(); }
-  bool same_as(const Module& other) const { return handle() == other.handle(); }
-
- private:
-  ModuleNode node_;
-};
-
-/*! \brief Whether the runtime can run on a kind of device, such as "cpu" or "opencl". */
-bool RuntimeEnabled(const std::string& target);
-
-}  // namespace runtime
-}  // namespace tvm
-
+#include <tvm/runtime/cxx_module.h>
 #include <tvm/runtime/packed_func.h>
 
 #endif /* TVM_RUNTIME_MODULE_H_ */

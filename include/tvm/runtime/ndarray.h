@@ -1,123 +1,13 @@
 /*!
  * \file tvm/runtime/ndarray.h
- * \brief C++: tensors that the runtime owns.
+ * \brief C++: tensors that the runtime owns: cxx_ndarray.h, and the functions that make views of them.
  *
  * Header only, C++11 to C++20. Errors are exceptions (logging.h).
  */
 #ifndef TVM_RUNTIME_NDARRAY_H_
 #define TVM_RUNTIME_NDARRAY_H_
 
-#include <tvm/runtime/cxx_shape_tuple.h>
-#include <tvm/runtime/data_type.h>
-#include <tvm/runtime/object.h>
-
-#include <vector>
-
-namespace tvm {
-namespace runtime {
-
-/*! \brief A compact tensor; copies share its elements. */
-class NDArray {
- public:
-  NDArray() = default;
-  NDArray(std::nullptr_t) {}  // NOLINT: none is one
-  /*! \brief Take an owned handle over. */
-  static NDArray FromOwned(TVMArrayHandle handle) {
-    NDArray made;
-    made.tensor_ = Handle(handle);
-    return made;
-  }
-
-  /*!
-   * \brief Allocate, uninitialised.
-   * \param shape Extents, each at least 0.
-   * \param dtype Element type.
-   * \param dev   Where.
-   */
-  static NDArray Empty(const ShapeTuple& shape, DLDataType dtype, DLDevice dev) {
-    TVMArrayHandle made = nullptr;
-    detail::check_call(TVMArrayAlloc(shape.data(), static_cast<int>(shape.size()), dtype.code,
-                                     dtype.bits, dtype.lanes, dev.device_type, dev.device_id,
-                                     &made));
-    return FromOwned(made);
-  }
-
-  /*! \brief Take a DLPack tensor over, without copying; it stays the caller's if this throws. */
-  static NDArray FromDLPack(DLManagedTensor* tensor) {
-    TVMArrayHandle made = nullptr;
-    detail::check_call(TVMArrayFromDLPack(tensor, &made));
-    return FromOwned(made);
-  }
-
-  /*! \brief Offer the elements by DLPack; the caller calls the deleter. */
-  DLManagedTensor* ToDLPack() const {
-    DLManagedTensor* made = nullptr;
-    detail::check_call(TVMArrayToDLPack(handle(), &made));
-    return made;
-  }
-
-  const DLTensor* operator->() const { return handle(); }
-  /*! \brief The handle, borrowed; NULL for none. */
-  TVMArrayHandle handle() const { return static_cast<TVMArrayHandle>(tensor_.get()); }
-  bool defined() const { return handle() != nullptr; }
-  bool operator==(std::nullptr_t) const { return !defined(); }
-  bool operator!=(std::nullptr_t) const { return defined(); }
-  bool same_as(const NDArray& other) const { return handle() == other.handle(); }
-  int use_count() const { return static_cast<int>(tensor_.use_count()); }
-  void reset() { tensor_ = Handle(); }
-
-  ShapeTuple Shape() const {
-    const DLTensor& tensor = checked();
-    return ShapeTuple(tensor.shape, tensor.shape + tensor.ndim);
-  }
-  runtime::DataType DataType() const { return runtime::DataType(checked().dtype); }
-  bool IsContiguous() const { return runtime::IsContiguous(checked()); }
-
-  /*! \brief Fill from host memory; `nbytes` must be the tensor's size. */
-  void CopyFromBytes(const void* data, size_t nbytes) {
-    detail::check_call(TVMArrayCopyFromBytes(&checked(), const_cast<void*>(data), nbytes));
-  }
-  /*! \brief Copy to host memory; `nbytes` must be the tensor's size. */
-  void CopyToBytes(void* data, size_t nbytes) const {
-    detail::check_call(TVMArrayCopyToBytes(&checked(), data, nbytes));
-  }
-  void CopyFrom(const DLTensor* other) { copy(other, &checked()); }
-  void CopyFrom(const NDArray& other) { copy(&other.checked(), &checked()); }
-  void CopyTo(DLTensor* other) const { copy(&checked(), other); }
-  void CopyTo(const NDArray& other) const { copy(&checked(), &other.checked()); }
-  /*!
-   * \brief A tensor of another shape or type over the same elements, which it keeps alive.
-   * \param shape                Its extents.
-   * \param dtype                Its element type.
-   * \param relative_byte_offset Where it begins, behind this tensor's first element.
-   * \return It; throws where it would reach beyond this tensor.
-   */
-  NDArray CreateView(const ShapeTuple& shape, DLDataType dtype,
-                     uint64_t relative_byte_offset = 0) const;
-  /*! \brief A copy on a device. */
-  NDArray CopyTo(const DLDevice& dev) const {
-    NDArray made = Empty(Shape(), checked().dtype, dev);
-    CopyTo(made);
-    return made;
-  }
-
- private:
-  using Handle = detail::Owned<detail::release_tensor>;
-
-  DLTensor& checked() const {
-    if (!defined()) throw InternalError("the NDArray has no tensor");
-    return *handle();
-  }
-  static void copy(const DLTensor* from, DLTensor* to) {
-    detail::check_call(TVMArrayCopyFromTo(const_cast<DLTensor*>(from), to, nullptr));
-  }
-
-  Handle tensor_;
-};
-
-}  // namespace runtime
-}  // namespace tvm
-
-#include <tvm/runtime/packed_func.h> /* of which views are made */
+#include <tvm/runtime/cxx_ndarray.h>
+#include <tvm/runtime/packed_func.h>
 
 #endif /* TVM_RUNTIME_NDARRAY_H_ */

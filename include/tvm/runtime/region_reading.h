@@ -11,7 +11,8 @@
 #ifndef TVM_RUNTIME_REGION_READING_H_
 #define TVM_RUNTIME_REGION_READING_H_
 
-#include <tvm/runtime/device.h>
+#include <string.h>
+#include <tvm/runtime/region.h>
 
 #ifdef __cplusplus
 extern "C" {

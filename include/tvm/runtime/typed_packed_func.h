@@ -3,11 +3,10 @@
  * \brief C++: packed functions with types, and functions that a library exports. Included by
  *        packed_func.h.
  */
-/* In front of the guard: that header includes this one where it must stand. */
-#include <tvm/runtime/packed_func.h>
-
 #ifndef TVM_RUNTIME_TYPED_PACKED_FUNC_H_
 #define TVM_RUNTIME_TYPED_PACKED_FUNC_H_
+
+#include <tvm/runtime/convert.h>
 
 namespace tvm {
 namespace runtime {

@@ -164,6 +164,22 @@ def test_no_file_includes_itself_by_way_of_others():
     assert not _without_circles(arrows)
 
 
+def test_no_public_header_includes_itself_by_way_of_others():
+    """Kernels include each other in quotes, all else with brackets from the top."""
+    include = ROOT / "include"
+    arrows: dict[str, set[str]] = {}
+    for file in include.rglob("*.h"):
+        text = file.read_text(encoding="utf-8")
+        own = set(_included(file))
+        own |= {
+            include / name for name in re.findall(r"^\s*#\s*include <([^>]+)>", text, re.MULTILINE)
+        }
+        own = {target.relative_to(include).as_posix() for target in own if target.is_file()}
+        arrows[file.relative_to(include).as_posix()] = own
+    assert "tvm/runtime/c_packed_func.h" in arrows["tvm/runtime/c_backend_api.h"]
+    assert not _without_circles(arrows)
+
+
 def test_folders_of_public_headers_do_not_include_each_other_in_circles():
     """Kernels have arrows of their own, below."""
     include = ROOT / "include"

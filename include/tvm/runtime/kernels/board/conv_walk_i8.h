@@ -28,11 +28,9 @@
  *
  * A tile for which board/two_windows_i8.h copies windows includes that before this.
  *
- * Without a tile before it, it is that of board/conv_i8.h, which any processor has.
+ * Without a tile before it, it is empty.
  */
-#ifndef TVMRT_MICRO_UNIT
-#include "conv_i8.h"
-#elif !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_)
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 
 #include "window_bytes_i8.h"

@@ -10,12 +10,9 @@
  * tvmrt_micro_widen_two(), which copies groups of two windows in turn. Its
  * tvmrt_micro_place_groups() is called for a single window, whose groups are neighbours.
  *
- * Without a tile before it, it is that of board/conv_i8.h, which any processor has and which includes
- * this file where it copies two windows.
+ * Without a tile before it, it is empty.
  */
-#ifndef TVMRT_MICRO_UNIT
-#include "conv_i8.h"
-#elif !defined(TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_)
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
 
 #include "window_bytes_i8.h"

@@ -3,11 +3,9 @@
  * \brief Windows of dense layers as bytes, and pixels; a part of board/conv_walk_i8.h, which says what
  * the header of a tile defines before it.
  *
- * Without a tile before it, it is that of board/conv_i8.h, which any processor has.
+ * Without a tile before it, it is empty.
  */
-#ifndef TVMRT_MICRO_UNIT
-#include "conv_i8.h"
-#elif !defined(TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_)
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_
 
 #ifndef TVMRT_MICRO_NONE
