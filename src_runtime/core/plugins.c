@@ -249,13 +249,15 @@ void tvmrt__plugin_try_for(const char* name) {
   put_error_back(thread, kept);
 }
 
-void tvmrt__plugins_load_all(void) {
+void tvmrt__plugins_load_under(const char* beginning) {
   tvmrt_prefix* row = tvmrt__prefixes();
   tvmrt_thread* thread = tvmrt__thread();
   const tvmrt_buf kept = set_error_aside(thread);
   tvmrt__loading_begin();
   (void)enter_static();
-  for (; row != NULL; row = tvmrt__prefix_next(row)) (void)load_row(row);
+  for (; row != NULL; row = tvmrt__prefix_next(row)) {
+    if (strncmp(row->text, beginning, strlen(beginning)) == 0) (void)load_row(row);
+  }
   tvmrt__loading_end();
   put_error_back(thread, kept);
 }

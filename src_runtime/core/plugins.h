@@ -28,8 +28,8 @@ void tvmrt__plugin_try_for(const char* name);
  * one of its prefixes. NULL, with the error text set, where the library is missing. */
 const void* tvmrt__plugin_provided(_Atomic(const void*)* provided, const char* prefix,
                                    const char* library);
-/* Load all plug-ins of the table; those that cannot be loaded are left out, and the thread's error
- * text stays. */
-void tvmrt__plugins_load_all(void);
+/* Load all plug-ins of the table with a prefix that begins so; those that cannot be loaded are left out,
+ * and the thread's error text stays. */
+void tvmrt__plugins_load_under(const char* beginning);
 
 #endif

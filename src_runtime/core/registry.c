@@ -289,7 +289,7 @@ int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
   *out_size = 0;
   *out_array = NULL;
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
-  tvmrt__plugins_load_all(); /* only they know their functions */
+  tvmrt__plugins_load_under(""); /* only they know their functions */
   rc = tvmrt__global_each("", append_name, &texts);
   if (rc == 0) rc = build_list(&thread->names, &texts, out_size);
   if (rc == 0) *out_array = (const char**)(void*)thread->names.data;

@@ -4,6 +4,7 @@
  * plug-ins and front ends register; nothing here knows any kind. */
 #include <string.h>
 
+#include "../core/plugins.h"
 #include "module.h"
 
 /* The common body of loaders: the argument is the reader itself, which TVM's loaders get as a
@@ -33,6 +34,7 @@ static int unknown_kind(const char* kind, bool broken) {
   tvmrt_buf why = {NULL, 0, 0};
   int rc = tvmrt__buf_puts(&why, broken ? " Its plug-in is of no use: " : "");
   if (rc == 0 && broken) rc = tvmrt__buf_puts(&why, TVMGetLastError());
+  tvmrt__plugins_load_under(TVMRT_LOADER_PREFIX); /* only they know their kinds */
   if (rc == 0) rc = tvmrt__buf_puts(&known, "_lib");
   if (rc == 0) rc = tvmrt__global_each(TVMRT_LOADER_PREFIX, append_kind, &known);
   if (rc == 0) {
