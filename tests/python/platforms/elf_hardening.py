@@ -69,11 +69,7 @@ def weaknesses(path: Path) -> list[str]:
         checked = any(re.fullmatch(r"__(?!stack)\w+_chk", name) for name in undefined)
         # some call none that could be
         none = ("_capi", "libtvmrt_named", "libtvmrt_schedules")
-        if (
-            not checked
-            and not path.name.startswith(none)
-            and _of_plugin(path, "calls") != "none"
-        ):
+        if not checked and not path.name.startswith(none) and _of_plugin(path, "calls") != "none":
             found.append("no checked calls of libc")
     return [*found, *_unmarked(elf, defined), *_exported(path, defined)]
 
