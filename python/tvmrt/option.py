@@ -42,8 +42,9 @@ class Row:
     least: int | None = None
 
     def each(self, value: Any) -> Any:
-        """The single values of a request's value; None where there is none."""
-        return value if self.repeated and value is not None else [value]
+        """Return the single values of a request's value; a list with None if there is none."""
+        several = self.repeated and isinstance(value, (list, tuple, set, frozenset))
+        return value if several else [value]
 
 
 KINDS = ("str", "int", "float", "bool", "path")

@@ -187,9 +187,10 @@ def check(request: Request) -> None:
     What the request leaves open must have been chosen.
     """
     for name, (_, row, _type) in every_row().items():
-        value = request.value_of(name)
-        for each in row.each(value):
-            if row.values and each is not None and each not in row.values:
+        if not row.values:
+            continue
+        for each in row.each(request.value_of(name)):
+            if each is not None and each not in row.values:
                 known = " or ".join(row.values)
                 raise ValueError(f"{name.replace('_', '-')} {each} is not known; choose {known}")
     for rule in RULES:

@@ -230,7 +230,7 @@ def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a": 1, "A": 1}, **C},
-            ValueError, "differ in case alone", id="pool-case",
+            ValueError, "differ only in case", id="pool-case",
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a": (1, "a b")}, **C},

@@ -261,7 +261,7 @@ def test_create_from_something_else(toolbox, text, kind):
 
 
 def test_create_without_device(toolbox):
-    with pytest.raises(ValueError, match="no device"):
+    with pytest.raises(ValueError, match="not a device"):
         graph_executor.create(json.dumps(libraries.GRAPH), toolbox, object())
 
 

@@ -27,7 +27,7 @@ def test_function_by_name(toolbox):
 def test_missing_function(toolbox):
     with pytest.raises(AttributeError, match="'subtract3'"):
         toolbox["subtract3"]
-    with pytest.raises(ValueError, match="by its name"):
+    with pytest.raises(ValueError, match="must be a str"):
         toolbox[3]
 
 
@@ -143,7 +143,7 @@ def test_load_archive_of_sources(tmp_path):
 def test_archive_that_leads_out(tmp_path):
     with tarfile.open(tmp_path / "evil.tar", "w") as tar:
         tar.add(libraries.DATA / "network.c", "../../network.c")
-    with pytest.raises(ValueError, match="leads out"):
+    with pytest.raises(ValueError, match="points outside"):
         load_module(tmp_path / "evil.tar")
 
 

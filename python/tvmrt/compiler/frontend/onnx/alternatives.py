@@ -173,7 +173,7 @@ def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str)
 
 def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
     """End runs that take the other side."""
-    text = f"[{int(taken)}]: its {found.side(not taken)} does not fit what reads it"
+    text = f"[{int(taken)}]: its {found.side(not taken)} is incompatible with its consumers"
     ctx.emit(
         "require",
         [ctx.cast(ctx.reshape(found.condition, (1,)), "int64")] * 2,
