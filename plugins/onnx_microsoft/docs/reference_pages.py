@@ -30,7 +30,7 @@ is computed in float32.
   last key are not written. `total_sequence_length` must be a constant or a dimension, or the shape
   of `present_key` must be declared.
 - `Tokenizer` with a pattern (`tokenexp`) is described with
-  [strings](../../../docs/how-to/strings.md); `separators` and `mark` are rejected.
+  [strings](../../onnx_text/docs/strings.md); `separators` and `mark` are rejected.
 """
 
 LIMITS = """## Unsupported uses

@@ -104,7 +104,7 @@ def test_archives_of_objects(tmp_path):
         tar.tar(tmp_path / "both.tar", [files[0], files[0]])
     with tarfile.open(tmp_path / "bad.tar", "w") as archive:
         archive.add(files[0], "../escaped.o")
-    with pytest.raises(ValueError, match=r"\.\./escaped\.o leads out of the archive"):
+    with pytest.raises(ValueError, match=r"\.\./escaped\.o points outside the archive"):
         tar.untar(tmp_path / "bad.tar", tmp_path / "out")
     assert not (tmp_path / "escaped.o").exists()
 
