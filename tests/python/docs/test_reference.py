@@ -24,6 +24,8 @@ ADVICE = "run './run docs' and commit what it writes"
 
 @pytest.mark.parametrize("page", ["accuracy.md", "command-line.md", "python.md"])
 def test_page_is_up_to_date(written, page):
+    if not (ROOT / "plugins").is_dir():
+        pytest.skip("the pages have options that plug-ins add to commands of the core")
     committed = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
     assert (written / "docs" / "reference" / page).read_text(encoding="utf-8") == committed, ADVICE
 

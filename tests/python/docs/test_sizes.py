@@ -46,7 +46,7 @@ def _c_functions(path: Path) -> Iterator[tuple[str, int]]:
 def test_functions_are_short():
     found = [(path, *one) for path in _files(".py") for one in _python_functions(path)]
     found += [(path, *one) for path in _files(".c", ".h") for one in _c_functions(path)]
-    assert len(found) > 8000  # both kinds are found
+    assert len(found) > 7000  # both kinds are found
     long = [
         f"{path.relative_to(ROOT)}: {name}: {lines}"
         for path, name, lines in found
