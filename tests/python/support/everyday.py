@@ -56,7 +56,7 @@ SHARES = {
         " loops_over_found_rows nearest_resize run_sizes size_conditions zero_extents",
         2,
     ),
-    "python/docs": Share(),
+    "python/docs": Share(cases=60),
     "python/examples": Share(),
     "python/export": Share(cases=3),
     "python/firmware": Share(
