@@ -385,7 +385,7 @@ def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch, capsy
         pytest.skip("no plug-in estimates what boards take")
     command = ["inspect", str(tmp_path / "net.tar"), "--board", "cortex-m4", "--json"]
     monkeypatch.delenv("CMSIS_NN", raising=False)
-    sentence = "the network calls CMSIS-NN: name the folder with Include/arm_nnfunctions.h by the"
+    sentence = "the network calls CMSIS-NN: set the environment variable CMSIS_NN to the"
     assert main(command) == 2
     assert sentence in capsys.readouterr().err
     monkeypatch.setenv("CMSIS_NN", str(PATH))

@@ -51,7 +51,7 @@ def test_the_command_fails_for_no_device_that_only_firmware_has(monkeypatch, cap
     checks = ["--check", "operators", "--check", "threads", "--only", "MaxPool"]
     assert main(["device", "test", "cmsis-nn", *checks]) == 0
     said = capsys.readouterr().out
-    assert "taken for firmware, not built: the network calls CMSIS-NN: name the folder" in said
+    assert "taken for firmware, not built: the network calls CMSIS-NN: set the environment" in said
     assert "left out: the device is for firmware alone" in said
     assert "2 of 2 passed" in said
 

@@ -101,11 +101,11 @@ def test_a_pipeline_of_scikit_learn():
 @pytest.mark.parametrize(
     ("nodes", "sentence"),
     [
-        ([("CastMap", {}, FLOAT)], r"CastMap .* reads as many values as there are"),
+        ([("CastMap", {}, FLOAT)], r"CastMap .* reads an unknown number of values"),
         ([], "m is a map that nothing reads"),
         (
             [("DictVectorizer", WORDS, FLOAT), ("DictVectorizer", NUMBERS, FLOAT)],
-            "m is a map that its readers know by different keys",
+            "m is a map that its consumers use with different keys",
         ),
     ],
     ids=["dense", "unread", "two-vocabularies"],

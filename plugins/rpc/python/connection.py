@@ -27,7 +27,7 @@ class RemoteCalls(Connection):
     """Servers of remote calls on other machines and on boards."""
 
     suffixes = {IMAGE: "run it with --rpc serial:PATH or --rpc qemu"}  # noqa: RUF012
-    boards = "--rpc qemu runs its image, --rpc serial:PATH that of a board which has it"
+    boards = "run its image with --rpc qemu, or with --rpc serial:PATH on a board"
 
     def options(self, command: str) -> Sequence[click.Option]:
         """Return where to run, if not here; of tvmc what its own command has."""

@@ -117,11 +117,11 @@ def test_every_board_answers_twice(target, inputs, tmp_path):
     [
         (["run", "IMAGE", "--random"], "is an image for a board: run it with --rpc serial:PATH"),
         (["run", "IMAGE", "--random", "--rpc", "qemu", "--rpc-key", "k"], "a board has no key"),
-        (["bench", "MODEL", "--rpc", "qemu"], "say which by --target"),
-        (["bench", "MODEL", "--target", "cortex-m4"], "is a board: --rpc qemu runs its image"),
+        (["bench", "MODEL", "--rpc", "qemu"], "give its processor with --target"),
+        (["bench", "MODEL", "--target", "cortex-m4"], "is a board: run its image with --rpc qemu"),
         (["compile", "MODEL", "-o", "FOLDER/net.elf"], "has a network of a board"),
         (["compile", "MODEL", "-o", "FOLDER/net.elf", "--target", "cortex-m3"],
-         "there is no board for target cortex-m3"),
+         "target cortex-m3 has no board support"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_told(command, text, tmp_path, capsys):

@@ -74,7 +74,7 @@ def test_wait_for_a_tracker_s_server_is_told_and_ends(library, capsys):
         busy = rpc.connect_tracker(*address).request("pi")
         for key, remedy in (
             ("pi", "1 there has it, in use: wait longer by --rpc-wait"),
-            ("pj", "none there has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"),
+            ("pj", "no server has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"),
         ):
             assert app.run([*run, key]) == app.CANNOT
             place = f"at the tracker 127.0.0.1:{tracker.port}"
@@ -99,7 +99,7 @@ def test_a_tracker_that_is_not_there_is_told_at_once(library, capsys):
         where = ["--rpc-tracker", place, "--rpc-key", "pi", "--rpc-wait", "0.2"]
         assert app.run(["run", str(library), "--random", *where]) == app.CANNOT
     assert capsys.readouterr().err.splitlines() == [
-        f"tvmrt: note: no tracker answers at {place} yet; asks again for 0.2 s",
+        f"tvmrt: note: no tracker answers at {place} yet; retrying for 0.2 s",
         f"tvmrt: error: no tracker answers at {place}; start 'tvmrt rpc-tracker' there, or check "
         "the address",
     ]
@@ -116,7 +116,7 @@ def test_verify(place, capsys):
     [
         (["--rpc", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
         (["--rpc", "127.0.0.1:x"], "--rpc takes HOST:PORT, not '127.0.0.1:x'"),
-        (["--rpc", "a:1", "--rpc-tracker", "a:1"], "give --rpc or --rpc-tracker, not both"),
+        (["--rpc", "a:1", "--rpc-tracker", "a:1"], "give either --rpc or --rpc-tracker"),
         (["--rpc-key", "k"], "--rpc-key needs --rpc or --rpc-tracker"),
         (["--rpc", "a:1", "--rpc-wait", "1"], "--rpc-wait needs --rpc-tracker"),
     ],

@@ -89,7 +89,7 @@ def test_changed_files_are_compiled_or_refused_in_a_sentence(count):
 
 def test_a_file_of_something_else_and_another_version_are_told():
     assert "is no .tflite file" in _refusal(b"ONNX" * 20)
-    with pytest.raises(ValueError, match="these 80 bytes are no"):
+    with pytest.raises(ValueError, match="these 80 bytes are not a"):
         tvmrt.compile(b"ONNX" * 20)
     pytest.importorskip("ai_edge_litert")
     net = Net()

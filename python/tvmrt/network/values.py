@@ -29,7 +29,7 @@ def plain(value: Any) -> Any:
             return np.asarray(value)
     found = np.asarray(value)
     if found.dtype == object and not all(isinstance(e, (str, bytes)) for e in found.reshape(-1)):
-        raise TypeError(f"a {type(value).__name__} is no tensor; give numbers of one shape")
+        raise TypeError(f"a {type(value).__name__} is not a tensor; give numbers of one shape")
     return found
 
 

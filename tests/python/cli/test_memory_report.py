@@ -151,7 +151,7 @@ def test_what_sharing_code_saves_is_printed(tvmrt, digits, tmp_path):
     out = ("-o", tmp_path / "both.tar", *BOARD)
     told = tvmrt("compile-together", *paths, *out, "--module-name", "a,b")
     (line,) = [line for line in told.stdout.splitlines() if line.startswith("shared code")]
-    assert re.search(r"operators take \S+ \S+ for \S+ \S+ apart: [1-9][0-9,.]* \S+ saved", line)
+    assert re.search(r"operators take \S+ \S+ instead of \S+ \S+: [1-9][0-9,.]* \S+ saved", line)
     assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
 
 

@@ -118,7 +118,7 @@ def test_options_go_in_one_record_too(digits):
         pytest.param({"exectuor": "aot"}, "did you mean executor", id="misspelt"),
         pytest.param({"qqq": 1}, "there are executor, ", id="unknown"),
         pytest.param({"request": Request(), "executor": "aot"}, "in one tvmrt.Request", id="both"),
-        pytest.param({"request": "aot"}, "go by their names", id="no-record"),
+        pytest.param({"request": "aot"}, "pass options by keyword", id="no-record"),
         pytest.param({"devices": "npu"}, r"devices: give a list, \['npu'\]", id="no-list"),
         pytest.param({"dims": "n=1..3"}, "dims: give a dict of names and values", id="no-dict"),
         pytest.param({"winograd": "no"}, "winograd: give True or False, not 'no'", id="no-bool"),

@@ -55,7 +55,7 @@ DECLARATIONS = [
     ("scalar type", {"scalars": {"b": "string"}}, "d::Op: scalar b: type 'string' is not known"),
     ("default", {"scalars": {"b": ("uint", -1)}}, "d::Op: scalar b: -1 lies outside 0 to"),
     ("operand type", {"inputs": [Tensor("x", "T")]}, "d::Op: operand x: type T is neither"),
-    ("type list", {"types": {"T": ("float8",)}}, "d::Op: type T: float8 is not known"),
+    ("type list", {"types": {"T": ("float8",)}}, "d::Op: type T: unknown element type float8"),
     ("two names", {"outputs": [Tensor("x", "float32")]}, "d::Op: operand 'x': names are"),
     ("layout", {"inputs": [Tensor("x", "float32", "NHCX")]}, "d::Op: layout 'NHCX' is not known"),
     (
@@ -69,15 +69,15 @@ DECLARATIONS = [
     (
         "optional first",
         {"inputs": [Tensor("a", "float32", optional=True), Tensor("b", "float32")]},
-        "d::Op: an optional input cannot stand before",
+        "d::Op: an optional input cannot precede",
     ),
     (
         "optional output",
         {"outputs": [Tensor("y", "float32", optional=True)]},
         "d::Op: an output cannot be optional",
     ),
-    ("no tensors", {"inputs": ["x"]}, "d::Op: inputs: ['x'] is no list of tvmrt.custom.Tensor"),
-    ("no outputs", {"outputs": []}, "d::Op: outputs: there are none"),
+    ("no tensors", {"inputs": ["x"]}, "d::Op: inputs: ['x'] is not a list of tvmrt.custom.Tensor"),
+    ("no outputs", {"outputs": []}, "d::Op: outputs: empty"),
     (
         "scalar's pair",
         {"scalars": {"b": ("int",)}},
@@ -88,10 +88,10 @@ DECLARATIONS = [
     ("body as text", {"c": BODY}, "d::Op: c is"),
     ("shape as numbers", {"shape": (4,)}, "d::Op: shape is (4,); give a function"),
     ("no body", {"c": None}, "d::Op has no body; give reference, c or opencl"),
-    ("name", {"name": "my op"}, "operator name 'my op' is no identifier"),
+    ("name", {"name": "my op"}, "operator name 'my op' is not an identifier"),
     ("version", {"version": 0}, "operator Op: version 0 is below 1"),
-    ("override", {"overrides": True}, "one of ONNX's own domain replaces a built-in operator"),
-    ("standard", {"domain": ""}, "one of ONNX's own domain replaces a built-in operator"),
+    ("override", {"overrides": True}, "an operator of ONNX's own domain replaces a built-in one"),
+    ("standard", {"domain": ""}, "an operator of ONNX's own domain replaces a built-in one"),
 ]
 
 
@@ -121,7 +121,7 @@ NODES = [
     ("unknown scalar", {}, {"q": 1}, "scalar q is not declared; the operator takes none"),
     ("text", SCALARS, {"b": "three"}, "scalar b: 'three' is text; give a number of type int"),
     ("list", SCALARS, {"b": [1, 2]}, "scalar b: [1, 2] is a list; give one number"),
-    ("fraction", SCALARS, {"b": 1.5}, "scalar b: 1.5 is no whole number"),
+    ("fraction", SCALARS, {"b": 1.5}, "scalar b: 1.5 is not a whole number"),
     ("int range", SCALARS, {"b": 1 << 31}, "scalar b: 2147483648 lies outside"),
     ("uint range", SCALARS, {"b": 1, "u": -1}, "scalar u: -1 lies outside 0 to"),
     ("half range", SCALARS, {"b": 1, "h": 1e6}, "scalar h: 1000000.0 is too large for type half"),
@@ -147,13 +147,13 @@ NODES = [
         "shapes for two",
         {"shape": lambda x: [(1,), (2,)]},
         {},
-        "shape: the function gives 2 shapes, the operator has 1 outputs",
+        "shape: the function returns 2 shapes, the operator has 1 outputs",
     ),
     (
         "undecided output",
         {"outputs": [Tensor("y", "T")], "types": {"T": ("float32", "int8")}},
         {},
-        "output y: no input decides which of float32, int8 it has",
+        "output y: no input determines its type among float32, int8",
     ),
     ("outputs", {}, {"outputs": 2}, "outputs: the operator gives 1, the node names 2"),
     (
@@ -202,19 +202,19 @@ NODES = [
         "function is no name",
         {"c": C(BODY, lambda *t: "f g")},
         {},
-        "c.function: 'f g' is no name of a function",
+        "c.function: 'f g' is not a function name",
     ),
     (
         "attributes are none",
         {"attributes": lambda attrs, inputs: None},
         {},
-        "attributes: the function of d::Op gives None; return a dictionary of scalars",
+        "attributes: the function of d::Op returns None; return a dictionary of scalars",
     ),
     (
         "scratch",
         {"c": C(BODY, "f", scratch=lambda *t: -1)},
         {},
-        "c.scratch: -1 is no number of bytes",
+        "c.scratch: -1 is not a number of bytes",
     ),
 ]
 
@@ -290,7 +290,7 @@ def test_two_operators_of_one_name_in_a_graph():
 
 
 def test_override_of_an_operator_that_does_not_exist():
-    with pytest.raises(ValueError, match=r"ai\.onnx::Op overrides Op, which is no"):
+    with pytest.raises(ValueError, match=r"ai\.onnx::Op overrides Op, which is not a"):
         GraphBuilder("net", [kernel(domain="", overrides=True)])
 
 

@@ -184,7 +184,7 @@ GRAPH_MISTAKES = [
     ("no data", 'o[0] = g->constant(g, "float32", 0, 0, 0);', "constant: data of shape [] is NULL"),
     ("no element type", "o[0] = g->constant(g, 0, s, s, 1);", "constant: dtype is NULL"),
     ("huge", 'o[0] = g->constant(g, "int8", s, s, 2);', "is too large"),
-    ("no value", "o[0] = 77;", "77 is no value of the graph"),
+    ("no value", "o[0] = 77;", "77 is not a value of the graph"),
 ]
 
 
@@ -219,7 +219,7 @@ LIBRARIES = [
         "kernels: 3 are said to be there, and none are given",
     ),
     ("struct", kernel_text(struct_bytes="8"), "operator Op: struct_bytes is not sizeof"),
-    ("name", kernel_text(name="0"), "operator name '' is no identifier"),
+    ("name", kernel_text(name="0"), "operator name '' is not an identifier"),
     (
         "scalars",
         f"static const tvmrt_op_scalar two[2] = {{{{{B}}}, {{{B}}}}};\n"
@@ -227,7 +227,7 @@ LIBRARIES = [
         "scalars: b is declared twice; rename one",
     ),
     ("inputs of a composition", composed_text("x x"), "d::Op: inputs are x x; name each by an"),
-    ("optional first", composed_text("b? x"), "d::Op: an optional input cannot stand before"),
+    ("optional first", composed_text("b? x"), "d::Op: an optional input cannot precede"),
     ("types", kernel_text(types='"T=int8 T=bool"'), "types: T is declared twice; rename one"),
     ("inputs", kernel_text(inputs="0"), "Op: inputs: 1 are said to be there, and none are"),
     ("function", kernel_text(c_function="0"), "operator Op: c_function is missing"),
@@ -350,13 +350,13 @@ def test_inspect_knows_what_installed_wheels_bring(installed, tmp_path):
         verdicts.append(describe(tmp_path / "net.onnx").facts)
     unknown, known, broken = verdicts
     assert known["can_be_imported"] and "why_not" not in known
-    assert "not a known operator" in unknown["why_not"]
+    assert "unknown operator" in unknown["why_not"]
     assert not broken["can_be_imported"] and "ZeroDivisionError: oops" in broken["why_not"]
 
 
 def test_judge_of_a_kernel_without_reference_asks_for_one(library):
     x, w, b = (np.zeros(shape, np.float32) for shape in [(2, 3), (4, 3), (4,)])
-    with pytest.raises(ValueError, match=r"has no reference.*by their Python references$"):
+    with pytest.raises(ValueError, match=r"has no reference.*against their Python references$"):
         networks.expected_outputs(gated_model(x, w, b), {"x": x}, gather([library]))
 
 

@@ -99,7 +99,7 @@ def test_sample_that_is_none(found):
         inputs=[Tensor("x", "float32")], outputs=[Tensor("y", "float32")],
         reference=lambda x: x, sample=lambda rng: found,
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"operator d::Same: sample: .* is no list of arrays with"):
+    with pytest.raises(ValueError, match=r"d::Same: sample: .* is not a list of arrays with"):
         check_operator(same)
 
 

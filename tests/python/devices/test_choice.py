@@ -91,7 +91,7 @@ def test_without_costs_the_first_device_wins():
     places, reasons, _ = cut(Choosy("one", "conv", "relu"), Choosy("two", "conv", "neg"))
     assert places["conv1"] == "one"
     assert places["neg"] == "two"
-    assert "named before two" in reasons["conv1"] or places["conv1"] == "one"
+    assert "listed before two" in reasons["conv1"] or places["conv1"] == "one"
 
 
 def test_with_costs_the_cheapest_wins():

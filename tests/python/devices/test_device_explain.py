@@ -64,18 +64,18 @@ def test_reason_says_once_whose_it_is(compile_):
     _, printed, _ = compile_("--device", "npu_that_is_none,ccompiler")
     assert printed == ""
     rows = json.loads(compile_("--device", "cpu,ccompiler", "--json")[1])["nodes"]
-    assert rows[0]["reason"] == "cpu is cheaper or named before ccompiler"
+    assert rows[0]["reason"] == "cpu is cheaper or listed before ccompiler"
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (["--device", "nothing"], "device nothing is not known"),
-        (["--device", "ccompiler", "--require-device", "npu"], "npu is none of the devices"),
+        (["--device", "ccompiler", "--require-device", "npu"], "npu is not among the devices"),
         (["--device", "cpu", "--require-device", "cpu:Add,cpu"], None),
         (["--device-option", "ccompiler"], "does not have the form"),
         (["--device-option", "a=b"], "does not have the form"),
-        (["--max-error", "0.1"], "are for mixed-precision"),
+        (["--max-error", "0.1"], "max-error needs mixed-precision"),
         (["--mixed-precision", "bf16", "--max-error", "0.1"], "give calibration"),
     ],
 )

@@ -183,7 +183,7 @@ def test_sizes_beyond_their_bounds_are_refused(encoder, sizes, code):
 def test_the_code_is_explained(capsys):
     assert cli.main(["explain", hex(OUT_OF_RANGE)]) == 0
     text = capsys.readouterr().out
-    assert "beyond its largest" in text
+    assert "is out of range" in text
     assert "--dim" in text
 
 

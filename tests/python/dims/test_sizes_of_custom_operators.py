@@ -155,7 +155,7 @@ def test_what_asks_for_the_value_of_an_extent_is_refused_by_name(fields, sentenc
 
 def test_a_shape_below_zero_is_refused():
     operators = [halves(lambda x, *, bias: (x.shape[0], x.shape[1] - 3)), scaled]
-    with pytest.raises(ValueError, match=r"shape: .* is no shape"):
+    with pytest.raises(ValueError, match=r"shape: .* is neither a shape"):
         tvmrt.compile(network(), dims=DIMS, operators=operators)
 
 
@@ -245,8 +245,8 @@ def test_operators_declared_in_c_are_asked_about_the_ends(declared_in_c, tmp_pat
 @pytest.mark.parametrize(
     "op, sentence",
     [
-        ("Chosen", "Chosen: it gives thrice at the largest sizes and twice at the least"),
-        ("Shaped", r"Shaped: it is C and takes numbers.*\(length = 2..40, rows = 1..5\)"),
+        ("Chosen", "Chosen: it returns thrice at the upper bounds and twice at the lower bounds"),
+        ("Shaped", r"Shaped: its C function takes numbers.*\(length = 2..40, rows = 1..5\)"),
     ],
 )
 def test_what_numbers_cannot_decide_is_refused_by_name(declared_in_c, op, sentence):

@@ -157,7 +157,7 @@ def test_replays_a_network(board, tmp_path):
     arguments = golden_file(network, {"x": np.array([1, 2, 3], np.int8)}, tmp_path)
     printed = make(tmp_path / "build", "replay", f"BOARD={board}", *arguments)
     assert "output y int8[3]\n-1 -2 -3\n" in printed
-    assert "all 2 tensors have the bits that they have on this machine" in printed
+    assert "all 2 tensors are bit-identical to this machine's" in printed
     assert "turn" in printed
 
 
@@ -210,7 +210,7 @@ def test_notes_survive_a_reset(board, tmp_path, capsys):
     )
     assert main(["replay", str(model_file), str(dump), "--inputs", str(inputs)]) == 1
     finding = capsys.readouterr().out.splitlines()[-1]
-    assert "operator 2, depthwise (nodes depthwise, relu3), is the first that did not" in finding
+    assert "depthwise (nodes depthwise, relu3), is the first operator that did not" in finding
 
 
 @pytest.mark.slow

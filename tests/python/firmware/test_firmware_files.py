@@ -226,7 +226,7 @@ def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
         ),
         pytest.param(
             {"target": "host", "pools": {"a": 1 << 20}},
-            ValueError, "they need runtime crt", id="hosted-pool",
+            ValueError, "memory pools need runtime crt", id="hosted-pool",
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a": 1, "A": 1}, **C},
@@ -234,23 +234,23 @@ def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a": (1, "a b")}, **C},
-            ValueError, "'a b' is no name of a section", id="section",
+            ValueError, "'a b' is not a valid section name", id="section",
         ),
         pytest.param(
             {"target": "cortex-m4", "workspace_io": True},
-            ValueError, "it needs runtime crt and interface-api c", id="packed-io",
+            ValueError, "workspace-io needs runtime crt and interface-api c", id="packed-io",
         ),
         pytest.param(
             {"target": "cortex-m4", "place": {"*": "sram"}, **C},
-            ValueError, "there is no such pool; known are workspace, flash and", id="place-pool",
+            ValueError, "unknown pool; choose from workspace, flash and", id="place-pool",
         ),
         pytest.param(
             {"target": "cortex-m4", "place": {"nothing": "flash"}, **C},
-            ValueError, "no tensor or weights have such a name", id="place-name",
+            ValueError, "no tensor or weights match this name", id="place-name",
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a-b": 1}, **C},
-            ValueError, "pool name 'a-b' is no C identifier", id="pool-name",
+            ValueError, "pool name 'a-b' is not a C identifier", id="pool-name",
         ),
     ],
 )  # fmt: skip

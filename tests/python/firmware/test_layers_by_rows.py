@@ -454,7 +454,7 @@ def test_the_command_prints_the_plans_and_inspect_finds_them(tmp_path, capsys):
         assert str(plan["ram_bytes"]) in shown
         assert str(plan["surplus_macs"]) in shown
     assert plans[-1]["surplus_macs"] > 0
-    assert f"in patches ({plans[-1]['surplus_macs']} multiply-adds twice)" in " ".join(
+    assert f"patch-based ({plans[-1]['surplus_macs']} repeated multiply-adds)" in " ".join(
         shown.split()
     )
     assert f"in {plans[-1]['patches'][0]} patches" in shown

@@ -188,7 +188,7 @@ def test_a_tensor_lies_in_the_pool_that_it_was_given(digits):
 
 
 def test_weights_do_not_go_where_a_tensor_lends_memory():
-    with pytest.raises(ValueError, match=r"use interface-api c, or a pool of the image's own"):
+    with pytest.raises(ValueError, match=r"use interface-api c, or let the image contain the pool"):
         compile_network(DIGITS / "digits_f32.onnx", pools=TWO, place={"conv1*": "dtcm"})
 
 
@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_said_in_bytes(digits, missing):
         compile_network(digits, pools={"sram": bound - missing}, **PLAIN)
     text = str(problem.value)
     assert f"pool sram of {bound - missing} bytes is {missing} bytes too small" in text
-    assert re.search(r"most lives at operator \w+, \d+ bytes", text)
+    assert re.search(r"the peak is at operator \w+ with \d+ bytes", text)
     compile_network(digits, pools={"dtcm": 2048, "sram": bound - missing}, **PLAIN)
 
 

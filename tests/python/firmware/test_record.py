@@ -154,7 +154,7 @@ def test_a_run_that_did_not_end_says_where(images, tmp_path, capsys):
     code, told = replay(network, dump, image=images[0], capsys=capsys)
     assert code == 1
     assert (
-        "operator 3, pointwise (nodes pointwise, relu4), is the first that did not"
+        "operator 3, pointwise (nodes pointwise, relu4), is the first operator that did not"
         in told["finding"]
     )
 
@@ -189,7 +189,7 @@ def test_tensors_in_pools_are_noted(images, tmp_path, capsys):
     dump = dump_on_this_machine(network, images[:1], tmp_path, POOLED_CALL, **options)
     code, told = replay(network, dump, image=images[0], capsys=capsys)
     assert code == 0
-    assert told["finding"] == "all 8 tensors have the bits that they have on this machine"
+    assert told["finding"] == "all 8 tensors are bit-identical to this machine's"
 
 
 PACKED_CALL = """\
@@ -205,7 +205,7 @@ def test_networks_called_by_packed_functions_are_noted(images, tmp_path, capsys)
     dump = dump_on_this_machine(network, images[:1], tmp_path, PACKED_CALL, **options)
     code, told = replay(network, dump, image=images[0], capsys=capsys)
     assert code == 0, told
-    assert told["finding"] == "all 8 tensors have the bits that they have on this machine"
+    assert told["finding"] == "all 8 tensors are bit-identical to this machine's"
 
 
 def test_cycles_are_shown_by_name(images, tmp_path, capsys):
@@ -313,7 +313,7 @@ def test_nothing_is_generated_unless_asked_for(tmp_path):
         pytest.param({"target": "native", "record": True}, "of the crt runtime", id="host"),
         pytest.param(
             {"target": "cortex-m4", "profile": True, "unpacked_api": False},
-            "use unpacked-api",
+            "profile and record need unpacked-api",
             id="packed",
         ),
         pytest.param({**C, "trace_records": 5}, "choose one of them", id="nothing"),
@@ -343,7 +343,7 @@ def header(**changes) -> bytes:
         pytest.param(header() + bytes(19), "ends after 63 of 64 bytes", id="short"),
         pytest.param(header(count=2) + bytes(20), "is damaged: 2 records", id="count"),
         pytest.param(header(next=1) + bytes(20), "is damaged: 1 records at 1", id="next"),
-        pytest.param(header(capacity=0, count=0), "holds no record", id="none"),
+        pytest.param(header(capacity=0, count=0), "contains no record", id="none"),
         pytest.param(header(target=b"toaster") + bytes(20), "target toaster is not", id="target"),
         pytest.param(header() + bytes(20), "the dump is not of", id="other-network"),
     ],

@@ -161,17 +161,17 @@ def test_an_image_runs_on_a_board(images, golden, tmp_path):
 
 
 REFUSED = [
-    pytest.param({"a": F32, "A": INT8}, {}, "have one name in C", id="case"),
-    pytest.param({"image": F32}, {}, "network image and the image have one name", id="image"),
-    pytest.param({}, {}, "there is no network to compile", id="none"),
-    pytest.param({"a": F32}, {"image_name": "a b"}, "is no C identifier", id="name"),
+    pytest.param({"a": F32, "A": INT8}, {}, "have the same C name", id="case"),
+    pytest.param({"image": F32}, {}, "image and the image have the same C name", id="image"),
+    pytest.param({}, {}, "no network to compile", id="none"),
+    pytest.param({"a": F32}, {"image_name": "a b"}, "is not a C identifier", id="name"),
     pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a", "x"]]}, "there is no network x",
                  id="group"),
-    pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a"], ["a", "b"]]}, "a is named twice",
+    pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a"], ["a", "b"]]}, "a is in two groups",
                  id="groups"),
-    pytest.param({"a": F32}, {"target": "host"}, "compiled together for the crt runtime",
+    pytest.param({"a": F32}, {"target": "host"}, "compiling networks together needs runtime crt",
                  id="hosted"),
-    pytest.param({"a": F32}, {"executor": "graph", "runtime": "crt"}, "with executor aot",
+    pytest.param({"a": F32}, {"executor": "graph", "runtime": "crt"}, "executor aot",
                  id="graph"),
     pytest.param(
         {"a": F32, "b": INT8}, {"pools": {"sram": 4600}, "concurrent": True, **PLAIN},

@@ -265,7 +265,10 @@ def test_inspect_tells_what_a_library_for_one_level_needs(small, target, needs):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"target": "x86-64", "levels": ["v5"]}, "level v5 is none of x86-64; choose of v2, v3"),
+        (
+            {"target": "x86-64", "levels": ["v5"]},
+            "target x86-64 has no level v5; choose from v2, v3",
+        ),
         ({"target": "native", "levels": ["v3"]}, "target native has no levels"),
         ({"board": "stm32f4", "levels": ["v3"]}, "board stm32f4 has a single processor"),
         ({"target": "x86-64", "runtime": "crt"}, "target x86-64 needs runtime host"),

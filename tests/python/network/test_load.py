@@ -219,7 +219,7 @@ MISTAKES = {
     "texts": (
         lambda i: ((np.array(["a"], object), i["b"]), {}), TypeError, "elements are strings",
     ),
-    "object": (lambda i: ((print, i["b"]), {}), TypeError, "input x: .* is no tensor"),
+    "object": (lambda i: ((print, i["b"]), {}), TypeError, "input x: .* is not a tensor"),
 }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def network():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.filterwarnings("ignore:.*no instruction that multiplies bfloat16")
+@pytest.mark.filterwarnings("ignore:.*no bfloat16 multiply instruction")
 def test_transposed_convolutions_agree_with_onnxruntime(kind, tmp_path):
     if kind == "v3" and platform.machine() != "x86_64":
         pytest.skip("a level of x86-64")

@@ -22,9 +22,9 @@ def _graph(op: str, **attributes):
 
 REFUSED = {
     "heads": ({"k": HEADS[:, :3], "v": HEADS[:, :3]}, {}, ValueError, "do not fit queries"),
-    "axes": ({"q": HEADS[0]}, {}, ValueError, "four axes each"),
+    "axes": ({"q": HEADS[0]}, {}, ValueError, "must have rank 4"),
     "type": ({}, {"score_mod": _graph("Cast", to=TensorProto.DOUBLE)}, ValueError,
-             r"score_mod makes float64\[1, 4, 3, 3\] of float32"),
+             r"score_mod maps float32\[1, 4, 3, 3\] to float64"),
     "node": ({}, {"prob_mod": _graph("NoSuchOperator")}, UnsupportedError, "NoSuchOperator"),
 }  # fmt: skip
 

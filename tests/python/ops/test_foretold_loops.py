@@ -164,7 +164,7 @@ def test_no_rounds_have_the_shapes_of_one(tmp_path):
 
 
 def test_a_count_without_an_end_is_a_sentence():
-    with pytest.raises(tvmrt.error.UnsupportedError, match="how many rounds it has is known only"):
+    with pytest.raises(tvmrt.error.UnsupportedError, match="its trip count is known only"):
         tvmrt.compile(while_network(None, 9, step=0))
 
 

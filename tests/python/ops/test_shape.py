@@ -251,9 +251,9 @@ def test_computed_shape_is_refused(op):
 WRONG = {
     "reshape": ("Reshape", [f32(4), i64(3)], [1], {}, "as many elements as x"),
     "squeeze": ("Squeeze", [f32(4), i64(0)], [1], {}, "extent 1"),
-    "split": ("Split", [f32(4), i64(1, 2)], [1], {}, "do not make up"),
+    "split": ("Split", [f32(4), i64(1, 2)], [1], {}, "do not add up"),
     "zero-step": ("Slice", [f32(4), i64(0), i64(4), i64(0), i64(0)], [1, 2, 3, 4], {}, "is 0"),
-    "blocks": ("DepthToSpace", [f32(1, 3, 2, 2)], [], {"blocksize": 2}, "no multiple"),
+    "blocks": ("DepthToSpace", [f32(1, 3, 2, 2)], [], {"blocksize": 2}, "not a multiple"),
     "over-cut": ("Pad", [f32(4), i64(-3, -3)], [1], {}, "cut more"),
     "mirror-nothing": ("Pad", [f32(0), i64(1, 1)], [1], {"mode": "edge"}, "no element"),
     "axis": ("Concat", [f32(2), f32(3)], [], {"axis": 3}, "axis 3"),

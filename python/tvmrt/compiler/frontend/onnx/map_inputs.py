@@ -52,7 +52,7 @@ def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bund
     if len(known) != 1:
         raise UnsupportedError(
             f"input {name} is a map that "
-            + ("nothing reads" if not known else "its consumers use different keys")
+            + ("nothing reads" if not known else "its consumers use with different keys")
         )
     keys = known.pop()
     info.CopyFrom(helper.make_tensor_value_info(name, kind, [1, len(keys)]))
