@@ -130,7 +130,7 @@ def test_lists_of_another_length():
         parser.parse_model(SCALED), shapes={"x": (2, 3)}, sequences={"x": 1, "by": 1}
     )
     with pytest.raises(
-        ValueError, match="input x is a list of 1 arrays, not 2; to use another length, compile"
+        ValueError, match="input x is a list of 1 arrays, not 2; to use another length"
     ):
         network.run({"x": ELEMENTS[:2], "by": FACTORS[:2], "last": LAST})
 
