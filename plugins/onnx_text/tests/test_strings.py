@@ -194,9 +194,7 @@ def test_what_is_no_string_or_too_much_is_a_sentence():
 
 
 def test_refused_by_name():
-    with pytest.raises(
-        UnsupportedError, match=r"y \(it handles strings, which are not supported"
-    ):
+    with pytest.raises(UnsupportedError, match=r"y \(it handles strings, which are not supported"):
         pipeline.compile(joined(), target="cortex-m4")
     bad = network(
         [node("RegexFullMatch", ["x"], "y", pattern="(?i)a")],

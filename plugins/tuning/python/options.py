@@ -32,9 +32,9 @@ def _refused(request: Any) -> None:
 
 
 TUNED = Option(
-    "Compute layers as ``tvmrt tune`` has measured it to be fastest: by the entries of this "
-    "database, or of your ``own``; or as a ``model`` of cost that was fitted to such "
-    "measurements says. The library's manifest tells what was used.",
+    "Use the fastest implementation of each layer: from a database of ``tvmrt tune``, from your "
+    "``own`` database, or as predicted by a cost ``model``. The manifest of the library records "
+    "the choice.",
     python="Or a ``tvmrt.compiler.ir.tuned.Guide``.",
     form="FILE|own|model",
     kind="path",

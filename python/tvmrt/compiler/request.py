@@ -47,33 +47,33 @@ class Request:
 
     executor: str | None = _option(
         None,
-        "How the network runs: ``graph``, operator by operator as a graph JSON says, or ``aot``, "
-        "by one generated function, ahead of time. Default: graph; aot for a board.",
+        "Executor: ``graph`` runs the operators of a graph JSON, ``aot`` is one generated "
+        "function. Default: graph; aot for a board.",
         values=("graph", "aot"), flag="--executor",
     )
     interface_api: str = _option(
         "packed",
-        "How a program calls the network of a board: by ``packed`` functions of tensors, or by a "
-        "plain ``c`` function with structs of pointers and a header.",
+        "Interface of a network for a board: ``packed`` functions of tensors, or a plain ``c`` "
+        "function with structs of pointers and a header.",
         values=("packed", "c"), flag="--interface-api",
     )
     unpacked_api: bool | None = _option(
         None,
-        "Whether the network calls its operators with plain pointers, not by packed functions. "
-        "Default: so it does on a board, if it is compiled ahead of time.",
+        "Call operators with plain pointers instead of packed functions. Default: on for a "
+        "board with executor aot.",
         flag="--unpacked-api/--no-unpacked-api", kind="bool",
     )
     abi: str = _option(
         "packed",
-        "What a host calls in the library: ``packed`` functions alone, or beside them with "
-        "``tvm-ffi`` a function of tensors, inputs and then outputs to be written, for tvm_ffi, "
-        "torch and JAX, which needs no runtime. It implies the executor aot.",
+        "ABI of a library for hosts: ``packed`` functions, or ``tvm-ffi``, which adds a "
+        "function of input and output tensors for tvm_ffi, torch and JAX that needs no runtime. "
+        "tvm-ffi implies executor aot.",
         values=("packed", "tvm-ffi"), flag="--abi",
     )
     runtime: str | None = _option(
         None,
-        "Runtime on the target: ``host``, with an operating system, or ``crt``, without one: no "
-        "heap, no threads. Default: host; crt for a board.",
+        "Runtime on the target: ``host`` needs an operating system, ``crt`` needs none and uses "
+        "no heap and no threads. Default: host; crt for a board.",
         values=("host", "crt"), flag="--runtime",
     )
     target: str | None = _option(
@@ -90,181 +90,175 @@ class Request:
     )
     levels: Sequence[str] = _option(
         (),
-        "The levels of processors that the library has code for, where the target has several: "
+        "CPU levels to generate code for: "
         f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
-        f"all of them but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}, those for "
-        "bfloat16 with precision bf16 alone, v4amx for products of bytes, too.",
+        f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}; those are added "
+        "for precision bf16, and v4amx also for int8 layers.",
         flag="--levels", form="NAME[,NAME...]", repeated=True,
     )
     board: str | None = _option(
         None,
-        "A family of microcontrollers in place of a target: its processor, and as much memory as "
-        f"it has: {', '.join(FAMILIES)}.",
+        "A microcontroller family instead of a target; sets the processor and the memory "
+        f"limits: {', '.join(FAMILIES)}.",
         flag="--board", form="NAME",
     )
     devices: Sequence[str | Device] = _option(
         (),
-        "Devices that may take parts of the network, in order of preference. What none takes stays "
-        "on the CPU.",
-        python="Names or ``tvmrt.devices.Device``; the summary's ``nodes`` tell why none took one.",
+        "Devices that may compute parts of the network, in order of preference. The CPU "
+        "computes the rest.",
+        python="Names or ``tvmrt.devices.Device``; ``nodes`` of the summary has the reason for "
+            "nodes without a device.",
         flag="--device", form="NAME[,NAME...]", repeated=True,
     )
     require_device: Sequence[str] = _option(
         (),
-        "Fail where this device takes nothing, or not every ONNX node of the operator: npu:Conv.",
+        "Fail unless this device takes a node, or every node of an operator: npu:Conv.",
         flag="--require-device", form="NAME[:OPERATOR][,...]", repeated=True,
     )
     device_fallback: bool = _option(
         False,
-        "Let the CPU compute what a device fails to: its code for each region goes in, too.",
+        "Compute a region on the CPU if its device fails; adds CPU code for each region.",
         flag="--device-fallback", kind="bool",
     )
     schedule: str = _option(
         "sync",
-        "Whether regions on different devices may run at the same time (``async``: by the graph "
-        "executor's scheduler, or started and waited for by a network compiled ahead), which takes "
-        "more memory.",
+        "Order of regions: ``async`` runs regions of different devices concurrently, which "
+        "needs more memory.",
         values=("sync", "async"), flag="--schedule",
     )
     mixed_precision: str | None = _option(
         None,
-        "Let devices that can compute in it; the network's own inputs and outputs keep their "
-        "types.",
+        "Reduced precision for devices that support it; inputs and outputs of the network keep "
+        "their types.",
         values=("bf16", "fp16", "int8"), flag="--mixed-precision",
     )
     precision: str = _option(
         "float32",
-        "What the CPU multiplies in convolutions and matrix products: ``bf16`` rounds both factors "
-        "to bfloat16, which has 8 bits of precision and the range of float32, and sums in float32. "
-        "Weights take half the memory; processors with AMX multiply several times as fast, those "
-        "with AVX512_BF16 without it twice, those with BFMMLA by a third of the instructions, "
-        "others as fast as float32. Depthwise layers and recurrent cells stay in float32.",
-        python="The summary's ``reduced`` names the layers.",
+        "Precision of convolutions and matmuls on the CPU: ``bf16`` rounds both operands to "
+        "bfloat16 and accumulates in float32. Weights need half the memory. Faster with AMX, "
+        "AVX512_BF16 or BFMMLA; as fast as float32 elsewhere. Depthwise layers and recurrent "
+        "cells stay in float32.",
+        python="``reduced`` of the summary lists the layers.",
         values=("float32", "bf16"), flag="--precision",
     )
     weights: str | None = _option(
         None,
-        "Store the weights of products and the rows of tables in 8 or 4 bits, in blocks with a "
-        "factor each, and widen them in registers: what computes one row at a time, as decoders "
-        "do, is as fast as its weights are read. Results are those of the rounded weights.",
-        python="The summary's ``narrowed`` tells how far each is off.",
+        "Quantise weights of matmuls and embedding tables to 8 or 4 bits, in blocks with a "
+        "scale each. Decoders, which are limited by memory bandwidth, become faster. Results "
+        "are those of the rounded weights.",
+        python="``narrowed`` of the summary has the error of each weight.",
         values=("int8", "int4"), flag="--weights",
     )
     winograd: bool | None = _option(
         None,
-        "Compute 3x3 convolutions of stride 1 by fewer multiplications (Winograd), where that is "
-        "faster. Their weights take 1.8 or 4 times the bytes, and results are off by some 1e-6 of "
-        "their size. Default: of networks in float32 on hosts those that win most, until the "
-        "weights are a quarter larger, or 4 MiB.",
-        python="The summary's ``winograd`` tells how far each is off.",
+        "Compute 3x3 convolutions of stride 1 with Winograd where it is faster. Their weights "
+        "become 1.8 or 4 times as large; the relative error is about 1e-6. Default: float32 "
+        "networks on hosts, until the weights grow by a quarter or 4 MiB.",
+        python="``winograd`` of the summary has the error of each layer.",
         flag="--winograd/--no-winograd", kind="bool",
     )
     row_chains: bool | None = _option(
         None,
-        "Compute neighbouring convolutions and pooling in float32 a few rows at a time, so that "
-        "what lies between them stays in the cache and takes no memory; results are the same. "
-        "Default: on hosts those of which that is faster, on a board what ``ram`` asks for.",
+        "Compute adjacent float32 convolutions and pooling a few rows at a time (row-wise "
+        "fusion), so that intermediate results stay in the cache. Results are the same. "
+        "Default: where it is faster on hosts; on boards as ``ram`` requires.",
         flag="--row-chains/--no-row-chains", kind="bool",
     )
     max_error: float | None = _option(
         None,
-        "With mixed-precision, how far results of a region may be off, in parts of its largest "
-        "value: of a region that is off further, fewer nodes are reduced. With weights, how far "
-        "those of a layer may be off, by the root of the mean square of the difference, in parts "
-        "of that of the weights: a layer that is off further keeps float32. With precision, how "
-        "far the result of a layer may be off on the calibration's inputs, in parts of its largest "
-        "value: the same. With winograd, as with weights of a layer's results on normal numbers: "
-        "one that is off further is computed directly.",
-        python="If no region can be reduced, UnsupportedError is raised.",
+        "Maximum relative error of a layer; a layer above it keeps float32 (or direct "
+        "convolution with winograd). mixed-precision and precision: largest difference relative "
+        "to the largest value, on the calibration inputs. weights and winograd: RMS of the "
+        "difference relative to the RMS of the values.",
+        python="UnsupportedError is raised if no region can be reduced.",
         flag="--max-error", form="X", kind="float",
     )
     calibration: Sequence[Mapping[str, Any]] = _option(
         (),
-        "Inputs of the network on which that is measured; one or several.",
-        python="Arrays by name, one mapping a sample.",
+        "Inputs on which the error is measured.",
+        python="One mapping of arrays by name for each sample.",
         flag="--calibration", form="IN.npz", kind="path", repeated=True,
     )
     device_options: Mapping[str, Mapping[str, Any]] | None = _option(
         None,
-        "Options for devices; see the device's own page.",
-        python="Mappings by the device's name.",
+        "Options of devices; see the page of the device.",
+        python="Mappings by name of the device.",
         flag="--device-option", form="NAME:KEY=VALUE", repeated=True,
     )
     operators: Sequence[Any] = _option(
         (),
-        "A Python file or shared library with operators of one's own. Those of installed wheels "
-        "are known anyway.",
+        "Python file or shared library with custom operators. Those of installed packages are "
+        "found automatically.",
         python="``tvmrt.custom`` operators and paths.",
         flag="--operators", form="FILE", kind="path", repeated=True,
     )
     shapes: Mapping[str, Sequence[int | str]] | None = _option(
         None,
-        "Shape of an input, of which the file leaves dimensions open or has others. A dimension "
-        "may be open in the library, too, up to a size: N<=8.",
-        python="Extents by the input's name.",
+        "Shape of an input, if the file has a dynamic or another shape. A dimension may stay "
+        "dynamic up to a bound: N<=8.",
+        python="Shapes by input name.",
         flag="--shape", form="INPUT=DIM,...", repeated=True,
     )
     dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
         None,
-        "Sizes between which a dimension of the inputs may change from run to run, by the name "
-        "that the file has for it: batch=1..8; seq<=128, from 1 on; or total=past+seq. Memory is "
-        "planned for the largest. Default: bounds that follow from how the network uses the "
-        "dimension; a remark says which. Not for boards, where they are to be declared.",
-        python="By name the most, or (least, most), or the text of a sum or product of others; an "
-        "axis without a name is called by its input and place, such as ``x_2``.",
+        "Bounds of a dynamic dimension by its name in the file: batch=1..8, seq<=128 (from 1), "
+        "or total=past+seq. Memory is planned for the upper bound. Default: bounds inferred "
+        "from the use of the dimension and printed as a note; boards need declared bounds.",
+        python="By name: the maximum, (minimum, maximum), or an expression of other dimensions "
+        "as text; an axis without a name is called by input and index, such as ``x_2``.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True,
     )
     sequences: Mapping[str, int | None] | None = _option(
         None,
-        "How many elements an input has that is a sequence, which become inputs INPUT[0], "
-        "INPUT[1], ...; none: an optional input that is not given. Of an output the most that it "
-        "may have, where the run finds how many.",
-        python="By the input's name, None for none.",
+        "Length of a sequence input, whose elements become inputs INPUT[0], INPUT[1], ...; "
+        "none: omit an optional input. For a sequence output of data-dependent length, the "
+        "maximum.",
+        python="By input name; None omits it.",
         flag="--sequence", form="INPUT=COUNT", repeated=True,
     )
     requantize: str = _option(
         "float",
-        "How quantised layers come from their sums to bytes: ``float``, by a product in float32, "
-        "as onnxruntime does; ``fixed-point``, by integers alone, at most one step from it, for "
-        "boards without floating point.",
+        "Requantisation: ``float`` multiplies in float32 as onnxruntime does, ``fixed-point`` "
+        "uses integers only and differs by at most one step, for boards without floating point.",
         values=("float", "fixed-point"), flag="--requantize",
     )
     params: str | None = _option(
         None,
-        "Where the weights go: ``embed``, into the library; ``file``, beside it, as params to "
-        "load; ``flash``, into C arrays. Default: embed; flash for a board.",
+        "Location of the weights: ``embed`` in the library, ``file`` next to it as a parameter "
+        "file, ``flash`` as C arrays. Default: embed; flash for a board.",
         values=("embed", "file", "flash"), flag="--params",
     )
     pools: Mapping[str, int | tuple[int, str]] | None = _option(
         None,
-        "A memory for intermediate values; the first is preferred. The program lends it, or with a "
-        "section of the linker the image has it. Default: one of the network's own.",
+        "Memory pool for intermediate values; the first is preferred. The program provides the "
+        "memory, or the image if a linker section is given. Default: one pool in the network's "
+        "own memory.",
         python="``{name: bytes}``, or ``{name: (bytes, section)}``.",
         flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True,
     )
     ram: int | None = _option(
         None,
-        "Of a board, the most bytes that intermediate values may take. Where whole layers take "
-        "more, neighbours are computed a few rows at a time, at the least cost. Default: what the "
-        "board or the only pool has.",
+        "RAM limit for intermediate values on a board. If layer-by-layer execution needs more, "
+        "adjacent layers are computed a few rows at a time. Default: the memory of the board or "
+        "of the only pool.",
         flag="--ram", form="BYTES", kind="int", least=1,
     )
     workspace_io: bool = _option(
         False,
-        "Place inputs and outputs in these memories, too.",
+        "Place inputs and outputs in the pools, too.",
         flag="--workspace-io", kind="bool",
     )
     place: Mapping[str, str] | None = _option(
         None,
-        "Tensors or weights by name into one of them; weights are copied there at the start. POOL "
-        "flash: read where they are; flash@SECTION: there, in that section of the linker.",
+        "Place tensors or weights by name pattern in a pool; weights are copied there at start. "
+        "flash: read in place; flash@SECTION: in place, in this linker section.",
         python="``{pattern: pool}``; ``tvmgen_<name>_load()`` copies.",
         flag="--place", form="PATTERN=POOL", repeated=True,
     )
     max_memory: int | None = _option(
         None,
-        "The most bytes that the network's weights, inputs, outputs and intermediate values may "
-        "take; what needs more is refused. Default: 4294967296.",
+        "Limit in bytes for weights, inputs, outputs and intermediate values together; a "
+        "network that needs more is rejected. Default: 4294967296.",
         flag="--max-memory", form="BYTES", kind="int", least=1,
     )
     module_name: str = _option(
@@ -275,29 +269,28 @@ class Request:
     )
     profile: bool = _option(
         False,
-        "Let a board's network count the cycles of its operators.",
+        "Count cycles of each operator on a board.",
         python="The board has ``tvmrt_platform_cycles()``.",
         flag="--profile", kind="bool",
     )
     record: bool = _option(
         False,
-        "Let a board's network note hash, smallest and largest element of all tensors, for tvmrt "
-        "replay.",
+        "Record hash, minimum and maximum of all tensors on a board, for tvmrt replay.",
         flag="--record", kind="bool",
     )
     trace_records: int | None = _option(
         None,
-        "How many records of these two are kept. Default: those of one run.",
+        "Number of records kept by --profile and --record. Default: one run.",
         flag="--trace-records", form="N", kind="int", least=1,
     )
     cc: str | None = _option(
         None,
-        "C compiler to use instead of the one found.",
+        "C compiler to use instead of the detected one.",
         flag="--cc", form="COMMAND",
     )
     dump_dir: str | os.PathLike[str] | None = _option(
         None,
-        "Write the graph after every step here.",
+        "Write the graph after each pass to this folder.",
         flag="--dump", form="DIR", kind="path",
     )
     progress: Callable[[str, int, int], None] | None = _option(
@@ -445,7 +438,7 @@ def _check_plain(name: str, row: Row, value: Any) -> None:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: give a whole number, not {value!r}")
     if row.least is not None and value < row.least:
-        raise ValueError(f"{name}: give a number from {row.least} on, not {value}")
+        raise ValueError(f"{name}: give a number of at least {row.least}, not {value}")
 
 
 def _check_kind(name: str, kind: str, value: Any) -> None:

@@ -135,5 +135,5 @@ def test_options_that_there_are_not(digits, call, words):
 @pytest.mark.parametrize("option", ["max_memory", "ram", "trace_records"])
 @pytest.mark.parametrize("value", [0, -5, np.int64(-1)])
 def test_numbers_that_are_too_small(digits, option, value):
-    with pytest.raises(ValueError, match=f"{option}: give a number from 1 on, not {value}"):
+    with pytest.raises(ValueError, match=f"{option}: give a number of at least 1, not {value}"):
         tvmrt.compile(digits / "digits_f32.onnx", **{option: value})

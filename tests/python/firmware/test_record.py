@@ -317,7 +317,7 @@ def test_nothing_is_generated_unless_asked_for(tmp_path):
             id="packed",
         ),
         pytest.param({**C, "trace_records": 5}, "choose one of them", id="nothing"),
-        pytest.param({**C, "record": True, "trace_records": 0}, "from 1 on", id="no-records"),
+        pytest.param({**C, "record": True, "trace_records": 0}, "at least 1", id="no-records"),
         pytest.param({**C, "record": True, "trace_records": 1 << 25}, "choose 1 to", id="many"),
     ],
 )
