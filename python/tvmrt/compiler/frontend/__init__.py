@@ -1,1 +1,1 @@
-"""Importers: a trained network's file to the graph of the IR."""
+"""Importers: convert a file with a trained network to an IR graph."""

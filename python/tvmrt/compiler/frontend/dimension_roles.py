@@ -1,4 +1,4 @@
-"""Roles of open dimensions, and the bounds that a dimension of each role gets by default.
+"""Roles of symbolic dimensions, and the default bounds of a dimension of each role.
 
 A role follows from how the axes of a dimension are used, never from its name. An importer collects
 the uses (``frontend/onnx/axis_uses.py``); this module decides what they mean.
@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 MAX_BATCH = 8
-# Rows and columns of a picture: what detectors and segmentation networks are mostly run at.
+# Rows and columns of a picture: the usual size of detectors and segmentation networks.
 MAX_PICTURE = 640
-MAX_VOLUME = 128  # each axis of a volume or of a clip of pictures
+MAX_VOLUME = 128  # each axis of a volume or of a video clip
 MAX_LENGTH = 512  # words, frames or other elements that a network relates to each other
-# Samples of a sound: ten seconds at 16 kHz. Networks for sound take windows of at most that, and
-# one second of 16 kHz, which is as much as most of them need, is well inside.
+# Audio samples: ten seconds at 16 kHz, the longest window that most audio networks take. One second
+# at 16 kHz, which is enough for most of them, is well inside.
 MAX_SAMPLES = 160_000
 MAX_COUNT = 512
-MAX_SIZE = 1 << 28  # whatever windows in a file ask for
-# A 1-D network that steps over so many elements in all reads samples rather than frames: frames
-# come at 50 to 100 a second, and nobody computes fewer than 6 results a second of them.
+MAX_SIZE = 1 << 28  # limit for sizes derived from the windows of a file
+# A 1-D network with at least this total stride reads samples rather than frames: frames come at 50
+# to 100 per second, and networks compute at least 6 results per second from them.
 SAMPLES_PER_STEP = 16
-# Bytes of tensors at bounds that are chosen: a library of more asks its user for bounds.
+# Total bytes of tensors at default bounds: a larger library needs bounds from the user.
 MAX_CHOSEN_BYTES = 1 << 30
 
 
 class Role(enum.Enum):
-    """What a dimension counts."""
+    """Kind of quantity that a dimension counts."""
 
     BATCH = "batch"
     PICTURE = "rows or columns of a picture"
@@ -48,7 +48,7 @@ _HIGHEST = {
     Role.LENGTH: MAX_LENGTH,
     Role.COUNT: MAX_COUNT,
 }
-# The size to try first where a network may run at one size alone.
+# The size to try first for a network that may run at one size only.
 _USUAL = {
     Role.BATCH: 1,
     Role.PICTURE: 224,
@@ -57,7 +57,7 @@ _USUAL = {
     Role.LENGTH: 16,
     Role.COUNT: 16,
 }
-# Sizes of pictures to try where a network runs at one size alone, but not at the usual one.
+# Picture sizes to try for a network that runs at one size only, but not at the usual one.
 OTHER_PICTURES = (256, 384, 512, 192)
 
 
@@ -68,29 +68,29 @@ class Uses:
     Parameters
     ----------
     leading
-        Whether it is the first axis of an input.
+        Whether this is the first axis of an input.
     batch
-        Whether an operator takes it for its batch, as the first axis of a convolution.
+        Whether an operator uses it as its batch axis, such as the first axis of a convolution.
     window_ranks
         The number of axes of the windows that move along it.
     step
-        Its elements for one element of the coarsest tensor along it.
+        Elements per element of the coarsest tensor along this dimension.
     least
-        The smallest size at which all windows along it fit.
+        The minimum size at which all windows along it fit.
     signal
-        Whether a 1-D window with a stride moves along one channel, or a spectrum is made of it.
+        Whether a 1-D window with a stride moves along one channel, or a spectrum is computed.
     sequence
         Whether its elements are related to each other: attention, recurrence, positions.
     mixed
-        Whether its elements meet otherwise: a reduction, a sort, a choice among them.
+        Whether its elements are combined otherwise: by a reduction, a sort or a selection.
     joined
-        Whether an input is made longer along it, as a cache is.
+        Whether an input is extended along it, such as a key-value cache.
     limit
         The largest size that constants such as a table of positions allow.
     equal
-        Ranges of sizes at which it meets constants of a fixed extent.
+        Ranges of sizes at which it is combined with constants of a fixed extent.
     same
-        Dimensions of other inputs whose elements meet its elements one by one.
+        Dimensions of other inputs that are combined element by element with this one.
     """
 
     leading: bool = False
@@ -107,7 +107,7 @@ class Uses:
     same: set[str] = field(default_factory=set)
 
     def role(self) -> Role | None:
-        """The role; None where it only passes through, and not as the first axis."""
+        """Return the role; None if the dimension only passes through and is no leading axis."""
         if self.window_ranks:
             if max(self.window_ranks) > 2:
                 return Role.VOLUME
@@ -117,7 +117,7 @@ class Uses:
             return Role.SAMPLES
         if self.sequence or self.window_ranks:
             return Role.LENGTH
-        if self.mixed and not self.batch:  # as a detector that keeps boxes of each picture
+        if self.mixed and not self.batch:  # such as a detector that keeps boxes of each picture
             return Role.COUNT
         return Role.BATCH if self.batch or self.leading else None
 
@@ -126,7 +126,7 @@ class Uses:
 class ChosenSize:
     """Bounds of one dimension by its role.
 
-    ``step``: the size of which a network mostly needs multiples; ``in_steps``: multiples alone.
+    ``step``: the usual divisor of sizes; ``in_steps``: whether only multiples of it are valid.
     """
 
     role: Role
@@ -136,7 +136,7 @@ class ChosenSize:
     in_steps: bool = False
 
     def usual(self, picture: int | None = None) -> int:
-        """One size that networks of this kind are mostly run at; ``picture``: of its axes."""
+        """Return one usual size for networks of this kind. ``picture``: size for picture axes."""
         size = picture if picture and self.role is Role.PICTURE else _USUAL[self.role]
         return min(max(size, self.low), self.high)
 
@@ -144,10 +144,10 @@ class ChosenSize:
 def choose_sizes(
     uses: Mapping[str, Uses], stated: int | None = None, names: Iterable[str] = ()
 ) -> dict[str, ChosenSize]:
-    """The bounds of each dimension.
+    """Return the bounds of each dimension.
 
-    ``stated``: the size of pictures that the file states, which counts where it is larger than
-    ``MAX_PICTURE``. ``names``: dimensions to choose; all by default.
+    ``stated``: the picture size that the file states, used if it is larger than ``MAX_PICTURE``.
+    ``names``: the dimensions to choose; default: all.
     """
     roles = {name: each.role() for name, each in uses.items()}
     passing = Role.COUNT if Role.BATCH in roles.values() else Role.BATCH
@@ -167,7 +167,7 @@ def _chosen(uses: Uses, role: Role, stated: int | None) -> ChosenSize:
         high = max(high, stated or 0)
     high = max(high, 2 * uses.least)
     if role in (Role.PICTURE, Role.VOLUME):
-        # half of a step gives one result, too, but nobody has pictures of that size
+        # half of a step gives one result, too, but pictures of that size do not occur
         low = max(low, step)
         high = max(high // step * step, low)
     if uses.joined and role in (Role.LENGTH, Role.COUNT):

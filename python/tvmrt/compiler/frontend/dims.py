@@ -1,4 +1,4 @@
-"""Dimensions that are known only at run time, as whoever compiles declares them."""
+"""Dynamic dimensions: declarations by the user, and the extents that they become."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _DECLARED = re.compile(
     r"(?P<name>[^<=]+)(?:<=(?P<most>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
 )
 HIGHEST = 2**31 - 1
-MOST_POWER = 8  # of a size, in what is computed of it
-# Factors, and bits of numbers, of what is computed: five halves rounded up of a height and a width
-# are a hundred. Files name their dimensions, and powers of powers would compute for years.
+MOST_POWER = 8  # maximum exponent in an expression of dimensions
+# Maximum number of factors and bits of an expression. Five times halving a height and a width with
+# rounding up gives a hundred. Nested powers in a file would take years to expand.
 MOST_FACTORS = 1024
 
 Declaration = Union[int, str, Sequence[int]]
 
 
 def parse_dim(text: str) -> tuple[str, Declaration]:
-    """``("N", (1, 8))`` of ``N<=8`` or ``N=1..8``, ``("N", "M+1")`` of ``N=M+1``. Raises ValueError
-    for anything else."""
+    """Parse ``N<=8`` or ``N=1..8`` to ``("N", (1, 8))`` and ``N=M+1`` to ``("N", "M+1")``. Raises
+    ValueError for anything else."""
     match = _DECLARED.fullmatch(text.strip())
     if match is None:
         raise ValueError(
@@ -56,9 +56,9 @@ def parse_dim(text: str) -> tuple[str, Declaration]:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """The sizes of a dimension at which a network fits: ``step * n + first`` for n from ``low`` to
-    ``high``, or those of another extent, ``same``. ``node``: of a size that a run finds, the node
-    that needs it; each run checks it.
+    """The sizes of a dimension at which a network is valid: ``step * n + first`` for n from ``low``
+    to ``high``, or the extent ``same``. ``node``: for a data-dependent dimension, the node that
+    needs that size; each run checks it.
     """
 
     low: int = 0
@@ -82,9 +82,9 @@ class Narrowed:
 class Dims:
     """The declared dimensions of a network by name, and the extents that they become.
 
-    ``declared``: the most, or (least, most), of each, or how it is computed of others.
-    ``narrowed``: the sizes of some of them at which the network fits. ``zeros``: extents that are 0
-    in each run. Raises ValueError where bounds are none.
+    ``declared``: the maximum, (minimum, maximum) or an expression for each dimension. ``narrowed``:
+    sizes of some of them at which the network is valid. ``zeros``: extents that are 0 in each run.
+    Raises ValueError for invalid bounds.
     """
 
     def __init__(
@@ -97,15 +97,15 @@ class Dims:
         self._zeros = zeros
         self._bounds: dict[str, tuple[int, int]] = {}
         self._sums: dict[str, str] = {}
-        self._open: list[str] = []  # sums that are being computed
+        self._open: list[str] = []  # expressions under evaluation
         self._symbols: dict[str, Symbol] = {}
-        self._replaced: set[str] = set()  # sizes of a run that are extents of others
+        self._replaced: set[str] = set()  # data-dependent sizes that equal other extents
         self.run_counts = RunCounts()
         for name, bounds in (declared or {}).items():
             self.declare(name, bounds)
 
     def declare(self, name: str, bounds: Declaration) -> None:
-        """Give a dimension its bounds; twice they must be the same ones."""
+        """Give a dimension its bounds. Raises ValueError if it has different bounds already."""
         if isinstance(bounds, str):
             self._sums[name] = bounds
             return
@@ -128,15 +128,15 @@ class Dims:
             )
 
     def __contains__(self, name: object) -> bool:
-        """Whether a dimension is declared, or is a sum or product of such."""
+        """Whether a dimension is declared, or is a sum or product of declared dimensions."""
         if name in self._bounds or name in self._sums:
             return True
         names = _names_in(name) if isinstance(name, str) else None
         return bool(names) and names != {name} and all(n in self for n in names)
 
     def undeclared(self, names: Iterable[str]) -> list[str]:
-        """Those of a network's names that have to be declared; what is a sum or product of others
-        among them, or of declared ones, follows from these."""
+        """Return the names that have to be declared. Sums and products of other names in the list,
+        or of declared ones, follow from these."""
         every = dict.fromkeys(name for name in names if name not in self)
 
         def follows(name: str) -> bool:
@@ -146,8 +146,8 @@ class Dims:
         return [name for name in every if not follows(name)]
 
     def extent(self, name: str) -> Whole:
-        """What a declared dimension, or an expression of such, is in a shape. Raises ValueError
-        where it is computed of itself, or of one that is not declared."""
+        """Return the extent of a declared dimension or expression. Raises ValueError if it depends
+        on itself or on an undeclared dimension."""
         if name in self._narrowed:
             return self._narrowed_extent(name, self._narrowed[name])
         if name in self._bounds:
@@ -213,8 +213,8 @@ class Dims:
         limit: Whole | None = None,
         product: tuple | None = None,
     ) -> Whole:
-        """The extent of a size that the run itself finds, see ``Symbol``; ``name`` is its own.
-        ``limit``: what it is never above in any run, where that is not ``high``."""
+        """Return the extent of a data-dependent size, see ``Symbol``; ``name`` must be unique.
+        ``limit``: an upper bound in any run, if that is not ``high``."""
         if limit is None and not isinstance(high, int):
             limit = high
         c, local = self._parameter(name), source is None
@@ -225,9 +225,9 @@ class Dims:
     def found(
         self, emit: Callable[..., Value], number: Value, low: int, high: Whole, node: str, what: str
     ) -> Whole:
-        """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;
-        beyond them the run ends with an error that names ``what``. ``emit`` adds operators for the
-        network's node ``node``."""
+        """Turn a data-dependent int64 scalar into an extent from ``low`` to ``high``. A run with a
+        number outside of these bounds ends with an error that names ``what``. ``emit`` adds
+        operators for the network's node ``node``."""
         if number.data is not None:
             return int(number.data)
         name = self.fresh(size_name(node, what))
@@ -242,13 +242,13 @@ class Dims:
         return self.counted(name, low, high, source)
 
     def bound_of(self, name: str) -> int | None:
-        """How large a size that the run finds may be, by what is known of the network."""
+        """Return the upper bound of a data-dependent size as far as the network implies one."""
         found = self._narrowed.get(name)
         return found.high if found is not None and found.high else None
 
     def _required(self, name: str) -> tuple[Whole | None, str]:
-        """What a size that a run finds must be, as an extent of those that are known before it, and
-        the node that needs it; None where it may be any."""
+        """Return the extent that a data-dependent size must equal, in terms of sizes known before
+        it, and the node that needs it; None if the size is unconstrained."""
         for other, sizes in self._narrowed.items():
             if not sizes.node:
                 continue
@@ -279,8 +279,8 @@ class Dims:
         size: int,
         told: tuple[str, Sequence[str]],
     ) -> list[Whole]:
-        """Numbers that the run computes as extents up to ``highs``, which the caller sees to: their
-        product is never above ``size``. ``told``: the node, and what each number is."""
+        """Turn data-dependent numbers into extents up to ``highs``. The caller ensures that their
+        product never exceeds ``size``. ``told``: the node, and a name for each number."""
         node, what = told
         names = [self.fresh(f"{node}_{each}".replace(" ", "_")) for each in what]
         found = []
@@ -291,18 +291,18 @@ class Dims:
         return found
 
     def fresh(self, name: str) -> str:
-        """The name, or one like it that no dimension has."""
+        """Return the name, or a similar one that is unused."""
         taken = (self._symbols, self._replaced, self)
         return unused_name(name, lambda found: any(found in each for each in taken))
 
     def _parameter(self, name: str) -> str:
-        """A C name that no two dimensions share: ``n_batch``."""
+        """Return a unique C name such as ``n_batch``."""
         stem = "n_" + (re.sub(r"\W", "_", name, flags=re.ASCII)[:24] or "dim")
         taken = {symbol.c for symbol in self._symbols.values()}
         return unused_name(stem, taken.__contains__)
 
     def unused(self, names: Iterable[str]) -> list[str]:
-        """Declared dimensions that are none of the network's."""
+        """Return the declared dimensions that the network does not have."""
         known = set(names)
         known |= {n for name in known if name in self for n in self._parts(name)}
         return [name for name in (*self._bounds, *self._sums) if name not in known]
@@ -317,12 +317,12 @@ def _at(extent: Whole, values: Mapping[str, Whole]) -> Whole:
 
 
 def size_name(node: str, what: str) -> str:
-    """The name of a size that the run finds, if no other has it."""
+    """Return the default name of a data-dependent size; it may be taken."""
     return f"{node}_{what}".replace(" ", "_")
 
 
 def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
-    """The name, or where that is used the name with the first number behind it that is not."""
+    """Return the name, or if it is used the name with the first free number appended."""
     trials = chain([name], (f"{name}_{number}" for number in count(2)))
     return next(trial for trial in trials if not is_used(trial))
 
@@ -337,7 +337,7 @@ def _count_terms(number: Whole) -> int:
 
 
 def _bounded(number: Whole) -> Whole:
-    """The number. Raises OverflowError where it has too many factors, those of quotients too."""
+    """Return the number. Raises OverflowError for too many factors, including in quotients."""
     count, rest = 0, [number]
     while rest:
         some = rest.pop()
@@ -369,9 +369,8 @@ _ARITHMETIC: dict[type, Callable[[Whole, Whole], Whole]] = {
 
 
 def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Whole]]:
-    """The numbers and names of a dimension's expression, each operator behind its two sides. Raises
-    ValueError for a text that is none, or by which nothing is computed here: exporters name
-    dimensions by any function."""
+    """Parse an expression to numbers, names and operators in postfix order. Raises ValueError if it
+    is not a supported expression: exporters name dimensions by any function."""
     try:
         return _in_order(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -381,7 +380,7 @@ def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Wh
 
 
 def _power(base: Whole, times: int) -> Whole:
-    """A number times itself: exporters write the area of a square image so."""
+    """Return a power of a number: exporters write the area of a square image as one."""
     number: Whole = 1
     for _ in range(times):
         number = _multiply(number, base)
@@ -405,7 +404,7 @@ def _in_order(node: ast.expr) -> list:
 
 
 def _names_in(text: str) -> set[str] | None:
-    """The names in an expression; None for a text that is none."""
+    """Return the names in an expression; None if the text is not an expression."""
     try:
         return {term for term in _terms("", text) if isinstance(term, str)}
     except ValueError:

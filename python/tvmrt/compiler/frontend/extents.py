@@ -1,7 +1,7 @@
-"""Integers that are made of extents, element by element: what all kinds of files do alike.
+"""Shape inference on values: integer tensors whose elements are integers and extents.
 
-A shape that a network computes is followed as long as its elements are integers and extents; then
-whoever needs a shape gets extents, not a tensor of the run.
+A shape that a network computes is tracked as long as its elements are integers and extents. A shape
+operand is then a list of extents rather than a run-time tensor.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import Extent, Undecided, bounds
 
-MOST_ELEMENTS = 64  # of a tensor that is followed: shapes are short
+MOST_ELEMENTS = 64  # maximum size of a tracked tensor: shapes are short
 
 Elements = np.ndarray  # of int and Extent
 
 
 def elements_of(value: Value | None, known: Mapping[Value, Elements]) -> Elements | None:
-    """The elements of an operand where all are known and whole; ``known``: those followed."""
+    """Return an operand's elements if all are known integers; ``known``: the tracked tensors."""
     if value is None:
         return None
     if value in known:
@@ -31,7 +31,7 @@ def elements_of(value: Value | None, known: Mapping[Value, Elements]) -> Element
 
 
 def followed(rule: Callable, ctx: Any, operands: list) -> list[Elements] | None:
-    """The results that a rule makes of operands; None where only the run knows them."""
+    """Return the results of a rule; None if they are known only at run time."""
     try:
         found = rule(ctx, *operands)
     except Undecided:
@@ -41,12 +41,12 @@ def followed(rule: Callable, ctx: Any, operands: list) -> list[Elements] | None:
     return [np.asarray(part, object) for part in (found if isinstance(found, list) else [found])]
 
 
-# Rules: of an operator and the elements of its operands, those of its result; None where they are
-# not known.
+# Rules: from an operator and the elements of its operands to the elements of its result; None if
+# these are not known.
 
 
 def each(function: Callable) -> Callable:
-    """A rule element by element, with broadcasting."""
+    """Return a rule that applies a function element by element, with broadcasting."""
     pairs = np.frompyfunc(function, 2, 1)
 
     def rule(ctx: Any, *operands: Elements) -> Elements:
@@ -59,14 +59,14 @@ def each(function: Callable) -> Callable:
 
 
 def truncated(a, b):
-    """A quotient rounded towards zero."""
+    """Return the quotient rounded towards zero."""
     if a >= 0:
         return a // b
     return -((-a) // b)
 
 
 def equal(a, b):
-    """1, 0, or nothing that can be told before the run."""
+    """Return 1 or 0. Raises Undecided if this is known only at run time."""
     if a == b:
         return 1
     low, high = bounds(a - b)
@@ -76,14 +76,14 @@ def equal(a, b):
 
 
 def chosen(ctx: Any, condition: Elements, x: Elements, y: Elements) -> Elements | None:
-    """The rule of an operator that takes one or the other, element by element."""
+    """Select elements of x or y by a condition; the rule of ``Where``."""
     if any(isinstance(c, Extent) for c in condition.reshape(-1)):
         return None
     return np.where(condition.astype(bool), x, y)
 
 
 def taken(x: Elements, indices: Elements, axis: int) -> Elements | None:
-    """The elements at known places."""
+    """Return the elements at known indices."""
     if any(isinstance(i, Extent) for i in indices.reshape(-1)):
         return None
     return np.take(x, indices.astype(np.int64), axis)

@@ -1,4 +1,4 @@
-"""ONNX to IR. One module per operator family; each function's name is the operator's."""
+"""ONNX importer. One module per operator family; each function's name is the operator's."""
 
 from .importer import import_model
 from .model_file import data_files

@@ -31,7 +31,7 @@ def thresholded_relu(ctx: NodeContext, x: Value, alpha: float) -> Value:
 
 
 def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
-    """x where it is positive, alpha * (exp(x / slope) - 1) elsewhere."""
+    """Return x if it is positive, else alpha * (exp(x / slope) - 1)."""
     below = ctx.emit("min", [x, ctx.like(0, x)])
     curve = scaled(ctx, ctx.emit("expm1", [scaled(ctx, below, 1.0 / slope)]), alpha)
     positive = ctx.emit("greater", [x, ctx.like(0, x)])
@@ -43,7 +43,7 @@ def selu(ctx: NodeContext, x: Value, alpha: float, gamma: float) -> Value:
 
 
 def hard_gate(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
-    """alpha * x + beta, held between 0 and 1."""
+    """Return alpha * x + beta, clamped to 0..1."""
     line = _shifted(ctx, scaled(ctx, x, alpha), beta)
     return ctx.clamp(line, 0, 1)
 
@@ -57,7 +57,7 @@ def softsign(ctx: NodeContext, x: Value) -> Value:
 
 
 class Curve(NamedTuple):
-    """A function of a tensor, and the numbers that a node may give it, with their defaults."""
+    """A function of a tensor, and the node attributes it takes with their defaults."""
 
     of: Callable[..., Value]
     numbers: Mapping[str, float]
@@ -67,7 +67,7 @@ CURVES = {
     "Celu": Curve(lambda ctx, x, alpha: exponential_unit(ctx, x, alpha, alpha), {"alpha": 1.0}),
     "Elu": Curve(exponential_unit, {"alpha": 1.0}),
     "HardSigmoid": Curve(hard_gate, {"alpha": 0.2, "beta": 0.5}),
-    # attributes in the specification's own function, so that float64 meets the sixth in 32 bits
+    # 1/6 as in the specification's function body: float64 needs more than the float32 default
     "HardSwish": Curve(hard_swish, {"alpha": 1 / 6, "beta": 0.5}),
     "LeakyRelu": Curve(leaky_relu, {"alpha": 0.01}),
     "Selu": Curve(selu, {"alpha": _SELU_ALPHA, "gamma": _SELU_GAMMA}),
@@ -89,7 +89,7 @@ def mish(ctx: NodeContext) -> Value:
 
 
 def swish_of(ctx: NodeContext, x: Value, alpha: float) -> Value:
-    """x * sigmoid(alpha * x)"""
+    """Return x * sigmoid(alpha * x)."""
     return ctx.emit("mul", [x, ctx.emit("sigmoid", [scaled(ctx, x, alpha)])])
 
 
@@ -105,7 +105,7 @@ def swiglu(ctx: NodeContext) -> Value:
 
 
 def gelu_of(ctx: NodeContext, x: Value, tanh: bool = False) -> Value:
-    """x / 2 * (1 + erf(x / sqrt(2))), or the same by a hyperbolic tangent."""
+    """Return x / 2 * (1 + erf(x / sqrt(2))), or its approximation by tanh."""
     if tanh:
         cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
         inner = ctx.emit("add", [x, scaled(ctx, cube, 0.044715)])
@@ -136,7 +136,7 @@ def shrink(ctx: NodeContext) -> Value:
 
 @onnx_op("Softmax", "LogSoftmax")
 def softmax(ctx: NodeContext) -> Value:
-    """Since version 13 along one axis; before that along all axes from ``axis`` on, as one."""
+    """Softmax along one axis since opset 13; before, over all axes from ``axis`` on, flattened."""
     x = ctx.required(0)
     log = ctx.op == "LogSoftmax"
     axis, rows = _softmax_axis(ctx, x)
@@ -144,7 +144,7 @@ def softmax(ctx: NodeContext) -> Value:
 
 
 def softmax_along(ctx: NodeContext, x: Value, axis: int, log: bool = False) -> Value:
-    """Softmax along one axis; the kernel is for float32, other floats are composed."""
+    """Softmax along one axis. The kernel takes float32; other types are decomposed."""
     if x.dtype.name == "float32":
         return ctx.emit("softmax", [x], axis=axis, log=log)
     largest = ctx.emit("reduce_max", [x], axes=(axis,), keepdims=1)
@@ -158,7 +158,7 @@ def softmax_along(ctx: NodeContext, x: Value, axis: int, log: bool = False) -> V
 
 @onnx_op("Hardmax")
 def hardmax(ctx: NodeContext) -> Value:
-    """1 at the first of the largest elements, 0 elsewhere."""
+    """Return 1 at the first of the largest elements, 0 elsewhere."""
     x = ctx.required(0)
     axis, rows = _softmax_axis(ctx, x)
     winner = ctx.emit("argmax", [rows], axis=axis, keepdims=1, select_last=0)
@@ -170,7 +170,7 @@ def hardmax(ctx: NodeContext) -> Value:
 
 
 def _softmax_axis(ctx: NodeContext, x: Value) -> tuple[int, Value]:
-    """The axis that is normalised, and the input in a shape that has this axis."""
+    """Return the axis to normalise, and the input reshaped so that this is one axis."""
     axis = normalize_axis(ctx.attr("axis", -1 if ctx.opset >= 13 else 1), len(x.shape))
     if ctx.opset >= 13 or prod(x.shape[axis + 1 :]) == 1:
         return axis, x

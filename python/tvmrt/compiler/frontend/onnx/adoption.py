@@ -1,4 +1,4 @@
-"""Nodes without an operator here that a device takes as they are."""
+"""Fallback of unsupported nodes to a device that takes ONNX nodes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tvmrt.compiler.ir.custom import text_of_types
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.error import UnsupportedError
 
-# What a device makes of a node: the types of its results. Raises UnsupportedError where it cannot
-# run it. Operands are named i0, i1, ..., results o0, o1, ...; None stands for one left out.
+# Returns the result types of a node that a device takes. Raises UnsupportedError if the device
+# cannot run it. Operands are named i0, i1, ..., results o0, o1, ...; None is an omitted operand.
 Adopter = Callable[
     [onnx.NodeProto, Mapping[str, int], "Sequence[Value | None]"], Sequence[TensorType]
 ]
@@ -26,9 +26,9 @@ def adopt(
     opsets: Mapping[str, int],
     inputs: Sequence[Value | None],
 ) -> list[Value | None]:
-    """The node's results, of an ``onnx_node`` that the device will run.
+    """Add an ``onnx_node`` that the device will run, and return its results.
 
-    Raises UnsupportedError if it cannot.
+    Raises UnsupportedError if the device cannot run it.
     """
     if any(a.type in (a.GRAPH, a.GRAPHS) for a in node.attribute):
         raise UnsupportedError("its subgraph is part of the network")

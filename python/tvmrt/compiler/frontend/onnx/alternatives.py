@@ -1,7 +1,7 @@
-"""Values of which the run has one of two that differ in their number of axes.
+"""Values with two alternatives of different rank, one of which is chosen at run time.
 
-The nodes that read such a value are imported for each of the two, until their results have as many
-axes: a Reshape, a reduction or a broadcast makes one value of both.
+The nodes that read such a value are imported for each alternative until their results have equal
+ranks: a Reshape, a reduction or a broadcast makes one value of both.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def read_by(
 
 
 def import_each(ctx: NodeContext, found: Alternatives) -> Results:
-    """Return a node's results, of both sides of a value that it reads.
+    """Import a node for both alternatives of a value that it reads, and return its results.
 
-    A side that the node does not fit is left out; a run that would take it ends with an error.
+    An alternative that is invalid for the node is left out; runs that take it fail.
     """
     importer, outer = ctx.importer, ctx.builder.guard
     sides: list[Results] = []
@@ -73,7 +73,7 @@ def import_each(ctx: NodeContext, found: Alternatives) -> Results:
 def _joined(
     ctx: NodeContext, found: Alternatives, yes: Held | None, no: Held | None
 ) -> Held | None:
-    """Return one value of a result of both sides, or both."""
+    """Return one value for a result of both alternatives, or a pair of alternatives."""
     if found.extent is not None and isinstance(yes, Value) and isinstance(no, Value):
         at_one = tuple(_at_one(n, found.extent) for n in no.shape)
         if yes.dtype == no.dtype and yes.shape == at_one and yes.shape != no.shape:
@@ -85,13 +85,13 @@ def _joined(
 
 
 def _chosen(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Value:
-    """Return one value of two that have as many elements where the condition holds."""
+    """Return one value of two that have equally many elements if the condition holds."""
     both = ctx.emit("choice", [found.condition, yes, no], shape=tuple(no.shape))
     return ctx.alike(both, no)
 
 
 def _at_one(value: Whole, extent: Whole) -> Whole:
-    """Return an extent where another one is 1; as it is, if that does not tell."""
+    """Return an extent at which another extent is 1; unchanged if this cannot be derived."""
     symbols = symbols_of(extent)
     if not isinstance(value, Extent) or not any(s.extent == extent for s in symbols):
         return value
@@ -100,7 +100,7 @@ def _at_one(value: Whole, extent: Whole) -> Whole:
 
 
 def _without(ctx: NodeContext, x: Value, axis: int) -> Value:
-    """Return x without an axis that has one element where this runs."""
+    """Return x without an axis that has one element whenever this branch runs."""
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     if least(x.shape[axis]) > 0:
         return ctx.reshape(ctx.slice_axis(x, axis, 0, 1), shape)
@@ -109,14 +109,14 @@ def _without(ctx: NodeContext, x: Value, axis: int) -> Value:
 
 
 def _choices(held: Any) -> Iterator[Alternatives]:
-    """All choices in a value, one in another."""
+    """Yield all alternatives in a value, including nested ones."""
     if isinstance(held, Alternatives):
         yield held
         yield from (*_choices(held.yes), *_choices(held.no))
 
 
 def squeezed(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Held:
-    """Return x without those of some axes that have one element, as the sizes of a run decide."""
+    """Remove those axes of x that have one element, which depends on the sizes of a run."""
     held = (each for value in ctx.scope.values() for each in _choices(value))
     conditions = {each.extent: each.condition for each in held if each.extent is not None}
     outer, ctx.builder.guard = ctx.builder.guard, None
@@ -149,7 +149,7 @@ def _squeezed(
 
 
 def _side(value: Any, found: Alternatives, taken: bool) -> Any:
-    """Return a value where a condition holds or does not, also of a choice inside of another."""
+    """Return one alternative of a value, also if the choice is nested in another one."""
     if not isinstance(value, Alternatives):
         return value
     if value.condition is found.condition:
@@ -160,7 +160,7 @@ def _side(value: Any, found: Alternatives, taken: bool) -> Any:
 
 
 def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str) -> None:
-    """Hold runs to the other side."""
+    """Warn that a side is invalid, and restrict runs to the other side."""
     ctx.importer.is_partial = True
     warnings.warn(
         f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at these shapes, so "
@@ -172,7 +172,7 @@ def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str)
 
 
 def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
-    """End runs that take the other side."""
+    """End runs that take the other side with an error."""
     text = f"[{int(taken)}]: its {found.side(not taken)} is incompatible with its consumers"
     ctx.emit(
         "require",
@@ -184,7 +184,7 @@ def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
 
 
 def output_of(importer: ImportState, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
-    """Return the side that has as many axes as the network declares of a result."""
+    """Return the alternative whose rank equals the declared rank of a network output."""
     tensor = info.type.tensor_type
     rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
     importer.builder.sources, importer.builder.guard = (info.name,), None
@@ -216,7 +216,7 @@ def _values(held: Held) -> list[Value]:
 
 
 def _with_all_axes(ctx: NodeContext, held: Held) -> Value | None:
-    """Return the value with all axes that a Squeeze may take away; None where an If decides."""
+    """Return the value with all axes that a Squeeze may remove; None if an If decides."""
     if not isinstance(held, Alternatives):
         return held if isinstance(held, Value) else None
     if held.extent is None:

@@ -1,4 +1,4 @@
-"""Subgraphs that become graphs of their own, as the bodies of loops."""
+"""Subgraph outlining: import a subgraph as a graph of its own, such as a loop body."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .tensors import subgraphs
 
 @dataclass(frozen=True)
 class Apart:
-    """A graph whose inputs are those that were asked for, then one for each of ``captured``, the
-    values outside that it reads. ``counts``: sizes that the run finds outside, by the symbols that
-    stand for them inside."""
+    """An outlined graph. Its inputs are the requested ones, then one for each of ``captured``, the
+    outer values that it reads. ``counts``: the outer data-dependent sizes by the symbols that stand
+    for them inside."""
 
     graph: Graph
     captured: list[Value]
     counts: dict[Symbol, Symbol]
 
     def outside(self, type: TensorType) -> TensorType:
-        """Return a type of the graph as one outside of it."""
+        """Translate a type of the graph to the outer scope."""
         return TensorType(tuple(_replaced(n, self.counts) for n in type.shape), type.dtype)
 
 
@@ -39,10 +39,10 @@ def import_apart(
     inputs: Sequence[tuple[Value, TensorType]],
     numbers: Collection[Value] = (),
 ) -> Apart:
-    """The nodes of a subgraph as a graph of their own. ``inputs``: for each of the subgraph's, a
-    value outside that it is like, and its type; ``numbers`` are those that are extents inside.
+    """Import the nodes of a subgraph as a graph of its own. ``inputs``: for each input of it, a
+    similar outer value and its type. ``numbers``: outer values whose extents stay known.
 
-    Raises UnsupportedError where one of the nodes cannot be compiled.
+    Raises UnsupportedError if one of the nodes cannot be compiled.
     """
     around, known = (importer.graph, importer.builder), len(importer.problems)
     graph = importer.graph = Graph(proto.name or "body")
@@ -78,8 +78,8 @@ def _like(
     same: bool,
     counts: dict[Symbol, Symbol],
 ) -> Value:
-    """An input of a subgraph that is like a value outside, or the ``same`` in each round. A size
-    that the run finds outside is one that the body is given; ``counts`` takes it."""
+    """Return an input of a subgraph that mirrors an outer value; ``same``: it is loop-invariant.
+    Outer data-dependent sizes become parameters of the body and are added to ``counts``."""
     elements = importer.extents.get(value) if same else None
     known = [] if elements is None else elements.reshape(-1).tolist()
     outer = counts_in(type.shape, known)
@@ -98,15 +98,15 @@ def _like(
 
 
 def _replaced(extent: Whole, symbols: Mapping[Symbol, Symbol]) -> Whole:
-    """Return an extent with other symbols in the places of some."""
+    """Replace symbols in an extent."""
     if not isinstance(extent, Extent) or not symbols:
         return extent
     return extent.at({s.name: symbols.get(s, s).extent for s in extent.symbols()})
 
 
 def names_read(proto: onnx.GraphProto, results: bool = True) -> list[str]:
-    """The names that a graph's nodes, and unless told otherwise its results, read and none of them
-    makes, those of the graphs in them included."""
+    """Return the names that a graph's nodes, including nested graphs, read from outside. With
+    ``results``, names of its outputs are included."""
     names = dict.fromkeys(key for node in proto.node for key in node.input)
     for node in proto.node:
         for inner in subgraphs(node):

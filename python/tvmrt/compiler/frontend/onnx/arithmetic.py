@@ -1,4 +1,4 @@
-"""Formulas on small tensors of a run, written as on numbers."""
+"""Tensor expressions: formulas on small run-time tensors, written like formulas on numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Operand = Union["Numbers", int, float, Sequence, np.ndarray]
 
 
 def _binary(op: str, swapped: bool = False) -> Callable[[Numbers, Operand], Numbers]:
-    """A method: an operator of two operands, the second of which may be numbers."""
+    """Return a method for a binary operator whose second operand may be a constant."""
 
     def method(self: Numbers, other: Operand) -> Numbers:
         pair = [self.value, self._operand(other)]
@@ -26,9 +26,9 @@ def _binary(op: str, swapped: bool = False) -> Callable[[Numbers, Operand], Numb
 
 
 class Numbers:
-    """A tensor in formulas: numbers and arrays beside it get its element type.
+    """A tensor in formulas. Constants in a formula get its element type.
 
-    Whole ones are int64, which wrap around; a quotient is rounded towards zero, by 0 it is 0.
+    Integers are int64 and wrap around. Quotients are rounded towards zero; x / 0 is 0.
     """
 
     def __init__(self, ctx: OnnxNode, value: Value) -> None:
@@ -37,7 +37,7 @@ class Numbers:
 
     @classmethod
     def whole(cls, ctx: OnnxNode, value: Value) -> Numbers:
-        """An operand of any integer type."""
+        """Make an expression of an operand of any integer type."""
         return cls(ctx, ctx.cast(value, "int64"))
 
     @property
@@ -53,11 +53,11 @@ class Numbers:
         return self.ctx.const(other, self.value.dtype.numpy)
 
     def like(self, other: Operand) -> Numbers:
-        """Numbers beside these, as Numbers."""
+        """Convert an operand to an expression of this element type."""
         return Numbers(self.ctx, self._operand(other))
 
     def apply(self, op: str) -> Numbers:
-        """A pointwise operator of one operand."""
+        """Apply a pointwise unary operator."""
         return Numbers(self.ctx, self.ctx.emit(op, [self.value]))
 
     __add__ = _binary("add")
@@ -72,13 +72,13 @@ class Numbers:
     __gt__ = _binary("greater")
     __ge__ = _binary("greater_equal")
     equals = _binary("equal")
-    least = _binary("min")  # the smaller of two
+    least = _binary("min")  # the minimum of two
     most = _binary("max")
     both = _binary("logical_and")
     either = _binary("logical_or")
 
     def choose(self, yes: Operand, no: Operand) -> Numbers:
-        """``yes`` where this holds, else ``no``; one of them is Numbers."""
+        """Select ``yes`` where this condition holds, else ``no``; one of them must be Numbers."""
         kind = yes if isinstance(yes, Numbers) else no
         pair = [kind._operand(yes), kind._operand(no)]
         return Numbers(self.ctx, self.ctx.emit("where", [self.value, *pair]))
@@ -90,22 +90,22 @@ class Numbers:
         return Numbers(self.ctx, self.ctx.reshape(self.value, shape))
 
     def at(self, place: int) -> Numbers:
-        """The element at a place of a vector, without axes."""
+        """Return the element of a vector at an index, as a scalar."""
         return Numbers(self.ctx, self.ctx.element(self.value, 0, place))
 
     def fold(self, op: str) -> Numbers:
-        """reduce_sum, reduce_max, ... along the first axis, which goes."""
+        """Reduce along the first axis by reduce_sum, reduce_max, ... and drop that axis."""
         return Numbers(self.ctx, self.ctx.emit(op, [self.value], axes=(0,), keepdims=0))
 
     def from_the_front(self, extent: Operand) -> Numbers:
-        """Places, those that are negative counted from the end."""
+        """Convert negative indices, which count from the end, to non-negative ones."""
         return (self < 0).choose(self + extent, self)
 
 
 def require(found: Numbers, expected: Sequence, given: Value, operand: str, text: str) -> Value:
-    """End runs in which the whole numbers ``found`` are not ``expected``; return True for others.
+    """End runs in which the integers ``found`` are not ``expected``; return True for others.
 
-    ``given`` is the node's operand for the error text, ``text`` what the library was compiled for.
+    ``given`` is the node's operand for the error text, ``text`` the compiled-in expectation.
     """
     ctx = found.ctx
     name = ctx.name if len(ctx.name) <= 60 else f"{ctx.name[:57]}..."

@@ -1,4 +1,4 @@
-"""Attention and what surrounds it in language models, composed of products, masks and softmax."""
+"""Attention and related operators of language models, composed of matmul, masks and softmax."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .registry import onnx_op
 
 @dataclass
 class Heads:
-    """Scaled dot product attention over [B, heads, S, D]; fewer key heads are shared by several
-    query heads in turn. ``biases`` are added to the scores [B, heads, S, T] and broadcast.
-    ``scaled_last``: scores are scaled in the step of their product, not the smaller factor before.
+    """Scaled dot-product attention over [B, heads, S, D]. With fewer key heads, consecutive query
+    heads share one. ``biases`` are added to the scores [B, heads, S, T] and broadcast.
+    ``scaled_last``: scale the scores with their product, not its smaller operand first.
     """
 
     query: Value
@@ -35,12 +35,12 @@ class Heads:
     scaled_last: bool = False
 
     def attend(self, ctx: NodeContext) -> tuple[Value, list[Value]]:
-        """The result [B, heads, S, D], and the scores: raw, capped, biased, as probabilities."""
+        """Return the result [B, heads, S, D] and the scores: raw, capped, biased, after softmax."""
         batch, heads, steps, _ = self.query.shape
         shared = self.key.shape[1]
         if heads % shared or self.value.shape[1] != shared:
             raise ValueError(f"{heads} query heads do not share {shared} key heads")
-        # the query heads of a key head are further rows of one product
+        # the query heads of a key head are further rows of one matmul
         rows = (batch, shared, heads // shared * steps)
         query = ctx.reshape(self.query, (*rows, self.query.shape[3]))
         key = ctx.swapped(self.key)
@@ -71,7 +71,7 @@ class Heads:
         return ctx.emit("where", [blocked, ctx.like(0, chances), chances])
 
     def _blocked_rows(self, ctx: NodeContext) -> Value | None:
-        """Which queries may attend to nothing at all; None if there cannot be any."""
+        """Return a mask of the queries that may attend to no key; None if there cannot be any."""
         if not self.biases:
             return None
         total = self.biases[0]
@@ -83,13 +83,13 @@ class Heads:
 
 
 def bias_of(ctx: NodeContext, allowed: Value, kind: Value, blocked: float = -np.inf) -> Value:
-    """0 where the mask allows attention, else ``blocked``."""
+    """Return 0 where the mask allows attention, else ``blocked``."""
     zero = ctx.like(0, kind)
     return ctx.emit("where", [allowed, zero, ctx.like(blocked, kind)])
 
 
 def split_heads(ctx: NodeContext, x: Value, heads: int) -> Value:
-    """[B, S, heads * D] to [B, heads, S, D]."""
+    """Reshape [B, S, heads * D] to [B, heads, S, D]."""
     batch, steps, width = x.shape
     if heads < 1 or width % heads:
         raise ValueError(f"{width} features are not divisible into {heads} heads")
@@ -97,7 +97,7 @@ def split_heads(ctx: NodeContext, x: Value, heads: int) -> Value:
 
 
 def join_heads(ctx: NodeContext, x: Value) -> Value:
-    """[B, heads, S, D] to [B, S, heads * D]."""
+    """Reshape [B, heads, S, D] to [B, S, heads * D]."""
     batch, heads, steps, width = x.shape
     return ctx.reshape(ctx.transpose(x, (0, 2, 1, 3)), (batch, steps, heads * width))
 
@@ -130,7 +130,7 @@ def attention(ctx: NodeContext) -> list[Value]:
 
 
 def _biases(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> list[Value]:
-    """What is added to the scores: the mask, the causal frontier, the window, the padding."""
+    """Return the biases of the scores: mask, causal limit, window and padding."""
     steps, found = query.shape[2], []
     mask, valid = ctx.input(3), ctx.input(6)
     if mask is not None:
@@ -159,7 +159,7 @@ def _biases(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> list[
 
 
 def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
-    """A mask for fewer keys than there are forbids the others."""
+    """Pad a mask for fewer keys than there are, so that it blocks the others."""
     missing = length - mask.shape[-1]
     if missing <= 0 or mask.shape[-1] == 1:
         return mask
@@ -167,8 +167,8 @@ def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
 
 
 def ahead(ctx: NodeContext, steps: Whole, length: Whole, past: Whole) -> Value:
-    """How far each of so many queries, the first of them the one after ``past``, is ahead of each
-    key."""
+    """Return the distance from each key to each of ``steps`` queries; the first query is at
+    position ``past``."""
     queries = ctx.reshape(ctx.counted(steps, past), (steps, 1))
     return ctx.emit("sub", [queries, ctx.reshape(ctx.counted(length), (1, length))])
 
@@ -180,7 +180,7 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     if len(shape) == 4:
         x = ctx.transpose(x, (0, 2, 1, 3))
     else:
-        # the caches tell the width of a head that the node leaves open
+        # the caches give the head width if the node does not
         heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
         x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
     width = ctx.attr("rotary_embedding_dim", 0) or x.shape[3]
@@ -194,8 +194,8 @@ def rotary_embedding(ctx: NodeContext) -> Value:
 def turned(
     ctx: NodeContext, x: Value, cos: Value, sin: Value, width: int, interleaved: bool
 ) -> Value:
-    """The first ``width`` features of each head of x, [B, S, heads, D], turned by angles whose
-    cosines and sines are [B or 1, S, width / 2]; pairs are neighbours or halves apart."""
+    """Rotate the first ``width`` features of each head of x, [B, S, heads, D], by angles with
+    cosines and sines [B or 1, S, width / 2]. ``interleaved``: pairs are adjacent features."""
     turning, rest = ctx.slice_axis(x, 3, 0, width), x.shape[3] - width
     if cos.shape[-1] * 2 != width or len(cos.shape) != 3:
         raise ValueError(f"cosines {cos.type} do not rotate {width} features")
@@ -216,12 +216,12 @@ def turned(
 
 
 def _combined(ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value, Value]) -> Value:
-    """a0 * a1 op b0 * b1."""
+    """Return a0 * a1 op b0 * b1."""
     return ctx.emit(op, [ctx.emit("mul", list(a)), ctx.emit("mul", list(b))])
 
 
-NODES_OF_STEP = 16  # more than there are
-MAX_STEPS = 256  # of a linear attention, whose steps are written out
+NODES_OF_STEP = 16  # an upper bound
+MAX_STEPS = 256  # of linear attention, whose steps are unrolled
 
 
 @onnx_op("LinearAttention")
@@ -263,7 +263,7 @@ def _next_state(
     rate: Value | None,
     t: int,
 ) -> Value:
-    """The state [B, heads, D, E] after step t: decayed, then corrected or just added to."""
+    """Return the state [B, heads, D, E] after step t: decayed, then corrected or added to."""
     key, value = ctx.slice_axis(key, 2, t, 1), ctx.slice_axis(value, 2, t, 1)
     if decay is not None:
         factor = ctx.swapped(ctx.emit("exp", [ctx.slice_axis(decay, 2, t, 1)]))

@@ -1,4 +1,4 @@
-"""How products, sums and choices of elements use axes, for ``axis_uses.py``."""
+"""Axis uses of matmul-like operators, reductions and selections, for ``axis_uses.py``."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def _gather(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
 
 
 def _words(state: AxisUses, places: Axes) -> Axes:
-    """Axes along which words are looked up: those after the batch, which is the first axis unless
-    the indices have been transposed."""
+    """Return the axes along which words are looked up: those after the batch, which is the first
+    axis unless the indices have been transposed."""
     later = tuple(axis for axis in places if not any(state.uses[n].leading for n in axis.dims))
     return later if places[0].dims and places[0] in later else places[1:]
 
 
 def _note_choice(state: AxisUses, table: Axes, indices: Axes) -> None:
-    """Note that elements along some axes are chosen by indices. A mask of rows and columns is read
-    by indices that have an axis for each of the two, which mixes neither."""
+    """Note that elements along some axes are selected by indices. A mask of rows and columns is
+    read by indices with an axis for each of the two; this mixes neither."""
     dims = frozenset[str]().union(*(axis.dims for axis in table))
     own = frozenset[str]().union(*(axis.dims for axis in indices if len(axis.dims) == 1))
     if len(dims) < 2 or not dims <= own:
@@ -74,7 +74,7 @@ def _reduce(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
     numbers = state.elements(node.input[0])
     if node.op_type == "ReduceProd" and numbers and len(axes) == 1 and None not in numbers:
         each = [n if isinstance(n, Axis) else constant(n) for n in numbers]
-        whole = merged(each)  # how many elements a tensor of this shape has
+        whole = merged(each)  # number of elements of a tensor of this shape
         state.values[node.output[0]] = [whole if whole.dims else whole.size]
     gone = {place % len(axes) for place in places}
     if not places and not attributes.get("noop_with_empty_axes", 0):
@@ -118,8 +118,8 @@ def _topk(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> 
 
 
 def _note_sum(state: AxisUses, a: Axis, b: Axis, **use: bool) -> None:
-    """Note that elements along two axes are multiplied and added up. Where one axis is fixed, only
-    an axis of an open dimension that is known can be the other one."""
+    """Note a sum of products along two axes. If one axis is fixed, only an exactly known axis of a
+    symbolic dimension can be the other one."""
     fixed = any(not axis.dims and (axis.size or 0) > 1 for axis in (a, b))
     state.note([axis for axis in (a, b) if axis.exact or not fixed], **use)
     if a.dims or b.dims:

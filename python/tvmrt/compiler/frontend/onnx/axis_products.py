@@ -1,4 +1,4 @@
-"""Axes that are made of several by a Reshape, and axes that a Reshape makes of one."""
+"""Axes that a Reshape merges from several axes, or splits from one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .axis_uses import Axis, constant, union
 
 @dataclass
 class Extent:
-    """The extent of one or more axes: a number times extents of open dimensions.
+    """The extent of one or more axes: a number times extents of symbolic dimensions.
 
-    ``dims`` counts how often each dimension, less what windows leave of it, is a factor.
+    ``dims`` counts how often each dimension, reduced by its windows, is a factor.
     """
 
     number: Fraction
@@ -24,13 +24,13 @@ class Extent:
         return Extent(self.number * other.number, self.dims + other.dims)
 
     def over(self, other: Extent) -> Extent | None:
-        """The quotient; None where the other one has a dimension that this one lacks."""
+        """Return the quotient; None if the other one has a dimension that this one lacks."""
         if not other.number or other.dims - self.dims:
             return None
         return Extent(self.number / other.number, self.dims - other.dims)
 
     def axis(self) -> Axis:
-        """An axis of this extent."""
+        """Return an axis of this extent."""
         if not self.dims:
             whole = self.number.denominator == 1 and self.number >= 0
             return constant(int(self.number) if whole else None)
@@ -40,12 +40,12 @@ class Extent:
 
 
 def _open_axis(name: str, window: Fraction, number: Fraction) -> Axis:
-    """An axis that has so many elements for each one of a dimension."""
+    """Return an axis with ``number`` elements per element of a dimension."""
     return Axis(frozenset([name]), 1 / number if number else Fraction(1), window)
 
 
 def extent_of(axes: Iterable[Axis]) -> Extent | None:
-    """The product of the extents of some axes; None where one of them is not known."""
+    """Return the product of the extents of some axes; None if one of them is unknown."""
     found = Extent(Fraction(1), Counter())
     for axis in axes:
         if axis.parts:
@@ -63,7 +63,7 @@ def extent_of(axes: Iterable[Axis]) -> Extent | None:
 
 
 def merged(axes: Sequence[Axis]) -> Axis:
-    """One axis in place of several that lie next to each other."""
+    """Merge several adjacent axes into one."""
     if sum(1 for axis in axes if axis.dims or axis.size != 1) == 1:
         return next(axis for axis in axes if axis.dims or axis.size != 1)
     whole = extent_of(axes)
@@ -73,7 +73,7 @@ def merged(axes: Sequence[Axis]) -> Axis:
 
 
 def left_over(axes: Sequence[Axis], found: Sequence[Axis]) -> Axis:
-    """The axis that a Reshape computes: what the others leave of the axes that were there."""
+    """Return the axis that a Reshape infers (-1): the original axes divided by the others."""
     before, after = extent_of(axes), extent_of(found)
     if before is not None and after is not None:
         rest = before.over(after)

@@ -1,4 +1,4 @@
-"""How operators that move and rename axes use them, for ``axis_uses.py``."""
+"""Axis uses of operators that move and rename axes, for ``axis_uses.py``."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .axis_uses import (
     union,
 )
 
-MAX_RANK = 64  # of a tensor whose shape is a constant
+MAX_RANK = 64  # maximum rank that a constant shape is tracked for
 
 
 @rule("")
 def _same_axes(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    """Rule of operators that are not known: an operand of the result's rank passes its axes on."""
+    """Rule for unknown operators: an operand of the result's rank passes its axes on."""
     name = operand(node, 0)
     rank = state.inferred.get(node.output[0]) if node.output else None
     axes = state.of(name)
@@ -89,7 +89,7 @@ def _elementwise(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> No
 
 
 def _combined(op: str, numbers: Sequence[Element]) -> Element:
-    """An element of a shape that is computed of others."""
+    """Compute an element of a shape from other elements."""
     axes = [n for n in numbers if isinstance(n, Axis)]
     if len(numbers) == 2 and all(isinstance(n, int) for n in numbers):
         a, b = (int(n) for n in numbers)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def _combined(op: str, numbers: Sequence[Element]) -> Element:
         return _product(op, [_axis_of(n) for n in numbers])
     if len(axes) == 1 and len(numbers) == 2:
         other = next(n for n in numbers if n is not axes[0])
-        # an Expand keeps an axis where its shape says -1, which no extent is
+        # an Expand keeps an axis if its shape has -1, which is no valid extent
         if op in ("Max", "Min") or (op == "Where" and other == 1):
             return axes[0]
     return union(axes).inexact() if axes else None
@@ -125,7 +125,7 @@ def _elementwise_quantized(state: AxisUses, node: onnx.NodeProto, _: dict[str, A
     set_axes(state, node, state.broadcast([node.input[0], node.input[3]]))
 
 
-# ---- extents as numbers ----
+# ---- extents as elements of tensors ----
 
 
 @rule("Shape")
@@ -192,7 +192,7 @@ def _expand(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
         state.positions[node.output[0]] = state.positions[node.input[0]]
 
 
-# ---- axes that move ----
+# ---- moved axes ----
 
 
 @rule("Transpose")
@@ -265,7 +265,7 @@ def _reshape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) 
             found.append(element if isinstance(element, Axis) else None)
     known = [axis for axis in found if axis is not None]
     rest = left_over(axes, known)
-    if len(found) - len(known) > 1:  # numbers of which nothing is known
+    if len(found) - len(known) > 1:  # several unknown elements
         rest = rest.inexact()
     set_axes(state, node, tuple(rest if axis is None else axis for axis in found))
 
@@ -357,7 +357,7 @@ def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element, step: Ele
         return constant(None)
     if not isinstance(start, int) or not isinstance(end, int) or end < 1 << 30:
         return axis.inexact()
-    if isinstance(step, int) and 0 <= start < step:  # each of so many elements
+    if isinstance(step, int) and 0 <= start < step:  # every step-th element
         return axis.moved(start + 1, step) if step > 1 else axis
     return axis.inexact()
 

@@ -1,9 +1,9 @@
-"""Follow the open axes of a graph's inputs through its nodes and collect how they are used.
+"""Track the symbolic axes of a graph's inputs through its nodes and collect their uses.
 
-Every tensor gets, axis by axis, the open dimensions that it comes from. Integers that are made of
-extents, such as the target of a Reshape, are followed as well. Where a node is not known, the names
-that shape inference gives its results help; else nothing is claimed. ``axis_rules.py`` has the
-operators.
+Each axis of a tensor is mapped to the symbolic dimensions that it comes from. Integers made of
+extents, such as the target shape of a Reshape, are tracked as well. For an unknown node, the
+dimension names from ONNX shape inference are used; otherwise its axes stay unknown.
+``axis_rules.py`` has the operators.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from onnx import helper, numpy_helper
 
 from tvmrt.compiler.frontend.dimension_roles import Uses
 
-MAX_READ = 1 << 14  # elements of a constant that is read
-MAX_NUMBERS = 256  # integers of a tensor that is followed
+MAX_READ = 1 << 14  # maximum size of a constant that is read
+MAX_NUMBERS = 256  # maximum size of a tracked integer tensor
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Axis:
     Parameters
     ----------
     dims
-        The open dimensions of inputs that it comes from; empty for a fixed axis.
+        The symbolic dimensions of inputs that it comes from; empty for a fixed axis.
     step, window
-        Its extent n needs ``step * n + window`` elements of the dimension.
+        An extent of n needs ``step * n + window`` elements of the dimension.
     size
-        The extent of a fixed axis; None where it is not known.
+        The extent of a fixed axis; None if it is unknown.
     exact
         Whether the extent follows from its dimension by step and window alone.
     parts
-        Exact axes whose product the extent is, where it is one of several.
+        For a merged axis, the exact axes whose product is the extent.
     """
 
     dims: frozenset[str] = frozenset()
@@ -51,35 +51,35 @@ class Axis:
 
     @property
     def name(self) -> str | None:
-        """The one dimension that decides the extent."""
+        """The only dimension that determines the extent; None if there is no such dimension."""
         return next(iter(self.dims)) if len(self.dims) == 1 and self.exact else None
 
     def moved(self, kernel: int, stride: Fraction | int, pads: int = 0) -> Axis:
-        """The axis after a window of so many elements has moved along it."""
+        """Return the axis after a window of ``kernel`` elements has moved along it."""
         window = self.step * (kernel - pads - stride) + self.window
         return replace(self, step=self.step * stride, window=window, size=None, parts=())
 
     def inexact(self) -> Axis:
-        """An axis that comes from the same dimensions by a way that is not known."""
+        """Return an axis that depends on the same dimensions in an unknown way."""
         return replace(self, exact=False, size=None, parts=())
 
     def as_product_of(self, parts: Sequence[Axis]) -> Axis:
-        """An axis that comes from the same dimensions, and is as long as the product of parts."""
+        """Return an axis of the same dimensions whose extent is the product of parts."""
         return replace(self, exact=False, size=None, parts=tuple(parts))
 
     def needed(self, extent: int) -> int:
-        """The smallest size of the dimension at which it has so many elements."""
+        """Return the minimum size of the dimension at which the axis has this extent."""
         return max(ceil(self.step * extent + self.window), 0)
 
 
 Axes = tuple[Axis, ...]
 FIXED = Axis()
-# An element of a shape: a number, an axis whose extent it is, or unknown.
+# An element of a shape: an integer, an axis whose extent it is, or None if unknown.
 Element = Optional[Union[int, Axis]]
 
 
 def union(axes: Iterable[Axis]) -> Axis:
-    """An axis that is made of several."""
+    """Return an axis that depends on several axes."""
     parts = [axis for axis in axes if axis.dims]
     if not parts:
         return FIXED
@@ -91,22 +91,22 @@ def union(axes: Iterable[Axis]) -> Axis:
 
 
 def constant(size: int | None) -> Axis:
-    """A fixed axis."""
+    """Return a fixed axis."""
     return Axis(size=size)
 
 
 class AxisUses:
-    """Axes of every tensor of a graph, and the uses of each open dimension."""
+    """Axes of every tensor of a graph, and the uses of each symbolic dimension."""
 
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, Sequence[int | str]]) -> None:
-        """``inputs``: the shapes of the graph's inputs, open dimensions by their names."""
+        """``inputs``: the shapes of the graph's inputs, with names for symbolic dimensions."""
         self.uses: dict[str, Uses] = {}
         self.axes: dict[str, Axes] = {}
         self.values: dict[str, list[Element]] = {}  # integers made of extents
         self.positions: dict[str, tuple[Axis, int]] = {}  # numbers 0, 1, ... along an axis
         self.tensors: dict[str, onnx.TensorProto] = {}
         self.inputs = frozenset(inputs)
-        self.failed = 0  # nodes of which nothing is known
+        self.failed = 0  # number of nodes that failed
         self.inferred: dict[str, tuple[int | str | None, ...]] = {}
         self._infer(model)
         self._add_initializers(model.graph)
@@ -122,12 +122,12 @@ class AxisUses:
             self.uses[name] = Uses(leading=0 in found)
 
     def _infer(self, model: onnx.ModelProto) -> None:
-        if model.functions:  # those that are left may call each other any number of times
+        if model.functions:  # remaining functions may call each other any number of times
             return
         try:
-            # without data_prop, which takes memory for each element of a large vector
+            # without data_prop, which needs memory for each element of a large vector
             graph = onnx.shape_inference.infer_shapes(model).graph
-        except Exception:  # of networks that it cannot read, the rules say enough
+        except Exception:  # the rules suffice for networks that it cannot read
             graph = model.graph
         for info in (*graph.value_info, *graph.output):
             if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
@@ -141,20 +141,20 @@ class AxisUses:
             self.tensors[tensor.name] = tensor
             self.axes[tensor.name] = tuple(map(constant, tensor.dims))
 
-    # ---- what rules ask ----
+    # ---- queries of the rules ----
 
     def read(self, name: str) -> np.ndarray | None:
-        """A small constant; None for anything else."""
+        """Return a small constant; None for anything else."""
         tensor = self.tensors.get(name)
         if tensor is None or int(np.prod(tensor.dims, initial=1)) > MAX_READ:
             return None
         try:
             return numpy_helper.to_array(tensor)
-        except Exception:  # its bytes lie elsewhere
+        except Exception:  # external data
             return None
 
     def elements(self, name: str) -> list[Element] | None:
-        """The integers of a shape, as far as they are known."""
+        """Return the integers of a shape as far as they are known; None if unknown."""
         if name in self.values:
             return self.values[name]
         array = self.read(name)
@@ -167,7 +167,7 @@ class AxisUses:
         return found
 
     def numbers(self, name: str) -> np.ndarray | None:
-        """The integers of a tensor of a known shape, as an array of numbers and axes."""
+        """Return the integers of a tensor of known shape, as an array of numbers and axes."""
         found, axes = self.elements(name), self.of(name)
         if found is None or axes is None or any(axis.size is None for axis in axes):
             return None
@@ -177,13 +177,13 @@ class AxisUses:
         return array.reshape(shape) if int(np.prod(shape)) == array.size else None
 
     def rank(self, name: str) -> int | None:
-        """The number of axes of a tensor."""
+        """Return the rank of a tensor; None if it is unknown."""
         if name in self.axes:
             return len(self.axes[name])
         return len(self.inferred[name]) if name in self.inferred else None
 
     def of(self, name: str) -> Axes | None:
-        """The axes of a tensor; None where nothing is known of them."""
+        """Return the axes of a tensor; None if they are unknown."""
         return self.axes.get(name)
 
     def note(self, axes: Iterable[Axis], **found: Any) -> None:
@@ -193,7 +193,7 @@ class AxisUses:
                 setattr(self.uses[name], key, value)
 
     def note_window(self, axes: Sequence[Axis], rank: int) -> None:
-        """Note that the last of a chain of windows has moved along spatial axes."""
+        """Note the last of a chain of windows that move along spatial axes."""
         for axis in axes:
             for name in axis.dims:
                 uses = self.uses[name]
@@ -204,14 +204,14 @@ class AxisUses:
                     uses.least = max(uses.least, axis.needed(1))
 
     def note_limit(self, axis: Axis, extent: int) -> None:
-        """Note that an axis has at most so many elements."""
+        """Note that an axis has at most ``extent`` elements."""
         name = axis.name
         if name is not None and extent > 0:
             uses, high = self.uses[name], axis.needed(extent + 1) - 1
             uses.limit = high if uses.limit is None else min(uses.limit, high)
 
     def meet(self, a: Axis, b: Axis) -> Axis:
-        """The axis of elements that are computed of those of two axes, one by one."""
+        """Return the result axis of an element-by-element operation along two axes."""
         for one, other in ((a, b), (b, a)):
             if one.name is not None and not other.dims and (other.size or 0) > 1:
                 first, last = one.needed(other.size or 0), one.needed((other.size or 0) + 1) - 1
@@ -229,7 +229,7 @@ class AxisUses:
         return a if b.size == 1 or (a.size or 0) > 1 else b
 
     def broadcast(self, names: Iterable[str]) -> Axes | None:
-        """The axes of the result of an operator that works element by element."""
+        """Return the result axes of an elementwise operator."""
         parts = [self.of(name) for name in names if name]
         known = [part for part in parts if part is not None]
         if not known or len(known) < len(parts):
@@ -244,17 +244,17 @@ class AxisUses:
     # ---- the walk ----
 
     def follow(self, nodes: Iterable[onnx.NodeProto]) -> None:
-        """Follow the axes through nodes in order."""
+        """Track the axes through nodes in topological order."""
         for node in nodes:
             if node.op_type == "Constant" and node.attribute:
                 self._add_constant(node)
                 continue
             try:
                 _apply_rule(self, node)
-            except Exception:  # a node that does not fit its schema: the importer reports it
+            except Exception:  # a node that violates its schema: the importer reports it
                 self.failed += 1
             for name in node.output:
-                if len(self.values.get(name, ())) > MAX_NUMBERS:  # no shape
+                if len(self.values.get(name, ())) > MAX_NUMBERS:  # not a shape
                     del self.values[name]
             for name in node.output:
                 if name and name not in self.axes:
@@ -269,7 +269,7 @@ class AxisUses:
         self.axes[node.output[0]] = tuple(map(constant, tensor.dims))
 
     def _by_inference(self, name: str) -> None:
-        """Axes of a result by the shape that the file or the inference gives it."""
+        """Set the axes of a result from its shape in the file or from shape inference."""
         shape = self.inferred.get(name)
         if shape is not None:
             self.axes[name] = tuple(
@@ -280,7 +280,7 @@ class AxisUses:
 
 
 Rule = Callable[[AxisUses, onnx.NodeProto, dict[str, Any]], None]
-_RULES: dict[str, Rule] = {}  # that of "" is for all other operators
+_RULES: dict[str, Rule] = {}  # "" is the rule for all other operators
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -299,12 +299,12 @@ def _apply_rule(state: AxisUses, node: onnx.NodeProto) -> None:
 
 
 def operand(node: onnx.NodeProto, place: int) -> str:
-    """The name of an operand, empty where it is left out."""
+    """Return the name of an operand, or "" if it is omitted."""
     return node.input[place] if len(node.input) > place else ""
 
 
 def set_axes(state: AxisUses, node: onnx.NodeProto, axes: Axes | None, place: int = 0) -> None:
-    """Give a result of a node its axes, if these are known."""
+    """Set the axes of a node's result if they are known."""
     if axes is not None and len(node.output) > place and node.output[place]:
         state.axes[node.output[place]] = axes
 
@@ -312,7 +312,7 @@ def set_axes(state: AxisUses, node: onnx.NodeProto, axes: Axes | None, place: in
 def axes_list(
     state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any], place: int = 1
 ) -> list[int] | None:
-    """The axes that an attribute or an operand names; None where a run decides."""
+    """Return the axes in an attribute or an operand; None if they are computed at run time."""
     if "axes" in attributes:
         return list(attributes["axes"])
     name = operand(node, place)

@@ -1,4 +1,4 @@
-"""How operators with windows, states and attention use axes, for ``axis_uses.py``."""
+"""Axis uses of operators with windows, states and attention, for ``axis_uses.py``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import onnx
 
 from .axis_uses import FIXED, Axes, Axis, AxisUses, constant, operand, rule, set_axes
 
-_WEIGHTS = {"QLinearConv": 3}  # place of the weights; 1 of all others
+_WEIGHTS = {"QLinearConv": 3}  # operand index of the weights; default: 1
 
 
 def _spatial_rank(axes: Sequence[Axis], kernel: Sequence[int] = ()) -> int:
-    """The number of axes along which a window really moves: one row is no second axis, and neither
-    are features that a window takes one by one while it takes several elements along others."""
+    """Return the number of axes along which a window really moves. A single row is no second axis.
+    Neither are features with window extent 1, if the window is wider along other axes."""
     wide = max(kernel, default=1) > 1
     lengths = kernel if wide else [2] * len(axes)
     moved = (a for a, n in zip(axes, lengths) if a.dims or (a.size != 1 and n > 1))
@@ -31,7 +31,7 @@ def _list(attributes: dict[str, Any], name: str, rank: int, default: int) -> lis
 def _after_windows(
     state: AxisUses, spatial: Axes, kernel: Sequence[int], attributes: dict[str, Any]
 ) -> Axes:
-    """Spatial axes after a window has moved along them, and the note of it."""
+    """Note a window that moves along spatial axes, and return the axes of its result."""
     rank = len(spatial)
     strides = _list(attributes, "strides", rank, 1)
     dilations = _list(attributes, "dilations", rank, 1)
@@ -85,7 +85,7 @@ def _conv_transpose(state: AxisUses, node: onnx.NodeProto, attributes: dict[str,
 
 
 def _grown(axis: Axis, by: Fraction) -> Axis:
-    """An axis that has ``by`` times as many elements."""
+    """Return an axis with ``by`` times as many elements."""
     return replace(axis, step=axis.step / by, size=None)
 
 
@@ -145,7 +145,7 @@ def _resize(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
         elif place > 1:
             found[place], moved = axis.inexact(), [*moved, axis]
     spatial = [axis for axis in moved if axis.dims]
-    # only an axis that follows the batch and the channels can be one of a picture
+    # only axes after the batch and the channels can be axes of a picture
     if spatial and len(axes) > 2:
         state.note_window(spatial, max(_spatial_rank(axes[2:]), 1))
     set_axes(state, node, tuple(found))
@@ -175,7 +175,7 @@ def _sample(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
         state.note_window(other[1:-1], len(other) - 2)
         set_axes(state, node, (*axes[:2], *other[1:-1]))
     elif other is not None:
-        state.note(other[:1], mixed=True)  # boxes: as many as there are
+        state.note(other[:1], mixed=True)  # boxes: any number of them
         set_axes(state, node, (other[0], axes[1], FIXED, FIXED))
 
 

@@ -1,9 +1,9 @@
-"""Sequences and optional values that a network is given or gives.
+"""Flatten inputs and outputs: sequences and optional values of a network become tensors.
 
-A library knows tensors alone. An input that is a sequence of a declared number of elements is read
-as so many tensors, ``x[0]``, ``x[1]``, ..., of which a node in front of all others makes it; one
-that is declared to be absent is left out; a map becomes a row, see ``map_inputs``. What an output
-is made of is told in a ``Bundle``.
+A library has tensors only. An input that is a sequence with a declared length becomes that many
+tensors, ``x[0]``, ``x[1]``, ...; a node at the start of the graph builds the sequence from them. An
+input that is declared to be absent is left out. A map becomes a row, see ``map_inputs``. A
+``Bundle`` describes the tensors of an output.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Sequences = Mapping[str, "int | None"]
 def with_tensors(
     model: onnx.ModelProto, sequences: Sequences, dims: Dims
 ) -> tuple[onnx.ModelProto, dict[str, Bundle]]:
-    """The model with tensors for its inputs, and what the others are made of, by name.
+    """Return the model with tensors as inputs, and bundles for its other inputs by name.
 
-    ``sequences`` has the number of elements of a sequence, None for an optional value that is not
-    given; of results the most elements. Dimensions that elements have in common stay where ``dims``
-    declares them. The model itself is given back where nothing changes.
+    ``sequences``: the length of each sequence, None for an absent optional value; for outputs the
+    maximum length. Dimensions that elements share are kept if ``dims`` declares them. A model
+    without such inputs is returned unchanged.
 
-    Raises KeyError for what is none of its inputs, ValueError where a number is missing, and
-    UnsupportedError for sequences of what is no tensor.
+    Raises KeyError for a name that is not such an input, ValueError for a missing length, and
+    UnsupportedError for sequences whose elements are not tensors.
     """
     model, bundles = with_rows(model)
     weights = {tensor.name for tensor in model.graph.initializer}
@@ -75,7 +75,7 @@ def with_tensors(
 def _taken_apart(
     info: onnx.ValueInfoProto, sequences: Sequences, dims: Dims
 ) -> tuple[list[onnx.ValueInfoProto], list[onnx.NodeProto], Bundle | None]:
-    """The tensors of an input, the nodes that make it of them, and the bundle that they are."""
+    """Return an input's tensors, the nodes that build the input from them, and its bundle."""
     name, type = info.name, info.type
     optional = type.HasField("optional_type")
     inner = type.optional_type.elem_type if optional else type
@@ -114,7 +114,7 @@ def _taken_apart(
 
 
 def _element(name: str, type: onnx.TypeProto, dims: Dims) -> onnx.ValueInfoProto:
-    """An element as an input; a dimension that is not declared is each element's own."""
+    """Declare an element as an input; each element has its own undeclared dimensions."""
     info = helper.make_value_info(name, type)
     for dim in info.type.tensor_type.shape.dim:
         if dim.dim_param and dim.dim_param not in dims:
@@ -134,7 +134,7 @@ def _described(type: onnx.TypeProto) -> str:
 def shapes_of_parts(
     shapes: Mapping[str, Sequence[int | str]], bundles: Mapping[str, Bundle]
 ) -> dict[str, Sequence[int | str]]:
-    """The shapes, one of a sequence as that of each of its elements."""
+    """Return the shapes by tensor; the shape of a sequence applies to each of its elements."""
     found = {name: shape for name, shape in shapes.items() if name not in bundles}
     for name, bundle in bundles.items():
         for part in bundle.parts if name in shapes else ():
@@ -145,8 +145,8 @@ def shapes_of_parts(
 def taken_apart(
     info: onnx.ValueInfoProto, held: Held
 ) -> tuple[Bundle, list[tuple[onnx.ValueInfoProto, Value]]]:
-    """What an output is made of, and its tensors as they are declared. Raises UnsupportedError for
-    a sequence of what is no tensor."""
+    """Return the bundle of an output and its tensors with their declared types. Raises
+    UnsupportedError for a sequence whose elements are not tensors."""
     type = info.type
     if type.HasField("optional_type"):
         type = type.optional_type.elem_type
@@ -180,7 +180,7 @@ def taken_apart(
 def _perhaps(
     info: onnx.ValueInfoProto, held: Perhaps
 ) -> tuple[Bundle, list[tuple[onnx.ValueInfoProto, Value]]]:
-    """An output that the run may find not to be there: a tensor more, which tells."""
+    """Flatten an output that may be absent at run time: an extra tensor flags its presence."""
     if isinstance(held.value, Value):
         type = info.type.optional_type.elem_type
         bundle = Bundle((info.name,), is_sequence=False)

@@ -1,5 +1,5 @@
-"""Nodes of which an operand of the run chooses between several meanings: one import for each, of
-which a run takes one."""
+"""Speculative import of nodes whose meaning depends on a run-time operand: the node is imported
+once per candidate value, and each run executes one of these imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .supposed import Several
 
 
 def run_importer(importer: Importer, ctx: NodeContext) -> list[Value | None]:
-    """What an importer makes of a node."""
+    """Import a node and return its results."""
     try:
         result = importer(ctx)
     except Several as choice:
@@ -38,7 +38,7 @@ def _of_all(importer: Importer, ctx: NodeContext, choice: Several) -> list[Value
 def _merged(
     ctx: NodeContext, chosen: list[Value], results: tuple[Value | None, ...]
 ) -> Value | None:
-    """The result of the candidate that ran."""
+    """Return the result of the candidate that was executed."""
     merged = results[-1]
     for condition, result in zip(chosen[-2::-1], results[-2::-1]):
         if result is None or merged is None:

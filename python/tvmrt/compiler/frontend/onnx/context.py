@@ -1,4 +1,4 @@
-"""What an operator's importer sees: one ONNX node, its inputs as IR values, its attributes."""
+"""Node context: one ONNX node with its inputs as IR values and its attributes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .run_sizes import is_computed, sizes_of
 
 
 class NodeContext(OnnxNode):
-    """One node for its importer, with operands that must be known and shared compositions."""
+    """One node for its importer, with compile-time operands and shared compositions."""
 
     def constant_of(self, index: int, what: str) -> np.ndarray | None:
-        """The elements of an input that must be known at compile time; None if left out.
+        """Return the elements of an input that must be known at compile time; None if omitted.
 
-        What the shapes of the results tell is known, and runs are held to it.
+        Values implied by the result shapes count as known; each run checks them.
         """
         value = self.input(index)
         if value is None:
@@ -39,11 +39,11 @@ class NodeContext(OnnxNode):
         return found
 
     def is_computed(self, index: int) -> bool:
-        """Whether an input is there, and its elements are known only when the network runs."""
+        """Whether an input is present and its elements are known only at run time."""
         return is_computed(self, index)
 
     def ints_of(self, index: int, what: str) -> list[Whole] | None:
-        """Like constant_of, as a flat list of ints; what is computed of extents counts, too."""
+        """Return an input like constant_of, as a flat list that may include extents."""
         value = self.input(index)
         data = self.importer.extents.get(value)
         if data is None and value is not None and value.data is None:
@@ -57,14 +57,14 @@ class NodeContext(OnnxNode):
     def counted(
         self, count: Whole, start: Whole = 0, step: int = 1, what: str = "the range"
     ) -> Value:
-        """start, start + step, ... as int64; ``what`` it counts, if that is too much."""
+        """Return start, start + step, ... as int64; ``what`` names the range in errors."""
         self.table_size(most(count), what)
         if symbols_of(count, start):
             return self.emit("iota", [], count=count, start=start, step=step)
         return self.const(start + np.arange(count) * step, np.int64)
 
     def attr_or_input(self, name: str, index: int) -> list[int] | None:
-        """A list of ints that older opsets give as an attribute and newer ones as an input."""
+        """Return a list of ints that is an attribute in older opsets and an input in newer ones."""
         value = self.attr(name)
         if value is None:
             return self.ints_of(index, name)
@@ -74,15 +74,15 @@ class NodeContext(OnnxNode):
         return list(values)
 
     def converted(self, x: Value, to: str, saturate: bool = True, rounding: str = "up") -> Value:
-        """x as ONNX's Cast has it, rounded from half precision and to it.
+        """Convert x as ONNX's Cast does, including from and to half precision.
 
-        ``saturate`` and ``rounding`` are for small floats, see the operator ``narrow``.
+        ``saturate`` and ``rounding`` apply to 8-bit and smaller floats, see operator ``narrow``.
         """
         source = self.half_of(x)
         if source in HALF:
             x = rounded(self.builder, x, source)
         elif source is not None:
-            x = self.emit("identity", [x])  # another tensor than the packed one
+            x = self.emit("identity", [x])  # a tensor other than the packed one
         x = self.widened(x)
         if to in WIDER:
             return self._narrowed(x, to, saturate, rounding)
@@ -93,13 +93,13 @@ class NodeContext(OnnxNode):
         return result
 
     def widened(self, x: Value) -> Value:
-        """The numbers of small elements that are not packed; others are what they are."""
+        """Widen elements of unpacked small types; other values are returned unchanged."""
         return self.emit("widen", [x], to=WIDER[x.dtype.name]) if x.dtype.is_small else x
 
     def _narrowed(self, x: Value, to: str, saturate: bool, rounding: str) -> Value:
-        """The number as a small type has it, packed ones in the type that they have here."""
+        """Narrow x to a small type; a packed type is stored in its carrier type."""
         if WIDER[to] != "float32" and x.dtype.is_float:
-            x = self.cast(x, "int32")  # whose lowest bits count, as those of any integer
+            x = self.cast(x, "int32")  # integers are truncated to their lowest bits
         x = self.cast(x, WIDER[to])
         x = self.emit("narrow", [x], to=to, saturate=saturate, rounding=rounding)
         if to in CARRIERS:
@@ -108,21 +108,21 @@ class NodeContext(OnnxNode):
         return x
 
     def only_float32(self, *values: Value) -> None:
-        """Raise UnsupportedError unless all of them are float32, for which alone kernels exist."""
+        """Raise UnsupportedError unless all values are float32, the only type with kernels."""
         for value in values:
             if value.dtype.name != "float32":
                 raise UnsupportedError(f"{value.dtype} elements; only float32 has a kernel")
 
-    # Small compositions that many importers share.
+    # Small compositions shared by many importers.
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("expand", [x], shape=shape)
 
     def table_size(self, count: int, what: str, width: int = 1) -> int:
-        """The count, if so many rows can be written out; ValueError names ``what`` otherwise.
+        """Return the count. Raises ValueError, which names ``what``, if the table is too large.
 
-        Tables of all nodes together have a bound, too. ``width``: numbers in a row.
+        The tables of all nodes together are limited, too. ``width``: elements per row.
         """
         limits.check_table(count, what, width)
         self.importer.tabled += count * width

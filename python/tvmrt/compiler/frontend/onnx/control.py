@@ -1,12 +1,11 @@
-"""Control flow.
+"""Conditionals. See ``loops`` for loops.
 
-A known condition takes one branch; otherwise both stand in the graph, guarded. See ``loops`` for
-loops.
+A constant condition selects one branch at compile time; otherwise both are imported with guards.
 
-Files that serve several purposes have a branch for each, and what fits one does not fit the other:
-a voice detector for two sampling rates has windows of two lengths. A branch that fits at some sizes
-is compiled for these, and one that the extents given here do not fit is left out; a run that would
-take it at other sizes ends with an error.
+Files for several purposes have a branch for each, and a branch may be invalid at the shapes of
+another: a voice detector for two sampling rates has windows of two lengths. A branch that is valid
+at some sizes is compiled for these, and one that is invalid at the given extents is left out. A run
+that takes it at other sizes ends with an error.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def if_(ctx: NodeContext) -> list[Value | None]:
     if condition.data is not None:
         branch = then_branch if condition.data.reshape(-1)[0] else else_branch
         return ctx.importer.import_branch(branch, ctx.scope)
-    # Each branch's nodes run only under their guard; the choice then reads the side that ran.
+    # Each branch runs only under its guard; the choice then reads the side that ran.
     condition = ctx.reshape(condition, ())
     outer = ctx.builder.guard
     taken, other = guards(ctx, condition)
@@ -53,10 +52,10 @@ def if_(ctx: NodeContext) -> list[Value | None]:
 def attempt(
     ctx: NodeContext, branch: onnx.GraphProto, which: str, guard: Value
 ) -> tuple[Sequence[Value | None], ValueError | None]:
-    """What a branch, ``which`` for people, gives that runs under a guard; nothing, and why, where
-    it fits at no sizes that are known.
+    """Import a branch under a guard. ``which``: its name in messages. If the branch is invalid at
+    all known sizes, return no results and the error.
 
-    Raises what is wrong with it otherwise.
+    Raises any other error of the branch.
     """
     importer, sizes = ctx.importer, HeldSizes(ctx, branch, which, guard)
     made = importer.graph.nodes, importer.problems, importer.refused
@@ -80,21 +79,20 @@ def attempt(
 
 
 def _take_back(made: Sequence[list[Any]], counts: Sequence[int]) -> None:
-    """Leave of each list so many elements."""
+    """Truncate each list to a count."""
     for each, count in zip(made, counts):
         del each[count:]
 
 
 def is_misfit(problem: BaseException | None) -> bool:
-    """Whether an operator's operands do not fit it: what nodes around it say stands before that."""
+    """Whether an error, or the innermost cause that decides it, is an operand mismatch."""
     while problem is not None and not isinstance(problem, Misfit):
         problem = problem.__cause__
     return problem is not None
 
 
 def only(ctx: NodeContext, condition: Value, taken: bool, against: ValueError) -> None:
-    """Runs have the branch that is left; the others end with an error that says what ``against``
-    does."""
+    """Restrict runs to the valid branch; others end with an error that includes ``against``."""
     ctx.importer.is_partial = True
     branch = "else" if taken else "then"
     warnings.warn(
@@ -108,8 +106,8 @@ def only(ctx: NodeContext, condition: Value, taken: bool, against: ValueError) -
 
 
 def guards(ctx: NodeContext, condition: Value) -> tuple[Value, Value]:
-    """Return the conditions of the two branches, and of what is around them: each run computes
-    them, also where it leaves out what is around them."""
+    """Return the guards of the two branches, combined with the enclosing guard. They are computed
+    in each run, even if the enclosing branch is skipped."""
     outer, ctx.builder.guard = ctx.builder.guard, None
     try:
         no = ctx.emit("logical_not", [condition])
@@ -119,7 +117,7 @@ def guards(ctx: NodeContext, condition: Value) -> tuple[Value, Value]:
 
 
 def both(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
-    """The condition, and that of the branch around it, where there is one."""
+    """Combine a condition with the guard of the enclosing branch, if there is one."""
     if outer is None:
         return condition
     value, wanted = outer

@@ -1,4 +1,4 @@
-"""Convolution, plain, transposed and causal."""
+"""Convolution: plain, transposed and causal."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .scales import in_bytes
 
 
 def same_pads(total: Sequence[int], mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding split in two halves, the odd element behind (SAME_UPPER) or in front."""
+    """Split padding in two halves; the odd element is at the end (SAME_UPPER) or the start."""
     small, large = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     return (small, large) if mode == "SAME_UPPER" else (large, small)
 
 
 def spatial_ints(ctx: NodeContext, name: str, rank: int, default: int) -> tuple[int, ...]:
-    """An attribute with one number for each spatial axis."""
+    """Return an attribute with one number per spatial axis."""
     values = ctx.attr(name) or [default] * rank
     if len(values) != rank:
         raise ValueError(f"{name} {values} does not fit {rank} spatial axes")
@@ -33,7 +33,7 @@ def spatial_ints(ctx: NodeContext, name: str, rank: int, default: int) -> tuple[
 
 
 def _steps(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
-    """Strides and dilations, and the padding in front and behind as the node gives it."""
+    """Return strides, dilations, and the node's explicit padding before and after."""
     strides, dilations = (spatial_ints(ctx, name, rank, 1) for name in ("strides", "dilations"))
     pads = ctx.attr("pads") or [0] * 2 * rank
     if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
@@ -44,7 +44,7 @@ def _steps(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
 
 
 def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
-    """Strides, dilations and padding of a sliding window, ``auto_pad`` resolved."""
+    """Return strides, dilations and padding of a sliding window, with ``auto_pad`` resolved."""
     rank = len(spatial)
     strides, dilations, before, after = _steps(ctx, rank)
     mode = ctx.attr("auto_pad", "NOTSET")
@@ -67,7 +67,7 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
 
 
 def cropped(ctx: NodeContext, x: Value, attrs: dict) -> Value:
-    """x without the edges that negative padding takes away; such padding becomes zero."""
+    """Crop x by its negative padding, and set that padding to zero."""
     for i, (before, after) in enumerate(zip(attrs["pads_before"], attrs["pads_after"])):
         start, stop = max(-before, 0), x.shape[i + 2] - max(-after, 0)
         x = ctx.slice_axis(x, i + 2, start, stop - start)
@@ -77,7 +77,7 @@ def cropped(ctx: NodeContext, x: Value, attrs: dict) -> Value:
 
 
 def with_bias(ctx: NodeContext, y: Value, bias: Value | None) -> Value:
-    """Add a number a channel."""
+    """Add a bias per channel."""
     if bias is None:
         return y
     return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *[1] * (len(y.shape) - 2)))])
@@ -92,7 +92,7 @@ def conv(ctx: NodeContext) -> Value:
 
 
 def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: dict) -> Value:
-    """A convolution of any weights; those computed at run time go through a matrix product."""
+    """Emit a convolution; with weights computed at run time it becomes a matmul."""
     ctx.only_float32(x)
     if x.producer is not None and x.producer.op == "dequantize":
         w = in_bytes(ctx, w)
@@ -105,7 +105,7 @@ def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: 
 
 
 def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
-    """Convolution as a matrix product of the weights with all windows laid side by side."""
+    """Emit a convolution as a matmul of the weights with all windows (im2col)."""
     batch, channels = x.shape[:2]
     out_channels, depth, *kernel = w.shape
     if channels != depth * groups or out_channels % groups:
@@ -129,7 +129,7 @@ def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) ->
 
 
 def _gathered(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value:
-    """The windows [batch, channels, *kernel, *extents], by one table for each axis."""
+    """Gather the windows [batch, channels, *kernel, *extents], by one index table per axis."""
     tables = []
     for k, n, s, d in zip(kernel, extents, attrs["strides"], attrs["dilations"]):
         ctx.table_size(k * n, "window offsets along an axis")
@@ -143,7 +143,7 @@ def _gathered(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value
 
 
 def _side_by_side(ctx: NodeContext, x: Value, kernel, extents, groups: int, attrs: dict) -> Value:
-    """The windows [batch, groups, channels of a group * taps, pixels], tap by tap."""
+    """Collect the windows [batch, groups, channels of a group * taps, pixels], tap by tap."""
     batch, channels = x.shape[:2]
     depth = channels // groups
     taps = []
@@ -171,7 +171,7 @@ def conv_transpose(ctx: NodeContext) -> Value:
 
 
 def _apart(ctx: NodeContext, x: Value, strides: Sequence[int]) -> Value:
-    """x with zeros between its elements, so that steps of 1 do what steps of ``strides`` did."""
+    """Insert zeros between the elements of x, so that a stride of 1 replaces ``strides``."""
     for axis, stride in enumerate(strides, 2):
         if stride == 1 or x.shape[axis] < 1:
             continue
@@ -183,7 +183,7 @@ def _apart(ctx: NodeContext, x: Value, strides: Sequence[int]) -> Value:
 
 
 def _mirrored_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
-    """Weights of a transposed convolution as those of a plain one."""
+    """Convert weights of a transposed convolution to weights of a plain one."""
     grouped = (groups, w.shape[0] // groups, *w.shape[1:])
     if w.data is not None:
         per_group = w.data.reshape(grouped).swapaxes(1, 2)
@@ -197,7 +197,7 @@ def _mirrored_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
 
 
 def _mirrored(ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: dict) -> Value:
-    """A transposed convolution of stride 1: a plain one with mirrored weights."""
+    """Emit a transposed convolution of stride 1 as a plain one with mirrored weights."""
     groups, kernel = ctx.attr("group", 1), w.shape[2:]
     if groups < 1 or w.shape[0] % groups or w.shape[0] != x.shape[1]:
         raise ValueError(f"weights of shape {list(w.shape)} do not fit {x.type}")
@@ -214,7 +214,7 @@ def _mirrored(ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: d
 
 
 def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
-    """Strides, dilations, elements cut off in front, and extents of the result."""
+    """Return strides, dilations, elements cropped at the start, and extents of the result."""
     rank = len(spatial)
     strides, dilations, before, after = _steps(ctx, rank)
     extra = spatial_ints(ctx, "output_padding", rank, 0)
@@ -224,7 +224,7 @@ def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence
         for s, n, e, k, d in zip(strides, spatial, extra, kernel, dilations)
     ]
     if wanted or mode in ("SAME_UPPER", "SAME_LOWER"):
-        # some exporters give the whole shape
+        # some exporters give the full shape
         out = list(wanted)[-rank:] if wanted else [n * s for n, s in zip(spatial, strides)]
         total = [f - o for f, o in zip(full, out)]
         if mode != "SAME_UPPER":

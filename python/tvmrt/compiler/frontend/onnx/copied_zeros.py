@@ -1,8 +1,8 @@
-"""Reshape where an extent of the shape is 0 in some runs: such a 0 copies the input's extent.
+"""Reshape with an extent of the shape that is 0 in some runs: such a 0 copies the input's extent.
 
-With ``allowzero=0`` an element 0 of the shape means the extent that the input has at its place.
-That holds for a computed element, too: ``[-1, N]`` for an input ``[2, 4, N]`` means ``[8, N]`` in a
-run with N above 0, and ``[0, 4]`` in one with N = 0.
+With ``allowzero=0`` an element 0 of the shape means the input's extent at that index. This includes
+computed elements: ``[-1, N]`` for an input ``[2, 4, N]`` means ``[8, N]`` in a run with N above 0,
+and ``[0, 4]`` in a run with N = 0.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tvmrt.compiler.ir.extent_bounds import all_sizes
 def copied_where_zero(
     own: Sequence[Whole], shape: Sequence[Whole], free: int | None
 ) -> list[Whole]:
-    """The extents of the result, those that are 0 in a run replaced by the input's.
+    """Return the extents of the result; extents that are 0 in a run become the input's.
 
-    ``own``: the extents of the input. ``free``: the place of -1 in the shape, for which ``shape``
-    has what makes up the elements. Where the standard refuses a run, as for ``[8, N]`` with N = 0,
-    the shape stays.
+    ``own``: the extents of the input. ``free``: the index of -1 in the shape, for which ``shape``
+    has the inferred extent. If the standard makes a run invalid, such as ``[8, N]`` with N = 0, the
+    shape is kept.
     """
     zero = {
-        i: largest(1 - n, 0)  # 1 where the extent is 0, else 0
+        i: largest(1 - n, 0)  # 1 if the extent is 0, else 0
         for i, n in enumerate(shape)
         if i != free and i < len(own) and n != own[i] and can_be_zero(n)
     }
@@ -35,7 +35,7 @@ def copied_where_zero(
         return found
     copied = [n + own[i] * zero[i] if i in zero else n for i, n in enumerate(shape)]
     if free is None:
-        # only a result without elements has as many as the input
+        # only a result without elements has as many elements as the input
         if not any(can_be_zero(own[i] if i in zero else n) for i, n in enumerate(shape)):
             return found
         empty = largest(1 - prod(copied), 0)

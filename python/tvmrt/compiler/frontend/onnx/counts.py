@@ -1,4 +1,4 @@
-"""Results whose number depends on the data: bounded when compiling, counted by the run."""
+"""Operators with data-dependent result sizes: bounded at compile time, counted at run time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def nonzero(ctx: NodeContext) -> Value:
 
 
 def _nonzero(ctx: NodeContext, x: Value) -> Value:
-    """The indices of the elements that are not 0, int64[rank, count]."""
+    """Return the indices of the non-zero elements, int64[rank, count]."""
     number = ctx.emit("count_nonzero", [x])
     count = ctx.found(number, 0, prod(x.shape), "count")
     return ctx.emit("nonzero", [x], count=count)
@@ -55,9 +55,9 @@ def unique(ctx: NodeContext) -> list[Value]:
 
 
 def unique_of(ctx: NodeContext, x: Value, axis: int, sorted: bool) -> list[Value]:
-    """The slices of x along an axis that differ; the first place of each, where each slice of x is
-    among them, and how often each occurs. As for numpy, NaN as an element equals NaN, and a slice
-    of several axes that has NaN equals none."""
+    """Return the unique slices of x along an axis, the first index of each, the inverse indices and
+    the counts. As in numpy, NaN as an element equals NaN, and a slice of several axes that contains
+    NaN equals no other."""
     are_elements = len(x.shape) == 1 and x.dtype.is_float
     op = "unique_equal_nan" if are_elements else "unique"
     first, inverse, counts, number = ctx.emit_many(op, [x], axis=axis, sorted=sorted)
@@ -90,7 +90,7 @@ def non_max_suppression(ctx: NodeContext) -> Value:
 
 
 def _most_rows(classes: Whole, boxes: Whole, limit: Value) -> int:
-    """The most boxes that all classes of all images may keep together."""
+    """Return the maximum number of boxes that all classes of all images may keep together."""
     each = most(boxes)
     if limit.data is not None:
         each = min(each, max(int(limit.data), 0))
@@ -98,6 +98,6 @@ def _most_rows(classes: Whole, boxes: Whole, limit: Value) -> int:
 
 
 def _scalar(ctx: NodeContext, index: int, default: np.generic) -> Value:
-    """An operand of one element, as a scalar."""
+    """Return an operand of one element as a scalar."""
     value = ctx.input(index)
     return ctx.const(default) if value is None else ctx.reshape(value, ())

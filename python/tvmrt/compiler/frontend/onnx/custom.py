@@ -1,4 +1,4 @@
-"""Nodes that mean an operator of the user's own, or whose built-in operator one replaces."""
+"""Importers for user-defined operators, including those that replace a built-in operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def importer_of(record: Any, builtin: Importer | None) -> Importer:
-    """An importer of nodes that ``record`` stands for.
+    """Return an importer for nodes of the user-defined operator ``record``.
 
     ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``Declined`` for
     nodes that it leaves to the built-in importer.

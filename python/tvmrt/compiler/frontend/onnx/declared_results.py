@@ -1,4 +1,4 @@
-"""Results are held to the bounds of the dimensions that are declared for them alone."""
+"""Checks of outputs against the bounds of dimensions that only outputs have."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .import_state import ImportState
 
 
 def held_to_bounds(importer: ImportState, info: onnx.ValueInfoProto, value: Value) -> Value:
-    """The output, with no more elements in any run than ``--dim`` says of the dimension that the
-    model declares of it: a run that would have more ends with an error, before it is written.
+    """Return the output, limited to the declared bound (``--dim``) of its dimensions. A run that
+    would exceed a bound ends with an error before the output is written.
 
-    A dimension that an input has, too, is what that input has; a wrong name on an output is not
-    taken for it; none at all are within any bound. Raises ValueError where each run would have
-    more.
+    A dimension that an input has, too, is skipped: its extent comes from that input, even if the
+    output's name for it is wrong. Zero elements are within any bound. Raises ValueError if every
+    run would exceed a bound.
     """
     tensor = info.type.tensor_type
     names = [d.dim_param for d in tensor.shape.dim]

@@ -1,6 +1,6 @@
-"""Nodes against the definitions of their operators in the onnx package.
+"""Checks of nodes against the operator schemas of the onnx package.
 
-Operators that it does not define are left to whoever imports them.
+Operators that it does not define are not checked here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _onnx_name(dtype: np.dtype) -> str:
     return f"tensor({name.lower()})"
 
 
-# ONNX's names of element types; half precision is float32 inside.
+# ONNX's names of element types; half precision is imported as float32.
 _ONNX_NAMES = {
     **{name: (_onnx_name(row.numpy),) for name, row in DTYPES.items()},
     HANDLE.name: ("tensor(string)",),
@@ -33,15 +33,15 @@ _ONNX_NAMES = {
     "float32": ("tensor(float)", "tensor(float16)", "tensor(bfloat16)"),
 }
 
-# Operators whose inference wants scalars where runtimes take vectors of one element, too.
+# Operators whose inference wants scalars where runtimes also take vectors of one element.
 _SCALARS_ONLY = ("Range",)
 
-# Constants that inference may look into: what shapes are made of is small.
+# Maximum size of constants passed to inference: the parts of shapes are small.
 _LOOKED_INTO = 1024
 
 
 def element_type_of(dtype: DType) -> int:
-    """ONNX's number of an element type; addresses are those of strings."""
+    """Return ONNX's code of an element type; the address type stands for strings."""
     if dtype == HANDLE:
         return onnx.TensorProto.STRING
     return helper.np_dtype_to_tensor_dtype(dtype.numpy)
@@ -49,7 +49,7 @@ def element_type_of(dtype: DType) -> int:
 
 @lru_cache(maxsize=512)
 def definition_of(op: str, opset: int, domain: str) -> defs.OpSchema | None:
-    """The definition that holds in an opset; None for operators that the onnx package lacks."""
+    """Return the schema of an operator in an opset; None if the onnx package lacks it."""
     try:
         return defs.get_schema(op, opset, _domain(domain))
     except defs.SchemaError:
@@ -57,27 +57,27 @@ def definition_of(op: str, opset: int, domain: str) -> defs.OpSchema | None:
 
 
 def rule_of(rules: Sequence, index: int) -> defs.OpSchema.FormalParameter | None:
-    """What a definition says of an operand by position; the last may be repeated. None of an
-    operator without operands that was given some: it is refused when it is imported."""
+    """Return the schema of an operand by index; the last one may be variadic. None for an operator
+    without operands, whose import then fails if it has some."""
     return rules[min(index, len(rules) - 1)] if rules else None
 
 
 def type_rule(rules: Sequence, index: int) -> str | None:
-    """The type of an operand by position, as the definition names it."""
+    """Return the type of an operand by index, as the schema names it."""
     rule = rule_of(rules, index)
     return None if rule is None else rule.type_str
 
 
 def check_node(node: onnx.NodeProto, opset: int) -> None:
-    """Raise ValueError if a node has other attributes, or another number of inputs or outputs,
-    than its operator."""
+    """Raise ValueError if a node's attributes or its numbers of inputs or outputs violate the
+    operator's schema."""
     definition = definition_of(node.op_type, opset, node.domain)
     if definition is None:
         _check_old_enough(node, opset)
         return
     if definition.deprecated and definition_of(
         node.op_type, definition.since_version - 1, node.domain
-    ):  # one whose first version was withdrawn afterwards is in files that were right then
+    ):  # an operator withdrawn after its first version occurs in files that were valid then
         raise ValueError(f"opset {opset} no longer has this operator; convert the model")
     _check_count("input", node.input, definition.inputs, definition.min_input, definition.max_input)
     _check_count(
@@ -87,7 +87,7 @@ def check_node(node: onnx.NodeProto, opset: int) -> None:
 
 
 def _check_old_enough(node: onnx.NodeProto, opset: int) -> None:
-    """Refuse an operator that came with a newer opset than the network says it is written in."""
+    """Raise ValueError for an operator that is newer than the opset of the network."""
     first = _first_opsets().get((_domain(node.domain), node.op_type))
     if first is not None and first > opset:
         raise ValueError(
@@ -98,7 +98,7 @@ def _check_old_enough(node: onnx.NodeProto, opset: int) -> None:
 
 @lru_cache(maxsize=1)
 def _first_opsets() -> dict[tuple[str, str], int]:
-    """The opset with which each operator of each domain came."""
+    """Return the first opset of each operator of each domain."""
     found: dict[tuple[str, str], int] = {}
     for schema in defs.get_all_schemas_with_history():
         key = (schema.domain, schema.name)
@@ -112,7 +112,7 @@ def _domain(name: str) -> str:
 
 def _check_count(what: str, names: Sequence[str], formal: Sequence, least: int, most: int) -> None:
     if not least <= len(names) <= most:
-        if most > len(formal):  # the last one may be repeated, without end
+        if most > len(formal):  # the last one is variadic
             expected = f"{least} or more"
         else:
             expected = f"{least}" if least == most else f"{least} to {most}"
@@ -137,7 +137,7 @@ def _check_attributes(node: onnx.NodeProto, definition: defs.OpSchema) -> None:
         elif attribute.type != int(rule.type.value):
             raise ValueError(f"the attribute {name} is not of type {rule.type.name.lower()}")
     for name in given.keys() - definition.attributes.keys():
-        if not name.startswith("__"):  # which ONNX leaves to tools
+        if not name.startswith("__"):  # reserved by ONNX for tools
             known = ", ".join(sorted(definition.attributes)) or "none"
             raise ValueError(f"unknown attribute {name}; there are {known}")
 
@@ -148,10 +148,10 @@ def check_inputs(
     inputs: Sequence[Value | None],
     packed: Callable[[Value], str | None],
 ) -> None:
-    """Raise ValueError if an input has an element type that the operator is not defined for, or
-    another than an input that it must agree with.
+    """Raise ValueError if an input has an unsupported element type, or one that differs from an
+    input with the same type parameter. Kernels rely on this check.
 
-    ``packed`` tells the type of a tensor that is wider here. Kernels rely on it.
+    ``packed`` returns the ONNX type of a packed tensor, which is stored in a wider type here.
     """
     definition = definition_of(node.op_type, opset, node.domain)
     if definition is None or not definition.inputs:
@@ -184,9 +184,9 @@ def check_inference(
     inputs: Sequence[Value | None],
     packed: Callable[[Value], str | None],
 ) -> None:
-    """Raise ValueError if the types of the outputs cannot be inferred from those of the inputs.
+    """Raise ValueError if the types of the outputs cannot be inferred from the inputs.
 
-    What the onnx package infers strictly is what onnxruntime asks of a node when it loads it.
+    onnxruntime applies the same strict inference of the onnx package when it loads a model.
     """
     definition = definition_of(node.op_type, opset, node.domain)
     if definition is None or not definition.has_type_and_shape_inference_function:
@@ -209,12 +209,12 @@ def check_inference(
 
 
 def declared(shape: Sequence[Whole]) -> list[int | str]:
-    """A shape as ONNX declares it, extents that a run chooses by their text."""
+    """Return a shape as ONNX declares it, with dynamic extents as text."""
     return [shown(n) if isinstance(n, Extent) else n for n in shape]
 
 
 def in_words(text: str) -> str:
-    """What the onnx package complains about as one line without its tags and places in C++."""
+    """Convert an error text of the onnx package to one line without tags and C++ locations."""
     text = re.sub(r"\[\w+Error\]|Inference error\(s\):|\(op_type:[^)]*\):", " ", text)
     text = text.partition("==> Context:")[0].partition("\n\n")[0]
     text = re.sub(r"\S*\.(?:cc|h|cpp):\d+:?", " ", text)

@@ -1,7 +1,7 @@
-"""Dropout, and the random numbers by which it drops elements.
+"""Dropout and its random numbers.
 
-A node's attribute ``seed`` fixes its sequence; nodes without it have seed 0 and a stream each, by
-their order in the network, so that no two draw the same. Every run draws new numbers.
+A node's attribute ``seed`` fixes its sequence. Nodes without a seed get seed 0 and a stream each,
+by their order in the network, so that no two draw the same numbers. Every run draws new ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .registry import onnx_op
 
 
 def draw(ctx: NodeContext, distribution: str, bounds: tuple[float, float], to: str, shape) -> Value:
-    """Random numbers by the node's seed; half precision is rounded from float32."""
+    """Draw random numbers from the node's seed; half precision is rounded from float32."""
     first, second = (float(np.float32(bound)) for bound in bounds)
     seed = ctx.attr("seed")
     streams = sum(node.op == "random" for node in ctx.builder.graph.nodes)
@@ -35,7 +35,7 @@ def draw(ctx: NodeContext, distribution: str, bounds: tuple[float, float], to: s
 
 
 def _word(seed: float) -> int:
-    """A seed as 32 bits: a whole number's lowest ones, or those of the float."""
+    """Return a seed as 32 bits: the lowest bits of an integer, or the bits of the float."""
     if float(seed).is_integer():
         low = int(seed) & 0xFFFFFFFF
         return low - (low >> 31 << 32)
@@ -43,12 +43,12 @@ def _word(seed: float) -> int:
 
 
 def uniform(ctx: NodeContext, shape: tuple, to: str = "float32") -> Value:
-    """Uniform numbers from 0 to below 1."""
+    """Draw uniform numbers from 0 (inclusive) to 1 (exclusive)."""
     return draw(ctx, "uniform", (0.0, 1.0), to, shape)
 
 
 def _known(value: Value | None, default: float) -> float | None:
-    """The number of an operand, or its default; None where the run brings it."""
+    """Return an operand's number or the default; None if it is known only at run time."""
     if value is None:
         return default
     return None if value.data is None else value.data.reshape(-1)[0]

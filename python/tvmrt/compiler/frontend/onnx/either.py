@@ -1,4 +1,4 @@
-"""One of two values, as a condition of the run decides."""
+"""Select one of two values by a run-time condition."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .held import Alternatives, Held, Nothing, Perhaps, TensorList
 
 
 def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -> Held | None:
-    """``a`` where the condition, a scalar, holds, else ``b``; None where one is not known.
+    """Select ``a`` if a scalar condition holds, else ``b``; None if one of them is None.
 
-    Raises UnsupportedError where no value of one form can be both.
+    Raises UnsupportedError if the two values cannot be represented by one.
     """
     if a is None or b is None:
         return None
@@ -48,8 +48,8 @@ def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -
 def either_rank(
     ctx: NodeContext, condition: Value, a: Held | None, b: Held | None, name: str
 ) -> Held | None:
-    """Return one value of two, as the condition decides, or both where their axes differ in
-    number; ``name``: the node that chooses."""
+    """Select one of two values by a condition, or keep both as alternatives if their ranks differ.
+    ``name``: the node that selects."""
     if a is None or b is None or a is b:
         return a if b is not None else None
     if not (isinstance(a, Value) and isinstance(b, Value)):
@@ -57,9 +57,9 @@ def either_rank(
             return Alternatives(name, condition, a, b)
         return either(ctx, condition, a, b)
     known = [_elements(ctx, v) for v in (a, b)]
-    shapes = all(k is not None for k in known)  # which the nodes after it read as constants
+    shapes = all(k is not None for k in known)  # shapes, which later nodes read as constants
     if a.type == b.type and shapes and known[0].tolist() == known[1].tolist():
-        # one of its own, for each of them is made in one branch alone
+        # a new tensor, for each of them is computed in one branch only
         return a if a.data is not None else ctx.whole_numbers(known[0], a.dtype.name)
     if a.dtype == b.dtype and (a.type.rank != b.type.rank or (shapes and a.dtype.is_int)):
         return Alternatives(name, condition, a, b)
@@ -73,7 +73,7 @@ def _elements(ctx: NodeContext, value: Value) -> np.ndarray | None:
 
 
 def _extent(ctx: NodeContext, condition: Value, a: Whole, b: Whole) -> Whole:
-    """That of the one which is chosen."""
+    """Return the extent of the selected value."""
     if a == b:
         return a
     numbers = [ctx.whole_numbers(np.asarray(n, object)) for n in (a, b)]
@@ -82,7 +82,7 @@ def _extent(ctx: NodeContext, condition: Value, a: Whole, b: Whole) -> Whole:
 
 
 def _optional(ctx: NodeContext, condition: Value, a: Held, b: Held) -> Held:
-    """One of two of which one may not be there."""
+    """Select one of two optional values."""
     if isinstance(a, Nothing) and isinstance(b, Nothing):
         return a
     there = ctx.emit("where", [condition, _there(ctx, a), _there(ctx, b)])

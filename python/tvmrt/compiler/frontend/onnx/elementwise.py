@@ -14,7 +14,7 @@ from .context import NodeContext
 from .inputs import element_name
 from .registry import onnx_op
 
-# Operators that the IR has under the same names in lower case, and those of others.
+# ONNX operators by their IR names; most are the same in lower case.
 _UNARY = {
     **{
         name: name.lower()
@@ -120,7 +120,7 @@ def bit_cast(ctx: NodeContext) -> Value:
 
 
 def element_type(code: int) -> str:
-    """The IR's name of an ONNX element type."""
+    """Return the IR's name of an ONNX element type."""
     name = element_name(code)
     if name not in DTYPES:
         raise UnsupportedError(
@@ -160,7 +160,7 @@ def where(ctx: NodeContext) -> Value:
 
 @onnx_op("Pow")
 def power(ctx: NodeContext) -> Value:
-    """The result has the base's element type; common exponents become products and roots."""
+    """Pow has the base's element type; common exponents become products and roots."""
     x, exponent = ctx.required(0), ctx.required(1)
     number = _uniform(exponent)
     shape = broadcast(x.shape, exponent.shape)
@@ -186,7 +186,7 @@ def power(ctx: NodeContext) -> Value:
 
 
 def _uniform(value: Value) -> float | None:
-    """The number that all elements of a constant are; None for anything else."""
+    """Return the number if all elements of a constant are equal; None for anything else."""
     if value.data is None or value.data.size == 0:
         return None
     flat = value.data.reshape(-1)

@@ -1,6 +1,6 @@
-"""Shapes that networks compute: nodes on extents, followed element by element.
+"""Shape inference on values: nodes that compute with extents, element by element.
 
-Exporters spell a shape as ``Shape``, ``Gather``, ``Mul``, ``Concat``; who reads it is Reshape.
+Exporters write a shape as ``Shape``, ``Gather``, ``Mul``, ``Concat``; Reshape reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .context import NodeContext
 
 
 def follow(ctx: NodeContext) -> list[Value] | None:
-    """What a node makes of extents; None for one that is no arithmetic of shapes."""
+    """Return the results of a node on extents; None if it is no shape arithmetic."""
     rule = RULES.get(ctx.op) if ctx.node.domain in ("", "ai.onnx") else None
     known = ctx.importer.extents
     if rule is None or not any(v in known for v in ctx.inputs):
@@ -47,7 +47,7 @@ def follow(ctx: NodeContext) -> list[Value] | None:
 
 
 def _type_of(ctx: NodeContext) -> str:
-    """The element type of what a node makes."""
+    """Return the element type of a node's result."""
     if ctx.op == "Equal":
         return "bool"
     if ctx.op == "Cast":
@@ -56,7 +56,7 @@ def _type_of(ctx: NodeContext) -> str:
 
 
 def _numbers(ctx: NodeContext, name: str, given: Elements | None) -> list[int] | None:
-    """Integers of an attribute, or of an operand that is constant."""
+    """Return the integers of an attribute or of a constant operand."""
     if given is None:
         return ctx.attr(name)
     return [int(n) for n in given.reshape(-1)]
@@ -123,7 +123,7 @@ def _power(ctx: NodeContext, x: Elements, by: Elements) -> Elements | None:
 def _scattered(
     ctx: NodeContext, x: Elements, indices: Elements, updates: Elements
 ) -> Elements | None:
-    """Of a vector, as ``index_copy`` of torch replaces one extent of a shape."""
+    """Scatter into a vector, as torch's ``index_copy`` replaces one extent of a shape."""
     if x.ndim != 1 or indices.size != updates.size or ctx.attr("reduction", "none") != "none":
         return None
     found = x.copy()

@@ -1,7 +1,7 @@
-"""Nodes that depend on constants only, computed at import by the ONNX reference evaluator.
+"""Constant folding of nodes by the ONNX reference evaluator at import.
 
-This settles whatever the IR cannot express or does not fold (NonZero, Unique, a convolution
-of constants), as long as no input of the network is involved.
+It covers nodes that the IR cannot express or does not fold (NonZero, Unique, a convolution of
+constants), as long as no input of the network is involved.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _RANDOM = frozenset(
 )
 
 MAX_ELEMENTS = 1 << 24
-_FOLDED = {name for name, row in DTYPES.items() if not row.is_packed}  # those are wider here
-MAX_SHAPE_ELEMENTS = 64  # of an input whose values may tell the shape of a result
+_FOLDED = {name for name, row in DTYPES.items() if not row.is_packed}  # packed: stored wider
+MAX_SHAPE_ELEMENTS = 64  # of an input whose values may determine a result's shape
 
 
 def evaluate(
@@ -36,14 +36,14 @@ def evaluate(
     model: onnx.ModelProto,
     outputs: Sequence[Value | None] = (),
 ) -> list[Value | None] | None:
-    """The node's outputs as constants, or None when they are not known at compile time.
+    """Return the node's outputs as constants, or None if they are unknown at compile time.
 
-    ``outputs`` are those that were imported, if they were: they tell how large the results are.
+    ``outputs``: the imported outputs, if any; their types give the sizes of the results.
     """
     if any(v is not None and v.data is None for v in inputs):
         return None
     if node.op_type == "DequantizeLinear":
-        return None  # integer kernels want the integers; what they leave is folded later
+        return None  # integer kernels need the integers; the remaining nodes are folded later
     if _draws(node, model) or any(a.HasField("g") for a in node.attribute):
         return None
     if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
@@ -70,7 +70,7 @@ def evaluate(
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(single).run(None, feeds)
     except Exception:
-        # the evaluator raises whatever numpy does; the caller then reports the node by name
+        # the evaluator raises any numpy error; the caller then reports the node by name
         return None
     named = dict(zip([key for key in node.output if key], results))
     if any(not isinstance(a, (np.ndarray, np.generic)) for a in named.values()):
@@ -83,14 +83,14 @@ def evaluate(
 
 
 def _draws(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
-    """Whether a node may draw random numbers, which each run must do anew."""
+    """Whether a node may draw random numbers, which each run must draw again."""
     own = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
     inner = (inner for function in own for inner in function.node)
     return node.op_type in _RANDOM or any(_draws(n, model) for n in inner)
 
 
 def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:
-    """Whether a result would be larger than what may be folded, as far as its shape is known."""
+    """Whether a result would exceed the limit for folding, as far as its shape is known."""
     model = onnx.ModelProto()
     model.CopyFrom(single)
     model.graph.initializer.extend(
@@ -98,11 +98,11 @@ def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:
         for key, array in feeds.items()
         if array.size <= MAX_SHAPE_ELEMENTS
     )
-    # the onnx package keeps what it knows of a vector's elements as one extent each: many gigabytes
+    # onnx tracks the known elements of a vector as one extent each: many gigabytes
     few = all(array.size <= MAX_SHAPE_ELEMENTS for array in feeds.values())
     try:
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=few)
     except Exception:
-        return False  # what is wrong is told by the evaluator's answer
+        return False  # the evaluator reports the error
     shapes = [info.type.tensor_type.shape.dim for info in inferred.graph.output]
     return any(8 * prod(d.dim_value for d in dims) > MAX_FOLDED_BYTES for dims in shapes if dims)

@@ -1,5 +1,5 @@
-"""FlexAttention of ``ai.onnx.preview``: attention whose scores and probabilities graphs of the node
-change."""
+"""FlexAttention of ``ai.onnx.preview``: attention with subgraphs of the node that modify scores and
+probabilities."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def flex_attention(ctx: NodeContext) -> Value:
 
 
 def _modified(ctx: NodeContext, name: str, x: Value) -> Value:
-    """What a graph of the node makes of a tensor, which keeps its type and shape."""
+    """Apply a subgraph of the node to a tensor; it must keep type and shape."""
     graph = ctx.attr(name)
     if graph is None:
         return x

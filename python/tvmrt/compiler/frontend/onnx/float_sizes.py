@@ -1,8 +1,8 @@
-"""Follow floats and truth values that nodes compute from sizes, see ``frontend.size_numbers``.
+"""Shape inference through floats and booleans, see ``frontend.size_numbers``.
 
-The nodes are imported as any others. What is known here in addition is how each element depends on
-the sizes of a run. A shape that is made of them is then an extent where one is right at all sizes,
-else a count of the run with the bounds that the arithmetic itself gives.
+The nodes are imported like any others. In addition, the dependence of each element on the sizes of
+a run is tracked. A shape made of these elements is an exact extent if one is valid at all sizes.
+Otherwise it is data-dependent, with bounds from interval arithmetic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .context import NodeContext
 from .extents import RULES
 from .halves import rounded
 
-MAX_ROOT = 1 << 22  # integers whose float32 roots are integers only if their roots are
+MAX_ROOT = 1 << 22  # smaller integers have an integer float32 root only if it is exact
 
 _TYPES = {
     TensorProto.FLOAT16: "float16",
@@ -45,8 +45,8 @@ _INTEGERS = {TensorProto.INT32: "int32", TensorProto.INT64: "int64"}
 
 
 def follow(ctx: NodeContext) -> list[Value] | None:
-    """Return integers that a node makes of floats or truth values, or by a quotient of sizes, as
-    extents; else None."""
+    """Return the integer result of a node on floats, booleans or a quotient of sizes as extents;
+    None for any other node."""
     dtype = _integers_of(ctx)
     found = None if dtype is None else _result(ctx)
     if found is None:
@@ -60,7 +60,7 @@ def follow(ctx: NodeContext) -> list[Value] | None:
 
 
 def _integers_of(ctx: NodeContext) -> str | None:
-    """Return the type of a node's result if that is integers to be followed here."""
+    """Return the type of a node's result if it is an integer type tracked here."""
     if ctx.op == "Div" and ctx.required(0).dtype.is_int:
         return ctx.required(0).dtype.name
     if not any(v in ctx.importer.size_numbers for v in ctx.inputs):
@@ -72,8 +72,8 @@ def _integers_of(ctx: NodeContext) -> str | None:
 
 
 def note(ctx: NodeContext, outputs: Sequence[Any] | None) -> Sequence[Any] | None:
-    """Remember how the results of a node depend on sizes; return them, those that are the same at
-    all sizes as constants."""
+    """Record how the results of a node depend on sizes. Return the results, with those that are
+    equal at all sizes as constants."""
     if not outputs or ctx.node.domain not in ("", "ai.onnx"):
         return outputs
     first = outputs[0]
@@ -98,7 +98,7 @@ def _noted(ctx: NodeContext, value: Value, found: Elements) -> Value:
 
 
 def _fixed(number: SizeNumber) -> float | bool | None:
-    """Return the number if it is known without trying all sizes, or one of a comparison."""
+    """Return a number that is constant without trial of all sizes, or a constant comparison."""
     if not number.symbols or number.dtype == "bool":
         return constant_value(number)
     ratio = number.ratio
@@ -108,7 +108,7 @@ def _fixed(number: SizeNumber) -> float | bool | None:
 
 
 def _result(ctx: NodeContext) -> Any:
-    """Return the elements of a node's result; None for one that does not follow from sizes."""
+    """Return the elements of a node's result; None if they do not follow from sizes."""
     rule = _RULES.get(ctx.op)
     known = ctx.importer.size_numbers
     reads_floats = any(v in known for v in ctx.inputs)
@@ -126,7 +126,7 @@ def _result(ctx: NodeContext) -> Any:
 
 
 def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
-    """Return the elements of an operand as numbers, where all are known."""
+    """Return the elements of an operand as numbers if all are known."""
     if value is None or ctx.half_of(value) not in (None, "float16"):
         return None
     known = ctx.importer.size_numbers.get(value)
@@ -144,18 +144,17 @@ def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
     return array
 
 
-# An extent of each number.
+# Conversions of numbers to extents.
 
 
 def scaled(ctx: NodeContext, extent: Whole, factor: SizeNumber) -> Whole | None:
-    """Return an extent times a factor, rounded in float32 and then down; None without bounds."""
+    """Return floor(extent * factor) in float32; None if it is unbounded."""
     product = combined("mul", [cast_to(leaf(extent), "float32"), factor], "float32")
     return as_whole(ctx, cast_to(combined("floor", [product], "float32"), "int64"))
 
 
 def as_whole(ctx: NodeContext, number: SizeNumber) -> Whole | None:
-    """Return a number of type int64 as an extent: an exact one, or one that the run counts; None
-    where it has no bounds."""
+    """Return an int64 number as an extent, exact or data-dependent; None if it is unbounded."""
     found = exact_extent(number)
     if found is not None:
         return found
@@ -172,8 +171,8 @@ def as_whole(ctx: NodeContext, number: SizeNumber) -> Whole | None:
 def scaled_alike(
     ctx: NodeContext, sizes: Sequence[SizeNumber], extents: Sequence[SizeNumber], better: str
 ) -> list[Whole]:
-    """Return all extents times one of the quotients of sizes and extents, the ``better`` one of any
-    two, half rounded up. Raises UnsupportedError where that has no bounds."""
+    """Return all extents times one common quotient of a size and an extent, rounded half up.
+    ``better``: the comparison that selects it. Raises UnsupportedError if a result is unbounded."""
 
     def product(a: SizeNumber, b: SizeNumber) -> SizeNumber:
         return combined("mul", [a, b], "int64")
@@ -196,7 +195,7 @@ def scaled_alike(
 
 
 def count_of_range(ctx: NodeContext) -> Whole | None:
-    """Return how many elements a Range has whose operands are floats computed from sizes."""
+    """Return the length of a Range whose operands are floats computed from sizes."""
     if not any(v in ctx.importer.size_numbers for v in ctx.inputs):
         return None
     operands = [_elements(ctx, v) for v in ctx.inputs]
@@ -210,9 +209,9 @@ def count_of_range(ctx: NodeContext) -> Whole | None:
 
 
 def computed(ctx: NodeContext, number: SizeNumber) -> Numbers:
-    """Return the scalar that the run computes, rounded after each operator as the network's is.
+    """Emit a scalar for the run, rounded after each operator as in the network.
 
-    Operators of float32 are computed in float64, which rounds to the same float32, so that no
+    Float32 operators are computed in float64, which rounds to the same float32, so that no C
     compiler fuses two of them.
     """
     found: dict[bytes, Numbers] = {}
@@ -239,7 +238,7 @@ def _emitted(ctx: NodeContext, number: SizeNumber, operands: Sequence[Numbers]) 
 
 
 def _wide(dtype: str) -> str:
-    """Return the type that numbers of a type have in a run."""
+    """Return the run-time type for numbers of a type."""
     return "float32" if dtype == "float16" else dtype
 
 
@@ -250,11 +249,11 @@ def _rounded_to(ctx: NodeContext, numbers: Numbers, dtype: str) -> Numbers:
     return found
 
 
-# Rules: of operators and the numbers of their operands.
+# Rules: from operators and the numbers of their operands to the numbers of the result.
 
 
 def _pointwise(op: str, dtype: str | None = None) -> Callable:
-    """An operator element by element, with broadcasting; more than two operands one by one."""
+    """Return a rule for an elementwise operator with broadcasting; variadic ones fold left."""
 
     def rule(ctx: NodeContext, *operands: Elements) -> Elements:
         def apply(*numbers: SizeNumber) -> SizeNumber:
@@ -286,7 +285,7 @@ def _is_positive(number: SizeNumber) -> bool:
 
 
 def whole_quotient(number: SizeNumber, divisor: SizeNumber) -> SizeNumber:
-    """Return a quotient of integers, rounded down. Raises Undecided where one may be negative."""
+    """Return the floor of an integer quotient. Raises Undecided if it may be negative."""
     ends = bounds(number)
     if ends is None or ends[0] < 0:
         raise Undecided(f"{number!r} / {divisor!r} may be below 0")
@@ -294,10 +293,10 @@ def whole_quotient(number: SizeNumber, divisor: SizeNumber) -> SizeNumber:
 
 
 def _cast(ctx: NodeContext, x: Elements) -> Elements | None:
-    """Half precision is computed in float32, and rounded by conversions alone."""
+    """Cast numbers. Half precision is computed in float32 and rounded only by conversions."""
     to = ctx.attr("to")
     if to in _INTEGERS and any(number.dtype == "int64" for number in x.flat):
-        return None  # of extents, which are followed already
+        return None  # extents are tracked already
     if to not in _TYPES and to not in _INTEGERS:
         return None
     kinds = ["int64" if to in _INTEGERS else _TYPES[to]]
@@ -330,8 +329,8 @@ def _reciprocal(ctx: NodeContext, x: Elements) -> Elements:
 
 
 def _power(ctx: NodeContext, x: Elements, by: Elements) -> Elements | None:
-    """Of exponents whose powers every library rounds alike: of 0.5 those of integers, of which none
-    has a root that is rounded to another integer."""
+    """Powers that all C libraries round alike: 1, 2, and roots of integers below MAX_ROOT, where
+    only exact roots round to an integer."""
     times = by.reshape(-1)[0].value if by.size == 1 and not by.reshape(-1)[0].op else None
     if times == 1:
         return x
@@ -366,7 +365,7 @@ def _reduced(op: str) -> Callable:
 
 
 def _moved(ctx: NodeContext, x: Elements, *operands: Elements | None) -> Any:
-    """Of operators that move elements alone, with the rules for extents."""
+    """Apply the extents' rules for operators that only move elements."""
     floats = x.reshape(-1)[0].dtype if x.size else "float32"
     if ctx.op == "Concat":
         return np.concatenate([x, *(o for o in operands if o is not None)], ctx.attr("axis"))

@@ -1,6 +1,6 @@
-"""Loops whose condition counts: how many rounds they have is known before a run, as their condition
-follows from constants and the number of the round alone. Exporters of TensorFlow write each of its
-loops so, a recurrent layer's among them."""
+"""Trip count of loops with a counting condition, which depends only on constants and the iteration
+number. Exporters from TensorFlow write every loop like this, including those of recurrent
+layers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .context import NodeContext
 from .goes_on import counted_rounds, goes_on
 from .tensors import subgraphs
 
-_MOST_NODES = 64  # of a body that are gone through for each round
-_MOST_ELEMENTS = 16  # of what counts
+_MOST_NODES = 64  # maximum number of body nodes to evaluate per iteration
+_MOST_ELEMENTS = 16  # maximum size of a counter
 
 
 def foretell(ctx: NodeContext) -> None:
-    """Have a Loop whose condition counts its number of rounds, and no condition."""
+    """Replace the counting condition of a Loop by a trip count."""
     body = ctx.attr("body")
     if len(body.input) < 2 or len(body.output) < len(body.input) - 1:
-        return  # which is refused where it is imported
+        return  # the importer reports the error
     if ctx.input(0) is not None and not ctx.is_computed(0):
         limit = ctx.ints_of(0, "the trip count")
         if limit and goes_on(ctx, body, limit[0]):
@@ -43,18 +43,18 @@ def foretell(ctx: NodeContext) -> None:
 
 
 def _is_endless(limit: Value | None) -> bool:
-    """Whether a number of rounds stands for as many as it takes."""
+    """Whether a trip count operand means an unlimited number of iterations."""
     return limit is None or (limit.data is not None and bool((limit.data >= HIGHEST).all()))
 
 
 def _counting(ctx: NodeContext, body: onnx.GraphProto) -> onnx.GraphProto | None:
-    """The part of the body that tells whether it goes on; None where more than constants and the
-    number of the round tell it, or nothing does."""
+    """Return the part of the body that computes the condition; None if it depends on more than
+    constants and the iteration number, or on nothing."""
     maker = {key: i for i, node in enumerate(body.node) for key in node.output}
     place = {info.name: i for i, info in enumerate(body.input)}
     inside = {tensor.name for tensor in body.initializer}
     wanted, taken, read = [body.output[0].name], set(), set()
-    for name in wanted:  # which grows
+    for name in wanted:  # the list grows in the loop
         more: list[str] = []
         if name in maker:
             node = body.node[maker[name]]
@@ -88,7 +88,7 @@ def _small(value: object) -> bool:
 
 
 def _rounds(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
-    """How many rounds there are; None where that is not known."""
+    """Return the trip count by evaluation; None if it is unknown."""
     limit, condition = ctx.input(0), ctx.input(1)
     if any(v is not None and (v.data is None or v.data.size != 1) for v in (limit, condition)):
         return None
@@ -114,7 +114,7 @@ def _rounds(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
 
 
 def _without_condition(body: onnx.GraphProto) -> onnx.GraphProto:
-    """The body as one that always goes on."""
+    """Return the body with a constant true condition."""
     found = onnx.GraphProto()
     found.CopyFrom(body)
     always = f"{found.output[0].name}_always"

@@ -1,4 +1,4 @@
-"""Functions that a model defines itself: what stands in place of a call."""
+"""Functions that a model defines itself: expansion of a call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import onnx
 
 
 def body_of(function: onnx.FunctionProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """The nodes of a function, named after the node that calls it, with that node's attributes."""
+    """Return a function's nodes, prefixed by the calling node's name, with its attributes."""
     given = {a.name: a for a in function.attribute_proto}
     given.update({a.name: a for a in node.attribute})
     return [_bound(inner, node.name or node.op_type, given) for inner in function.node]
@@ -28,6 +28,6 @@ def _bound(inner: onnx.NodeProto, caller: str, given: dict) -> onnx.NodeProto:
 
 
 def foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
-    """The versions in which a function means other domains than ONNX's own, of which a model has
-    one."""
+    """Return the versions of other domains than ONNX's own that a function imports; a model has one
+    version per domain."""
     return {o.domain: o.version for o in function.opset_import if o.domain not in ("", "ai.onnx")}

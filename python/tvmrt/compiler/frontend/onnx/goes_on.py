@@ -1,5 +1,5 @@
-"""Whether a Loop goes on for as many rounds as it may have, where a run chooses that number: its
-condition compares what grows by as much in each round."""
+"""Loop conditions that compare linear functions of the iteration number. They decide whether a Loop
+always runs to its trip count, which may depend on a run."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from .context import NodeContext
 from .tensors import array_of
 
-_EXACT = ("int32", "int64", "float32", "float64")  # in which numbers of rounds are what they are
-_SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")  # of one element
+_EXACT = ("int32", "int64", "float32", "float64")  # types in which trip counts are exact
+_SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")  # value-preserving for one element
 _COMPARED = {"Less": (0, 1, 0), "Greater": (1, 0, 0), "LessOrEqual": (0, 1, 1)}
 _COMPARED["GreaterOrEqual"] = (1, 0, 1)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """The number ``first + step * round``."""
+    """The number ``first + step * iteration``."""
 
     first: Whole
     step: int
 
 
 def goes_on(ctx: NodeContext, body: onnx.GraphProto, rounds: Whole) -> bool:
-    """Whether the condition is known to hold in front of the first round, unless there is none, and
-    after each but the last of ``rounds``."""
+    """Whether the condition is known to hold before the first iteration, if there is one, and after
+    each but the last of ``rounds`` iterations."""
     lines = _Lines(ctx, body, rounds)
     return lines.begins(ctx.input(1)) and lines.holds(body.output[0].name)
 
 
 def counted_rounds(ctx: NodeContext, body: onnx.GraphProto) -> Whole | None:
-    """Return how many rounds a loop has whose condition compares what grows by as much in each
-    round with a size; None for any other."""
+    """Return the trip count of a loop whose condition compares a linear function of the iteration
+    number with a size; None for any other loop."""
     lines = _Lines(ctx, body, 1)
     distance = lines.distance(body.output[0].name)
     if distance is None or distance.step >= 0:
         return None
-    # it ends after the first round that makes the distance 0 or less
+    # it ends after the first iteration that makes the distance 0 or less
     rounds = ceil_div(distance.first, -distance.step) + 1
     if least(rounds) >= 1 and lines.begins(ctx.input(1)):
         return rounds
-    # where there may be no round, the condition before the first one says so
+    # with a trip count of 0, the condition before the loop must be false
     is_guarded = distance.step == -1 and least(rounds) == 0
     return rounds if is_guarded and lines.distance_before(ctx.input(1)) == rounds else None
 
@@ -61,8 +61,8 @@ def induction_variables(
     rounds: Whole,
     number: Whole,
 ) -> dict[int, Whole]:
-    """Return what of ``carried`` is an extent in each round, by its place; ``number`` is that of
-    the round."""
+    """Return the loop-carried values that are extents in each iteration, by index. ``number``: the
+    iteration number."""
     lines = _Lines(ctx, body, rounds, carried)
     found = {}
     for place, (info, value) in enumerate(zip(body.input[2:], carried)):
@@ -73,7 +73,7 @@ def induction_variables(
 
 
 class _Lines:
-    """What is known of the numbers of a body, by name."""
+    """Linear functions of the iteration number in a body, by name."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class _Lines:
         apart = self.distance_before(condition)
         if apart is None:
             return False
-        # where there are rounds there is at least one
+        # if the loop has any iterations, the condition holds before it
         return least(apart + 1 - self.rounds) > 0 or least(apart) > 0
 
     def distance_before(self, condition: Value | None) -> Whole | None:
-        """Return the number that is above 0 where a comparison before the loop holds."""
+        """Return a number that is positive if a comparison before the loop holds."""
         node = None if condition is None else condition.producer
         while node is not None and node.op in ("cast", "reshape", "identity"):
             node = node.inputs[0].producer
@@ -128,12 +128,12 @@ class _Lines:
         distance = self.distance(name)
         if distance is None:
             return False
-        # where the distance shrinks it is least in front of the last round
+        # a shrinking distance is smallest before the last iteration
         at: Whole = 0 if distance.step >= 0 else self.rounds - 2
         return least(distance.first + distance.step * at) > 0
 
     def distance(self, name: str, depth: int = 16) -> _Line | None:
-        """Return the number that is above 0 after a round where a comparison holds."""
+        """Return a number that is positive after an iteration if a comparison holds."""
         node = self.makers.get(name)
         if node is not None and node.op_type in ("Identity", "Cast") and depth:
             return self.distance(node.input[0], depth - 1)
@@ -146,7 +146,7 @@ class _Lines:
         return _Line(great.first - small.first + more, great.step - small.step)
 
     def line(self, name: str, depth: int = 16) -> _Line | None:
-        """The number of that name; None where it is none that grows so."""
+        """Return the linear function of a name; None if it is not known to be one."""
         if name in self.found or not depth:
             return self.found.get(name)
         node = self.makers.get(name)
@@ -159,7 +159,7 @@ class _Lines:
         if node.op_type == "CastLike":
             found = self.line(node.input[0], depth - 1)
             small = found is not None and found.step == 0 and found.first in range(128)
-            return found if small else None  # which each type has but bool
+            return found if small else None  # integers below 128 exist in each type but bool
         if node.op_type not in ("Add", "Sub"):
             return None
         a, b = (self.line(each, depth - 1) for each in node.input)
@@ -186,7 +186,7 @@ class _Lines:
         return _flat(value.data if found is None else found)
 
     def _growing(self, name: str, result: str, start: object) -> _Line | None:
-        """What a loop carries as it is, or adds the same number to in each round."""
+        """Return a loop-carried value that is constant or grows by a constant step."""
         node = self.makers.get(result)
         while node is not None and node.op_type in ("Identity", "Cast") and _exact(node):
             result = node.input[0]
@@ -213,13 +213,13 @@ def _constant_node(node: onnx.NodeProto) -> _Line | None:
 
 
 def _exact(node: onnx.NodeProto) -> bool:
-    """Whether the node's result is the number that it is given."""
+    """Whether the node preserves its operand's value."""
     to = [helper.get_attribute_value(a) for a in node.attribute if a.name == "to"]
     return all(helper.tensor_dtype_to_np_dtype(each).name in _EXACT for each in to)
 
 
 def _flat(data: np.ndarray | None) -> _Line | None:
-    """A whole number that is the same in each round."""
+    """Return a loop-invariant integer."""
     if data is None or data.size != 1:
         return None
     number = data.reshape(-1)[0]

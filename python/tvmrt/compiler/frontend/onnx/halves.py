@@ -1,9 +1,9 @@
-"""Which tensors of a network have another element type in ONNX than here.
+"""Half precision and packed types: tensors with another element type in ONNX than in the IR.
 
-Networks compute in float32 what is in half precision; only the explicit conversions round: Cast,
-CastLike, and BitCast, from half precision as well as to it. What shares bytes in memory (int4 and
-its like) is unpacked where it comes from the caller or the file, and packed where it goes to the
-caller. Conversions ask here what ONNX's type of a tensor is.
+Half-precision networks are computed in float32. Only explicit conversions round, to half precision
+as well as from it: Cast, CastLike and BitCast. Packed types (int4 and similar) are unpacked when
+they come from the caller or the file, and packed when they are returned to the caller. Conversions
+look up a tensor's ONNX type here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvmrt.compiler.ir.small import WIDER
 from .definitions import definition_of, type_rule
 
 HALF = ("float16", "bfloat16")
-# The element types that tensors of others have here.
+# The IR element types that carry other ONNX types.
 CARRIERS = {
     **dict.fromkeys(HALF, "float32"),
     **{kind: wider for kind, wider in WIDER.items() if DTYPES.get(kind, DTYPES["bool"]).is_packed},
@@ -27,12 +27,12 @@ CARRIERS = {
 
 
 def in_float32(array: np.ndarray) -> np.ndarray:
-    """The array, half precision widened."""
+    """Widen a half-precision array to float32; return other arrays unchanged."""
     return array.astype(np.float32) if array.dtype.name in HALF else array
 
 
 def carried(builder: Builder, value: Value, name: str | None = None) -> Value:
-    """A tensor of the caller or of the file in the type that it has here."""
+    """Convert a tensor of the caller or the file to its carrier type."""
     to = CARRIERS.get(value.dtype.name)
     if to is None:
         return value
@@ -40,7 +40,7 @@ def carried(builder: Builder, value: Value, name: str | None = None) -> Value:
 
 
 def handed_over(builder: Builder, value: Value, kind: str, name: str | None = None) -> Value:
-    """The reverse: a tensor as memory has those of the type ``kind``."""
+    """Convert a tensor from its carrier type to the type ``kind`` for the caller."""
     if kind not in CARRIERS:
         return value
     if kind in HALF:
@@ -49,7 +49,7 @@ def handed_over(builder: Builder, value: Value, kind: str, name: str | None = No
 
 
 def rounded(builder: Builder, value: Value, kind: str) -> Value:
-    """A float32 tensor whose elements are numbers of that half precision, the nearest."""
+    """Round a float32 tensor to the nearest half-precision numbers."""
     return builder.emit("cast", [builder.emit("cast", [value], to=kind)], to="float32")
 
 
@@ -60,9 +60,9 @@ def result_halves(
     outputs: Sequence[Value | None],
     halves: Mapping[Value, str],
 ) -> dict[Value, str]:
-    """The outputs that have another type, too: those whose type is that of such an input.
+    """Return the outputs that inherit a carried ONNX type from an input of the same type parameter.
 
-    Of operators that the onnx package does not define, all floats have the type of the first one.
+    For operators that the onnx package does not define, all floats get the first such type.
     """
     kinds = [None if value is None else halves.get(value) for value in inputs]
     if not any(kinds):

@@ -1,4 +1,4 @@
-"""What a name of a network may stand for that is no tensor: sequences and optional values."""
+"""Sequence values, optional values and other names of a network that are not tensors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tvmrt.compiler.ir.extent import Whole, counts_in, shown
 
 @dataclass(eq=False, repr=False)
 class TensorList:
-    """A sequence of tensors, or of ``Nothing``: an optional value that is not there."""
+    """A sequence of tensors, or of ``Nothing`` for absent optional values."""
 
     values: list[Held]
 
 
 @dataclass(eq=False, repr=False)
 class Counted:
-    """A sequence of the first ``count`` of some tensors, an int64 scalar that the run finds; the
-    others have no elements along the axis along which they differ."""
+    """A sequence of the first ``count`` of some tensors, with ``count`` a run-time int64 scalar.
+    The other tensors are empty along the axis along which they differ."""
 
     values: list[Value]
     count: Value
@@ -27,18 +27,18 @@ class Counted:
 
 @dataclass(eq=False, repr=False)
 class Stack:
-    """A sequence of tensors of one type, along the first axis of ``value``."""
+    """A sequence of tensors of one type, stacked along the first axis of ``value``."""
 
     value: Value
 
 
 class Nothing:
-    """An optional value that is not there."""
+    """An absent optional value."""
 
 
 @dataclass(eq=False, repr=False)
 class Perhaps:
-    """An optional value that is there where ``there``, a scalar of the run, is true."""
+    """An optional value that is present if ``there``, a run-time scalar, is true."""
 
     value: Held
     there: Value
@@ -46,9 +46,9 @@ class Perhaps:
 
 @dataclass(eq=False, repr=False)
 class Alternatives:
-    """One of two values that differ in their number of axes: ``yes`` where ``condition``, a scalar
-    of the run, is true, else ``no``. ``name``: the node that makes it, an If, or a Squeeze by
-    ``extent``: that of the axis which goes where it is 1."""
+    """One of two values of different rank: ``yes`` if ``condition``, a run-time scalar, is true,
+    else ``no``. ``name``: the node that produces it, an If or a Squeeze. ``extent``: for a Squeeze,
+    the extent of the axis that is removed if it is 1."""
 
     name: str
     condition: Value
@@ -63,18 +63,18 @@ class Alternatives:
 
     @property
     def decider(self) -> str:
-        """What decides, for people."""
+        """The deciding quantity, for messages."""
         return "condition" if self.extent is None else f"extent {shown(self.extent)}"
 
     @property
     def remedy(self) -> str:
-        """What else helps where a run must not decide."""
+        """An alternative remedy for messages, or ""."""
         if self.extent is None or counts_in(self.extent):
             return ""
         return f", or bounds at which {shown(self.extent)} is not 1"
 
     def side(self, taken: bool) -> str:
-        """One of both for people."""
+        """Return the name of a side for messages."""
         if self.extent is None:
             return "then branch" if taken else "else branch"
         return f"result {'without' if taken else 'with'} the axis of {shown(self.extent)} elements"

@@ -1,4 +1,4 @@
-"""Sizes that a branch needs, of which only the runs that take it must have them.
+"""Sizes that a branch of an If requires; only runs that take the branch are checked.
 
 The branch reads its tensors as if they had these sizes, after a check that ends other runs.
 """
@@ -26,10 +26,10 @@ MAX_CONDITIONS = 16
 
 
 class HeldSizes:
-    """The tensors that a branch reads, with sizes that fit it as far as they are known.
+    """The tensors that a branch reads, restricted to sizes at which it is valid.
 
-    ``which``: the branch for people. ``scope``: all names in it. ``guard``: the condition under
-    which it runs.
+    ``which``: the branch's name for messages. ``scope``: all names in it. ``guard``: the condition
+    under which it runs.
     """
 
     def __init__(self, ctx: NodeContext, branch: onnx.GraphProto, which: str, guard: Value) -> None:
@@ -42,8 +42,8 @@ class HeldSizes:
         self._seen = len(refused_conditions())
 
     def hold(self) -> bool:
-        """Give the tensors the sizes that the last import of the branch asked for; return False
-        where it asked for none that are known."""
+        """Restrict the tensors to the sizes that the last import of the branch required; return
+        False if no usable requirement is known."""
         asked = refused_conditions()[self._seen :]
         self._seen += len(asked)
         if not asked or len(self.needs) == MAX_CONDITIONS:
@@ -65,7 +65,7 @@ class HeldSizes:
         return True
 
     def warn(self) -> None:
-        """Say what a run that takes the branch needs."""
+        """Warn about the sizes that a run with this branch needs."""
         for text, node in self.needs:
             warnings.warn(
                 f"node {self.ctx.name} (If): a run that takes its {self.which} branch needs "
@@ -95,8 +95,8 @@ class HeldSizes:
             builder.guard = outer
 
     def _extent(self, symbol: Symbol, sizes: Narrowed) -> Whole:
-        """The extent that a dimension has in runs that take the branch. All runs compute it, so in
-        others it is within the bounds as well."""
+        """Return the extent of a dimension in runs that take the branch. It is computed in all
+        runs, so it is clamped to the bounds in the others."""
         if sizes.same is not None:
             return sizes.same
         if sizes.low == sizes.high:
@@ -113,7 +113,7 @@ class HeldSizes:
         return sizes.step * found + sizes.first
 
     def _read_as(self, sizes: Mapping[str, Whole]) -> dict[str, Value]:
-        """The tensors that the branch reads, of these sizes."""
+        """Return the tensors that the branch reads, with these sizes."""
         ctx, builder = self.ctx, self.ctx.builder
         found: dict[str, Value] = {}
         outer, builder.guard = builder.guard, (self.guard, True)
@@ -139,7 +139,7 @@ class HeldSizes:
 
 
 def _at(extent: Any, sizes: Mapping[str, Whole]) -> Any:
-    """An extent with other sizes in the place of some."""
+    """Substitute sizes in an extent."""
     if not isinstance(extent, Extent) or not any(s.name in sizes for s in symbols_of(extent)):
         return extent
     return extent.at({s.name: sizes.get(s.name, s.extent) for s in symbols_of(extent)})

@@ -21,14 +21,14 @@ from .model_file import licence, opsets
 from .names import Names
 from .written_out import WrittenOut
 
-Known = Mapping[str, np.ndarray]  # numbers that inputs must be, by name
+Known = Mapping[str, np.ndarray]  # values that inputs must have, by name
 
 
 class ImportState:
-    """What is known of a network while its nodes are imported.
+    """State of a network while its nodes are imported.
 
-    The methods without a body are those of ``GraphImporter``, by which importers of nodes with
-    subgraphs import these. ``problems`` collects what is not supported, node by node.
+    ``GraphImporter`` implements the methods without a body; importers of nodes with subgraphs call
+    them. ``problems`` collects error texts of unsupported nodes.
     """
 
     def __init__(
@@ -40,18 +40,18 @@ class ImportState:
         dims: Dims | None = None,
         known: Known | None = None,
     ) -> None:
-        self.known = known or {}  # inputs that must be these numbers
+        self.known = known or {}  # values that inputs must have, by name
         self.operators = operators
         self.model = model
         self.folder = folder
-        self.kept: dict[str, np.ndarray] = {}  # bytes of large weights that the model is without
+        self.kept: dict[str, np.ndarray] = {}  # data of large weights, removed from the model
         self.shapes = shapes
         self.dims = dims or Dims()
-        # integers that are made of extents, element by element
+        # integer tensors made of extents, element by element
         self.extents: dict[Value, np.ndarray] = {}
-        # of values in bodies of loops that are made outside
+        # intervals of loop-invariant values in loop bodies
         self.intervals: dict[Value, Interval] = {}
-        # floats and truth values that are made of extents, and the counts that they became
+        # float and boolean tensors computed from extents, and the counts that they became
         self.size_numbers: dict[Value, np.ndarray] = {}
         self.size_counts: dict[tuple, Whole] = {}
         self.opsets = opsets(self.model)
@@ -62,29 +62,29 @@ class ImportState:
         self.builder = Builder(self.graph)
         self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []
-        self.refused: list[onnx.NodeProto] = []  # the nodes that they are about
+        self.refused: list[onnx.NodeProto] = []  # the nodes of unsupported operators
         self.adopters: dict[str, Adopter] = {}
         self.most_elements: dict[str, int] = {}  # of results that are sequences, by name
-        # tensors in half precision and packed ones, which are wider here, and their ONNX types
+        # ONNX types of half-precision and packed tensors, which have a wider type here
         self.halves: dict[Value, str] = {}
         self.names = Names()
         self.texts: set[Value] = set()  # values whose elements stand for strings
-        self.text_heap: Value | None = None  # memory for the strings that a run makes
-        self.columns: dict[Value, list[str]] = {}  # what an output's columns stand for
+        self.text_heap: Value | None = None  # memory for strings created by a run
+        self.columns: dict[Value, list[str]] = {}  # names of an output's columns
         self.written_out = WrittenOut(self.functions)
         self._declared_shapes: dict[str, tuple] | None = None
-        self.is_partial = False  # whether a branch is left out, as it does not fit these extents
-        self.checked: tuple[Condition, ...] = ()  # what a run's sizes are held to first
-        self.tabled = 0  # elements of tables that importers wrote
+        self.is_partial = False  # whether a branch was left out, as it is invalid at these extents
+        self.checked: tuple[Condition, ...] = ()  # conditions checked at the start of a run
+        self.tabled = 0  # number of elements of tables so far
 
     def packed(self, value: Value) -> str | None:
-        """The packed type in which ONNX has a tensor that is wider here; else None."""
+        """Return the packed ONNX type of a tensor that is wider here; else None."""
         kind = self.halves.get(value)
         return None if kind in HALF else kind
 
     def declared(self, name: str) -> tuple | None:
-        """The shape that the network declares of one of its own tensors; None where it does not, or
-        by dimensions that no input has."""
+        """Return the shape that the network declares of an inner tensor; None if there is none, or
+        if it has dimensions that no input has."""
         shape = self.bounds_of(name)
         if shape is None:
             return None
@@ -92,14 +92,14 @@ class ImportState:
         return shape if symbols_of(shape) <= sizes else None
 
     def bounds_of(self, name: str) -> tuple | None:
-        """The same, dimensions that no input has included: those have bounds, and the run finds
-        their sizes."""
+        """Return the declared shape of a tensor, including dimensions that no input has; these have
+        bounds, and the run computes their sizes."""
         if self._declared_shapes is None:
             self._declared_shapes = declared_shapes(self.model.graph, self.dims)
         return None if self.open_functions else self._declared_shapes.get(name)
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
-        """Import nodes in order; ``scope`` maps names to values and takes the results."""
+        """Import nodes in order; ``scope`` maps names to values and receives the results."""
         raise NotImplementedError
 
     def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
@@ -113,7 +113,7 @@ class ImportState:
         guard: tuple[Value, bool] | None = None,
         inputs: Sequence[Value | None] = (),
     ) -> list[Value | None]:
-        """Import the nodes of a subgraph in place; with a guard they run only if it holds.
+        """Import the nodes of a subgraph inline; with a guard they run only if it holds.
 
         ``inputs`` are bound to the subgraph's own inputs in order.
         """

@@ -1,4 +1,4 @@
-"""A whole ONNX graph to a whole IR graph."""
+"""Import of a complete ONNX graph to an IR graph."""
 
 from __future__ import annotations
 
@@ -49,15 +49,14 @@ def import_model(
     sequences: Mapping[str, int | None] | None = None,
     adopters: Mapping[str, Adopter] | None = None,
 ) -> Graph:
-    """Read an ONNX model.
+    """Import an ONNX model.
 
-    ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions; ``dims``
-    the most, or (least, most), of those that stay open until the network runs.
-    ``operators`` knows operators of the user's own by ``find(domain, name, version)``,
-    ``sequences`` the numbers of elements of inputs, see ``border.with_tensors``. ``adopters``: what
-    devices, by their names, make of nodes that no operator means.
-    Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
-    input that is not there) or UnsupportedError, which lists every unsupported node at once.
+    ``shapes``: the shape of each input with symbolic dimensions. ``dims``: the maximum, or
+    (minimum, maximum), of each dynamic dimension. ``operators``: user-defined operators, by
+    ``find(domain, name, version)``. ``sequences``: the lengths of sequence inputs, see
+    ``border.with_tensors``. ``adopters``: by device, the function that takes nodes without an
+    operator. Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
+    unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
     model, folder, kept = load_lightly(source)
     model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
@@ -88,7 +87,8 @@ def import_model(
     try:
         return import_at_fitting_sizes(attempt_at)
     except UnsupportedError as problem:
-        clear_frames(problem.__traceback__)  # they have the weights of that import
+        # release the frames, which hold the weights of that import
+        clear_frames(problem.__traceback__)
         known = told.by_results(model, list(refused), attempt)
         if not known:
             raise
@@ -133,7 +133,7 @@ class GraphImporter(ImportState):
             self._add_output(part, value)
 
     def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
-        """An output in the element type that the network declares."""
+        """Convert an output to its declared element type."""
         code = info.type.tensor_type.elem_type
         if value in self.names and code in (0, onnx.TensorProto.STRING):
             return value
@@ -186,7 +186,7 @@ class GraphImporter(ImportState):
         return value
 
     def _add_inputs(self, proto: onnx.GraphProto, scope: dict) -> None:
-        # an initialiser may name a default of an input: we treat that as the constant it is
+        # an initialiser may give a default for an input: it is treated as a constant
         infos = [info for info in proto.input if info.name not in scope]
         given = {tensor.name: tensor.data_type for tensor in proto.initializer}
         for info in proto.input:
@@ -211,7 +211,7 @@ class GraphImporter(ImportState):
             scope[name] = value
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
-        """Import nodes in order; ``scope`` maps names to values and takes the results."""
+        """Import nodes in order; ``scope`` maps names to values and receives the results."""
         for node in nodes:
             name = name_of(node)
             inputs: list[Value | None] = []
@@ -238,7 +238,7 @@ class GraphImporter(ImportState):
                     scope[key] = value
 
     def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
-        """The constants and nodes of a subgraph, whose inputs and surroundings ``scope`` has."""
+        """Import the constants and nodes of a subgraph in a scope that has its inputs."""
         self._add_initializers(proto, scope, {})
         self.import_nodes(proto.node, scope)
 
@@ -249,7 +249,7 @@ class GraphImporter(ImportState):
         guard: tuple[Value, bool] | None = None,
         inputs: Sequence[Value | None] = (),
     ) -> list[Value | None]:
-        """The nodes of a subgraph in place; with a guard they run only if it holds.
+        """Import the nodes of a subgraph inline; with a guard they run only if it holds.
 
         ``inputs`` are bound to the subgraph's own inputs in order.
         """
@@ -268,12 +268,12 @@ class GraphImporter(ImportState):
         return self.functions.get((node.domain, node.op_type))
 
     def _is_own(self, node: onnx.NodeProto) -> bool:
-        """Whether a node means an operator of the user's own."""
+        """Whether a node's operator is user-defined."""
         found = self.operators and self.operators.find(node.domain, node.op_type, self._opset(node))
         return found is not None
 
     def _importer_of(self, node: onnx.NodeProto, record: Any = None) -> Importer | None:
-        """Who imports a node: an operator of the user's own goes before a built-in one."""
+        """Return the importer of a node; user-defined operators precede built-in ones."""
         builtin = find(node.domain, node.op_type)
         if record is None and self.operators is not None:
             record = self.operators.find(node.domain, node.op_type, self._opset(node))
@@ -285,9 +285,9 @@ class GraphImporter(ImportState):
     def add_node(
         self, node: onnx.NodeProto, inputs: Sequence[Value | None], record: Any = None
     ) -> Sequence[Value]:
-        """One node on values of this graph, by an operator of the user's own if that is given.
+        """Import one node on values of this graph, with a user-defined operator if given.
 
-        Raises what importing a model with the node does.
+        Raises the same errors as the import of a model with this node.
         """
         outputs = self._import_node(node, node.name, list(inputs), {}, record)
         self._raise_problems()
@@ -320,7 +320,7 @@ class GraphImporter(ImportState):
     def _left(
         self, context: NodeContext, problem: str, refused: bool = False
     ) -> Sequence[Value | None]:
-        """A node that cannot be compiled: a device has it, or it is noted why nobody has."""
+        """Pass an unsupported node to a device, or record why no device takes it."""
         node, inputs = context.node, context.inputs
         for device, adopter in self.adopters.items():
             try:
@@ -338,20 +338,19 @@ class GraphImporter(ImportState):
         return [None] * len(node.output)
 
     def _is_plain(self, value: Any) -> bool:
-        """Whether it is a tensor that holds what ONNX has in it."""
+        """Whether it is a tensor with the same contents as in ONNX."""
         held = self.halves, self.names, self.texts
         return isinstance(value, Value) and not any(value in table for table in held)
 
     def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
-        """What a node makes, None if nobody knows its operator."""
+        """Return the results of a node; None for an unknown operator."""
         node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
         has_strings = self.names.among(inputs) or text.among(self, inputs)
         if has_strings and not (self._importer_of(node, record) or self._function(node)):
             return None
-        # somebody's own operator may mean something else than ONNX's of that name
+        # user-defined operators may differ from ONNX operators of the same name
         inputs = context.inputs = text.prepared(self, node, context.opset, inputs)
-        # onnx would take the places of names for the numbers that they are here, and knows nothing
-        # of how sequences are held
+        # onnx would read string handles as numbers, and does not know our sequence values
         named = self.names.among(inputs) or text.among(self, inputs)
         named = named or sequences.concerns(node.op_type, inputs)
         checked = record is None and not named and not self._is_own(node)
@@ -374,7 +373,7 @@ class GraphImporter(ImportState):
         except (ValueError, MemoryError):
             raise
         except Exception:
-            if checked:  # what inference says of the node tells more
+            if checked:  # the error of type inference is more specific
                 check_inference(node, self.opsets, context.opset, inputs, self.packed)
             raise
         if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
@@ -389,7 +388,7 @@ class GraphImporter(ImportState):
         return outputs
 
     def _made(self, context: NodeContext, record: Any) -> list[Value | None] | None:
-        """The same by its importer or the function that the model defines for it."""
+        """Import a node by its importer or by the model's function of that name."""
         importer = self._importer_of(context.node, record)
         if importer is not None:
             return run_importer(importer, context)
@@ -397,7 +396,7 @@ class GraphImporter(ImportState):
         return function and self._inline(function, context.node, context.inputs)
 
     def _inline(self, function: onnx.FunctionProto, node, inputs) -> list[Value | None]:
-        """The body of a function that the model itself defines, in place of its call."""
+        """Import the body of a model's own function in place of its call."""
         key = (function.domain, function.name)
         if key in self.open_functions:
             raise ValueError(f"the function {function.name} calls itself")

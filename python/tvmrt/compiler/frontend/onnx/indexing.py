@@ -1,4 +1,4 @@
-"""Selecting and writing by index, sorting, one-hot codes."""
+"""Selection and update by index, sorting, one-hot encoding."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .run_sizes import integer_of
 
 
 def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> Value:
-    """Indices; constant ones are checked and counted from the front.
+    """Return indices; constant ones are checked and made non-negative.
 
-    ``extent``: of the axis that they are for, or of each axis that a tuple of them is for.
+    ``extent``: the extent of the indexed axis, or of each axis that a tuple indexes.
     """
     if not value.dtype.is_int:
         raise ValueError(f"indices must be integers, not {value.dtype}")
@@ -32,7 +32,7 @@ def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) ->
 
 
 def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
-    """Return non-negative indices; some may be extents. Raises ValueError for one outside."""
+    """Return non-negative indices, possibly extents. Raises ValueError if out of range."""
     of_each = np.broadcast_to(np.asarray(extent, object), indices.shape)
     for index, limit in zip(indices.flat, of_each.flat):
         if not is_at_least(limit, int(index) + 1 if index >= 0 else -int(index)):
@@ -42,15 +42,15 @@ def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
 
 
 def rows_at(ctx: NodeContext, table: Value, places: Value) -> Value:
-    """The rows of a table at places, which are checked as far as they are known."""
+    """Gather rows of a table; constant indices are checked."""
     return ctx.emit("gather", [table, checked_indices(ctx, places, table.shape[0])], axis=0)
 
 
 def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
-    """The second operand: tuples of indices for the axes of ``x`` behind the first ``batch``."""
+    """Return the second operand: index tuples for the axes of ``x`` after the batch axes."""
     value = ctx.required(1)
     extents = x.shape[batch : batch + value.shape[-1]]
-    if len(extents) != value.shape[-1]:  # refused by the operator's contract
+    if len(extents) != value.shape[-1]:  # reported by the operator's contract
         return value
     return checked_indices(ctx, value, np.asarray(extents))
 
@@ -61,7 +61,7 @@ def gather(ctx: NodeContext) -> Value:
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
     counts = _counted_from_both(ctx.required(1), x.shape[axis])
     if counts is not None:
-        # the first ones and the last ones, so that indices are those of known places
+        # the first and the last elements only, so that all indices are constant
         first, last = counts
         parts = [ctx.slice_axis(x, axis, x.shape[axis] - last, last)]
         if first:
@@ -76,8 +76,8 @@ def gather(ctx: NodeContext) -> Value:
 
 
 def _counted_from_both(indices: Value, extent: Whole) -> tuple[int, int] | None:
-    """How many of the first and of the last elements of an axis whose extent a run chooses hold all
-    that constant indices are for, where some are negative and there are always so many."""
+    """Return how many first and last elements of a dynamic axis contain all constant indices, if
+    some are negative and the axis is always long enough; else None."""
     if indices.data is None or not indices.dtype.is_int or not symbols_of(extent):
         return None
     if not indices.data.size or indices.data.min() >= 0:
@@ -87,7 +87,7 @@ def _counted_from_both(indices: Value, extent: Whole) -> tuple[int, int] | None:
 
 
 def take(ctx: NodeContext, x: Value, indices: np.ndarray, axis: int) -> Value:
-    """Elements at known indices, none negative: a slice where they are evenly spaced."""
+    """Select elements at constant non-negative indices: a slice if they are evenly spaced."""
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     flat = indices.reshape(-1)
     steps = np.unique(np.diff(flat))
@@ -139,10 +139,10 @@ def scatter_nd(ctx: NodeContext) -> Value:
 
 
 def _slab(x: Value, indices: Value) -> tuple[int, int, tuple[int, ...]] | None:
-    """(axis, start, shape) where known indices name all of x but for a range along one axis.
+    """Return (axis, start, shape) if constant indices cover x except for a range of one axis.
 
-    Exporters write x[:, a:b] = updates this way. Where x may be overwritten, writing the updates
-    alone is less work than joining, so only what must be copied anyway counts.
+    Exporters write x[:, a:b] = updates like this. If x may be overwritten, a scatter of the updates
+    is cheaper than a concat, so only values that must be copied anyway count.
     """
     if indices.data is None or indices.data.size == 0 or not _must_be_copied(x):
         return None
@@ -163,14 +163,14 @@ def _slab(x: Value, indices: Value) -> tuple[int, int, tuple[int, ...]] | None:
 
 
 def _must_be_copied(x: Value) -> bool:
-    """Whether x is an input of the network, a constant, or joined from parts."""
+    """Whether x is an input of the network, a constant, or a concat."""
     while x.producer is not None and get_op(x.producer.op).kind == VIEW:
         x = x.producer.inputs[0]
     return x.producer is None or x.producer.op == "concat"
 
 
 def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Value:
-    """x with a range along one axis replaced. Parts of a join that are replaced vanish."""
+    """Replace a range of x along one axis. Parts of a concat that are replaced vanish."""
     joined = x.producer is not None and x.producer.op == "concat"
     parts = x.producer.inputs if joined and x.producer.attrs["axis"] == axis else [x]
     end = start + new.shape[axis]
@@ -188,7 +188,7 @@ def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Val
 
 @onnx_op("TensorScatter")
 def tensor_scatter(ctx: NodeContext) -> Value:
-    """Write ``update`` into a cache at a position of its own for each sample."""
+    """Write ``update`` into a cache at one position per sample."""
     cache, update = ctx.required(0), ctx.required(1)
     where = ctx.input(2)
     if where is None:
@@ -203,7 +203,7 @@ def tensor_scatter(ctx: NodeContext) -> Value:
 
 @onnx_op("OneHot")
 def one_hot(ctx: NodeContext) -> Value:
-    """``on`` where an index equals the place along the new axis; indices outside give ``off``."""
+    """Write ``on`` where an index equals the position along the new axis, else ``off``."""
     indices = ctx.cast(ctx.required(0), "int64")
     ctx.inputs[1] = integer_of(ctx.required(1))
     (depth,) = ctx.ints_of(1, "the depth")
@@ -250,7 +250,7 @@ def reverse_sequence(ctx: NodeContext) -> Value:
 
 @onnx_op("Col2Im")
 def col2im(ctx: NodeContext) -> Value:
-    """Sum overlapping blocks into an image; where each element goes is known beforehand."""
+    """Sum overlapping blocks into an image by a constant table of targets."""
     x = ctx.required(0)
     image, block = ctx.ints_of(1, "the image's shape"), ctx.ints_of(2, "the block's shape")
     rank = len(image)
@@ -267,7 +267,7 @@ def col2im(ctx: NodeContext) -> Value:
 
 
 def block_targets(ctx: NodeContext, image, block, strides, dilations, pads) -> np.ndarray:
-    """The flat place in the image of element [*block][*position], -1 in the padding."""
+    """Return the flat image index of element [*block][*position], -1 in the padding."""
     rank = len(image)
     ctx.table_size(prod(block) * prod(max(n, 1) for n in image), "the table of blocks")
     places, inside = np.zeros([1] * 2 * rank, np.int64), np.ones([1] * 2 * rank, bool)

@@ -1,4 +1,4 @@
-"""A model with the bodies of its own functions in place of their calls."""
+"""Inlining of a model's own functions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tvmrt.compiler.ir.limits import MAX_WRITTEN_NODES
 
 from .written_out import WrittenOut
 
-MAX_DEPTH = 64  # of functions that call others: the inliner of the onnx package recurses
+MAX_DEPTH = 64  # of nested calls: the inliner of the onnx package recurses
 
 _Key = tuple[str, str]
 
 
 def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model without functions; itself where it has none, where they call themselves, or
-    where they become too many nodes."""
+    """Return the model without functions. It is returned unchanged if it has none, if they are
+    recursive, or if they expand to too many nodes."""
     functions = {(f.domain, f.name): f for f in model.functions}
     calls = {key: set(_called(f.node, functions.keys())) for key, f in functions.items()}
     depth: dict[_Key, int] = {}
@@ -35,12 +35,12 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     try:
         return inline_local_functions(model)
-    except Exception:  # damaged functions: the importer says of which node
+    except Exception:  # damaged functions: the importer reports the node
         return model
 
 
 def _called(nodes: Iterable[onnx.NodeProto], known: Iterable[_Key]) -> Iterator[_Key]:
-    """The functions that nodes call, inside of subgraphs as well."""
+    """Yield the functions that nodes call, including calls in subgraphs."""
     for node in nodes:
         if (node.domain, node.op_type) in known:
             yield node.domain, node.op_type

@@ -1,4 +1,4 @@
-"""The network's inputs: their types, with symbolic extents bound by whoever compiles."""
+"""Inputs of a network: their types, with symbolic dimensions bound by the user."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def input_types(
     dims: Dims,
     results: Sequence[onnx.ValueInfoProto] = (),
 ) -> dict[str, TensorType]:
-    """Types by name, of inputs that are no weights; of ``results`` dimensions may be declared, too.
+    """Return the types of inputs by name. Dimensions of ``results`` may be declared, too.
 
-    Extents of ``shapes`` are numbers, names of declared dimensions, or declare one themselves.
-    Raises KeyError for a shape of something that is no input, ValueError for a shape that does
-    not fit or is missing, and UnsupportedError for what is no tensor of a known element type.
+    Extents in ``shapes`` are numbers, names of declared dimensions, or declarations. Raises
+    KeyError for the shape of an unknown input, ValueError for a missing or contradictory shape, and
+    UnsupportedError for an input that is no tensor of a supported element type.
     """
     names = [info.name for info in infos]
     for name in shapes:
@@ -44,15 +44,15 @@ def input_types(
 
 
 def _open_names(infos: Iterable[onnx.ValueInfoProto], dims: Dims) -> list[str]:
-    """The named dimensions of inputs that are not declared."""
+    """Return the named dimensions of inputs that are not declared."""
     names = (d.dim_param for info in infos for d in info.type.tensor_type.shape.dim)
     return [name for name in dict.fromkeys(names) if name and name not in dims]
 
 
 def _check_known(types: Mapping[str, TensorType]) -> None:
-    """Raise ValueError for a dimension whose size a run cannot compute from the extent of an axis.
+    """Raise ValueError for a dimension that a run cannot compute from the extent of an axis.
 
-    An axis gives the size of ``height`` if it is ``height``, or ``32*height + 5``.
+    An axis determines ``height`` if its extent is ``height``, or ``32*height + 5``.
     """
     extents = [n for type in types.values() for n in type.shape]
     given = {form[0] for form in map(linear_form, extents) if form is not None}
@@ -64,7 +64,7 @@ def _check_known(types: Mapping[str, TensorType]) -> None:
         )
 
 
-# What gives each element from the one at its place: the shape of the result is that of the operand.
+# Elementwise operators with one operand, whose shape is also the result's shape.
 _SHAPED_ALIKE = {
     "Abs", "Cast", "CastLike", "Ceil", "Erf", "Exp", "Floor", "Identity", "Log", "Neg", "Not",
     "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softmax", "Sqrt", "Tanh",
@@ -72,8 +72,8 @@ _SHAPED_ALIKE = {
 
 
 def overrides(infos: Iterable[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> bool:
-    """Whether an input has another extent than the fixed one that the network declares of it: what
-    else the network declares of extents need not hold then."""
+    """Whether an input has another extent than the fixed one that the network declares. Other
+    declared extents may then be wrong, too."""
     return any(
         d.HasField("dim_value") and d.dim_value != extent
         for info in infos
@@ -83,7 +83,7 @@ def overrides(infos: Iterable[onnx.ValueInfoProto], types: Mapping[str, TensorTy
 
 
 def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int | Extent, ...]]:
-    """Shapes that a graph declares of its tensors, by name, and those that follow backwards."""
+    """Return the shapes that a graph declares of its tensors, propagated backwards, by name."""
     found: dict[str, tuple[int | Extent, ...]] = {}
     for info in (*proto.value_info, *proto.output):
         tensor = info.type.tensor_type
@@ -102,7 +102,7 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
 
 
 def _declaring(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:
-    """The shape with names where it declares dimensions."""
+    """Declare the dimensions that a shape declares, and return it with their names."""
     found: list[int | str] = []
     for extent in shape:
         name = extent
@@ -126,7 +126,7 @@ def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims
 
 
 def element_name(element_type: int) -> str:
-    """numpy's name of an ONNX element type, or "<number>, which ONNX does not define"."""
+    """Return numpy's name of an ONNX element type, or "<number>, which ONNX does not define"."""
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(element_type)).name
     except KeyError:
@@ -146,7 +146,7 @@ def _input_type(
         raise UnsupportedError(f"input {info.name} is a {kind}; only tensors are supported")
     name = element_name(info.type.tensor_type.elem_type)
     if name == "object":
-        return TensorType(_extents(info, given, dims, others), HANDLE)  # strings
+        return TensorType(_extents(info, given, dims, others), HANDLE)  # a tensor of strings
     if name not in DTYPES:
         raise UnsupportedError(f"input {info.name} has element type {name}; it is not supported")
     return TensorType(_extents(info, given, dims, others), DTYPES[name])
@@ -181,7 +181,7 @@ def _extents(
 def _unbound(
     name: str, declared: Sequence[int | str] | None, dims: Dims, others: Sequence[str]
 ) -> OpenDimensionsError:
-    """The error for an input with open dimensions; ``others``: what all inputs have open."""
+    """Return the error for an input with undeclared dimensions; ``others``: those of all inputs."""
     if declared is None:
         return OpenDimensionsError(
             f"the file does not declare the rank of input {name}; give its shape, for example "
@@ -199,7 +199,7 @@ def _unbound(
 
 
 def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> None:
-    """Every symbol stands for one extent, in all inputs that carry it."""
+    """Raise ValueError if a symbol stands for different extents in different inputs."""
     found: dict[str, tuple[int, str]] = {}
     for info in infos:
         for dim, extent in zip(info.type.tensor_type.shape.dim, types[info.name].shape):
@@ -214,7 +214,7 @@ def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, Ten
 
 
 def check_default(info: onnx.ValueInfoProto, weights: Value | None, element_type: int) -> None:
-    """Raise ValueError if an input that is weights, too, is declared as something else."""
+    """Raise ValueError if an input's declared type differs from its default weights."""
     tensor = info.type.tensor_type
     if weights is None:
         return
