@@ -1,4 +1,4 @@
-"""Sizes that a run finds, each once: two counts of the same elements are one size."""
+"""Data-dependent sizes, deduplicated: two counts of the same elements are one size."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tvmrt.compiler.ir.value_numbering import ValueNumbers
 @dataclass(frozen=True)
 class _Known:
     extent: Whole
-    source: Value | None  # the tensor that holds it
+    source: Value | None  # the tensor with the size
 
 
 class RunCounts:
-    """The sizes of one import that a run finds."""
+    """The data-dependent sizes of one import."""
 
     def __init__(self) -> None:
         self._values = ValueNumbers()
@@ -33,9 +33,9 @@ class RunCounts:
         bounds: tuple[int, Whole],
         make: Callable[[Value, int, Whole], Whole],
     ) -> Whole:
-        """Return a number that the run computes, an integer scalar, as an extent.
+        """Return a data-dependent integer scalar as an extent.
 
-        ``make`` declares the extent of a number with its lower and upper bound; it is called only
+        ``make`` declares the extent of a number with its lower and upper bound. It is called only
         if no earlier extent within ``bounds`` is known to be the same number.
         """
         low, high = bounds
@@ -59,5 +59,5 @@ class RunCounts:
 
 
 def _is_there(builder: Builder, source: Value | None) -> bool:
-    """Whether the node that makes a tensor is still in the graph: importers try and take back."""
+    """Whether a tensor's producer is still in the graph; importers may undo an attempt."""
     return source is None or any(node is source.producer for node in builder.graph.nodes)

@@ -1,4 +1,4 @@
-"""Shapes whose extents a run may choose: what is left for one axis, what a slice takes."""
+"""Shape computations with dynamic extents: inferred axes of a Reshape, ranges of a slice."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tvmrt.compiler.ir.rounding import ceil_div
 
 
 def plain_window(rank: int, **others: Any) -> dict:
-    """A window that goes on element by element without padding, but for ``others``."""
+    """Return attributes of a window with strides of 1, without padding, but for ``others``."""
     ones, zeros = (1,) * rank, (0,) * rank
     plain = {"strides": ones, "dilations": ones, "pads_before": zeros, "pads_after": zeros}
     return {**plain, **others}
 
 
 def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:
-    """The extent that makes up x's elements with the others; None where none does. Where sizes of a
-    run may or may not be divisible, it is the quotient of those that are."""
+    """Return the extent by which the others make up x's elements; None if there is none. If
+    divisibility depends on dynamic sizes, it is the quotient for divisible ones."""
     known = prod(others)
     if not symbols_of(known):
         return None if known == 0 else _divided(x.type.size, known)
-    # an extent that is in both shapes may be none: what is left of each decides
+    # an extent in both shapes may be 0, so divide without it
     left = list(x.shape)
     for n in others:
         if n in left:
@@ -48,7 +48,7 @@ def _divided(number: Whole, divisor: Whole) -> Whole | None:
         return found
     if isinstance(divisor, int):
         return number // divisor if divisor > 0 else None
-    # a part of an axis that is divided into equal ones, and this many times it is the axis
+    # for axis / k, a part of an axis in k equal ones, multiply by k and divide by the axis
     parts = {a for atoms, _ in divisor.terms for a in atoms if isinstance(a, Quotient)}
     for part in parts:
         several = exact_quotient(divisor, Extent({(part,): 1}))
@@ -58,7 +58,7 @@ def _divided(number: Whole, divisor: Whole) -> Whole | None:
 
 
 def range_taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, Whole]:
-    """The first element of a slice, and how many there are."""
+    """Return the first index of a slice and the number of its elements."""
     if not symbols_of(extent, start, end):
         found = range(extent)[start:end:step]
         return (found.start if found else 0), len(found)
@@ -71,7 +71,7 @@ def range_taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Who
 
 
 def _inside(place: Whole, extent: Whole, shift: int = 0) -> Whole:
-    """A place counted from the front, from ``shift`` to as far behind the end."""
+    """Return a non-negative index, clamped to ``shift`` .. ``extent + shift``."""
     if place < 0:
         return largest(extent + place, shift)
     return smallest(place, extent + shift)

@@ -1,4 +1,4 @@
-"""Narrow the dimensions of a network to the sizes at which all its operators fit."""
+"""Narrow the dimensions of a network to the sizes at which all its operators are valid."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from tvmrt.error import Remark, SizesRemark, UnsupportedError
 from .dims import Narrowed
 
 MAX_IMPORTS = 12
-MAX_RANGES = 6  # of numbers in an error text
-MAX_PERIOD = 512  # of the sizes that fit
+MAX_RANGES = 6  # number of ranges in an error text
+MAX_PERIOD = 512  # of the valid sizes
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """What is known of the sizes at which a network fits: narrower dimensions by name, and
-    conditions that a run checks first."""
+    """Known restrictions of sizes: narrower dimensions by name, and conditions that a run checks
+    first."""
 
     narrowed: Mapping[str, Narrowed] = field(default_factory=dict)
     checked: tuple[Condition, ...] = ()
 
 
 def import_at_fitting_sizes(attempt: Callable[[Fitting], T]) -> T:
-    """Call ``attempt`` with what is known of fitting sizes until no condition on them is open.
+    """Call ``attempt`` with the known restrictions until all conditions on sizes are resolved.
 
-    ``attempt`` imports the network with it. What it raises is raised where no sizes satisfy the
+    ``attempt`` imports the network with them. Its error is raised if no sizes satisfy the
     conditions.
     """
     fitting = Fitting()
@@ -63,18 +63,18 @@ def import_at_fitting_sizes(attempt: Callable[[Fitting], T]) -> T:
             raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
         checked = () if found else _satisfiable(assumed.conditions)
         if assumed.conditions and not (found or checked):
-            return attempt(fitting)  # raises what does not fit
+            return attempt(fitting)  # raises the error
         if problem is not None and not (found or checked):
             try:
                 raise problem
             finally:
-                problem = None  # its traceback has this frame, and with it all weights of the file
+                problem = None  # its traceback holds this frame and all weights of the file
         if not (found or checked):
             _warn(fitting, reasons)
             return result  # type: ignore[return-value]
         narrowed = {name: sizes for name, (sizes, _) in found.items()}
         reasons.update((name, node) for name, (_, node) in found.items() if node)
-        # conditions are of the dimensions as they are: those of wider ones are found again
+        # conditions refer to the current dimensions: after narrowing they are found again
         known = () if narrowed else fitting.checked
         fitting = Fitting({**fitting.narrowed, **narrowed}, (*known, *checked))
     return attempt(fitting)
@@ -98,12 +98,12 @@ def _warn(fitting: Fitting, reasons: Mapping[str, str]) -> None:
 
 
 def _satisfiable(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
-    """Return the conditions that a run is held to, without those that follow from others; none
-    where some sizes of a dimension satisfy one of them, but no sizes all."""
+    """Return the conditions that each run has to check, without redundant ones. Return none if no
+    size satisfies all conditions on a dimension."""
     kept: list[Condition] = []
     for condition in conditions:
         if counts_in(*(symbol.extent for symbol in condition.symbols)):
-            continue  # what a run finds is not known at its start
+            continue  # a data-dependent size is unknown at the start of a run
         if follows(condition.zero, [other.zero for other in kept]):
             continue
         if condition.holds(_some_sizes(condition.symbols)).any():
@@ -113,7 +113,7 @@ def _satisfiable(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
 
 
 def _by_dimension(conditions: Sequence[Condition]) -> dict[Symbol, np.ndarray]:
-    """Return which sizes satisfy all conditions that are on one dimension alone."""
+    """Return which sizes satisfy all conditions on a single dimension."""
     fits: dict[Symbol, np.ndarray] = {}
     for condition in conditions:
         sizes = all_sizes(condition.symbols, MAX_SIZES)
@@ -124,7 +124,7 @@ def _by_dimension(conditions: Sequence[Condition]) -> dict[Symbol, np.ndarray]:
 
 
 def _by_words(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
-    """Return the conditions by what they say together: all that are on one dimension alone."""
+    """Group conditions by their text; conditions on the same single dimension share one."""
     fits, found = _by_dimension(conditions), {}
     for condition in conditions:
         fit = next((fits[s] for s in condition.symbols if len(condition.symbols) == 1), None)
@@ -135,8 +135,8 @@ def _by_words(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
 
 
 def sizes_in_words(symbol: Symbol, fit: np.ndarray) -> str | None:
-    """Return the sizes of a dimension that fit, by what is left of them after some division, or one
-    by one; None where that takes too many words."""
+    """Describe the valid sizes of a dimension by their remainders or as ranges; None if the text
+    would be too long."""
     sizes = np.arange(symbol.low, symbol.high + 1)
     for period in range(2, min(len(sizes) // 2, MAX_PERIOD) + 1):
         left = np.unique(sizes[fit] % period)
@@ -148,7 +148,7 @@ def sizes_in_words(symbol: Symbol, fit: np.ndarray) -> str | None:
 
 
 def _ranges(numbers: np.ndarray) -> str | None:
-    """Return ascending numbers as "0, 2 to 5 or 9"."""
+    """Format ascending numbers as "0, 2 to 5 or 9"."""
     parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     if len(parts) > MAX_RANGES:
         return None
@@ -157,14 +157,14 @@ def _ranges(numbers: np.ndarray) -> str | None:
 
 
 def _some_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
-    """Return all combinations of sizes, or those of the largest of each dimension."""
+    """Return all combinations of sizes, or those of the largest sizes of each dimension."""
     most = int(MAX_SIZES ** (1 / len(symbols)))
     closer = [replace(s, low=max(s.low, s.high - most + 1)) for s in symbols]
     return all_sizes(closer, MAX_SIZES) or {}
 
 
 def solve(conditions: Sequence[Condition]) -> dict[str, tuple[Narrowed, str]]:
-    """Return narrower sizes by the names of dimensions, each with the node that asks for them."""
+    """Return narrower sizes by dimension, each with the node that requires them."""
     found: dict[str, tuple[Narrowed, str]] = {}
     fits: dict[Symbol, np.ndarray] = {}
     nodes: dict[str, str] = {}
@@ -185,8 +185,8 @@ def solve(conditions: Sequence[Condition]) -> dict[str, tuple[Narrowed, str]]:
 
 
 def _fitting(condition: Condition) -> dict[Symbol, np.ndarray]:
-    """Return which sizes of each dimension satisfy a condition, whatever the others are; nothing
-    where they depend on each other."""
+    """Return which sizes of each dimension satisfy a condition for any sizes of the others; empty
+    if the dimensions depend on each other."""
     symbols = sorted(condition.symbols, key=lambda s: s.name)
     sizes = all_sizes(symbols, MAX_SIZES)
     if sizes is None:
@@ -200,8 +200,8 @@ def _fitting(condition: Condition) -> dict[Symbol, np.ndarray]:
 
 
 def _sizes_of(symbol: Symbol, fit: np.ndarray) -> Narrowed | None:
-    """Return the sizes of a dimension that fit, if they follow a step, else those from the first to
-    the last one; None where they are all sizes, or none are."""
+    """Return the valid sizes of a dimension: with a step if they are evenly spaced, else as a
+    range. None if all or none are valid."""
     good = np.arange(symbol.low, symbol.high + 1)[fit]
     if not len(good) or fit.all():
         return None
@@ -220,7 +220,7 @@ def _in_steps(symbol: Symbol, step: int, low: int, high: int) -> Narrowed:
 def _replaced(
     a: Whole, b: Whole, node: str, taken: Mapping[str, object]
 ) -> dict[str, tuple[Narrowed, str]]:
-    """Return a dimension that must be an extent of others for two extents to be equal."""
+    """Return a dimension that must equal an extent of others for two extents to be equal."""
     difference = a - b
     if not isinstance(difference, Extent):
         return {}
@@ -239,7 +239,7 @@ def _replaced(
 
 
 def _add_bounds(found: dict[str, tuple[Narrowed, str]], assumed: Assumptions) -> None:
-    """Add bounds of sizes that the run finds and nothing bounds, by others that are equal."""
+    """Add bounds of unbounded data-dependent sizes from sizes that must be equal to them."""
     highs, unbounded = dict(assumed.bounds), assumed.unbounded
     for condition in assumed.conditions:
         pair = condition.equal or ()
@@ -255,7 +255,7 @@ def _add_bounds(found: dict[str, tuple[Narrowed, str]], assumed: Assumptions) ->
 def _equal_count(
     condition: Condition, taken: Mapping[str, object]
 ) -> dict[str, tuple[Narrowed, str]]:
-    """Return a size that a run finds, and what it must be for two extents to be equal."""
+    """Return the value that a data-dependent size must have for two extents to be equal."""
     a, b = condition.equal or (0, 0)
     difference = a - b
     if not isinstance(difference, Extent) or any(s.name in taken for s in condition.symbols):
@@ -273,7 +273,7 @@ def _equal_count(
 
 
 def check_sizes(builder: Builder, conditions: Sequence[Condition]) -> None:
-    """Add steps that end a run whose sizes do not satisfy the conditions, before all others."""
+    """Add checks of the conditions at the start of a run."""
     for words, those in _by_words(conditions).items():
         symbols = sorted(set().union(*(c.symbols for c in those)), key=lambda s: s.name)
         zeros, sizes = tuple(c.zero for c in those), tuple(s.extent for s in symbols)

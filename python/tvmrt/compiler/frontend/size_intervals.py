@@ -1,7 +1,7 @@
-"""Bounds of what is computed from sizes, by interval arithmetic in the network's own types.
+"""Interval arithmetic on numbers computed from sizes, in the network's own types.
 
-Rounding keeps the order of numbers, so the ends of an interval that are rounded as the network
-rounds bound all numbers between them.
+Rounding is monotonic. Interval ends that are rounded like the network's numbers therefore bound all
+numbers between them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from tvmrt.compiler.ir.extent import Extent, Quotient, Symbol
 
-MAX_CELLS = 1 << 16  # parts of the sizes, for each of which there are bounds
+MAX_CELLS = 1 << 16  # number of parts of the size ranges; each has its own bounds
 
 Interval = tuple[np.ndarray, np.ndarray]
 Sizes = Mapping[str, Any]
 
 
 def cells(symbols: Collection[Symbol]) -> tuple[Sizes, Sizes]:
-    """Return the lowest and the highest sizes of the parts into which all sizes are divided."""
+    """Return the lowest and the highest sizes of the cells that partition all sizes."""
     ordered = sorted(symbols, key=lambda s: s.name)
     each = max(int(MAX_CELLS ** (1 / max(len(ordered), 1))), 1)
     lows, highs = [], []
@@ -41,7 +41,7 @@ def extent_interval(extent: Extent, low: Sizes, high: Sizes) -> Interval:
     for atoms, factor in extent.terms:
         ends = [_atom(atom, low, high) for atom in atoms]
         down, up = np.int64(1), np.int64(1)
-        for small, large in ends:  # no atom is negative
+        for small, large in ends:  # atoms are never negative
             down, up = down * small, up * large
         least = least + factor * (down if factor > 0 else up)
         greatest = greatest + factor * (up if factor > 0 else down)
@@ -57,7 +57,7 @@ def _atom(atom: Any, low: Sizes, high: Sizes) -> Interval:
     return np.maximum(least, 0), np.maximum(greatest, 0)
 
 
-# Rules: the operator as numpy computes it, and the bounds of its operands.
+# Rules: from the numpy function of an operator and bounds of its operands to its bounds.
 
 
 def _rising(function: Callable, *operands: Interval) -> Interval:

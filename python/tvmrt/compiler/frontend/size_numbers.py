@@ -1,9 +1,9 @@
-"""Floats and truth values that a network computes from the sizes of a run.
+"""Floats and booleans that a network computes from dynamic sizes.
 
 Exporters write ``ceil(height / 2)`` as a cast to float, a division, a rounding and a cast back. A
-:class:`SizeNumber` is such a number as an expression over extents. It can be evaluated for any
-sizes with the rounding of the network's own element types, has bounds, and becomes an extent again
-where an exact one gives the same number at all sizes.
+:class:`SizeNumber` is such a number as a symbolic expression over extents. It can be evaluated at
+any sizes with the rounding of the network's element types, and it has bounds. It becomes an extent
+again if an exact one gives the same number at all sizes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from .size_intervals import INTERVALS, Interval, cells, extent_interval
 from .size_ratios import Ratio, constant_ratio, leaf_ratio, ratio_of
 
 MAX_EXTENT = 2**31 - 1
-MAX_DEPTH = 256  # operators that are nested
+MAX_DEPTH = 256  # of nested operators
 FLOATS = ("float32", "float64")
 
 Sizes = Mapping[str, Any]
 
-# How numpy computes an operator; integers are cast towards zero. A quotient is of integers, neither
-# of them below 0.
+# Operators in numpy; casts to integers truncate. A quotient has non-negative integer operands.
 _NUMPY: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "add": np.add,
@@ -60,7 +59,8 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 class SizeNumber:
     """``op`` of ``operands``, or a leaf: ``value`` is an integer, an extent or a float.
 
-    ``dtype``: int64, bool, one of FLOATS, or float16 between two conversions. ``ratio``: the number
+    ``dtype``: int64, bool, one of FLOATS, or float16 between two casts. ``ratio``: the number in
+    exact arithmetic, if known.
     in exact arithmetic, if known.
     """
 
@@ -85,16 +85,16 @@ class SizeNumber:
         return f"{self.op}({', '.join(map(repr, self.operands))})"
 
     def at(self, sizes: Sizes) -> Any:
-        """Return the number at these sizes, arrays by the names of symbols."""
+        """Return the number at these sizes, which are arrays by symbol name."""
         return _in_order(self, lambda number, operands: _at(number, operands, sizes))
 
     def within(self, low: Sizes, high: Sizes) -> Interval:
-        """Return bounds of the number where sizes are from ``low`` to ``high``."""
+        """Return bounds of the number for sizes from ``low`` to ``high``."""
         return _in_order(self, lambda number, operands: _within(number, operands, low, high))
 
 
 def _in_order(number: SizeNumber, function: Callable) -> Any:
-    """Apply a function to each number and what it gave for its operands, each one once."""
+    """Apply a function bottom-up to each number and the results for its operands, once each."""
     found: dict[bytes, Any] = {}
 
     def visit(each: SizeNumber) -> Any:
@@ -129,7 +129,7 @@ def _within(number: SizeNumber, operands: list, low: Sizes, high: Sizes) -> Inte
     return INTERVALS[number.op](_NUMPY[number.op], *operands)
 
 
-# Making them.
+# Construction.
 
 
 def leaf(value: Whole | float, dtype: str = "int64") -> SizeNumber:
@@ -146,7 +146,7 @@ def leaf(value: Whole | float, dtype: str = "int64") -> SizeNumber:
 
 
 def combined(op: str, operands: Sequence[SizeNumber], dtype: str) -> SizeNumber:
-    """Return an operator of numbers. Raises Undecided where operators are nested too deep."""
+    """Return an operator applied to numbers. Raises Undecided if the nesting is too deep."""
     depth = 1 + max(o.depth for o in operands)
     if depth > MAX_DEPTH:
         raise Undecided(f"a size is computed by more than {MAX_DEPTH} operators")
@@ -168,19 +168,19 @@ def _key(*parts: object) -> bytes:
     return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
-# What they are at all sizes.
+# Evaluation at all sizes.
 
 
 def _sizes_of(number: SizeNumber) -> dict[str, np.ndarray] | None:
-    """Return all combinations of sizes; None if these are too many, for each operator has an array
-    of numbers for them."""
+    """Return all combinations of sizes; None if there are too many of them, as each operator needs
+    an array of that size."""
     many = MAX_SIZES if number.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16
     return all_sizes(sorted(number.symbols, key=lambda s: s.name), many)
 
 
 @lru_cache(maxsize=1024)
 def constant_value(number: SizeNumber) -> float | int | bool | None:
-    """Return the number if it is one at all sizes."""
+    """Return the number if it is the same at all sizes; else None."""
     sizes = _sizes_of(number)
     if sizes is None:
         low, high = bounds(number) or (0, 1)
@@ -192,7 +192,7 @@ def constant_value(number: SizeNumber) -> float | int | bool | None:
 
 @lru_cache(maxsize=1024)
 def bounds(number: SizeNumber) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value, or values beyond them; None if it has none."""
+    """Return lower and upper bounds of the number; None if it is unbounded."""
     source = number.operands[0] if number.op == "cast" else number
     sizes = _sizes_of(number)
     if sizes is not None:
@@ -208,7 +208,7 @@ def bounds(number: SizeNumber) -> tuple[Any, Any] | None:
 
 
 def exact_extent(number: SizeNumber) -> Whole | None:
-    """Return the extent that a number of type int64 is at all sizes, where one is known."""
+    """Return the extent that equals an int64 number at all sizes; None if none is known."""
     if number.ratio is not None and _is_ratio(number):
         return number.ratio.number
     ends = bounds(number)
@@ -224,8 +224,8 @@ def exact_extent(number: SizeNumber) -> Whole | None:
 
 @lru_cache(maxsize=1024)
 def _steps(number: SizeNumber) -> tuple[int, ...] | None:
-    """Return a number at the least sizes, and by how much it grows with each symbol, in the order
-    of their names; None where it does not grow by the same steps everywhere."""
+    """Return a number at the minimum sizes, and its growth per symbol, ordered by name; None if it
+    is not linear."""
     symbols = sorted(number.symbols, key=lambda s: s.name)
     sizes = _sizes_of(number)
     if sizes is None or not symbols or any(s.low == s.high for s in symbols):
@@ -243,7 +243,7 @@ def _steps(number: SizeNumber) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1024)
 def _is_ratio(number: SizeNumber) -> bool:
-    """Whether a number is its quotient in exact arithmetic at all sizes."""
+    """Whether a number equals its exact quotient at all sizes."""
     ratio = number.ratio
     if ratio is None or ratio.divisor != 1:
         return False

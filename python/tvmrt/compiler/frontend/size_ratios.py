@@ -1,8 +1,8 @@
-"""Exact quotients of extents that floats computed from sizes stand for, and proofs of them.
+"""Exact quotients of extents, represented by floats computed from sizes, with proofs.
 
-``ceil(float(n) / 2)`` is ``(n + 1) / 2`` rounded down as long as no rounding of a float reaches the
-next integer. A quotient ``N / D`` that was rounded once, by any of IEEE's operations, lies on the
-right side of all integers and half integers if N has fewer bits than the float: these are floats
+``ceil(float(n) / 2)`` is ``(n + 1) / 2`` rounded down unless the rounding of a float reaches the
+next integer. A quotient ``N / D`` that was rounded once, by any IEEE operation, is on the correct
+side of all integers and half integers if N has fewer bits than the float: these are floats
 themselves, and the nearest one is at least ``1 / 2D`` away.
 """
 
@@ -19,17 +19,17 @@ from tvmrt.compiler.ir.extent import Extent, Whole, bounds, exact_quotient, larg
 from tvmrt.compiler.ir.rounding import ceil_div
 
 BITS = {"float16": 11, "float32": 24, "float64": 53, "int64": 62}
-MAX_DENOMINATOR = 1024  # of a fraction that a float stands for
+MAX_DENOMINATOR = 1024  # of a fraction that a float represents
 MAX_BITS = 62
 MAX_TERMS = 64
 
-EXACT, ROUNDED, UNPROVEN = range(3)  # in this order the state of a result is its operands' worst
+EXACT, ROUNDED, UNPROVEN = range(3)  # ordered: the state of a result is its operands' worst
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """``number / divisor`` in exact arithmetic. The float of the network is that number (EXACT),
-    the float nearest to it (ROUNDED), which has so many ``bits``, or one about there (UNPROVEN)."""
+    """``number / divisor`` in exact arithmetic. ``state``: the network's float is that number
+    (EXACT), the nearest float with ``bits`` bits (ROUNDED), or an approximation (UNPROVEN)."""
 
     number: Whole
     divisor: int = 1
@@ -46,7 +46,7 @@ def leaf_ratio(extent: Whole) -> Ratio:
 
 
 def constant_ratio(value: float, dtype: str) -> Ratio | None:
-    """Return the simplest fraction that a float stands for: 0.1 is 1 / 10."""
+    """Return the simplest fraction that a float represents: 0.1 is 1 / 10."""
     if not isfinite(value):
         return None
     exact = Fraction(value)
@@ -59,8 +59,8 @@ def constant_ratio(value: float, dtype: str) -> Ratio | None:
 
 
 def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | None:
-    """Return the quotient that an operator makes; None if it is not one. Raises Undecided where
-    bounds leave it open."""
+    """Return the quotient that an operator computes; None if the result is not one. Raises
+    Undecided if it depends on the sizes."""
     rule = _RULES.get(op)
     known = [each for each in operands if each is not None]
     if rule is None or len(known) < len(operands):
@@ -86,7 +86,7 @@ def _bits(number: Whole) -> int:
 
 
 def _reduced(number: Whole, divisor: int, state: int, dtype: str) -> Ratio | None:
-    """Without common factors; None if it is too large to be computed with."""
+    """Cancel common factors; None if the quotient is too large."""
     terms = dict(number.terms) if isinstance(number, Extent) else {(): number}
     common = gcd(divisor, *terms.values())
     if common > 1:
@@ -100,7 +100,7 @@ def _reduced(number: Whole, divisor: int, state: int, dtype: str) -> Ratio | Non
     return Ratio(number, divisor, state, BITS[dtype])
 
 
-# Rules: number and divisor, and whether the result is an integer that lies beside no other.
+# Rules: numerator, divisor, and whether the result is rounded to an integer.
 
 
 def _add(a: Ratio, b: Ratio) -> tuple:
@@ -137,8 +137,8 @@ def _ceil(a: Ratio) -> tuple:
 
 
 def _round(a: Ratio) -> tuple:
-    """To the nearest integer, to the even one of two: one less where ``number / divisor`` lies half
-    way to an odd one, which is where twice the number less the divisor is a multiple of 4 divisors.
+    """Round to the nearest integer, ties to even. Subtract 1 if ``number / divisor`` is 1/2 below
+    an odd integer, which is the case if 2 number - divisor is a multiple of 4 divisor.
     """
     twice, unit = 2 * a.number + a.divisor, 2 * a.divisor
     odd = (twice + unit) // (2 * unit) - (twice + unit - 1) // (2 * unit)
@@ -158,7 +158,7 @@ def _chosen(rule: Callable) -> Callable:
 
 
 def _trunc(a: Ratio) -> tuple | None:
-    """Towards zero, of a number that has one sign at all sizes."""
+    """Truncate a number that has one sign at all sizes."""
     low, high = bounds(a.number)
     if a.divisor == 1 or low >= 0:
         return _floor(a)

@@ -1,4 +1,4 @@
-"""Options in the words of the interface that was called: Python's, or the command line's."""
+"""Wording of options for the calling interface: Python or the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bounds = Union[str, Sequence[Union[int, str]]]
 
 @contextmanager
 def command_line() -> Iterator[None]:
-    """Word options as those of the command line meanwhile."""
+    """Use the wording of the command line within this context."""
     token = _ON_COMMAND_LINE.set(True)
     try:
         yield
@@ -24,7 +24,7 @@ def command_line() -> Iterator[None]:
 
 
 def word_dims(dims: Mapping[str, Bounds]) -> str:
-    """How to declare dimensions: ``dims={"batch": (1, 8)}``, or ``--dim batch=1..8``."""
+    """Return how to declare dimensions: ``dims={"batch": (1, 8)}``, or ``--dim batch=1..8``."""
     if _ON_COMMAND_LINE.get():
         return " ".join(
             "--dim "
@@ -39,7 +39,7 @@ def word_dims(dims: Mapping[str, Bounds]) -> str:
 
 
 def word_shape(name: str, shape: Sequence[int | str]) -> str:
-    """How to give an input's shape: ``shapes={"x": [1, 3]}``, or ``--shape x=1,3``."""
+    """Return how to give an input's shape: ``shapes={"x": [1, 3]}``, or ``--shape x=1,3``."""
     if _ON_COMMAND_LINE.get():
         return "--shape " + _quoted(f"{name}={','.join(map(str, shape))}")
     extents = ", ".join(f'"{n}"' if isinstance(n, str) else str(n) for n in shape)
@@ -47,5 +47,5 @@ def word_shape(name: str, shape: Sequence[int | str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text as a shell reads it."""
+    """Quote a text for the shell if necessary."""
     return text if re.fullmatch(r"[\w=.,:/-]+", text) else f"'{text}'"

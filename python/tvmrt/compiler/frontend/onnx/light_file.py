@@ -1,8 +1,8 @@
-"""Reading an ONNX file without having its large weights in memory.
+"""Lazy weight loading: parse an ONNX file without its large weights in memory.
 
-The file is a message of protobuf, whose parser takes all bytes at once. Here the large weights of
-the network's graph are stowed on the way, and the parser gets the message without them. Of the
-format (https://protobuf.dev/programming-guides/encoding) that needs where fields begin and end.
+An ONNX file is a protobuf message, whose parser takes all bytes at once. This reader moves large
+weights of the graph to memory-mapped files and parses the message without them. It decodes field
+boundaries only (https://protobuf.dev/programming-guides/encoding).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from tvmrt.compiler.ir.stowed import LARGE, stowed_from
 
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
-_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # numbers of fields in onnx.proto
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # field numbers in onnx.proto
 
-# Given the bytes of a field, at which the file stands, what is written in their place; None leaves
-# the field out.
+# Gets the size of a field, with the file at its start, and returns the bytes to write in its place;
+# None omits the field.
 _Take = Callable[[int], "bytes | None"]
 
 
 def read_light(file: BinaryIO, size: int) -> tuple[bytes, dict[int, np.ndarray]] | None:
-    """The message without its large weights, and their bytes by their places among the
-    initialisers of the graph; None where the file is no such message."""
+    """Return the message without its large weights, and their data by their index among the graph's
+    initialisers; None if the file is no such message."""
     reader = _Reader(file)
     try:
         return reader.message(size, {_GRAPH: reader.graph}), reader.kept
@@ -33,15 +33,15 @@ def read_light(file: BinaryIO, size: int) -> tuple[bytes, dict[int, np.ndarray]]
 
 
 class _Reader:
-    """One reading of a file."""
+    """One pass over a file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.kept: dict[int, np.ndarray] = {}
         self._file = file
-        self._count = 0  # of initialisers so far
+        self._count = 0  # number of initialisers so far
 
     def message(self, nbytes: int, takers: Mapping[int, _Take]) -> bytes:
-        """The next bytes as fields, some of which are taken by what stands for their numbers."""
+        """Return the next bytes as fields; fields with a number in ``takers`` are replaced."""
         end = self._file.tell() + nbytes
         parts = []
         while (begin := self._file.tell()) < end:
@@ -70,14 +70,14 @@ class _Reader:
         return self.message(nbytes, {_RAW_DATA: self._raw_data})
 
     def _raw_data(self, nbytes: int) -> bytes | None:
-        self.kept.pop(self._count - 1, None)  # of several the last counts
+        self.kept.pop(self._count - 1, None)  # the last of several fields counts
         if nbytes < LARGE:
             return self._exactly(nbytes)
         self.kept[self._count - 1] = stowed_from(self._file, nbytes)
         return None
 
     def _size_of(self, wire: int) -> int:
-        """The bytes of a field behind what the file has told of it so far."""
+        """Return the bytes of a field that follow its key (and its length, if it has one)."""
         if wire == _VARINT:
             begin = self._file.tell()
             self._varint()

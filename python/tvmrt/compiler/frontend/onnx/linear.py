@@ -1,4 +1,4 @@
-"""Matrix products and what reduces to them."""
+"""Matmul and operators that reduce to it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tvmrt.compiler.ir import Value
 from .context import NodeContext
 from .registry import onnx_op
 
-_LEAST_FACTOR = 2.0**-20  # smaller ones, and larger ones than its inverse, scale the product
+_LEAST_FACTOR = 2.0**-20  # for scales below this, or above its inverse, the product is scaled
 
 
 def product(ctx: NodeContext, a: Value, b: Value) -> Value:
-    """The matrix product of the last two axes of two tensors of rank 2 or more.
+    """Emit the matmul of the last two axes of two tensors of rank 2 or more.
 
-    Element types without a kernel become a fused multiplication and sum.
+    Element types without a kernel use a fused multiplication and sum.
     """
     if a.dtype.name == "float32" or b.dtype != a.dtype:
         return ctx.emit("matmul", [a, b])
@@ -35,9 +35,9 @@ def scaled(ctx: NodeContext, x: Value, factor: float) -> Value:
 
 
 def scaled_product(ctx: NodeContext, a: Value, b: Value, alpha: float) -> Value:
-    """alpha * a b; scaling a constant side costs nothing at run time."""
+    """Emit alpha * a b; scaling a constant operand costs nothing at run time."""
     if alpha and not _LEAST_FACTOR <= abs(alpha) <= 1 / _LEAST_FACTOR:
-        return scaled(ctx, product(ctx, a, b), alpha)  # operands times it may leave their type
+        return scaled(ctx, product(ctx, a, b), alpha)  # scaled operands may overflow or underflow
     if b.is_constant:
         b = scaled(ctx, b, alpha)
     elif a.type.nbytes <= b.type.nbytes:
@@ -53,7 +53,7 @@ def matmul(ctx: NodeContext) -> Value:
 
 
 def vector_product(ctx: NodeContext, a: Value, b: Value, alpha: float = 1.0) -> Value:
-    """A product by numpy's rules: operands of rank 1 are a row and a column."""
+    """Emit a matmul by numpy's rules: operands of rank 1 are a row and a column."""
     drop_row, drop_column = len(a.shape) == 1, len(b.shape) == 1
     if drop_row:
         a = ctx.reshape(a, (1, *a.shape))
@@ -97,7 +97,7 @@ def einsum(ctx: NodeContext) -> Value:
 
 
 def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """One letter an axis for every operand and the result; broadcast axes are digits and beyond."""
+    """Return one letter per axis for each operand and the result, also for ellipsis axes."""
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -105,7 +105,7 @@ def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         raise ValueError(f"equation {equation} has {len(terms)} operands, the node {len(ranks)}")
     hidden = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks)]
     broadcast = max((n for n, term in zip(hidden, terms) if "..." in term), default=0)
-    # axes behind an ellipsis, right-aligned; private characters that no equation can name
+    # axes of an ellipsis, right-aligned; private characters that no equation can use
     spare = "".join(chr(0xE000 + i) for i in range(broadcast))
     named = []
     for term, count in zip(terms, hidden):
@@ -151,7 +151,7 @@ def _sum_out(ctx: NodeContext, x: Value, labels: str, keep: set[str]) -> tuple[V
 def _contract(
     ctx: NodeContext, a: Value, a_labels: str, b: Value, b_labels: str, needed: set[str]
 ) -> tuple[Value, str]:
-    """Two operands into one, summed over what only they have."""
+    """Contract two operands to one, summed over axes that no other operand or result needs."""
     a, a_labels = _sum_out(ctx, a, a_labels, needed | set(b_labels))
     b, b_labels = _sum_out(ctx, b, b_labels, needed | set(a_labels))
     extent = dict(zip(a_labels, a.shape))
@@ -170,7 +170,7 @@ def _contract(
         return _sum_out(ctx, x, "".join(order), needed)
     a = ctx.transpose(a, [a_labels.index(c) for c in (*batch, *rows, *folded)])
     b = ctx.transpose(b, [b_labels.index(c) for c in (*batch, *folded, *columns)])
-    # each side as a matrix per element of the batch
+    # each operand as one matrix per batch element
     lead, inner = len(batch), len(batch) + len(folded)
     row_extents, column_extents = a.shape[lead : lead + len(rows)], b.shape[inner:]
     depth = prod(b.shape[lead:inner])
@@ -182,7 +182,7 @@ def _contract(
 
 
 def _spread(ctx: NodeContext, x: Value, labels: str, order: Sequence[str]) -> Value:
-    """The operand with an axis for every label of the order, of extent 1 where it has none."""
+    """Return the operand with an axis per label of the order; missing axes have extent 1."""
     present = [c for c in order if c in labels]
     x = ctx.transpose(x, [labels.index(c) for c in present])
     extents = dict(zip(present, x.shape))

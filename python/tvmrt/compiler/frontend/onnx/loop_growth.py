@@ -1,4 +1,4 @@
-"""Loops that carry a tensor whose shape changes from round to round, as one that they append to."""
+"""Loops with a loop-carried tensor whose shape changes, such as one that grows by appending."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
 
-MAX_ROOM = 1 << 20  # elements of an axis whose bound follows from what each round adds
+MAX_ROOM = 1 << 20  # limit of an extent whose bound follows from the growth per iteration
 
 
 @dataclass(frozen=True)
 class Changing:
-    """An axis of the carried tensor of number ``index``: the symbol that it is in a round, what it
-    is before the first round, what a round adds if that is always the same, else None, and the most
-    that it can be."""
+    """An axis of loop-carried value ``index`` with a changing extent. ``symbol``: the extent in an
+    iteration. ``first``: before the first one. ``step``: the growth per iteration if it is
+    constant, else None. ``most``: the maximum."""
 
     index: int
     axis: int
@@ -37,11 +37,11 @@ def changing_axes(
     bound: Whole | None,
     outputs: Sequence[str],
 ) -> list[Changing]:
-    """The axes whose extent is another after a round than before it, those of ``known`` included.
+    """Return the axes whose extent changes in an iteration, including those of ``known``.
 
-    ``made``: what a round makes of what it carries; ``bound``: the most rounds, None where nothing
-    tells; ``outputs``: the names of the loop's results. Raises UnsupportedError where something
-    else than extents changes, or nothing tells how large they become.
+    ``made``: the loop-carried values after an iteration; ``bound``: the maximum trip count, None if
+    unknown; ``outputs``: the names of the loop's results. Raises UnsupportedError if anything but
+    extents changes, or if an extent is unbounded.
     """
     found = []
     for i, (before, after) in enumerate(zip(carried, made)):
@@ -96,8 +96,8 @@ def _change(
 def _room(
     ctx: NodeContext, first: Whole, step: Whole, bound: Whole | None, output: str
 ) -> int | None:
-    """The most that an axis can be to which no round adds more than ``step``; None where that is
-    unknown, or where the model declares the axis, which is closer."""
+    """Return the maximum of an extent that grows by at most ``step`` per iteration. None if it is
+    unknown, or if the model declares the axis, which is a closer bound."""
     if most(step) <= 0:
         return most(first)
     if bound is None or ctx.importer.bounds_of(output) is not None:
@@ -109,7 +109,7 @@ def _room(
 def _declared(
     ctx: NodeContext, place: tuple[int, int], first: Whole, now: Whole, output: str
 ) -> int:
-    """The most that the model declares of the axis of what is carried."""
+    """Return the declared maximum of an axis of a loop-carried value."""
     shape = ctx.importer.bounds_of(output)
     if shape is None or len(shape) <= place[1]:
         raise UnsupportedError(
@@ -121,7 +121,7 @@ def _declared(
 
 
 def inside_types(carried: Sequence[Value], changing: Sequence[Changing]) -> list[TensorType]:
-    """The types that they have in the body."""
+    """Return the types of the loop-carried values inside the body."""
     shapes = [list(v.shape) for v in carried]
     for each in changing:
         shapes[each.index][each.axis] = each.symbol
@@ -129,7 +129,7 @@ def inside_types(carried: Sequence[Value], changing: Sequence[Changing]) -> list
 
 
 def growths(changing: Sequence[Changing], graph: Graph, conditional: bool) -> tuple[Growth, ...]:
-    """For the operator: what a round makes of each of these axes."""
+    """Return the growth of each axis for the IR operator."""
     made = graph.outputs[conditional:]
     return tuple(
         Growth(
@@ -152,8 +152,8 @@ def in_shape(
     types: Sequence[TensorType],
     known_rounds: Whole | None,
 ) -> None:
-    """Give the carried results, whose elements lie behind one another, the shape that they have
-    after the last round; ``known_rounds``: how many those are where that is known."""
+    """Reshape loop-carried results, which are stored contiguously, to their shape after the last
+    iteration. ``known_rounds``: the trip count if it is known."""
     shapes = {each.index: list(types[each.index].shape) for each in changing}
     for each, extent in zip(changing, extents):
         if known_rounds is not None and each.step is not None:

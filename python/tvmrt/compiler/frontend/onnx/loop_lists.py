@@ -1,4 +1,4 @@
-"""Loops that append to sequences: what is appended is collected instead."""
+"""Loops that append to sequences: appended tensors become scan outputs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tvmrt.error import UnsupportedError
 
 from .apart import names_read
 
-FIXED = 2  # inputs of a body in front of what is carried: round and condition
+FIXED = 2  # leading inputs of a body: iteration number and condition
 
 
 def appending(
     body: onnx.GraphProto, outputs: Sequence[str], lists: Sequence[int]
 ) -> tuple[onnx.GraphProto, list[str]]:
-    """The body of a Loop and the names of its results without the sequences that it carries, whose
-    places ``lists`` has; what a round puts at the end of them is collected, behind all else.
+    """Return a Loop's body and output names without its loop-carried sequences, whose indices are
+    ``lists``. Tensors appended to them become scan outputs after all others.
 
-    Raises UnsupportedError where a round does anything else with one.
+    Raises UnsupportedError if the body uses a sequence in any other way.
     """
     if not lists:
         return body, list(outputs)
@@ -36,8 +36,8 @@ def appending(
 
 
 def _appended(body: onnx.GraphProto, before: str, after: str) -> str:
-    """The tensor that a node of the body puts at the end of the sequence; the node, which alone
-    knows the sequence, goes."""
+    """Return the tensor that the body appends to a sequence, and remove the appending node, which
+    must be the only user of the sequence."""
     makers = [n for n in body.node if after in n.output]
     node = makers[0] if len(makers) == 1 else None
     if (

@@ -1,5 +1,5 @@
-"""Loops: a few known rounds are written out, one copy of the body a round; else the run goes
-through them, see ``tvmrt.compiler.ir.loop``."""
+"""Loops: with few iterations of known number they are unrolled, else they become loop operators,
+see ``tvmrt.compiler.ir.loop``."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .rounds_up_to import rounds_up_to
 from .run_sizes import bound_of
 from .sequences import along, axis_first, extended, first_axis_to
 
-FEW = 8  # rounds that are written out
-ATTEMPTS = 4  # to find shapes that hold in every round
-MAX_ROUNDS = 1 << 24  # beyond it a number of rounds stands for as many as it takes
+FEW = 8  # maximum trip count that is always unrolled
+ATTEMPTS = 4  # to find shapes that hold in every iteration
+MAX_ROUNDS = 1 << 24  # a larger trip count means an unlimited number of iterations
 
 INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
 
@@ -57,8 +57,8 @@ def loop(ctx: NodeContext) -> list[Value | None]:
 
 
 def _with_scalars(body: onnx.GraphProto) -> onnx.GraphProto:
-    """The body as one that takes the number of the round and the condition as scalars, which ONNX
-    has them be: torch declares vectors of one element, and counts on getting such."""
+    """Return the body with a scalar iteration number and condition, as ONNX defines them. torch
+    declares vectors of one element and relies on getting them."""
     ranks = [len(info.type.tensor_type.shape.dim) for info in body.input[:2]]
     found = onnx.GraphProto()
     found.CopyFrom(body)
@@ -85,8 +85,8 @@ def scan(ctx: NodeContext) -> list[Value | None]:
 
 
 def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]:
-    """Written out where there are few rounds, or where it cannot be a loop of the run and their
-    number is known."""
+    """Unroll a loop with few iterations, or one that is unsupported as a loop operator but has a
+    known trip count; else emit a loop operator."""
     graph = ctx.importer.graph
     if isinstance(rounds, int) and rounds <= FEW:
         return unrolled()
@@ -100,7 +100,7 @@ def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]
         return unrolled()
 
 
-# Rounds that a run goes through.
+# Loops at run time.
 
 
 def _loop(ctx: NodeContext) -> list[Value | None]:
@@ -118,17 +118,17 @@ def _loop(ctx: NodeContext) -> list[Value | None]:
 def _loop_of_tensors(
     ctx: NodeContext, body: onnx.GraphProto, carried: list[Value], outputs: Sequence[str]
 ) -> list[Value]:
-    """What is carried, then what is collected; ``outputs`` are the names of these."""
+    """Return the loop-carried values, then the scan outputs; ``outputs`` are their names."""
     limit, go = (_scalar(ctx, i, to) for i, to in ((0, "int64"), (1, "bool")))
     bound = _most_rounds(ctx, limit, outputs[len(carried) :])
     number = _number(ctx, bound)
     inside, changing = _settled_body(ctx, body, carried, outputs, number, bound)
     graph = inside.graph
-    # in a round that has begun, the condition is true
+    # in a running iteration the condition is true
     graph.replace_many({graph.inputs.pop(1): ctx.const(True)})
     verdict = graph.outputs[0]
     if verdict.data is not None and verdict.data.all():
-        graph.outputs.pop(0)  # once begun, it goes on to the limit
+        graph.outputs.pop(0)  # the condition stays true up to the limit
     conditional = len(graph.outputs) == len(body.output)
     if go is not None and go.data is not None and go.data.all():
         go = None
@@ -154,7 +154,7 @@ def _settled_body(
     number: Value,
     bound: Whole | None,
 ) -> tuple[Apart, list[Changing]]:
-    """The body with all that it carries in shapes that hold in every round."""
+    """Import the body with loop-carried values of shapes that hold in every iteration."""
     importer = ctx.importer
     count, was_partial = len(importer.graph.nodes), importer.is_partial
     counting = _counting(ctx, body, carried, number, bound)
@@ -184,7 +184,7 @@ def _counting(
     number: Value,
     bound: Whole | None,
 ) -> list[Value]:
-    """What a loop carries, with numbers that count its rounds as extents."""
+    """Return the loop-carried values, with induction variables as extents."""
     found, known = list(carried), ctx.importer.extents.get(number)
     if known is None or bound is None or len(carried) != len(body.input) - 2:
         return found
@@ -203,7 +203,7 @@ def _with_shapes(
     bound: Whole | None,
     like_carried: Sequence[Value],
 ) -> tuple[Apart, list[Changing]]:
-    """The body; what it carries is like ``like_carried``."""
+    """Import the body with loop-carried values like ``like_carried``."""
     changing: list[Changing] = []
     for _ in range(ATTEMPTS):
         like = [(number, INT64), (ctx.const(True), BOOL)]
@@ -220,8 +220,9 @@ def _with_shapes(
 
 @dataclass(frozen=True)
 class _Ends:
-    """When a loop ends: the most rounds and whether there is a first one, each None where nothing
-    says so, whether the body tells, and the most rounds, which are ``known`` to be had."""
+    """When a loop ends: ``limit``, the trip count, and ``go``, the condition before it (None if
+    absent); ``conditional``, whether the body has one; ``most``, the maximum trip count, exact if
+    ``known``."""
 
     limit: Value | None
     go: Value | None
@@ -231,7 +232,7 @@ class _Ends:
 
 
 def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]) -> Whole | None:
-    """The most rounds, None where nothing tells."""
+    """Return the maximum trip count; None if it is unknown."""
     if limit is not None and not ctx.is_computed(0):
         (number,) = ctx.ints_of(0, "the trip count")
         if most(number) < MAX_ROUNDS:
@@ -243,7 +244,7 @@ def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]
 
 
 def _number(ctx: NodeContext, bound: Whole | None) -> Value:
-    """The number of the round, as the extent that it is in the body where it has a bound."""
+    """Return the iteration number; with a bound it is an extent inside the body."""
     if bound is None or most(bound) == 0:
         return ctx.const(0, np.int64)
     dims = ctx.importer.dims
@@ -282,7 +283,7 @@ def _emit(
     backward: Sequence[int] = (),
     changing: Sequence[Changing] = (),
 ) -> list[Value]:
-    """The loop, and what it collected as far as there were rounds."""
+    """Emit the loop, and slice the scan outputs to the iterations that ran."""
     body = inside.graph
     made = body.outputs[ends.conditional :]
     for before, after in zip(carried, made):
@@ -329,7 +330,7 @@ def _emit(
 
 
 def _symbols(body: Graph) -> list:
-    """The dimensions that a body depends on."""
+    """Return the dynamic dimensions that a body depends on."""
     found = symbols_of(*(n.attrs for n in body.nodes), *(v.shape for v in body.inputs))
     made = symbols_of(*(v.shape for n in body.nodes for v in n.outputs))
     return sorted((s for s in found | made if s.source is None), key=lambda s: s.name)
@@ -346,7 +347,7 @@ def _there(value: Value | None) -> Value:
     return value
 
 
-# Rounds that are written out.
+# Unrolled loops.
 
 
 def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
@@ -370,7 +371,7 @@ def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
 def _of_no_rounds(
     ctx: NodeContext, body: onnx.GraphProto, carried: list[Value | None]
 ) -> list[Value]:
-    """What is collected where there is no round, of the shapes that one would have made."""
+    """Return empty scan outputs for a loop of no iterations, shaped as if there were some."""
     if not all(isinstance(v, Value) for v in carried):
         raise UnsupportedError(
             "a Loop of no iterations with a sequence or a missing value as loop-carried value"
@@ -390,7 +391,7 @@ def _known_truth(condition: Value) -> bool:
 
 
 class _ScanLayout:
-    """What a Scan carries, what it goes through along which axes, and in which order."""
+    """Loop-carried values of a Scan, and its scanned operands with axes and directions."""
 
     def __init__(self, ctx: NodeContext) -> None:
         self.body: onnx.GraphProto = ctx.attr("body")

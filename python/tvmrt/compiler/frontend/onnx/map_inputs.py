@@ -1,8 +1,8 @@
-"""Maps that a network is given.
+"""Map inputs of a network.
 
-A library knows tensors alone. What a network reads of a map are the values of keys that it knows,
-in their order, so the map becomes a row of these values: ``DictVectorizer``, and ``CastMap`` to a
-row of a declared length, then have nothing left to do but a cast.
+A library has tensors only. A network reads the values of known keys from a map, in a fixed order,
+so the map becomes a row of these values. ``DictVectorizer``, and ``CastMap`` to a row of a declared
+length, become casts of this row.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _CASTS = {
     "TO_INT64": TensorProto.INT64,
     "TO_STRING": TensorProto.STRING,
 }
-_OPSET = 15  # of a model that has no operator but those of ai.onnx.ml
+_OPSET = 15  # for a model that has only operators of ai.onnx.ml
 
 
 def with_rows(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Bundle]]:
-    """The model with rows for the maps among its inputs, and the bundles that they are.
+    """Return the model with rows in place of its map inputs, and their bundles.
 
-    Raises UnsupportedError for a map of which the model reads anything else.
+    Raises UnsupportedError for a map that the model reads in any other way.
     """
     maps = [info.name for info in model.graph.input if info.type.HasField("map_type")]
     if not maps:
@@ -45,7 +45,7 @@ def with_rows(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Bundle
 
 
 def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bundle:
-    """Make a row of a map, and casts of what reads it."""
+    """Turn a map input into a row, and its consumers into casts."""
     name, kind = info.name, info.type.map_type.value_type.tensor_type.elem_type
     readers = [node for node in nodes if name in node.input]
     known = {_keys(name, node) for node in readers}
@@ -76,7 +76,7 @@ def _text(value: bytes | int | str) -> int | str:
 
 
 def _keys(name: str, node: onnx.NodeProto) -> tuple[int | str, ...]:
-    """The keys whose values a node reads."""
+    """Return the keys whose values a node reads."""
     if node.op_type == "DictVectorizer":
         words = _attribute(node, "string_vocabulary", []) or _attribute(
             node, "int64_vocabulary", []

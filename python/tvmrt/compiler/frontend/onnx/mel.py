@@ -1,4 +1,4 @@
-"""Weights of mel bands over the frequencies of a spectrum."""
+"""Mel weight matrix: weights of mel bands over the frequencies of a spectrum."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mel_weight_matrix(ctx: NodeContext) -> Value:
     edges = _edges(ctx, sizes[1], bands)
     low, middle, high = (
         Numbers(ctx, ctx.slice_axis(edges.value, 0, i, bands)) for i in range(3)
-    )  # each a row beside the column of frequencies
+    )  # rows that broadcast with the column of frequencies
     place = Numbers(ctx, ctx.reshape(ctx.cast(ctx.counted(rows), "float64"), (rows, 1)))
     rise, fall = middle - low, high - middle
     inside = (place >= low).both(place <= middle)
@@ -42,7 +42,7 @@ def mel_weight_matrix(ctx: NodeContext) -> Value:
 
 
 def _edges(ctx: NodeContext, length: Numbers, bands: int) -> Numbers:
-    """The frequencies, as places in the spectrum, at which bands begin, peak and end: float64."""
+    """Return the bands' start, peak and end frequencies as spectrum indices, in float64."""
     rate, *hertz = (
         Numbers(ctx, ctx.reshape(ctx.cast(ctx.required(i), "float64"), ())) for i in (2, 3, 4)
     )

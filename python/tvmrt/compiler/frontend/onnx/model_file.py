@@ -1,4 +1,4 @@
-"""Reading an ONNX file that nobody vouches for."""
+"""Loading and validation of untrusted ONNX files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MIN_OPSET = 7
 
 
 def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """The model and the folder of its external data.
+    """Return the model and the folder of its external data.
 
-    Raises OSError when the file cannot be read and ValueError when it is no ONNX model.
+    Raises OSError if the file cannot be read and ValueError if it is no ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
         check_texts(source)
@@ -46,9 +46,9 @@ def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelP
 def load_lightly(
     source: str | os.PathLike | onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, str, dict[str, np.ndarray]]:
-    """The same, but large weights of the model's graph lie outside of it: their bytes by name.
+    """Return the model, its data folder, and large weights of its graph by name (lazy loading).
 
-    A model in an opset that is translated has its weights itself, and so has one that is no file.
+    Models that need opset conversion, and models in memory, keep their weights inside.
     """
     light = None if isinstance(source, onnx.ModelProto) else _read_lightly(Path(source))
     if light is None:
@@ -60,7 +60,7 @@ def load_lightly(
 
 
 def _read_lightly(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
-    """The model, and what lies outside of it; None where it is to be read as a whole."""
+    """Return the model and its large weights; None if it has to be loaded completely."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         read = read_light(file, size) if size >= LARGE and path.is_file() else None
@@ -95,9 +95,9 @@ def _checked(model: onnx.ModelProto, path: Path, size: int) -> onnx.ModelProto:
 
 
 def data_files(path: str | os.PathLike) -> list[str]:
-    """Names of the files with tensors beside an ONNX file, relative to its folder.
+    """Return the names of the external data files of an ONNX file, relative to its folder.
 
-    Raises as ``load_model``.
+    Raises the same errors as ``load_model``.
     """
     model = onnx.ModelProto()
     model.ParseFromString(Path(path).read_bytes())
@@ -106,13 +106,13 @@ def data_files(path: str | os.PathLike) -> list[str]:
 
 
 def licence(model: onnx.ModelProto) -> str:
-    """The licence that a model names among its properties, "" where it names none."""
+    """Return the licence in a model's properties, or "" if there is none."""
     found = (entry.value for entry in model.metadata_props if entry.key == "model_license")
     return str(next(found, ""))
 
 
 def _unreadable(reason: str, size: int) -> str:
-    """Why protobuf does not read a file."""
+    """Explain why protobuf cannot parse a file."""
     if "depth" in reason.lower() or "nest" in reason.lower():
         return (
             "nests graphs deeper than protobuf reads; export it with fewer If, Loop or Scan inside"
@@ -121,7 +121,7 @@ def _unreadable(reason: str, size: int) -> str:
 
 
 def check_texts(model: onnx.ModelProto) -> None:
-    """Every name is text: protobuf hands out bytes where a damaged file has no valid UTF-8."""
+    """Raise ValueError for names that are not valid UTF-8; protobuf returns them as bytes."""
     for text in _texts(model):
         if not isinstance(text, str):
             raise ValueError(
@@ -158,7 +158,7 @@ def _texts_of_graph(graph: onnx.GraphProto) -> Iterator[str | bytes]:
 
 
 def opsets(model: onnx.ModelProto) -> dict[str, int]:
-    """Opset version per domain; the default domain is the empty name."""
+    """Return the opset version per domain; the default domain is the empty name."""
     if not model.opset_import:
         raise ValueError("the model does not declare its opset; export it again")
     if model.ir_version > onnx.IR_VERSION:

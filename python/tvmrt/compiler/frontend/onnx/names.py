@@ -1,7 +1,6 @@
-"""Strings that a network only chooses among: places in a list that is known when compiling.
+"""String tables: strings that a network only selects, as indices into a compile-time list.
 
-Labels of classes are such. The place is what the network computes with and gives; whoever runs it
-has the list.
+Class labels are an example. The network computes and returns the index; the caller has the list.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import onnx
 
 from tvmrt.compiler.ir import Value, constant
 
-# Operators that take names from their first input to their result.
+# Operators that pass string indices from their first input to their result.
 _CARRIERS = frozenset("Cast Expand Flatten Gather Identity Reshape Slice Squeeze Unsqueeze".split())
 
 LOOKS_UP = frozenset("ArrayFeatureExtractor CategoryMapper LabelEncoder OneHotEncoder".split())
 
 
 class Names(dict):
-    """The names that the elements of a value are places of, by value."""
+    """The string table of each value whose elements are indices into one."""
 
     def constant(self, array: np.ndarray, key: str) -> Value:
-        """A constant of strings as the places of its elements among those that it has."""
+        """Return a constant of strings as indices into the table of its distinct strings."""
         texts = [text_of(element) for element in array.reshape(-1).tolist()]
         names = list(dict.fromkeys(texts))
         places = {name: i for i, name in enumerate(names)}
@@ -33,23 +32,23 @@ class Names(dict):
         return value
 
     def among(self, values: Sequence[Value | None]) -> list[int]:
-        """Which of the values are places of names."""
+        """Return the indices of those values that have a string table."""
         return [i for i, value in enumerate(values) if value is not None and value in self]
 
     def carries(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> bool:
-        """Whether an operator needs no strings, but takes the places of those of its first input
-        to its result."""
+        """Whether an operator passes the string indices of its first input to its result
+        unchanged."""
         ours = node.domain in ("", "ai.onnx") and node.op_type in _CARRIERS
         return ours and self.among(inputs) == [0]
 
     def carry(
         self, node: onnx.NodeProto, inputs: Sequence[Value | None], outputs: Sequence[Value | None]
     ) -> None:
-        """Name what an operator took from its first input."""
+        """Copy the string table of the first input to the result of such an operator."""
         if self.carries(node, inputs) and outputs and outputs[0] is not None:
             self.setdefault(outputs[0], self[inputs[0]])
 
 
 def text_of(element: object) -> str:
-    """A string of an attribute or a constant, which may be bytes."""
+    """Decode a string of an attribute or a constant, which may be bytes."""
     return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)

@@ -1,4 +1,4 @@
-"""Normalisation, composed of reductions and pointwise work that fuse into two or three loops."""
+"""Normalisation, composed of reductions and pointwise operators that fuse into 2 or 3 loops."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def mean(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
 
 
 def variance(ctx: NodeContext, x: Value, centre: Value, axes: Sequence[int]) -> Value:
-    """The mean squared distance from ``centre``."""
+    """Return the mean squared distance from ``centre``."""
     away = ctx.emit("sub", [x, centre])
     return mean(ctx, ctx.emit("mul", [away, away]), axes)
 
 
 def inverse_deviation(ctx: NodeContext, variance: Value, epsilon: float) -> Value:
-    """1 / sqrt(variance + epsilon)."""
+    """Return 1 / sqrt(variance + epsilon)."""
     shifted = ctx.emit("add", [variance, ctx.like(epsilon, variance)])
     return ctx.emit("reciprocal", [ctx.emit("sqrt", [shifted])])
 
 
 def standardized(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
-    """x with mean 0 and variance 1 over the axes; also the mean and the inverse deviation."""
+    """Return x with mean 0 and variance 1 over the axes, the mean and the inverse deviation."""
     centre = mean(ctx, x, axes)
     inverse = inverse_deviation(ctx, variance(ctx, x, centre, axes), epsilon)
-    # the difference is taken again, for storing that of the variance would cost more
+    # recompute the difference: storing the one of the variance would cost more
     away = ctx.emit("sub", [x, centre])
     return ctx.emit("mul", [away, inverse]), centre, inverse
 
@@ -44,7 +44,7 @@ def affine(ctx: NodeContext, x: Value, scale: Value | None, shift: Value | None)
 
 
 def by_channel(ctx: NodeContext, row: Value, rank: int) -> Value:
-    """One number a channel, made to broadcast along axis 1."""
+    """Reshape one number per channel to broadcast along axis 1."""
     return ctx.reshape(row, (row.type.size, *[1] * (rank - 2)))
 
 
@@ -67,7 +67,7 @@ def batch_normalization(ctx: NodeContext) -> Value | list[Value]:
         centre, spread = now, now_spread
 
     def placed(v: Value) -> Value:
-        # before opset 9 there could be a number for every place of a channel, too
+        # before opset 9 there could also be a number per element of a channel
         return by_channel(ctx, v, rank) if len(v.shape) == 1 else v
 
     factor = ctx.emit("mul", [scale, inverse_deviation(ctx, spread, epsilon)])
@@ -100,7 +100,7 @@ def group_normalization(ctx: NodeContext) -> Value:
     if groups < 1 or channels % groups:
         raise ValueError(f"{channels} channels are not divisible into {groups} groups")
     if ctx.opset < 21:
-        # one number a group
+        # one number per group
         scale, shift = (_repeated(ctx, v, channels // groups) for v in (scale, shift))
     if x.dtype.name == "float32":
         return ctx.emit("group_norm", [x, scale, shift], groups=groups, epsilon=epsilon)
@@ -111,7 +111,7 @@ def group_normalization(ctx: NodeContext) -> Value:
 
 
 def _repeated(ctx: NodeContext, row: Value, count: int) -> Value:
-    """Every element ``count`` times."""
+    """Repeat every element ``count`` times."""
     column = ctx.reshape(row, (row.type.size, 1))
     return ctx.reshape(ctx.expand(column, (row.type.size, count)), (row.type.size * count,))
 
@@ -127,7 +127,7 @@ def layer_normalization(ctx: NodeContext) -> list[Value]:
 
 
 def _asks_for(ctx: NodeContext, *outputs: int) -> bool:
-    """Whether somebody may read one of these outputs."""
+    """Whether one of these outputs is used."""
     return any(i < len(ctx.node.output) and ctx.node.output[i] for i in outputs)
 
 
@@ -159,7 +159,7 @@ def _trailing_axes(ctx: NodeContext, x: Value) -> list[int]:
 
 
 def root_mean_square(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
-    """x over the root of its mean square; also the inverse of that root."""
+    """Return x divided by its root mean square, and the inverse of that root."""
     inverse = inverse_deviation(ctx, mean(ctx, ctx.emit("mul", [x, x]), axes), epsilon)
     return ctx.emit("mul", [x, inverse]), inverse
 
@@ -199,10 +199,10 @@ def lp_normalization(ctx: NodeContext) -> Value:
     )
     if power == 2:
         norm = ctx.emit("sqrt", [norm])
-    # a zero vector stays one
+    # a zero vector stays unchanged
     empty = ctx.emit("equal", [norm, ctx.like(0, x)])
     norm = ctx.emit("where", [empty, ctx.like(1, x), norm])
-    # a quotient, so that the only element of a vector becomes 1 exactly
+    # a quotient, so that the only element of a vector becomes exactly 1
     return ctx.emit("div", [x, norm])
 
 

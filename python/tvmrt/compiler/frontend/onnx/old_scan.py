@@ -1,4 +1,4 @@
-"""Scan of opset 8: one of opset 9 for each element of a batch, the first axis of all operands."""
+"""Scan of opset 8: a Scan of opset 9 per batch element; the batch is the first axis of operands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sequences import along
 
 
 def batches(ctx: NodeContext, scan: Callable[[NodeContext], list[Value | None]]) -> list:
-    """The results of Scan on a batch, by the importer of Scan without one."""
+    """Import a batched Scan by ``scan``, the importer of Scan without a batch."""
     lengths, operands = ctx.input(0), ctx.inputs[1:]
     if lengths is not None:
         raise UnsupportedError(
@@ -35,7 +35,7 @@ def batches(ctx: NodeContext, scan: Callable[[NodeContext], list[Value | None]])
 
 
 def _newer(ctx: NodeContext) -> onnx.NodeProto:
-    """The node of opset 9 that goes through each element of the batch."""
+    """Return the equivalent node of opset 9 for one batch element."""
     node = onnx.NodeProto()
     node.CopyFrom(ctx.node)
     del node.input[0], node.attribute[:]

@@ -1,4 +1,4 @@
-"""One ONNX node during import: its attributes, its constants, the types that ONNX has of values."""
+"""One ONNX node during import: its attributes, constants, and the ONNX types of values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tensors import array_of
 
 
 class OnnxNode(OperatorContext):
-    """One node during import. Missing optional inputs are None; missing attributes a default."""
+    """One node during import. Omitted inputs are None; missing attributes have a default."""
 
     OPERAND = "input"
 
@@ -33,7 +33,7 @@ class OnnxNode(OperatorContext):
         super().__init__(importer, builder, name, inputs)
         self.node = node
         self.opset = opset
-        self.supposed: dict[int, np.ndarray] = {}  # operands of the run that one import is for
+        self.supposed: dict[int, np.ndarray] = {}  # operands assumed by a speculative import
         self._attrs = {a.name: a for a in node.attribute}
 
     @property
@@ -41,8 +41,8 @@ class OnnxNode(OperatorContext):
         return self.node.op_type
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Attribute as a Python value: int, float, str, list, or numpy array for tensors. A default
-        that is a float is rounded as ONNX's are, whose attributes have 32 bits."""
+        """Return an attribute as int, float, str, list, or numpy array for tensors. A float default
+        is rounded to float32, the type of ONNX's attributes."""
         if name not in self._attrs:
             return float(np.float32(default)) if isinstance(default, float) else default
         value = helper.get_attribute_value(self._attrs[name])
@@ -57,11 +57,11 @@ class OnnxNode(OperatorContext):
         return list(value)
 
     def set_attr(self, name: str, value: Any) -> None:
-        """Have the node this attribute in place of its own, which stays as it is in the file."""
+        """Override an attribute during import; the node in the file stays unchanged."""
         self._attrs[name] = helper.make_attribute(name, value)
 
     def const(self, array: Any, dtype: Any = None) -> Value:
-        """A constant named after this node."""
+        """Add a constant named after this node."""
         elements = np.asarray(array, dtype)
         value = self.builder.const(in_float32(elements), f"{self.name}_const")
         if elements.dtype.name in CARRIERS:
@@ -70,12 +70,12 @@ class OnnxNode(OperatorContext):
         return value
 
     def half_of(self, value: Value) -> str | None:
-        """The half precision or packed type in which ONNX has a tensor that is wider here; else
+        """Return the half-precision or packed ONNX type of a tensor that is wider here; else
         None."""
         return self.importer.halves.get(value)
 
     def alike(self, result: Value, source: Value) -> Value:
-        """The result, as ONNX has the source: in half precision, a packed type or strings."""
+        """Give a result the ONNX type of the source: half precision, packed type or strings."""
         if source in self.importer.texts:
             self.importer.texts.add(result)
         kind = self.half_of(source)

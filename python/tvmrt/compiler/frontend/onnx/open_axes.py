@@ -1,4 +1,4 @@
-"""Open dimensions of a network's inputs that nobody has declared, with bounds by their roles."""
+"""Default bounds, by role, for symbolic dimensions of inputs that are not declared."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ Sizes = Mapping[str, ChosenSize]
 def name_open_axes(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | str]]
 ) -> onnx.ModelProto:
-    """Return a model in which each open axis of an input has a name: ``x_2`` is axis 2 of ``x``.
+    """Return a model in which each symbolic axis of an input has a name: ``x_2`` is axis 2 of
+    ``x``.
 
-    Inputs with a shape in ``shapes`` stay as they are; so does a model that needs no name.
+    Inputs with a shape in ``shapes`` are left unchanged, and so is a model that needs no name.
     """
     if not any(_unnamed(info, shapes) for info in model.graph.input):
         return model
@@ -59,20 +60,7 @@ def _unnamed(info: onnx.ValueInfoProto, shapes: Mapping[str, object]) -> list[in
 
 @dataclass(frozen=True)
 class OpenAxes:
-    """Open dimensions that are to be declared, and what is known of them.
-
-    Parameters
-    ----------
-    uses
-        How each dimension is used.
-    sizes
-        Its bounds by its role.
-    forms
-        Of a dimension that the file names by an expression of one other, such as ``32*h``: the
-        other, the factor, and what is added.
-    inputs
-        The shapes of the inputs, with the names of their open dimensions.
-    """
+    """Undeclared symbolic dimensions, their uses and their default bounds."""
 
     uses: Mapping[str, Uses]
     sizes: Mapping[str, ChosenSize]
@@ -80,7 +68,7 @@ class OpenAxes:
     inputs: Mapping[str, Sequence[int | str]]
 
     def declare(self, sizes: Sizes, same: Mapping[str, str]) -> dict[str, Bounds]:
-        """The declarations of dimensions with these bounds; ``same``: those that equal others."""
+        """Return declarations with these bounds; ``same``: dimensions that equal others."""
         found: dict[str, Bounds] = {}
         for name, size in sizes.items():
             if name in same:
@@ -95,7 +83,8 @@ class OpenAxes:
         return found
 
     def fitting(self, types: Mapping[str, TensorType]) -> dict[str, Bounds]:
-        """The declarations of the sizes at which a network fits that has inputs of these types."""
+        """Return declarations of the sizes at which a network with inputs of these types is
+        valid."""
         found: dict[str, Bounds] = {}
         for name, shape in self.inputs.items():
             for label, extent in zip(shape, types[name].shape if name in types else ()):
@@ -113,7 +102,7 @@ class OpenAxes:
         return found
 
     def with_batch(self, sizes: Sizes, batch: int) -> dict[str, ChosenSize]:
-        """The same bounds for at most so many rows of a batch."""
+        """Return the bounds with at most ``batch`` batch elements."""
 
         def limited(size: ChosenSize) -> ChosenSize:
             return replace(size, high=max(min(size.high, batch), size.low))
@@ -121,8 +110,8 @@ class OpenAxes:
         return {n: limited(s) if s.role is Role.BATCH else s for n, s in sizes.items()}
 
     def choices(self) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
-        """Bounds to try in turn where those of the roles alone do not suit, and the dimensions that
-        shall equal others."""
+        """Yield bounds to try in turn if the default ones are invalid, and the dimensions that have
+        to equal others."""
         sizes, same = dict(self.sizes), self._same()
         if same:
             yield sizes, same
@@ -148,7 +137,7 @@ class OpenAxes:
             yield stepped, {**same, **dict.fromkeys(pictures[1:], pictures[0])}
 
     def _same(self) -> dict[str, str]:
-        """Dimensions whose elements meet those of another, which comes before them."""
+        """Map dimensions that are combined elementwise with an earlier one to that dimension."""
         first: dict[str, str] = {}
         for name in self.sizes:
             if name in first or name in self.forms:
@@ -163,8 +152,8 @@ class OpenAxes:
         return first
 
     def usual(self, open_batch: bool, picture: int | None = None) -> dict[str, ChosenSize]:
-        """One size for each dimension, ``picture`` for the axes of a picture; of a batch all sizes
-        if ``open_batch``."""
+        """Return one size per dimension, ``picture`` for axes of a picture. With ``open_batch``, a
+        batch keeps its range."""
         return {
             name: size if open_batch and _is_batch(size)
             else replace(size, low=size.usual(picture), high=size.usual(picture))
@@ -172,7 +161,7 @@ class OpenAxes:
         }  # fmt: skip
 
     def smaller(self, sizes: Sizes) -> dict[str, ChosenSize] | None:
-        """The bounds with half of the largest; None where nothing is left to halve."""
+        """Halve the largest of the bounds; None if none can be halved."""
         half = {n: s.high // 2 // s.step * s.step for n, s in sizes.items()}
         able = [n for n, s in sizes.items() if half[n] >= max(s.low, 1)]
         if not able:
@@ -199,10 +188,10 @@ def find_open_axes(
     sequences: Mapping[str, int | None] | None,
     names: Sequence[str],
 ) -> OpenAxes:
-    """Follow the dimensions of a model's inputs and choose bounds for those of ``names``.
+    """Track the dimensions of a model's inputs and choose bounds for those in ``names``.
 
-    ``shapes``, ``dims`` and ``sequences`` are the caller's. Raises as ``import_model`` for a file
-    that cannot be read.
+    ``shapes``, ``dims`` and ``sequences`` are the caller's. Raises the same errors as
+    ``import_model`` for a file that cannot be read.
     """
     model, _, _ = load_lightly(source)
     model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
@@ -225,7 +214,7 @@ def find_open_axes(
 
 
 def _form(name: str, dims: Mapping[str, Declaration] | None) -> tuple[str, int, int] | None:
-    """A dimension that is an expression of one other that is not declared."""
+    """Parse a dimension that is an expression of one undeclared dimension."""
     if name.isidentifier():
         return None
     for inner in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", name)):
@@ -240,7 +229,7 @@ def _form(name: str, dims: Mapping[str, Declaration] | None) -> tuple[str, int, 
 
 
 def _stated(model: onnx.ModelProto) -> int | None:
-    """The size of pictures that the file's metadata states."""
+    """Return the picture size that the file's metadata states."""
     for entry in model.metadata_props:
         if entry.key in _SIZES_OF_PICTURES:
             found = [int(text) for text in re.findall(r"\d{1,6}", entry.value)]

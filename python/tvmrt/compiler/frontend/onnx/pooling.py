@@ -1,4 +1,4 @@
-"""Pooling over windows and over whole images, and its inverse."""
+"""Pooling over windows and over whole images, and unpooling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .registry import onnx_op
 
 
 def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict) -> tuple:
-    """Output extents; with ceil_mode a last window that begins inside the data counts."""
+    """Return output extents; with ceil_mode a last window that begins inside the data counts."""
     extents, ceil = [], bool(ctx.attr("ceil_mode", 0))
     for n, k, s, d, b, a in zip(
         x.shape[2:],
@@ -28,9 +28,9 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
     ):
         room = n + b + a - d * (k - 1) - 1
         count = (ceil_div(room, s) if ceil else room // s) + 1
-        if ceil:  # less one that would begin behind the data
+        if ceil:  # without a last window that would begin past the end of the data
             count = count - smallest(largest((count - 1) * s - (n + b) + 1, 0), 1)
-        # rounded up, a window that is too large by less than a step gives no element
+        # with ceil_mode, some dynamic sizes give no window at all
         if not is_at_least(count, 0 if ceil and symbols_of(count) else 1):
             raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
         extents.append(count)
@@ -38,7 +38,7 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
 
 
 def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
-    """The input and the attributes that all pools share."""
+    """Return the input and the attributes shared by all pools."""
     kernel = tuple(ctx.attr("kernel_shape"))
     if len(kernel) != len(x.shape) - 2:
         raise ValueError(f"a window {list(kernel)} does not fit {x.type}")
@@ -49,7 +49,7 @@ def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
 
 
 def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[Value]:
-    """Return the results of a pool, which may have no elements at some sizes of a run."""
+    """Return the results of a pool, which may be empty at some dynamic sizes."""
     wanted = attrs["out_spatial"]
     some = tuple(largest(n, 1) for n in wanted)
     results = ctx.emit_many(op, [x], **more, **{**attrs, "out_spatial": some})
@@ -60,7 +60,7 @@ def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> lis
 
 
 def covers_all(x: Value, attrs: dict) -> bool:
-    """Whether there is one window and it is the whole image."""
+    """Whether there is a single window that covers the whole image."""
     return attrs["kernel"] == x.shape[2:] and not any(attrs["pads_before"] + attrs["pads_after"])
 
 
@@ -131,7 +131,7 @@ def max_unpool(ctx: NodeContext) -> Value:
     wanted = ctx.ints_of(2, "the output shape")
     if wanted is None or tuple(wanted) == y.shape:
         return y
-    # places count in the natural shape; a larger one is filled up with zeros
+    # indices refer to the natural shape; a larger shape is padded with zeros
     after = tuple(w - n for w, n in zip(wanted, y.shape))
     if len(after) != len(y.shape) or min(after) < 0:
         raise ValueError(f"output shape {wanted} is smaller than {list(y.shape)}")

@@ -1,8 +1,8 @@
-"""Quantised operators: each as dequantised operands, the plain operator, and a quantised result.
+"""Quantised operators: dequantised operands, the float operator, and a quantised result.
 
-``transform/quantize.py`` makes integer kernels of that; what it cannot match stays right, in
-floats. Products that ONNX defines on integers (MatMulInteger, ConvInteger) become integer
-kernels at once.
+``transform/quantize.py`` turns these into integer kernels; patterns that it does not match remain
+in float. Integer matmuls and convolutions (MatMulInteger, ConvInteger) become integer kernels
+directly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .linear import vector_product
 from .registry import onnx_op
 from .scales import aligned, dequantized, quantized
 
-EXACT_FLOAT_PRODUCTS = 256  # as many products of two 9-bit numbers add up exactly in a float32
+EXACT_FLOAT_PRODUCTS = 256  # the sum of this many products of 9-bit numbers is exact in float32
 
 
 @onnx_op("DequantizeLinear")
@@ -42,7 +42,7 @@ def quantize_linear(ctx: NodeContext) -> Value:
 
 
 def _type_name(code: int) -> str:
-    """Our name of an ONNX element type."""
+    """Return the IR's name of an ONNX element type."""
     from onnx import TensorProto, helper
 
     name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
@@ -57,13 +57,13 @@ def dynamic_quantize_linear(ctx: NodeContext) -> list[Value]:
 
 
 def dynamic_quantized(ctx: NodeContext, x: Value) -> tuple[Value, Value, Value]:
-    """uint8 elements, their scale and zero point by the range of x, which includes 0."""
+    """Return uint8 elements, scale and zero point from the range of x, which includes 0."""
     axes = tuple(range(len(x.shape)))
     zero = ctx.const(0, np.float32)
     low = ctx.emit("min", [ctx.emit("reduce_min", [x], axes=axes, keepdims=0), zero])
     high = ctx.emit("max", [ctx.emit("reduce_max", [x], axes=axes, keepdims=0), zero])
     width = ctx.emit("sub", [high, low])
-    # a tensor of zeros has no range; any scale serves
+    # a tensor of zeros has no range; any scale is valid
     some = ctx.emit("equal", [width, zero])
     scale = ctx.emit("div", [width, ctx.const(255, np.float32)])
     scale = ctx.emit("where", [some, ctx.const(1, np.float32), scale])
@@ -72,12 +72,12 @@ def dynamic_quantized(ctx: NodeContext, x: Value) -> tuple[Value, Value, Value]:
     return ctx.emit("quantize", [x, scale, point]), scale, point
 
 
-# Products.
+# Matmul.
 
 
 def factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int) -> Value:
-    """A dequantised factor: parameters are one number, or one along an axis, which is -2 of the
-    left factor's rows and -1 of the right one's columns; full ranks become vectors."""
+    """Dequantise a matmul operand. Parameters are one number, or a vector along an axis: -2 for
+    rows of the left operand, -1 for columns of the right one. Higher ranks become vectors."""
     for p in (scale, zero):
         if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
             raise UnsupportedError(f"parameters {p.type} that differ between batch elements")
@@ -91,8 +91,8 @@ def qlinear_conv(ctx: NodeContext) -> Value:
 
 
 def qlinear_conv_of(ctx: NodeContext, q: Value) -> Value:
-    """The node's convolution of ``q``, [N, C, ...], which is its first operand as it came or with
-    its axes in another order."""
+    """Emit the node's convolution of ``q``, [N, C, ...], which is its first operand, possibly
+    transposed."""
     w, bias = ctx.required(3), ctx.input(8)
     attrs = window_attrs(ctx, q.shape[2:], w.shape[2:])
     x = dequantized(ctx, q, ctx.required(1), ctx.input(2))
@@ -105,7 +105,7 @@ def qlinear_conv_of(ctx: NodeContext, q: Value) -> Value:
 
 
 def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> Value:
-    """An int32 bias in units of the product of both scales, as floats."""
+    """Dequantise an int32 bias, whose unit is the product of both scales."""
     x_scale = ctx.reshape(x_scale, ())
     w_scale = ctx.reshape(w_scale, () if w_scale.type.size == 1 else (w_scale.type.size,))
     bias = ctx.reshape(bias, (bias.type.size,))
@@ -134,9 +134,9 @@ def matmul_integer(ctx: NodeContext) -> Value:
 def integer_product(
     ctx: NodeContext, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
 ) -> Value:
-    """The exact int32 product of (a - a_zero) and (b - b_zero).
+    """Return the exact int32 matmul of (a - a_zero) and (b - b_zero).
 
-    Zero points are one number, one a row of a, or one a column of b.
+    Zero points are one number, one per row of a, or one per column of b.
     """
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("an integer matmul of vectors; reshape them to matrices")
@@ -159,7 +159,7 @@ def integer_product(
 
 
 def _flat_zero(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
-    """A zero point that broadcasts against a matrix, one number or a vector along the axis."""
+    """Reshape a zero point to broadcast with a matrix: a scalar, or a vector along the axis."""
     if zero is None:
         return None
     if zero.type.size == 1:
@@ -170,7 +170,7 @@ def _flat_zero(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
 
 
 def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Value:
-    """Float products over slices so short that every sum is exact, added up as integers."""
+    """Emit float matmuls over slices so short that each sum is exact, and add as integers."""
     a, b = _centred(ctx, a, a_zero), _centred(ctx, b, b_zero)
     depth = a.shape[-1]
     if most(depth) <= EXACT_FLOAT_PRODUCTS:
@@ -186,7 +186,7 @@ def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> 
 
 
 def _centred(ctx: NodeContext, q: Value, zero: Value | None) -> Value:
-    """q - zero in floats, exactly."""
+    """Return q - zero as exact floats."""
     wide = ctx.cast(q, "int32")
     if zero is not None:
         wide = ctx.emit("sub", [wide, ctx.cast(zero, "int32")])
@@ -213,7 +213,7 @@ def conv_integer(ctx: NodeContext) -> Value:
     )
     if fixed:
         return out
-    # what the zero point adds to each place: the weights there, fewer at padded borders
+    # the zero point's contribution per output element: the sum of weights, fewer at padding
     ones = np.ones((1, 1, *x.shape[2:]))
     centred = w.data.astype(np.float64)
     if w_zero is not None:
@@ -225,7 +225,7 @@ def conv_integer(ctx: NodeContext) -> Value:
 
 
 def _conv_by_floats(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs: dict) -> Value:
-    """Float convolutions of so few channels that every sum is exact, added up as integers."""
+    """Emit float convolutions of so few channels that each sum is exact, and add as integers."""
     groups, (depth, *kernel) = ctx.attr("group", 1), w.shape[1:]
     step = EXACT_FLOAT_PRODUCTS // max(prod(kernel), 1)
     if step < (1 if groups == 1 else depth):
@@ -252,7 +252,7 @@ def _weights_zero(ctx: NodeContext, zero: Value | None) -> Value | None:
 
 
 def scaled_back(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None) -> Value:
-    """acc * a_scale * b_scale + bias; b_scale may be one a column."""
+    """Return acc * a_scale * b_scale + bias; b_scale may be a vector along the columns."""
     a_scale = aligned(ctx, a_scale, acc.shape, -2)
     b_scale = aligned(ctx, b_scale, acc.shape, -1)
     out = ctx.emit("mul", [ctx.cast(acc, "float32"), ctx.emit("mul", [a_scale, b_scale])])

@@ -12,7 +12,7 @@ from tvmrt.error import UnsupportedError
 from .context import NodeContext
 from .registry import onnx_op
 
-# alpha and beta that hold when the node does not give them; None: the function takes none
+# default alpha and beta; None if the function does not take the parameter
 _ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
     "affine": (1.0, 0.0),
     "elu": (1.0, None),
@@ -68,7 +68,7 @@ def recurrent(ctx: NodeContext) -> list[Value | None]:
 
 
 def gathered(ctx: NodeContext, results: list[list[Value]], batch_first: bool) -> list[Value]:
-    """Y [T, D, B, H] and the last states [D, B, H], or with the batch in front."""
+    """Return Y [T, D, B, H] and the last states [D, B, H], or both with the batch first."""
     outputs = []
     for i, parts in enumerate(zip(*results)):
         axis = 1 if i == 0 else 0
@@ -87,7 +87,7 @@ def lengths_of(ctx: NodeContext, steps: int) -> Value | None:
 
 
 def activations_of(ctx: NodeContext, cell: _Cell, directions: int) -> list[tuple]:
-    """Per direction a (name, alpha, beta) for each function of the cell."""
+    """Return a (name, alpha, beta) for each function of the cell, per direction."""
     names = ctx.attr("activations") or list(cell.activations) * directions
     alphas = list(ctx.attr("activation_alpha", []))
     betas = list(ctx.attr("activation_beta", []))
@@ -122,7 +122,7 @@ class _Direction:
         self.hidden = self.r.shape[-1]
 
     def _of(self, index: int, axis: int = 0) -> Value | None:
-        """This direction's part of an input, None if the input is left out."""
+        """Return this direction's part of an input; None if the input is omitted."""
         value = self.ctx.input(index)
         return None if value is None else self.ctx.element(value, axis, self.d)
 
@@ -155,7 +155,7 @@ class _Direction:
         return ctx.emit_many(op, [share, self.r, *extra], **attrs)
 
     def _biases(self, before_reset: bool) -> tuple[Value | None, Value | None]:
-        """What joins the input's share, and what must stay with the recurrent product."""
+        """Return the bias added to the input's product, and the bias of the recurrent product."""
         both = self._of(3)
         if both is None:
             return None, None

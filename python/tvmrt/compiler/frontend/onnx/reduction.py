@@ -1,4 +1,4 @@
-"""Reductions over axes, and running sums along one."""
+"""Reductions over axes, and cumulative sums and products along one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN = {
 
 
 def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
-    """The sorted axes to fold: all when none are named, unless the node then wants none."""
+    """Return the sorted axes to reduce: without ``axes`` all, or none if the node says so."""
     axes = ctx.attr_or_input("axes", 1)
     rank = len(x.shape)
     if not axes:
@@ -65,7 +65,7 @@ def reduce_log_sum(ctx: NodeContext) -> Value:
 
 @onnx_op("ReduceLogSumExp")
 def reduce_log_sum_exp(ctx: NodeContext) -> Value:
-    """Exponentials of the distance to the largest element, so that none overflows."""
+    """Subtract the maximum before the exponentials, so that none overflows."""
     x = ctx.required(0)
     axes = reduce_axes(ctx, x)
     if not axes:
@@ -73,7 +73,7 @@ def reduce_log_sum_exp(ctx: NodeContext) -> Value:
     keep = int(ctx.attr("keepdims", 1))
     work = x if x.dtype.is_float else ctx.cast(x, "float64")
     top = ctx.emit("reduce_max", [work], axes=tuple(axes), keepdims=1)
-    # a largest element of infinity would give infinity minus infinity
+    # an infinite maximum would give infinity minus infinity
     finite = ctx.emit("less", [ctx.emit("abs", [top]), ctx.like(float("inf"), top)])
     top = ctx.emit("where", [finite, top, ctx.like(0, top)])
     powers = ctx.emit("exp", [ctx.emit("sub", [work, top])])
@@ -85,7 +85,7 @@ def reduce_log_sum_exp(ctx: NodeContext) -> Value:
 
 
 def _real(ctx: NodeContext, op: str, x: Value) -> Value:
-    """A function of real numbers, whole ones by way of float64."""
+    """Apply a float function; integers are computed in float64."""
     if x.dtype.is_float:
         return ctx.emit(op, [x])
     return ctx.cast(ctx.emit(op, [ctx.cast(x, "float64")]), x.dtype.name)

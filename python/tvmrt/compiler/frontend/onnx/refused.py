@@ -1,4 +1,4 @@
-"""Operators that no fixed program can stand for, each with the reason."""
+"""Operators that cannot be compiled, each with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of ONNX operators: (domain, name) to the function that imports it."""
+"""Registry of ONNX operators: (domain, name) to the importer function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TABLE: dict[tuple[str, str], Importer] = {}
 
 
 def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
-    """Decorator: the function imports these operators of ``domain`` in every opset version."""
+    """Decorator: register a function as importer of operators of ``domain`` in all opsets."""
 
     def add(function: Importer) -> Importer:
         for name in names:
@@ -34,7 +34,7 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
 
 @cache
 def _load_families() -> None:
-    """Fill the table once; what others have entered before stays."""
+    """Fill the registry once; existing entries are kept."""
     entered = dict(_TABLE)
     for module in iter_modules([str(Path(__file__).parent)]):
         import_module(f"{__package__}.{module.name}")
@@ -42,19 +42,19 @@ def _load_families() -> None:
 
 
 def find(domain: str, name: str) -> Importer | None:
-    """The importer of an operator, or None when it is not known."""
+    """Return the importer of an operator, or None if it is unknown."""
     _load_families()
     key = "" if domain == "ai.onnx" else domain, name
     if key not in _TABLE:
         entered = dict(_TABLE)
         for wanted in (key, (key[0], "*")):
-            plugin.find("operators", wanted)  # importing a plug-in's module fills the table
-        _TABLE.update(entered)  # what others have entered before stays
+            plugin.find("operators", wanted)  # imports the module, which registers them
+        _TABLE.update(entered)  # existing entries are kept
     return _TABLE.get(key)
 
 
 def why_absent(domain: str, name: str) -> str | None:
-    """Why an operator has no importer, where a plug-in that is not used has one."""
+    """Return why an operator has no importer, if a disabled plug-in has one."""
     domain = "" if domain == "ai.onnx" else domain
     for key in ((domain, name), (domain, "*")):
         if (reason := plugin.why_absent("operators", key)) is not None:

@@ -1,4 +1,4 @@
-"""Resize and Upsample: every mode becomes tables of indices and weights, one axis at a time."""
+"""Resize and Upsample: each mode becomes tables of indices and weights, one axis at a time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def resize(ctx: NodeContext) -> Value:
             return found
     if _chosen_by_the_run(ctx, mode):
         return _by_the_run(ctx, x, axes, mode)
-    # an empty tensor stands for a missing one
+    # an empty tensor means an omitted one
     scales = ctx.constant_of(2, "the scales")
     sizes = ctx.ints_of(3, "the sizes")
     if sizes:
@@ -75,7 +75,7 @@ def _given(ctx: NodeContext, scale: float) -> Scale:
 
 
 def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
-    """Whether factors or a region are operands of the run; sizes alone follow from the result's."""
+    """Whether scales or a region are run-time operands; sizes follow from the result's shape."""
     kept = ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch"
     crops = mode.coordinates == "tf_crop_and_resize"
     return is_given(ctx, 2) or (kept and is_given(ctx, 3)) or (crops and is_given(ctx, 1))
@@ -84,8 +84,8 @@ def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
 def _by_scales_of_sizes(
     ctx: NodeContext, x: Value, axes: Sequence[int], index: int, mode: Mode
 ) -> Value | None:
-    """Resize by factors that are computed from the sizes of the run; None where these do not give
-    the size of the result."""
+    """Resize by scales that are computed from dynamic sizes; None if they do not determine the size
+    of the result."""
     given = Numbers(ctx, ctx.cast(ctx.required(index), "float32"))
     factors = ctx.importer.size_numbers[ctx.required(index)].reshape(-1)
     if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
@@ -104,7 +104,7 @@ def _by_scales_of_sizes(
 
 
 def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Value:
-    """Resize by factors, sizes or a region of the run."""
+    """Resize by run-time scales, sizes or region."""
     shape = run_places.declared(ctx, len(x.shape), "the size")
     before, after = [x.shape[a] for a in axes], [shape[a] for a in axes]
     scales, sizes = ctx.input(2), ctx.input(3)
@@ -114,7 +114,7 @@ def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Valu
     elif sizes is None or sizes.type.size != len(axes):
         raise ValueError(f"give scales or sizes for {len(axes)} axes")
     elif policy == "stretch":
-        ctx.ints_of(3, "the sizes")  # which holds the run to them
+        ctx.ints_of(3, "the sizes")  # each run checks the sizes
         found = [Scale(m, n) for n, m in zip(before, after)]
     else:
         found = [run_resize.scale_of_sizes(ctx, sizes, before, after, policy)] * len(axes)
@@ -139,7 +139,7 @@ def _regions_of_the_run(ctx: NodeContext, count: int) -> list[Region]:
 
 @onnx_op("Upsample")
 def upsample(ctx: NodeContext) -> Value:
-    """Opsets 7 to 10: asymmetric coordinates only."""
+    """Upsample (opsets 7 to 10): asymmetric coordinates only."""
     x = ctx.required(0)
     name = ctx.attr("mode", "nearest")
     mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
@@ -167,7 +167,7 @@ def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
 
 
 def _scaled(ctx: NodeContext, extent: Whole, factor: np.float32) -> Whole:
-    """An extent times a factor in float32, as onnxruntime and onnx have it, rounded down."""
+    """Return floor(extent * scale), computed in float32 like onnxruntime and onnx."""
     if not isinstance(extent, Extent):
         return floor(float(np.float32(factor) * np.float32(extent)))
     found = float_sizes.scaled(ctx, extent, leaf(float(factor), "float32"))
@@ -180,7 +180,7 @@ def _scaled(ctx: NodeContext, extent: Whole, factor: np.float32) -> Whole:
 
 
 def _repeated(ctx: NodeContext, x: Value, row: Axis, mode: Mode) -> Value | None:
-    """Each element so many times, where that is what an open axis is resized to."""
+    """Repeat each element, if a dynamic axis is resized by an integer with equal results."""
     times = exact_quotient(row.out, row.extent)
     # in these coordinates each element is the nearest of its own copies
     own = mode.coordinates in ("asymmetric", "half_pixel", "pytorch_half_pixel")
@@ -198,7 +198,7 @@ _ROUND = ("round_prefer_floor", "round_prefer_ceil")
 
 
 def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[int]):
-    """Extents and factors from wanted sizes, aspect ratio kept if asked for."""
+    """Return extents and scales for the requested sizes, with the aspect ratio kept on request."""
     if len(sizes) != len(axes):
         raise ValueError(f"sizes {list(sizes)} do not fit {len(axes)} axes")
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
@@ -217,14 +217,14 @@ def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[i
                 size, extent = other, across
     except Undecided:
         return _by_sizes_of_the_run(ctx, pairs, policy)
-    out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # half is rounded up
+    out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # rounded half up
     return out, [Scale(size, extent)] * len(axes)
 
 
 def _by_sizes_of_the_run(
     ctx: NodeContext, pairs: Sequence[tuple[Whole, Whole]], policy: str
 ) -> tuple[list[Whole], list[Scale]]:
-    """The same where the sizes of a run decide which axis has the smallest, or largest, factor."""
+    """Return extents and scales if dynamic sizes decide which axis has the extreme scale."""
     sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
     out = float_sizes.scaled_alike(
         ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
@@ -235,7 +235,7 @@ def _by_sizes_of_the_run(
 
 
 def _regions(ctx: NodeContext, mode: Mode, count: int) -> list[Region]:
-    """The region of interest of each axis, in units of its extent."""
+    """Return the region of interest of each axis, in units of its extent."""
     if mode.coordinates != "tf_crop_and_resize":
         return [Region()] * count
     region = ctx.constant_of(1, "the region of interest")
@@ -254,19 +254,19 @@ def _as_fractions(region: np.ndarray) -> list[Region]:
 
 
 def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
-    """Resample the axes whose places are not simply their own."""
+    """Resample all axes except for identity axes."""
     chosen = [row for row in rows if isinstance(row.extent, Extent) or isinstance(row.out, Extent)]
     for row in chosen:
         if row.out != row.extent:
             found = _repeated(ctx, x, row, mode)
             if found is None:
-                # the run computes the indices of the elements and their weights
+                # indices and weights are computed at run time
                 found = run_resize.resized(ctx, x, [row], mode, outside)
             x = found
     rows = [row for row in rows if row not in chosen]
     if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
         raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
-    # of numbers that are known: what is computed of them is, too
+    # coordinates are constants here, as their operands are
     found = [source_coordinates(ctx, row, mode) for row in rows]
     if mode.interpolation == "nearest":
         indices = [nearest_indices(at, row, mode) for at, row in zip(found, rows)]
@@ -292,7 +292,7 @@ def _pick(ctx: NodeContext, x: Value, rows: Sequence[Axis], tables: Sequence[np.
 def _blend(
     ctx: NodeContext, x: Value, rows: Sequence[Axis], found: Sequence[Coordinates], mode: Mode
 ) -> Value:
-    """Weighted sums, one axis after the other, those that shrink first."""
+    """Emit weighted sums, one axis after the other, those that shrink first."""
     kind = x.dtype
     y = x if kind.is_float else ctx.cast(x, "float32")
     order = sorted(range(len(rows)), key=lambda i: rows[i].out / max(rows[i].extent, 1))
@@ -314,10 +314,10 @@ def _blend(
 def blend_table(
     base: np.ndarray, fraction: np.ndarray, extent: int, stretch: float, mode: Mode
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Indices [out, taps] and weights [out, taps] of a linear or cubic blend along one axis.
+    """Return indices [out, taps] and weights [out, taps] of a linear or cubic blend along an axis.
 
-    Source coordinates are ``base + fraction``; where antialias shrinks an axis, ``stretch`` is the
-    scale, which widens the window.
+    Source coordinates are ``base + fraction``. With antialiasing of a shrinking axis, ``stretch``
+    is the scale, which widens the window.
     """
     radius = (1 if mode.interpolation == "linear" else 2) / stretch
     reach = int(np.ceil(radius))
@@ -342,7 +342,7 @@ def blend_table(
 
 
 def _merged(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A single tap where it is the only one with weight everywhere."""
+    """Reduce the taps to one if no element has several weights."""
     if weights.size == 0 or np.any((weights != 0).sum(1) > 1):
         return places, weights
     strongest = np.argmax(np.abs(weights), axis=1)[:, None]
@@ -350,7 +350,7 @@ def _merged(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
-    """The cubic convolution kernel of Keys with parameter ``a``."""
+    """Return the cubic convolution kernel of Keys with parameter ``a``."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
@@ -359,7 +359,7 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
 def _outside(
     ctx: NodeContext, y: Value, rows: Sequence[Axis], found: Sequence[Coordinates], number: float
 ) -> Value:
-    """Replace what was taken from outside the input."""
+    """Replace elements whose source coordinates are outside the input."""
     inside = np.ones([1] * len(y.shape), bool)
     for row, at in zip(rows, found):
         shape = [1] * len(y.shape)

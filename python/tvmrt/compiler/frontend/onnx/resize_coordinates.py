@@ -1,10 +1,10 @@
-"""Source coordinates of Resize: exact quotients of integers where sizes are known, else floats.
+"""Source coordinates of Resize: exact integer quotients if sizes are known, else floats.
 
-A scale that comes from sizes is the quotient of two integers, and so is every source coordinate.
-Rounded to a float, a coordinate that is a whole number or lies half way between two can come out
-just below or above, and the neighbouring element would be taken. A scale that the network gives is
-a float32, and 0.33333334 stands for a third: coordinates are quotients in float32, as runtimes
-compute them. So are those of a region whose ends are such numbers.
+A scale that comes from sizes is the quotient of two integers, and so is each source coordinate.
+After rounding to float, a coordinate that is an integer or half way between two could come out just
+below or above, which would select a neighbouring element. A scale given by the network is a
+float32, and 0.33333334 stands for a third: its coordinates are float32 quotients, as in other
+runtimes. The same holds for a region with such ends.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .arithmetic import Numbers
 from .context import NodeContext
 
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**62
-MAX_UNIT = 2**16  # of a region whose ends are taken for exact: 0.75, but not 0.1
+MAX_UNIT = 2**16  # maximum denominator of exact ends of a region: 0.75 is exact, 0.1 is not
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How source coordinates are found and elements blended."""
+    """Interpolation mode and coordinate transformation."""
 
     interpolation: str
     coordinates: str
@@ -38,9 +38,9 @@ class Mode:
 
 @dataclass(frozen=True)
 class Scale:
-    """The quotient of two sizes, or a float32 that is given or that the run brings.
+    """The quotient of two sizes, or a float32 that is constant or computed at run time.
 
-    Sizes are integers, extents, or Numbers of int64.
+    Sizes are integers, extents, or int64 Numbers.
     """
 
     size: Whole | Numbers | None = None
@@ -52,7 +52,7 @@ class Scale:
         return self.given is None
 
     def number(self, ctx: NodeContext, dtype: str) -> Numbers:
-        """The scale as a float."""
+        """Return the scale as a float."""
         if self.given is not None:
             return self.given.cast(dtype)
         return _as(ctx, self.size, dtype) / _as(ctx, self.extent, dtype)
@@ -60,9 +60,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class Region:
-    """Start and end of the part of an axis that is taken, in units of its extent.
+    """Start and end of the region of interest of an axis, in units of its extent.
 
-    Fractions where they are known, else float32 of the run.
+    Constants are fractions; run-time values are float32 Numbers.
     """
 
     start: Fraction | Numbers = Fraction(0)
@@ -82,19 +82,19 @@ class Axis:
 
 @dataclass(frozen=True)
 class Exact:
-    """Source coordinates ``number / divisor``, integers of one type; the divisor is above 0."""
+    """Source coordinates ``number / divisor``, integers of one type; the divisor is positive."""
 
     number: Numbers
     divisor: Numbers
 
     def split(self) -> tuple[Numbers, Numbers]:
-        """The coordinates rounded down, and what is left of each, below 1, in float64."""
+        """Return the floor of the coordinates and the fractions (below 1), in float64."""
         rest = self.number % self.divisor
         base = (self.number - rest) / self.divisor
         return base.cast("float64"), rest.cast("float64") / self.divisor.cast("float64")
 
     def nearest(self, rule: str) -> Numbers:
-        """The nearest elements; 0 instead of those before the first."""
+        """Return the indices of the nearest elements, clamped to 0 from below."""
         number, divisor = self.number, self.divisor
         rounded = {
             "floor": lambda: (number, divisor),
@@ -103,7 +103,7 @@ class Exact:
             "round_prefer_ceil": lambda: (number * 2 + divisor, divisor * 2),
         }
         above, below = _rule(rounded, rule)()
-        return above.most(0) / below  # of what is not negative, rounded towards zero is down
+        return above.most(0) / below  # for non-negative numbers, rounding towards zero is floor
 
     def inside(self, extent: Whole) -> Numbers:
         """Whether a coordinate lies within the axis."""
@@ -113,19 +113,19 @@ class Exact:
 
 @dataclass(frozen=True)
 class Rounded:
-    """Source coordinates in float32, made of a scale or a region that is."""
+    """Source coordinates in float32, computed from a float32 scale or region."""
 
     position: Numbers
     scale: Numbers
 
     def split(self) -> tuple[Numbers, Numbers]:
-        """The coordinates rounded down, and what is left of each, below 1, in float64."""
+        """Return the floor of the coordinates and the fractions (below 1), in float64."""
         position = self.position.cast("float64")
         base = position.apply("floor")
         return base, position - base
 
     def nearest(self, rule: str) -> Numbers:
-        """The nearest elements; 0 instead of those before the first."""
+        """Return the indices of the nearest elements, clamped to 0 from below."""
         at = self.position
         rounded = {
             "floor": lambda: at.apply("floor"),
@@ -173,7 +173,7 @@ def _as(ctx: NodeContext, size: Whole | Numbers, dtype: str) -> Numbers:
 
 
 def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
-    """Coordinates as quotients of integers; None where they depend on a float or are too large."""
+    """Return coordinates as integer quotients; None if they need floats or are too large."""
     region = row.region
     by_region = mode.coordinates == "tf_crop_and_resize"
     ends = (region.start, region.end) if by_region else (Fraction(0), Fraction(1))
@@ -182,7 +182,7 @@ def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
     if mode.coordinates in _BY_SCALE and not row.scale.is_exact:
         return None
     if mode.nearest == "simple" and mode.interpolation == "nearest":
-        return None  # of a scale alone
+        return None  # depends on the scale only
     unit = lcm(*(end.denominator for end in ends))
     first, last = (int(end * unit) for end in ends)
     sizes = (row.scale.size, row.scale.extent) if mode.coordinates in _BY_SCALE else (1, 1)
@@ -193,11 +193,11 @@ def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
     at = Numbers(ctx, ctx.cast(ctx.counted(row.out), dtype))
     count, extent = at.like(row.out), at.like(row.extent)
     if mode.coordinates in _BY_SCALE:
-        # one element of the result is `across / size` elements of the input
+        # one element of the result spans `across / size` elements of the input
         size, across = (_as(ctx, n, dtype) for n in sizes)
         number, divisor = _BY_SCALE[mode.coordinates](at, count, extent, size, across)
         return Exact(number, divisor)
-    steps = (count - 1).most(1)  # of one element the first coordinate is 0
+    steps = (count - 1).most(1)  # a single element has coordinate 0
     number = (steps * first + at * (last - first)) * (extent - 1)
     if not by_region:
         return Exact(number, steps * unit)
@@ -206,16 +206,16 @@ def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
 
 
 def _largest(row: Axis, sizes: tuple, end: int) -> int:
-    """A bound of all integers that exact coordinates are made of."""
+    """Return a bound of all integers in the computation of exact coordinates."""
     if any(isinstance(n, Numbers) for n in sizes):
-        return MAX_INT32 + 1  # the run holds them to the extents
+        return MAX_INT32 + 1  # each run checks them against the extents
     size, across = (max(most(n), 1) for n in sizes)
     out, extent = most(row.out) + 1, most(row.extent) + 1
     by_scale = extent * size + across * (2 * out + 1) + size
     return 4 * max(by_scale, 2 * out * extent * end)
 
 
-# Numbers and divisors of coordinates: `across / size` elements of the input are one of the result.
+# Numerators and divisors of coordinates: one result element spans `across / size` input ones.
 
 
 def _asymmetric(
@@ -260,7 +260,7 @@ _COORDINATES = (*_BY_SCALE, "align_corners", "tf_crop_and_resize")
 
 
 def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
-    """Coordinates in float32."""
+    """Return coordinates in float32."""
     at = Numbers(ctx, ctx.cast(ctx.counted(row.out), "float32"))
     count, extent = at.like(row.out), at.like(row.extent)
     scale = row.scale.number(ctx, "float32")

@@ -1,5 +1,5 @@
-"""Loops that append to sequences of tensors that are not alike, in a number of rounds that the run
-finds: as many rounds as the result may have elements are written out, each under its condition."""
+"""Loops with a bounded trip count that append tensors of different types to sequences. They are
+unrolled to the maximum length of the result, each iteration with a guard."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .held import Counted, Held, TensorList
 
 
 def rounds_up_to(ctx: NodeContext, most: int) -> list[Held | None]:
-    """The results of a Loop of at most so many rounds; more end the run with an error.
+    """Import a Loop of at most ``most`` iterations; more end the run with an error.
 
-    Raises UnsupportedError where a round does more with a sequence than to append one tensor, or
-    where tensors are collected.
+    Raises UnsupportedError if an iteration does more with a sequence than append one tensor, or if
+    the loop has scan outputs.
     """
     body, held = ctx.attr("body"), list(ctx.inputs[2:])
     if len(body.output) - 1 > len(held):
@@ -52,7 +52,7 @@ def rounds_up_to(ctx: NodeContext, most: int) -> list[Held | None]:
 
 
 def _limit(ctx: NodeContext, most: int) -> Numbers | None:
-    """The number of rounds, which is held to the most."""
+    """Return the trip count; a run with more than the maximum ends with an error."""
     given = ctx.input(0)
     if given is None:
         return None
@@ -67,7 +67,7 @@ def _flag(ctx: NodeContext, value: Value | None) -> Value:
 
 
 def _and(ctx: NodeContext, a: Value, b: Value) -> Value:
-    """Both, where one that is known to hold says nothing."""
+    """Logical and of two conditions; a condition known to be true is dropped."""
     known = [v.data is not None and bool(v.data.all()) for v in (a, b)]
     if any(known):
         return b if known[0] else a
@@ -75,7 +75,7 @@ def _and(ctx: NodeContext, a: Value, b: Value) -> Value:
 
 
 def _after(ctx: NodeContext, ran: Value, before: Held | None, after: Held | None) -> Held | None:
-    """What is carried behind a round that may have been."""
+    """Return a loop-carried value after an iteration that may be skipped."""
     if not isinstance(before, TensorList) and not isinstance(after, TensorList):
         return either(ctx, ran, after, before)
     if not (isinstance(before, TensorList) and isinstance(after, TensorList)) or (

@@ -1,4 +1,4 @@
-"""Sequences whose positions or sizes a run brings."""
+"""Sequence operators with run-time positions or sizes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .context import NodeContext
 from .either import either
 from .held import Counted, Held, TensorList
 
-MOST_PARTS = 64  # into which an axis is split by a size that the run brings
+MOST_PARTS = 64  # maximum number of parts of a split by a run-time size
 
 
 def _place(ctx: NodeContext, index: int, count: int, most: int) -> Numbers:
-    """A position counted from the front, up to ``most``; elsewhere the run ends with an error."""
+    """Return a non-negative position up to ``most``; others end the run with an error."""
     given = ctx.required(index)
     place = Numbers.whole(ctx, given).reshape().from_the_front(count)
     inside = (place >= 0).both(place <= most).cast("int64").reshape(1)
@@ -26,7 +26,7 @@ def _place(ctx: NodeContext, index: int, count: int, most: int) -> Numbers:
 
 
 def inserted(ctx: NodeContext, values: Sequence[Held], new: Held) -> TensorList:
-    """The sequence with a tensor at a position of the run."""
+    """Insert a tensor into a sequence at a run-time position."""
     count = len(values)
     place = _place(ctx, 2, count, count)
     found = []
@@ -39,7 +39,7 @@ def inserted(ctx: NodeContext, values: Sequence[Held], new: Held) -> TensorList:
 
 
 def erased(ctx: NodeContext, values: Sequence[Held]) -> TensorList:
-    """The sequence without the element at a position of the run."""
+    """Remove the element at a run-time position from a sequence."""
     count = len(values)
     place = _place(ctx, 1, count, count - 1)
     pairs = enumerate(zip(values[1:], values))
@@ -47,7 +47,7 @@ def erased(ctx: NodeContext, values: Sequence[Held]) -> TensorList:
 
 
 def element(ctx: NodeContext, values: Sequence[Held]) -> Held:
-    """The element at a position of the run, of any shape."""
+    """Return the element of any shape at a run-time position."""
     place = _place(ctx, 1, len(values), len(values) - 1)
     found = values[-1]
     for i in reversed(range(len(values) - 1)):
@@ -56,7 +56,7 @@ def element(ctx: NodeContext, values: Sequence[Held]) -> Held:
 
 
 def split(ctx: NodeContext, x: Value, axis: int) -> Held:
-    """SplitToSequence by sizes of the run, or by one size for all."""
+    """SplitToSequence by run-time sizes, or by one size for all parts."""
     sizes = ctx.required(1)
     if sizes.shape:
         return _split_by_each(ctx, x, axis, Numbers.whole(ctx, sizes))
@@ -96,7 +96,7 @@ def _split_by_each(ctx: NodeContext, x: Value, axis: int, sizes: Numbers) -> Ten
 def _part(
     ctx: NodeContext, x: Value, axis: int, start: Numbers, length: Numbers, bound: Whole
 ) -> Value:
-    """So many elements along an axis, at most ``bound``, from one of the run on."""
+    """Return ``length`` elements (at most ``bound``) of an axis from index ``start`` on."""
     found = ctx.found(length.value, 0, bound, f"extent of axis {axis}")
     places = [ctx.counted(n) for n in x.shape]
     places[axis] = (Numbers(ctx, ctx.counted(found)) + start).value

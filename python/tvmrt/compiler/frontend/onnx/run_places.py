@@ -1,5 +1,5 @@
-"""Slice, Pad and Range whose operands a run brings: where each element comes from is computed by
-the run, along one axis at a time; how many there are, or may be at most, the network declares."""
+"""Slice, Pad and Range with run-time operands. Source indices are computed at run time, one axis at
+a time; the network declares the result's extents or their bounds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .arithmetic import Numbers, require
 from .context import NodeContext
 from .run_sizes import assumed_size, bound_of
 
-FAR = 2**31 - 1  # no axis has as many elements
+FAR = 2**31 - 1  # greater than any extent
 
 
 def declared(ctx: NodeContext, rank: int, operand: str) -> tuple:
-    """The shape of the result as the network declares it. Raises UnsupportedError without it, which
-    names the operand that nothing else tells of."""
+    """Return the declared shape of the result. Raises UnsupportedError, which names ``operand``, if
+    the network does not declare it."""
     shape = ctx.importer.declared(ctx.node.output[0])
     if shape is None:
         raise UnsupportedError(
@@ -41,9 +41,9 @@ def settled(
     operand: str,
     kept: Collection[int] = (),
 ) -> tuple[Whole, ...]:
-    """The extents of the result, which the run computes: those that the network declares, to which
-    the run is held; else each as a count, up to what is declared or to its bound, None where there
-    is none. Axes that are ``kept`` have the extents of their bounds."""
+    """Return the extents of the result, which are ``computed`` at run time. Declared extents are
+    checked by each run. Others are data-dependent, up to the closer one of the declared bound and
+    ``bounds`` (None: unbounded). ``kept``: axes whose extents equal their bounds."""
     rank = len(bounds)
     if ctx.importer.declared(ctx.node.output[0]) is not None:
         shape = declared(ctx, rank, operand)
@@ -56,7 +56,7 @@ def settled(
         if size is not None:
             return (size,)
     if len(named) != rank or any(a is None and b is None for a, b in zip(named, closer)):
-        declared(ctx, rank, operand)  # says so
+        declared(ctx, rank, operand)  # raises the error
         raise UnsupportedError(
             f"the result is declared with rank {len(named)}, but has rank {rank}"
         )
@@ -72,7 +72,7 @@ def settled(
 
 
 def _closer(a: Whole | None, b: int | None) -> Whole | None:
-    """The lower one of two bounds, each None where there is none."""
+    """Return the lower one of two bounds; None means unbounded."""
     if a is None or b is None:
         return b if a is None else a
     return b if b < least(a) else a
@@ -81,9 +81,9 @@ def _closer(a: Whole | None, b: int | None) -> Whole | None:
 def along_axes(
     ctx: NodeContext, values: Numbers, axes: Value | None, rank: int, default: Sequence
 ) -> Numbers:
-    """One number for each axis, from those for some axes; ``default`` for the others.
+    """Spread numbers for some axes to one number per axis; ``default`` for the others.
 
-    ``axes`` may be computed by the run; one outside the rank is no axis.
+    ``axes`` may be computed at run time; values outside of the rank are ignored.
     """
     if axes is None:
         axes = ctx.const(np.arange(values.shape[0]), np.int64)
@@ -95,7 +95,7 @@ def along_axes(
 
 
 def sliced(ctx: NodeContext) -> Value:
-    """Slice by operands of the run."""
+    """Slice with run-time operands."""
     x, axes, steps = ctx.required(0), ctx.input(3), ctx.input(4)
     rank = len(x.shape)
     starts, ends = (Numbers.whole(ctx, ctx.required(i)) for i in (1, 2))
@@ -107,7 +107,7 @@ def sliced(ctx: NodeContext) -> Value:
         step = along_axes(ctx, Numbers.whole(ctx, steps), axes, rank, [1] * rank)
     step = step.least(FAR).most(-FAR)
     forward = step > 0
-    # backwards the last element that may be taken lies before the first, at -1
+    # with a negative step the last element's lower limit is -1
     low, high = (
         forward.choose([0] * rank, step * 0 - 1),
         forward.choose(extents, step * 0 + extents),
@@ -125,8 +125,7 @@ def sliced(ctx: NodeContext) -> Value:
 
 
 def held_to_one(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
-    """Return x with one element along axes that may have more; runs in which they do end with an
-    error."""
+    """Restrict axes to one element; runs with more elements along one of them end with an error."""
     for axis in axes:
         extent = x.shape[axis]
         if symbols_of(extent) and least(extent) <= 1 <= most(extent):
@@ -137,19 +136,19 @@ def held_to_one(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
 
 
 def _others(axes: Value | None, count: Whole, rank: int) -> set[int]:
-    """Return the axes that are not among some, which are the first ``count`` if none are given."""
+    """Return the axes not in ``axes``, which are the first ``count`` if omitted."""
     if axes is None or axes.data is None:
         return set(range(int(count), rank)) if axes is None else set()
     return set(range(rank)) - {int(d) % rank for d in axes.data.reshape(-1)}
 
 
 def _numbered(ctx: NodeContext, count: Whole) -> Numbers:
-    """0, 1, ..."""
+    """Return 0, 1, ..."""
     return Numbers(ctx, ctx.counted(count))
 
 
 def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
-    """Pad by operands of the run."""
+    """Pad with run-time operands."""
     x, axes = ctx.required(0), ctx.input(3)
     rank = len(x.shape)
     pads = Numbers.whole(ctx, ctx.required(1))
@@ -161,7 +160,7 @@ def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
                    [0] * rank)
         for i in range(2)
     )  # fmt: skip
-    # more than any axis has is as good as that
+    # larger pads are equivalent to this limit
     before, after = (side.least(FAR).most(-FAR) for side in (before, after))
     shape = settled(ctx, before + after + list(x.shape), [None] * rank, pads.value, "pads")
     places = []
@@ -175,7 +174,7 @@ def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
 
 
 def mirrored(ctx: NodeContext, x: Value, axis: int, before: int, after: int, mode: str) -> Value:
-    """Pad an axis whose extent a run chooses by its own elements."""
+    """Pad an axis of dynamic extent with its own elements."""
     extent = x.shape[axis]
     number = Numbers(ctx, ctx.whole_numbers(np.asarray(extent, object)))
     places = _MIRRORS[mode](_numbered(ctx, extent + before + after) - before, number)
@@ -191,7 +190,7 @@ def _constant(place: Numbers, extent: Numbers) -> Numbers:
 
 
 def _reflected(place: Numbers, extent: Numbers) -> Numbers:
-    """Back and forth between the first and the last element."""
+    """Reflect indices back and forth between the first and the last element."""
     period = ((extent - 1) * 2).most(1)
     there = place % period
     return there.least(period - there).least((extent - 1).most(0))
@@ -206,12 +205,12 @@ _MIRRORS = {
 
 
 def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
-    """Range by operands of the run, of at most ``bound`` elements."""
+    """Range with run-time operands, of at most ``bound`` elements."""
     start, limit, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     wide = "int64" if start.dtype.is_int else "float64"
     first, last, step = (Numbers(ctx, ctx.cast(v, wide)) for v in (start, limit, delta))
     if start.dtype.is_int:
-        # a quotient by 0 is 0, so that such steps give no elements
+        # a quotient by 0 is 0, so a step of 0 gives no elements
         up = step > 0
         found = (last - first + up.choose(step - 1, step + 1)) / step
     else:
@@ -223,15 +222,15 @@ def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
 
 
 def steps(ctx: NodeContext, count: Whole) -> Value:
-    """So many elements of a Range."""
+    """Return the first ``count`` elements of a Range."""
     start, _, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     places = ctx.cast(ctx.counted(count), start.dtype.name)
     return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value
 
 
 def alike_but_along(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list[Value]:
-    """Return the parts of a join with the extents that they must have in common, where a run finds
-    those of some: it is held to them."""
+    """Return the parts of a concat with equal extents along the other axes. If some of these are
+    data-dependent, each run checks them."""
     found = list(parts)
     for d in range(len(parts[0].shape)):
         extents = [part.shape[d] for part in parts]

@@ -1,4 +1,4 @@
-"""Reshape to a shape that the run computes, up to what the network declares of the result."""
+"""Reshape to a run-time shape, up to the declared shape of the result."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .context import NodeContext
 
 
 def reshaped(ctx: NodeContext) -> Value:
-    """The elements of the first operand under the shape that the second one tells.
+    """Reshape the first operand to the run-time shape in the second one.
 
-    What the network declares by numbers and by dimensions of inputs is so in every run, the other
-    extents are found by it: together they have as many elements as the operand, and memory has
-    room for so many. Raises UnsupportedError where the result's rank or bounds are not declared.
+    Extents declared by numbers and by dimensions of inputs are checked by each run. The others are
+    data-dependent; together they have as many elements as the operand, and memory is reserved for
+    that many. Raises UnsupportedError if the result's rank or bounds are not declared.
     """
     x, given = ctx.required(0), ctx.required(1)
     named = ctx.importer.bounds_of(ctx.node.output[0])
@@ -62,10 +62,10 @@ def reshaped(ctx: NodeContext) -> Value:
 
 
 def counted(ctx: NodeContext, x: Value, wanted: Sequence[Whole]) -> Value | None:
-    """x under a shape in which counts of the run stand for extents of x, as the two equal sides of
-    an image whose pixels are one axis of x; a run in which they are not these ends with an error.
+    """Reshape x to a shape with data-dependent extents in place of extents of x, such as the two
+    equal sides of an image whose pixels are one axis of x. A run with a different size fails.
 
-    None where the counts are extents of x themselves, or nothing tells what -1 is.
+    None if the extents are those of x itself, or if -1 cannot be inferred.
     """
     known = [n for n in wanted if n != -1]
     if rest_of(x, known) is not None or set(counts_in(x.shape)) & set(counts_in(known)):
@@ -83,14 +83,14 @@ def counted(ctx: NodeContext, x: Value, wanted: Sequence[Whole]) -> Value | None
     size = Numbers.whole(ctx, extents).fold("reduce_prod").reshape(1)
     as_many = f"results of as many elements as {x.name} has"
     fits = require(size, [x.type.size], extents, "shape", as_many)
-    if ctx.builder.guard is None:  # what follows reads the result, so its shapes are known to fit
+    if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
         for symbol in counts_in(shape):
             symbol.zeros.append(primitive(missing))
     return ctx.alike(ctx.emit("choice", [fits, x, x], shape=tuple(shape)), x)
 
 
 def _sizes(ctx: NodeContext, x: Value, wanted: Numbers) -> Numbers:
-    """The extents that are wanted, those of x in the place of zeros, the rest in that of -1."""
+    """Return the wanted extents, with 0 replaced by the extent of x and -1 inferred."""
     rank = wanted.shape[0]
     if not ctx.attr("allowzero", 0):
         own = [*x.shape[:rank], *[0] * (rank - len(x.shape))]
@@ -102,7 +102,7 @@ def _sizes(ctx: NodeContext, x: Value, wanted: Numbers) -> Numbers:
 def _found(
     ctx: NodeContext, x: Value, sizes: Numbers, named: tuple, told: list[bool]
 ) -> tuple[Whole, ...]:
-    """The extents of the result; a run in which they do not fit ends with an error."""
+    """Return the extents of the result; a run in which they are invalid ends with an error."""
     known = prod(n for n, tells in zip(named, told) if tells)
     size = most(x.type.size) // max(least(known), 1)
     numbers = [sizes.at(d).value for d, tells in enumerate(told) if not tells]

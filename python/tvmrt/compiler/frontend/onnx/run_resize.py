@@ -1,5 +1,5 @@
-"""Resize and Upsample whose scales, sizes or regions a run brings: indices and weights along each
-axis are computed by the run, as resize.py computes them; how large the result is, is declared."""
+"""Resize and Upsample with run-time scales, sizes or regions. Indices and weights along each axis
+are computed at run time, by the formulas of resize.py; the result's size is declared."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .resize_coordinates import (
 )
 from .run_places import FAR
 
-MOST_REACH = 32  # elements to either side that are blended, each a step of the network
+MOST_REACH = 32  # maximum radius of a blend; each tap is a step of the network
 
 
 def scales_given(
     ctx: NodeContext, scales: Value, extents: Sequence[Whole], out: Sequence[Whole]
 ) -> list[Scale]:
-    """The scales of the operand, held to the extents that they give."""
+    """Return the scales of an operand; each run checks that they give the declared extents."""
     given = Numbers(ctx, ctx.cast(scales, "float32"))
     found = (given.cast("float64") * list(extents)).apply("floor")
     require(_whole(found), out, scales, "scales", f"extents {list(out)}")
@@ -41,7 +41,7 @@ def scales_given(
 def scale_of_sizes(
     ctx: NodeContext, sizes: Value, extents: Sequence[Whole], out: Sequence[Whole], policy: str
 ) -> Scale:
-    """The scale of all axes that keeps the aspect ratio: the quotient of one size and extent."""
+    """Return the scale of all axes that keeps the aspect ratio: one size divided by its extent."""
     given = Numbers.whole(ctx, sizes).most(0).least(FAR)
     pairs = [(given.at(i), given.at(i).like(n)) for i, n in enumerate(extents)]
     size, extent = pairs[0]
@@ -60,7 +60,7 @@ def _whole(found: Numbers) -> Numbers:
 
 
 def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
-    """x resampled along the axes."""
+    """Resample x along the axes."""
     if any(most(row.extent) == 0 for row in rows):
         raise ValueError(f"{x.type} cannot be resized by run-time operands")
     found = [source_coordinates(ctx, row, mode) for row in rows]
@@ -91,7 +91,7 @@ def _taken(ctx: NodeContext, x: Value, places: dict[int, Numbers]) -> Value:
 
 
 def _blended(ctx: NodeContext, x: Value, row: Axis, at: Coordinates, mode: Mode) -> Value:
-    """Weighted sums along one axis."""
+    """Return weighted sums along one axis."""
     total = None
     for index, weight in _taps(ctx, row, at, mode):
         clipped = index.most(0).least(index.like(row.extent) - 1).cast("int64")
@@ -104,7 +104,7 @@ def _blended(ctx: NodeContext, x: Value, row: Axis, at: Coordinates, mode: Mode)
 def _taps(
     ctx: NodeContext, row: Axis, at: Coordinates, mode: Mode
 ) -> list[tuple[Numbers, Numbers]]:
-    """For each tap the indices and the weights along the axis, in float64."""
+    """Return the indices and the weights along the axis for each tap, in float64."""
     radius, stretch = (1 if mode.interpolation == "linear" else 2), None
     if mode.antialias:
         radius, stretch = radius / _smallest_scale(row), row.scale.number(ctx, "float64").least(1)

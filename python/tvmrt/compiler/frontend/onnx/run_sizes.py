@@ -1,7 +1,7 @@
-"""Sizes that a network computes of its data: how many rows a mask keeps, and what follows from it.
+"""Data-dependent sizes, such as the number of rows that a mask keeps, and shapes made of them.
 
-Such a size becomes an extent. Its bound is the number of elements of the mask, or what interval
-analysis says of the computation; the run checks the size against it.
+Such a size becomes an extent. Its bound is the size of the mask, or comes from interval analysis of
+the computation; each run checks it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tvmrt.compiler.ir.value_ranges import interval
 from .onnx_node import OnnxNode
 
 MAX_DEPTH = 30  # of a chain of operators that computes a size
-MAX_BOUND = 1 << 24  # of a size whose bound interval analysis finds
+MAX_BOUND = 1 << 24  # of a size bounded by interval analysis
 
 
 def sizes_of(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elements | None:
-    """Return the elements of an integer operand as integers and extents; None where one is computed
-    of more than shapes and counts.
+    """Return the elements of an integer operand as integers and extents; None if one depends on
+    more than shapes and counts.
 
-    ``bounded``: a number that the data decides is an extent, too, if it has a bound.
+    ``bounded``: a data-dependent number is an extent, too, if it has a bound.
     """
     nodes = ctx.importer.graph.nodes
     count = len(nodes)
@@ -54,7 +54,7 @@ def sizes_of(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elements | N
 
 
 def is_computed(ctx: OnnxNode, index: int) -> bool:
-    """Whether an input is there, and its elements are known only when the network runs."""
+    """Whether an input is present and its elements are known only at run time."""
     value = ctx.input(index)
     if value is None or value.data is not None or value in ctx.importer.extents:
         return False
@@ -62,23 +62,23 @@ def is_computed(ctx: OnnxNode, index: int) -> bool:
 
 
 def bound_of(ctx: OnnxNode, value: Value) -> int | None:
-    """Return the largest size that the data can make of a number; None if nothing tells."""
+    """Return the maximum of a data-dependent number; None if it is unbounded."""
     _, high = interval(value, ctx.importer.intervals)
     return max(int(high), 0) if -inf < high <= MAX_BOUND else None
 
 
 def integer_of(value: Value) -> Value:
-    """Return the integer that a number was before it was cast to floats; any other as it is."""
+    """Return the integer operand of a cast; any other value unchanged."""
     node = value.producer
     cast = node.inputs[0] if node is not None and node.op == "cast" else None
     return cast if cast is not None and cast.dtype.is_int else value
 
 
 def assumed_size(ctx: OnnxNode, value: Value, what: str) -> Whole | None:
-    """Return a number that the data decides, a scalar, as an extent, though nothing here bounds it.
+    """Return an unbounded data-dependent scalar as an extent with an assumed bound.
 
-    It must meet a tensor that does, as a mask made of lengths meets the sequence; None where the
-    network has no open sizes that it could be as large as.
+    Later nodes have to confirm the bound: a mask made of lengths is combined with the sequence.
+    None if the network has no dynamic sizes that could bound it.
     """
     dims, shapes = ctx.importer.dims, (type.shape for type in ctx.importer.types.values())
     largest_open = max((most(n) for shape in shapes for n in shape if symbols_of(n)), default=None)
@@ -97,7 +97,7 @@ def assumed_size(ctx: OnnxNode, value: Value, what: str) -> Whole | None:
 
 
 class _Walk:
-    """One walk from an operand to what tells its elements."""
+    """One traversal from an operand to the values that determine its elements."""
 
     def __init__(self, ctx: OnnxNode, bounded: bool) -> None:
         self.ctx = ctx
@@ -105,7 +105,7 @@ class _Walk:
         self._known: dict[tuple[Value, bool], Elements | None] = {}
 
     def elements(self, value: Value, depth: int = 0, alone: bool = True) -> Elements | None:
-        """Return the elements; ``alone``: they are sizes as they are, so that none is negative."""
+        """Return the elements; ``alone``: they are used as sizes directly, so none is negative."""
         key = value, alone
         if key not in self._known:
             self._known[key] = self._elements(value, depth, alone)
@@ -139,8 +139,8 @@ class _Walk:
         return np.asarray(self.ctx.found(number, 0, prod(mask.shape), "count"), object)
 
     def _bounded(self, value: Value, alone: bool) -> list[Extent | int] | None:
-        """Return each element as a size that the run finds, if none can be too large. A number
-        that may be negative is a size if it is alone, since the run checks it."""
+        """Return each element as a data-dependent size, if none can be too large. A possibly
+        negative number is valid if it is alone, since each run checks it."""
         low, _ = interval(value, self.ctx.importer.intervals)
         high = bound_of(self.ctx, value)
         if low < 0 and not alone:
@@ -154,14 +154,14 @@ class _Walk:
         return [self.ctx.found(n, least, high, "size") for n in numbers]
 
 
-# Rules: the elements of a node's result, by those of its operands; None where they are not known.
+# Rules: the elements of a node's result from those of its operands; None if unknown.
 
 Find = Callable[[Value], Optional[Elements]]
 Rule = Callable[[Node, Find], Optional[Elements]]
 
 
 def _all(node: Node, find: Find) -> list[Elements] | None:
-    """Return the elements of all operands; None where one is not known."""
+    """Return the elements of all operands; None if one is unknown."""
     found = []
     for value in node.inputs:
         part = None if value is None else find(value)
@@ -182,7 +182,7 @@ def _pairwise(function: Callable) -> Rule:
 
 
 def _folded(function: Callable) -> Rule:
-    """Return a rule of a reduction of all elements."""
+    """Return the rule of a reduction over all elements."""
 
     def rule(node: Node, find: Find) -> Elements | None:
         operands = _all(node, find) if node.outputs[0].type.size == 1 else None
@@ -194,8 +194,8 @@ def _folded(function: Callable) -> Rule:
 
 
 def _chosen(node: Node, find: Find) -> Elements | None:
-    """Return the smaller or the larger of two, which Where takes by a comparison of both; either
-    where the comparison is decided."""
+    """Return the rule of Where on a comparison of its own operands (minimum or maximum), or on a
+    comparison with a known result."""
     condition = node.inputs[0]
     compared = None if condition is None else condition.producer
     if compared is None or compared.op not in ("equal", *_SMALLER):
@@ -249,7 +249,7 @@ def _joined(node: Node, find: Find) -> Elements | None:
 
 
 def _cut(node: Node, find: Find) -> Elements | None:
-    """Return the elements of a slice; of a join, what is left out need not be known."""
+    """Return the elements of a slice; skipped parts of a concat need not be known."""
     x, (start, *more) = node.inputs[0], node.attrs["starts"]
     size, step = node.attrs["sizes"][0], node.attrs["steps"][0]
     if x is None or more:

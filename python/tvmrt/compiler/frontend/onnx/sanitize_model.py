@@ -11,7 +11,7 @@ from tvmrt.compiler.frontend.dims import unused_name
 
 from .tensors import graphs, nodes, replace_nodes, subgraphs
 
-# Exporters write these names for unknown extents; two such dimensions need not be equal.
+# Exporters write these names for unknown extents; two such dimensions may differ.
 UNNAMED_EXTENTS = ("?", "*", "-1")
 
 

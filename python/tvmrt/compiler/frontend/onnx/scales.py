@@ -1,4 +1,4 @@
-"""Quantised elements to numbers and back, by scales and zero points of ONNX's three forms."""
+"""Quantisation and dequantisation, by scales and zero points of ONNX's three forms."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .context import NodeContext
 
 
 def aligned(ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: int = 0) -> Value:
-    """Scale or zero point brought to a shape that broadcasts to ``shape``.
+    """Reshape a scale or zero point so that it broadcasts to ``shape``.
 
-    One number becomes a scalar, one a slice lies along ``axis``, blocks are repeated.
+    A single number becomes a scalar, one per slice lies along ``axis``, blocks are repeated.
     """
     if p.type.size == 1:
         return ctx.reshape(p, ())
@@ -45,7 +45,7 @@ def _repeated(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> Value
 def dequantized(
     ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0
 ) -> Value:
-    """(q - zero) * scale; zero None is 0, which it is of floats."""
+    """Return (q - zero) * scale. Without a zero point, and for floats, it is 0."""
     scale = ctx.widened(scale)
     zero = None if zero is None else unpacked(ctx.builder, zero)
     if q.dtype.is_small or q.dtype.is_float:
@@ -66,8 +66,8 @@ def dequantized(
 
 
 def in_bytes(ctx: NodeContext, x: Value) -> Value:
-    """Dequantised elements that were left packed, as constants of a byte each: kernels of integers
-    read those. Others as they are."""
+    """Unpack the constant of a dequantised packed tensor to one byte per element, which integer
+    kernels read. Other values are returned unchanged."""
     node = x.producer
     if node is None or node.op != "dequantize":
         return x
@@ -82,13 +82,13 @@ def _scaled(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Val
 
 
 def _dequantized_in_blocks(ctx: NodeContext, q: Value, scale: Value, zero, axis, block) -> Value:
-    """The same with an axis of blocks, along which parameters need not be repeated."""
+    """Dequantise with an extra axis of blocks, along which the parameters broadcast."""
     apart = (*q.shape[:axis], q.shape[axis] // block, block, *q.shape[axis + 1 :])
     if scale.shape != (*apart[: axis + 1], *apart[axis + 2 :]):
         raise ValueError(f"parameters {scale.type} do not fit blocks of {block} in {q.type}")
     beside = (*apart[: axis + 1], 1, *apart[axis + 2 :])
     scale = ctx.reshape(scale, beside)
-    if zero is not None and zero.shape:  # one that the network leaves out is a scalar
+    if zero is not None and zero.shape:  # an omitted zero point is a scalar
         zero = ctx.reshape(zero, beside)
     return ctx.reshape(_scaled(ctx, ctx.reshape(q, apart), scale, zero), q.shape)
 
@@ -103,7 +103,7 @@ def quantized(
     default: str = "uint8",
     saturate: bool = True,
 ) -> Value:
-    """saturate(round(x / scale) + zero); without a zero point 0 of the ``default`` type."""
+    """Return saturate(round(x / scale) + zero); the default is 0 of the ``default`` type."""
     scale = aligned(ctx, scale, x.shape, axis, block)
     if zero is None:
         zero = ctx.const(np.zeros((), DTYPES[default].numpy))
@@ -121,7 +121,7 @@ def quantized(
 
 
 def _bounded(ctx: NodeContext, q: Value, kind: str) -> Value:
-    """Quantised elements in the range of a packed type."""
+    """Clamp quantised elements to the range of a packed type."""
     count = 1 << DTYPES[kind].bits
     low = -count // 2 if q.dtype.is_signed else 0
     q = ctx.clamp(q, low, low + count - 1)

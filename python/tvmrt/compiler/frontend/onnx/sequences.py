@@ -1,8 +1,8 @@
-"""Sequences and optional values.
+"""Sequence values and optional values.
 
-They exist in the importer alone: a sequence is a list of values, and what operators make of it is
-again such a list, or tensors. One whose number of elements the run finds is a tensor with the
-elements, which are all alike, along its first axis.
+They exist only in the importer: a sequence is a list of values, and its operators return lists or
+tensors. A sequence of data-dependent length is a tensor with its elements, which have equal types,
+along the first axis.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .context import NodeContext
 from .held import NO_TENSORS, Counted, Held, Nothing, Perhaps, Stack, TensorList
 from .registry import onnx_op
 
-# Operators that take or give what is no tensor.
+# Operators on sequences and optional values.
 _HANDLED = {
     "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
     "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
@@ -33,9 +33,9 @@ _PASSED_ON = {"Identity", "If", "Loop"}
 
 
 def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
-    """Whether a node is one of those operators, or has an operand that is no tensor.
+    """Whether a node is a sequence or optional operator, or has such an operand.
 
-    Raises UnsupportedError where it takes no such operand.
+    Raises UnsupportedError if the operator does not accept such an operand.
     """
     held = [v for v in inputs if isinstance(v, NO_TENSORS)]
     if held and op not in _HANDLED and op not in _PASSED_ON:
@@ -44,7 +44,7 @@ def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
 
 
 def the_list(ctx: NodeContext) -> TensorList:
-    """The first operand, a sequence of a known number of elements."""
+    """Return the first operand, a sequence of known length."""
     found = _sequence(ctx)
     if not isinstance(found, TensorList):
         raise UnsupportedError("the length of the sequence is known only at run time")
@@ -59,8 +59,8 @@ def _sequence(ctx: NodeContext) -> TensorList | Counted | Stack:
 
 
 def stacked(ctx: NodeContext, given: TensorList | Counted | Stack) -> Value | None:
-    """The elements along a first axis; None where there are none. Raises UnsupportedError where
-    they are not alike."""
+    """Stack the elements along a new first axis; None without elements. Raises UnsupportedError if
+    their types differ."""
     if isinstance(given, Stack):
         return given.value
     if isinstance(given, Counted):
@@ -73,7 +73,7 @@ def stacked(ctx: NodeContext, given: TensorList | Counted | Stack) -> Value | No
 
 
 def extended(ctx: NodeContext, before: TensorList | Stack, more: Value) -> Stack:
-    """A sequence with the elements along the first axis of ``more`` at its end."""
+    """Append the elements along the first axis of ``more`` to a sequence."""
     first = stacked(ctx, before)
     if first is None:
         return Stack(more)
@@ -93,7 +93,7 @@ def construct(ctx: NodeContext) -> list:
 
 
 def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
-    """A position counted from the front, up to ``most``."""
+    """Return a non-negative position, at most ``most``."""
     (place,) = ctx.ints_of(index, "the position")
     found = place + count if place < 0 else place
     if not 0 <= found <= most:
@@ -151,13 +151,13 @@ def length(ctx: NodeContext) -> Value:
 
 
 def lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
-    """The value with a new axis of 1."""
+    """Insert a new axis of extent 1."""
     axis = normalize_axis(axis, len(value.shape) + 1)
     return ctx.alike(ctx.with_axis(value, axis), value)
 
 
 def along(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
-    """What all rounds of a loop have made, along a new axis."""
+    """Stack the results of all loop iterations along a new axis."""
     if not values:
         raise UnsupportedError("the result shapes of a loop without iterations are unknown")
     if any(v is None for v in values):
@@ -186,7 +186,7 @@ def concatenate(ctx: NodeContext) -> Value:
 
 
 def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
-    """The value with its first axis moved to another place."""
+    """Move the first axis of a value to another index."""
     rank = len(value.shape)
     order = list(range(1, rank))
     order.insert(normalize_axis(axis, rank), 0)
@@ -194,7 +194,7 @@ def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
 
 
 def _merged(ctx: NodeContext, value: Value, axis: int) -> Value:
-    """The elements along the first axis moved to another one, or joined along it."""
+    """Move the first axis to another index, or merge it into that axis."""
     new = bool(ctx.attr("new_axis", 0))
     axis = normalize_axis(axis, len(value.shape) - (not new))
     moved = first_axis_to(ctx, value, axis)
@@ -226,7 +226,7 @@ def split(ctx: NodeContext) -> list:
 
 
 def _split_open(ctx: NodeContext, x: Value, axis: int) -> Stack:
-    """One element for each place along an axis whose extent a run chooses."""
+    """Return one element for each index of a dynamic axis."""
     if ctx.input(1) is not None and ctx.ints_of(1, "the split") != [1]:
         raise UnsupportedError(f"parts of an axis of {x.shape[axis]!r} have one element each")
     first = axis_first(ctx, x, axis)

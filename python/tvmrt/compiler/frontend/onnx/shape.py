@@ -1,4 +1,4 @@
-"""Shapes, layout changes, joining and cutting."""
+"""Shape operators, layout changes, concatenation and slicing."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def range_(ctx: NodeContext) -> Value:
 
 
 def _whole_ends(ctx: NodeContext) -> list[Whole] | None:
-    """Return start, limit and delta where all are integers or extents, in floats, too."""
+    """Return start, limit and delta if all are integers or extents, possibly cast to float."""
     found: list[Whole] = []
     for value in ctx.inputs:
         if value.data is not None:
@@ -143,7 +143,7 @@ def eye_like(ctx: NodeContext) -> Value:
     return ctx.converted(ones, like if dtype is None else element_type(dtype))
 
 
-# The same elements under another shape.
+# Reshape-like operators.
 
 
 @onnx_op("Reshape")
@@ -177,8 +177,8 @@ def reshape(ctx: NodeContext) -> Value:
 
 
 def _with_sizes_of(x: Value, wanted: Sequence[Whole]) -> list[Whole]:
-    """Return extents with those of x where both are open: a run is held to sizes that are equal,
-    as exporters give a mask's batch another name than the batch of the words."""
+    """Replace symbolic extents by those of x if both are symbolic. Each run checks that they are
+    equal: exporters may give a mask's batch another name than the words' batch."""
     pairs = list(zip_longest(wanted, x.shape[: len(wanted)], fillvalue=0))
     return [m if symbols_of(n) and symbols_of(m) and are_equal(n, m) else n for n, m in pairs]
 
@@ -259,7 +259,7 @@ def space_to_depth(ctx: NodeContext) -> Value:
     return ctx.reshape(out, (n, c * block * block, h // block, w // block))
 
 
-# Repeating and joining.
+# Repetition and concatenation.
 
 
 @onnx_op("Expand")
@@ -288,7 +288,7 @@ def concat(ctx: NodeContext) -> Value:
     return ctx.joined(filled, axis)
 
 
-# Cutting.
+# Slicing and padding.
 
 
 @onnx_op("Slice")
@@ -331,7 +331,7 @@ def split(ctx: NodeContext) -> list[Value]:
 
 
 def _equal_parts(extent: Whole, count: int) -> list[Whole]:
-    """Equal parts, of which only the last ones may be smaller."""
+    """Return equal parts; only the last ones may be smaller."""
     part = ceil_div(extent, count)
     return [largest(0, smallest(part, extent - part * i)) for i in range(count)]
 
@@ -358,14 +358,14 @@ def pad(ctx: NodeContext) -> Value:
 
 
 def _pads(before: Sequence[Whole], after: Sequence[Whole]) -> bool:
-    """Whether any of the amounts is not 0, or may be at some sizes of a run."""
+    """Whether any of the amounts is, or may be at run time, other than 0."""
     return any(symbols_of(n) or n for n in (*before, *after))
 
 
 def pad_with(
     ctx: NodeContext, x: Value, before: list[int], after: list[int], mode: str, value: Value
 ) -> Value:
-    """Pad each axis; negative numbers cut elements away instead."""
+    """Pad each axis; negative amounts crop instead."""
     for axis, (b, a) in enumerate(zip(before, after)):
         left = x.shape[axis] + smallest(b, 0) + smallest(a, 0)
         if not is_at_least(left, 0):
@@ -398,7 +398,7 @@ def center_crop_pad(ctx: NodeContext) -> Value:
     before, after = [0] * rank, [0] * rank
     for axis, n in zip(axes, wanted):
         extra = n - x.shape[axis]
-        # of an odd number, the one more goes to the end when padding and when cutting
+        # for an odd difference, the extra element is at the end, for padding and for cropping
         before[axis] = extra // 2 if extra > 0 else ceil_div(extra, 2)
         after[axis] = extra - before[axis]
     return pad_with(ctx, x, before, after, "constant", ctx.like(0, x))
@@ -406,7 +406,7 @@ def center_crop_pad(ctx: NodeContext) -> Value:
 
 @onnx_op("Trilu")
 def trilu(ctx: NodeContext) -> Value:
-    """Keep the elements on and above (or below) a diagonal, zero the others."""
+    """Keep the elements on and above (or below) a diagonal, and zero the others."""
     x, k = ctx.required(0), ctx.input(1)
     rows, columns = x.shape[-2:]
     k = ctx.const(0, np.int64) if k is None else ctx.reshape(ctx.cast(k, "int64"), ())

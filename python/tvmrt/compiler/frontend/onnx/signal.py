@@ -1,4 +1,4 @@
-"""Fourier transforms, as products with matrices of sines and cosines."""
+"""Fourier transforms, as matmuls with matrices of sines and cosines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .elementwise import element_type
 from .linear import product
 from .registry import onnx_op
 
-MAX_MATRIX = 1 << 22  # numbers of a transform's matrix; beyond, a fast transform would be needed
+MAX_MATRIX = 1 << 22  # elements of a transform's matrix; larger ones would need an FFT
 
 _COSINES = {
     "BlackmanWindow": (0.42, -0.5, 0.08),
@@ -31,16 +31,16 @@ _COSINES = {
 
 
 def fourier(length: int, bins: int, inputs: int, inverse: bool, complex_out: bool = True):
-    """The matrix [length * inputs, bins * outputs] of a transform over interleaved numbers.
+    """Return the matrix [length * inputs, bins * outputs] of a transform of interleaved numbers.
 
-    ``inputs`` is 1 for real numbers and 2 for real and imaginary parts. Of an inverse transform
-    to real numbers ``bins`` are the elements of the result.
+    ``inputs`` is 1 for real numbers and 2 for real and imaginary parts. For an inverse transform to
+    real numbers, ``bins`` is the number of elements of the result.
     """
     if length * bins * 4 > MAX_MATRIX:
         raise UnsupportedError(f"a Fourier transform of {length} elements is too long for a matrix")
     angle = 2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / length
     cos, sin = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
-    # out = (a + bi)(cos + i sin): what the real and the imaginary part of an input give
+    # out = (a + bi)(cos + i sin): contributions of the real and the imaginary input part
     rows = [[cos, sin], [-sin, cos]][:inputs]
     block = np.stack([np.stack(row, -1) for row in rows], 1)
     if not complex_out:
@@ -59,7 +59,7 @@ def waves(
     dtype: str,
     complex_out: bool = True,
 ) -> Value:
-    """The matrix of ``fourier`` as a tensor, which the run computes where the length is open."""
+    """Return the matrix of ``fourier`` as a tensor, computed at run time for dynamic lengths."""
     if most(length) * most(bins) * 4 > MAX_MATRIX:
         raise UnsupportedError(
             f"a Fourier transform of {shown(length)} elements, up to {most(length)}; the maximum "
@@ -68,7 +68,7 @@ def waves(
     if not symbols_of(length, bins):
         matrix = fourier(length, bins, inputs, inverse, complex_out)
         return ctx.const(matrix, DTYPES[dtype].numpy)
-    # sines and cosines of each part of the circle, of which the matrix is made
+    # sines and cosines of each part of the circle, gathered into the matrix
     parts = Numbers(ctx, ctx.counted(length))
     circle = Numbers(ctx, ctx.cast(ctx.whole_numbers(np.asarray(length, object)), "float64"))
     angles = parts.cast("float64") * (2 * np.pi) / circle
@@ -101,7 +101,7 @@ def dft(ctx: NodeContext) -> Value:
     numbers = x.shape[-1]
     if axis == rank - 1 or numbers not in (1, 2):
         raise ValueError(f"a Fourier transform of {x.type} along axis {axis}")
-    # the axis and the parts of its numbers become the columns of a matrix
+    # the axis and the real and imaginary parts become the columns of a matrix
     order = [*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1]
     moved = ctx.transpose(x, order)
     full = onesided and inverse
@@ -119,7 +119,7 @@ def dft(ctx: NodeContext) -> Value:
 
 
 def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
-    """The conjugated second half of a spectrum of real numbers, behind the first."""
+    """Append the conjugated second half to the spectrum of a real signal."""
     axis = len(x.shape) - 2
     x = ctx.fitted(x, axis, length // 2 + 1)
     rest = largest(length - x.shape[axis], 0)
@@ -132,11 +132,11 @@ def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
 
 @onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
 def table(ctx: NodeContext) -> Value:
-    """Tables of known size are computed where all nodes of constants are."""
+    """Fold a table of known size by the reference evaluator."""
     if ctx.input(0) in ctx.importer.extents:
         return _window(ctx, *ctx.ints_of(0, "the size"))
     extents = [ctx.constant_of(i, "the size") for i in range(len(ctx.inputs))]
-    # a window's length, or the numbers of mel bins and of the transform's elements
+    # a window's length, or the numbers of mel bins and of transform elements
     ctx.table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
     if any(v.data is None for v in ctx.inputs):
         sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
@@ -147,7 +147,7 @@ def table(ctx: NodeContext) -> Value:
 
 
 def _window(ctx: NodeContext, size: Whole) -> Value:
-    """Return a window of an open size."""
+    """Return a window of dynamic size."""
     places = Numbers(ctx, ctx.cast(ctx.counted(size, what="the window"), "float64"))
     steps = size if ctx.attr("periodic", 1) else largest(size - 1, 1)
     angles = (
@@ -164,7 +164,7 @@ def _window(ctx: NodeContext, size: Whole) -> Value:
 
 @onnx_op("STFT")
 def stft(ctx: NodeContext) -> Value:
-    """A convolution whose kernels are the windowed waves."""
+    """Short-time Fourier transform: a convolution whose kernels are the windowed waves."""
     x, window = ctx.required(0), ctx.input(2)
     given = ctx.ints_of(3, "the frame length")
     length = given[0] if given or window is None else window.shape[0]
@@ -189,7 +189,7 @@ def stft(ctx: NodeContext) -> Value:
 def _weighted_frames(
     ctx: NodeContext, signal: Value, window: Value, step: int, matrix: np.ndarray
 ) -> Value:
-    """Frames of a signal [batch, 1, samples], times a window of the run, times a matrix."""
+    """Return frames of a signal [batch, 1, samples], times a run-time window, times a matrix."""
     length, samples = window.shape[0], signal.shape[2]
     if not 0 < step or not is_at_least(samples - length, 0):
         raise ValueError(f"frames of {length} elements by steps of {step} in {samples}")

@@ -1,8 +1,8 @@
-"""Operands that a run brings, where the network declares the shape of the result.
+"""Run-time operands whose values are implied by the declared shape of the result.
 
-What such an operand must be follows from the shapes, and the node is imported as if it were a
-constant; a step of the run ends it with an error where the operand is something else. Where several
-values give one shape and not one result, the node is imported for each of them (see candidates.py).
+The node is imported as if such an operand were a constant; a run with another value ends with an
+error. If several values give the same shape but different results, the node is imported for each of
+them (speculative import, see candidates.py).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .onnx_node import OnnxNode
 from .rows.layout import REDUCTIONS
 from .run_sizes import is_computed, sizes_of
 
-MOST_CANDIDATES = 8  # values of an operand for each of which a node is imported
+MOST_CANDIDATES = 8  # maximum number of values per operand in a speculative import
 MOST_AXES = 8  # of a tensor whose sets of axes are tried
 
 
 class Several(Exception):
-    """An operand may be one of several: ``values``, and for each the condition of the run."""
+    """An operand may have one of several ``values``; ``chosen``: their run-time conditions."""
 
     def __init__(self, index: int, values: Sequence[np.ndarray], chosen: Sequence[Value]) -> None:
         super().__init__(index)
@@ -38,15 +38,15 @@ class Several(Exception):
 
 
 def is_given(ctx: OnnxNode, *places: int) -> bool:
-    """Whether one of the node's operands is known only when the network runs."""
+    """Whether one of the node's operands is known only at run time."""
     sizes = (v.type.size if v is not None else 0 for v in map(ctx.input, places))
     return any(size and is_computed(ctx, i) for i, size in zip(places, sizes))
 
 
 def operand(ctx: OnnxNode, index: int) -> np.ndarray | None:
-    """What an operand must be for the results to have their declared shapes; None if nothing tells.
+    """Return the operand's value implied by the declared result shapes; None if there is none.
 
-    Raises Several where that leaves a choice.
+    Raises Several if more than one value is possible.
     """
     value = ctx.required(index)
     if value.type.size == 0:
@@ -61,7 +61,7 @@ def operand(ctx: OnnxNode, index: int) -> np.ndarray | None:
 
 
 def _bounded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
-    """A shape whose extents the run finds, up to what the network declares of the result."""
+    """Return a shape operand with data-dependent extents, up to the declared bounds."""
     if (ctx.op, index) not in _SHAPES:
         return None
     most_ = ctx.importer.bounds_of(ctx.node.output[0])
@@ -83,7 +83,7 @@ _SHAPES = {
 
 
 def _names(ctx: OnnxNode, index: int) -> str:
-    """The operand's name in the standard, as far as the onnx that is installed knows it."""
+    """Return the operand's name in the ONNX schema, if the installed onnx has the operator."""
     if not onnx.defs.has(ctx.op):
         return f"operand {index}"
     return onnx.defs.get_schema(ctx.op).inputs[index].name
@@ -97,7 +97,7 @@ def _as_text(array: Sequence) -> str:
 
 
 def _exactly(ctx: OnnxNode, index: int, value: Value, wanted: Sequence) -> np.ndarray | None:
-    """The operand is these numbers; None is one that no shape tells and no result depends on."""
+    """Require an operand to be these numbers; None: neither shape nor result depends on it."""
     if len(wanted) != value.type.size:
         return None
     numbers = [1 if n is None else n for n in wanted]
@@ -116,7 +116,7 @@ def _declared(ctx: OnnxNode, result: int = 0) -> tuple | None:
 
 
 def _by_shape(wanted: Callable[[OnnxNode, tuple], Sequence]) -> Callable:
-    """A rule by the declared shape of the first result."""
+    """Return a rule on the declared shape of the first result."""
 
     def rule(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
         y = _declared(ctx)
@@ -148,14 +148,14 @@ def _resized(ctx: OnnxNode, y: tuple) -> list[int]:
 
 
 def _reshaped(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
-    """Zeros and -1 stand for what the declared shape has in their places."""
+    """Require a Reshape operand to match the declared shape; zeros and -1 are placeholders."""
     y, x = _declared(ctx), ctx.required(0).shape
     if y is None or len(y) != value.type.size or prod(y) != prod(x):
         return None
     found = Numbers.whole(ctx, value).reshape(len(y))
     zeros = 0 if ctx.attr("allowzero", 0) else len(x)
     kept = [i < zeros and x[i] == n for i, n in enumerate(y)]
-    # a 0 means the extent of x, where that is not 0 it is not the result's 0
+    # a 0 copies the extent of x; if that is not 0, it cannot mean the result's 0
     copies = [n == 0 and i < zeros and x[i] != 0 for i, n in enumerate(y)]
     right = found.equals([-1 if other else n for n, other in zip(y, copies)])
     right = right.either(found.equals(-1))
@@ -165,7 +165,7 @@ def _reshaped(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
 
 
 def _expanded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
-    """Ones leave x's extents as they are."""
+    """Require an Expand operand to match the declared shape; ones keep the extents of x."""
     y, x = _declared(ctx), ctx.required(0).shape
     count = value.type.size
     if y is None or count > len(y):
@@ -183,7 +183,7 @@ def _expanded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
 
 
 def _among(ctx: OnnxNode, index: int, value: Value, lists: Sequence) -> np.ndarray | None:
-    """The operand is one of these lists of numbers."""
+    """Require an operand to be one of these lists of numbers."""
     if len(lists) == 1:
         return _exactly(ctx, index, value, lists[0])
     if not 0 < len(lists) <= MOST_CANDIDATES or any(len(n) != value.type.size for n in lists):
@@ -201,8 +201,8 @@ def _among(ctx: OnnxNode, index: int, value: Value, lists: Sequence) -> np.ndarr
 
 
 def _axes(fits: Callable, matters: Callable) -> Callable:
-    """A rule: the sets of axes for which ``fits(ctx, set, declared shape)`` holds, where those of
-    one ``matters(ctx, set)`` give one result."""
+    """Return a rule that tries all sets of axes with ``fits(ctx, set, declared shape)``. Sets with
+    equal ``matters(ctx, set)`` give the same result."""
 
     def rule(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
         y, rank = _declared(ctx) or _shape_for_every_axis(ctx), _rank(ctx, value)
@@ -220,7 +220,7 @@ def _axes(fits: Callable, matters: Callable) -> Callable:
 
 
 def _shape_for_every_axis(ctx: OnnxNode) -> tuple | None:
-    """Return the result's shape if the operator gives the same one whatever the axis is."""
+    """Return the result's shape if the operator gives the same one for every axis."""
     x = ctx.required(0).shape
     if ctx.op in ("CumProd", "CumSum"):
         return tuple(x)
@@ -229,7 +229,7 @@ def _shape_for_every_axis(ctx: OnnxNode) -> tuple | None:
 
 
 def _rank(ctx: OnnxNode, value: Value) -> int:
-    """Of the tensor that axes are counted in."""
+    """Return the rank that the axes refer to."""
     rank = len(ctx.required(0).shape)
     return rank + value.type.size if ctx.op == "Unsqueeze" else rank
 
@@ -237,7 +237,7 @@ def _rank(ctx: OnnxNode, value: Value) -> int:
 def _chosen(
     ctx: OnnxNode, index: int, value: Value, groups: Sequence[Sequence[tuple]], rank: int
 ) -> np.ndarray:
-    """The operand is a set of one of the groups, in any order, counted from either end."""
+    """Require an operand to be a set of one of the groups, in any order and with any signs."""
     flat = Numbers.whole(ctx, value).reshape(value.type.size).from_the_front(rank)
     named = flat.reshape(value.type.size, 1).equals(np.arange(rank)[None])
     bits = named.fold("reduce_max").choose(Numbers(ctx, ctx.const(2 ** np.arange(rank))), 0)
@@ -261,7 +261,7 @@ def _folds(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
 
 
 def _longer(ctx: OnnxNode, axes: tuple) -> tuple:
-    """Axes of one element change nothing but the shape."""
+    """Return the axes that matter: those of one element change only the shape."""
     return tuple(a for a in axes if ctx.required(0).shape[a] != 1)
 
 
@@ -278,7 +278,7 @@ def _unsqueezes(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
 
 
 def _transforms(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
-    """Axes of a Fourier transform, one; its length, if the network gives it, is the result's."""
+    """Whether a Fourier transform along an axis has the declared result shape."""
     x, length = ctx.required(0).shape, ctx.input(1)
     inverse, onesided = ctx.attr("inverse", 0), ctx.attr("onesided", 0)
     (axis,) = axes
@@ -304,7 +304,7 @@ def _each(ctx: OnnxNode, axes: tuple) -> tuple:
 
 
 def _blocks(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
-    """The block's extents that give x's channels and columns."""
+    """Find the block extents that give x's channels and columns."""
     y, (_, rows, columns) = _declared(ctx), ctx.required(0).shape
     if y is None or rows % y[1]:
         return None
@@ -336,7 +336,7 @@ def _columns(ctx: OnnxNode, image: Sequence[int], block: Sequence[int]) -> int:
 
 
 def _frame_lengths(ctx: OnnxNode, y: tuple) -> list[int]:
-    """How long a frame may be by the number of its frequencies."""
+    """Return the possible frame lengths for the result's number of frequencies."""
     window, given = ctx.input(2), ctx.input(3)
     if window is not None:
         return [window.shape[0]]
@@ -348,11 +348,11 @@ def _frame_lengths(ctx: OnnxNode, y: tuple) -> list[int]:
 
 
 def _frame_steps(ctx: OnnxNode, y: tuple, length: int) -> list[int]:
-    """The steps by which so many frames of a length are in the signal."""
+    """Return the steps that give the result's number of frames."""
     rest, steps = ctx.required(0).shape[1] - length, y[1] - 1
     step = ctx.input(1)
     if rest < 0 or steps < 1:
-        return []  # one frame lets the step be anything
+        return []  # with one frame the step is arbitrary
     known = ctx.supposed.get(1) if step is None or step.data is None else step.data
     if known is not None:
         step = int(known.reshape(-1)[0])

@@ -1,7 +1,7 @@
-"""The tensors of a network wherever they stand in its file, and what of them lies in other files.
+"""Access to the tensors of a network, including external data.
 
-Weights of graphs are read when they are imported, for they are large; all others (in attributes,
-in functions, sparse ones) are taken into the network at once.
+Weights of graphs can be large, so they are read when they are imported. All others (in attributes,
+in functions, sparse ones) are loaded into the model at once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from onnx.external_data_helper import uses_external_data
 
 from tvmrt.compiler.ir.stowed import LARGE, stowed_from
 
-MAX_DENSE = 1 << 28  # elements of sparse weights with their zeros
-_PLAIN = {  # types whose elements lie in a file as numpy has them
+MAX_DENSE = 1 << 28  # elements of sparse weights, including zeros
+_PLAIN = {  # types whose elements have numpy's layout in a file
     getattr(onnx.TensorProto, name)
     for name in ("FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64",
                  "UINT8", "UINT16", "UINT32", "UINT64")
@@ -28,7 +28,7 @@ _PLAIN = {  # types whose elements lie in a file as numpy has them
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs in a node's attributes."""
+    """Yield the graphs in a node's attributes."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -36,7 +36,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The network's graph and every graph nested in it or in its functions."""
+    """Yield the network's graph and every graph nested in it or in its functions."""
     open_graphs = [model.graph]
     for function in model.functions:
         open_graphs += [graph for node in function.node for graph in subgraphs(node)]
@@ -47,7 +47,7 @@ def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 
 def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Every node, those of nested graphs and of functions included."""
+    """Yield every node, including those of nested graphs and of functions."""
     for function in model.functions:
         yield from function.node
     for graph in graphs(model):
@@ -57,7 +57,7 @@ def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 def replace_nodes(
     node_list: MutableSequence[onnx.NodeProto], replacement: Iterable[onnx.NodeProto]
 ) -> None:
-    """Set the nodes of a graph or function to copies of others, which may be its own."""
+    """Set the nodes of a graph or function to copies of others, possibly its own."""
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in replacement]
     del node_list[:]
     node_list.extend(copies)
@@ -74,7 +74,7 @@ def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.T
 
 
 def _beside_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """All tensors but the dense weights of graphs."""
+    """Yield all tensors except for the dense weights of graphs."""
     for graph in graphs(model):
         for sparse in graph.sparse_initializer:
             yield from (sparse.values, sparse.indices)
@@ -86,7 +86,7 @@ def _beside_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a tensor's bytes lie: a file below the network's folder and a part of it."""
+    """Location of external data: a file below the model's folder and a range in it."""
 
     file: Path
     offset: int
@@ -94,7 +94,7 @@ class _Place:
 
 
 def _number(tensor: onnx.TensorProto, key: str, text: str) -> int:
-    # int() takes signs, blanks, underscores and digits of other scripts, too
+    # int() also accepts signs, blanks, underscores and digits of other scripts
     if not (text.isascii() and text.isdigit()) or len(text) > 19:
         raise ValueError(
             f"weights of {tensor.name}: the {key} {text[:40]!r} in the external file is not a "
@@ -104,7 +104,7 @@ def _number(tensor: onnx.TensorProto, key: str, text: str) -> int:
 
 
 def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
-    """Raises ValueError, or FileNotFoundError when the file is not there."""
+    """Return the location of external data. Raises ValueError, or FileNotFoundError."""
     found = {entry.key: entry.value for entry in tensor.external_data}
     location = found.get("location", "")
     if not location or "\0" in location:
@@ -128,7 +128,7 @@ def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
 
 
 def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
-    """The place, inside the model's folder and there in full."""
+    """Return the location, checked to be complete and inside the model's folder."""
     place = _place(tensor, path, folder)
     size = place.file.stat().st_size
     end = place.offset + (place.length or 0)
@@ -141,7 +141,7 @@ def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
 
 
 def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
-    """Check every tensor that lies in another file; take all but dense weights into the model.
+    """Check all external data, and load it into the model except for dense weights.
 
     Raises ValueError or OSError with the name of the tensor.
     """
@@ -161,8 +161,8 @@ def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
 
 
 def stow_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarray]:
-    """The bytes of large weights of the model's graph that lie in other files, by name; they are
-    left out of the model. What other files have must be checked. Raises OSError."""
+    """Return the data of large external weights of the model's graph by name, memory-mapped, and
+    remove them from the model. Raises ValueError or OSError."""
     folder, found = path.parent.resolve(), {}
     for tensor in model.graph.initializer:
         if not uses_external_data(tensor):
@@ -179,23 +179,23 @@ def stow_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarr
 
 
 def leave_out(tensor: onnx.TensorProto) -> None:
-    """Mark weights whose bytes are kept outside of the model."""
+    """Mark weights whose data is kept outside of the model."""
     tensor.data_location = onnx.TensorProto.DEFAULT
     del tensor.external_data[:]
     tensor.external_data.add(key="location", value="tvmrt")
 
 
 def array_of(tensor: onnx.TensorProto, folder: str = "") -> np.ndarray:
-    """The elements of a tensor, some of which may lie in files of a folder.
+    """Return the elements of a tensor; external data is read from the folder.
 
-    Raises ValueError where its element type is none of ONNX's, and what onnx raises.
+    Raises ValueError for an element type that ONNX does not define, and the errors of onnx.
     """
     check_element_type(tensor)
     return numpy_helper.to_array(tensor, folder)
 
 
 def check_element_type(tensor: onnx.TensorProto) -> None:
-    """Raise ValueError for an element type that is none of ONNX's."""
+    """Raise ValueError for an element type that ONNX does not define."""
     try:
         helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except KeyError:
@@ -208,9 +208,9 @@ def check_element_type(tensor: onnx.TensorProto) -> None:
 def read_weights(
     tensor: onnx.TensorProto, folder: str, kept: Mapping[str, np.ndarray]
 ) -> np.ndarray:
-    """The elements of weights, whose bytes ``kept`` may have by their names.
+    """Return the elements of weights; ``kept`` has data outside of the model by name.
 
-    Raises ValueError where they contradict themselves.
+    Raises ValueError for contradictory weights.
     """
     check_element_type(tensor)
     try:
@@ -232,7 +232,7 @@ def _elements(tensor: onnx.TensorProto, data: np.ndarray) -> np.ndarray:
 
 
 def refuse_external_data(model: onnx.ModelProto) -> None:
-    """Raise ValueError if a model without a file has tensors in other files."""
+    """Raise ValueError if a model in memory has external data."""
     for tensor in external_tensors(model):
         raise ValueError(
             f"weights of {tensor.name} are external data, and a model in memory has no folder; "
@@ -241,13 +241,13 @@ def refuse_external_data(model: onnx.ModelProto) -> None:
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Weights and others whose elements lie in another file."""
+    """Yield all tensors with external data."""
     weights = (tensor for graph in graphs(model) for tensor in graph.initializer)
     return filter(uses_external_data, (*weights, *_beside_weights(model)))
 
 
 def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    """A sparse tensor with its zeros. Raises ValueError when it contradicts itself."""
+    """Return a sparse tensor as a dense one. Raises ValueError if it is contradictory."""
     name, shape = sparse.values.name, tuple(sparse.dims)
     values, indices = array_of(sparse.values), array_of(sparse.indices)
     if any(extent < 1 for extent in shape):

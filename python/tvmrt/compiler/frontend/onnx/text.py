@@ -1,8 +1,8 @@
-"""Strings that a run brings or makes.
+"""Strings that are inputs of a run or computed by it.
 
-In the graph a string is an int64 that stands for it, so that nodes which only move or choose
-strings are imported as for numbers; ``ImportState.texts`` has the values that are such. Strings
-that are known when compiling are places in a list for as long as that is enough, see ``names``.
+In the graph a string is an int64 handle, so nodes that only move or select strings are imported as
+for numbers. ``ImportState.texts`` has the values with handles. Compile-time strings stay indices
+into a string table as long as that is sufficient, see ``names``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .names import LOOKS_UP
 from .registry import Importer, find, onnx_op
 from .tensors import nodes
 
-HEAP_BYTES = 1 << 20  # for the strings that a run makes
+HEAP_BYTES = 1 << 20  # for the strings created by a run
 
 _STRING = "tensor(string)"
-# Operators that look at strings by their importers, or move them alone; of these, those that make
-# strings. string_op enters more.
+# Operators that support strings in their importers, or only move them; and those that create
+# strings. string_op adds more.
 _SERVED = {
     ("", name)
     for name in (
@@ -39,7 +39,7 @@ _MAKERS: set[tuple[str, str]] = set()
 
 
 def string_op(*names: str, domain: str = "", makes: bool = False) -> Callable[[Importer], Importer]:
-    """Decorator: the function imports these operators, whose operands may be strings.
+    """Decorator: register an importer of these operators, whose operands may be strings.
 
     ``makes``: whether their results are strings that take memory.
     """
@@ -51,31 +51,31 @@ def string_op(*names: str, domain: str = "", makes: bool = False) -> Callable[[I
 
 
 def reserve(state: ImportState) -> None:
-    """Make the memory for strings the network's first node, if any node makes strings."""
+    """Reserve memory for strings in the network's first node, if any node creates strings."""
     if any(map(_makes, nodes(state.model))):
         state.text_heap = state.builder.emit("text_heap", [], "strings", bytes=HEAP_BYTES)
 
 
 def heap_of(state: ImportState) -> Value:
-    """The memory for strings that a run makes, which is empty when it begins."""
+    """Return the memory for strings created by a run; it is empty when the run begins."""
     if state.text_heap is None or state.text_heap.producer not in state.graph.nodes:
         raise UnsupportedError("it produces strings in a loop body; do that before the loop")
     return state.text_heap
 
 
 def among(state: ImportState, values: Sequence[object]) -> list[int]:
-    """Which of the values are strings."""
+    """Return the indices of those values that are strings."""
     return [i for i, v in enumerate(values) if isinstance(v, Value) and v in state.texts]
 
 
 def marked(state: ImportState, value: Value) -> Value:
-    """The value, whose elements stand for strings."""
+    """Mark a value whose elements are string handles."""
     state.texts.add(value)
     return value
 
 
 def written(state: ImportState, value: Value) -> Value:
-    """Places of names as the strings themselves; other values as they are."""
+    """Convert string table indices to string handles; other values are returned unchanged."""
     names = state.names.get(value)
     if names is None:
         return value
@@ -88,7 +88,7 @@ def written(state: ImportState, value: Value) -> Value:
 
 
 def alike(state: ImportState, a: Value, b: Value) -> tuple[Value, Value]:
-    """Two values of which the run chooses one, as strings if one is."""
+    """Convert two values, one of which is selected at run time, to strings if one is a string."""
     if not among(state, [a, b]) and not state.names.among([a, b]):
         return a, b
     return written(state, a), written(state, b)
@@ -97,8 +97,8 @@ def alike(state: ImportState, a: Value, b: Value) -> tuple[Value, Value]:
 def prepared(
     state: ImportState, node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]
 ) -> list[Value | None]:
-    """The inputs as the node's importer takes them. Raises UnsupportedError where it takes no
-    strings."""
+    """Return the inputs as the node's importer expects them. Raises UnsupportedError if the
+    operator does not support strings."""
     names = state.names
     named, held = names.among(inputs), among(state, inputs)
     if not named and not held:
@@ -122,7 +122,7 @@ def carry(
     inputs: Sequence[Value | None],
     outputs: Sequence[Value | None],
 ) -> None:
-    """Mark what has the type of an input that is strings."""
+    """Mark outputs that have the type of a string input."""
     definition = definition_of(node.op_type, opset, node.domain)
     if definition is None:
         return
@@ -133,39 +133,39 @@ def carry(
 
 
 def _makes(node: onnx.NodeProto) -> bool:
-    """Whether a node may make strings."""
+    """Whether a node may create strings."""
     to = [a.i for a in node.attribute if a.name == "to"]
     cast = node.op_type == "Cast" and to == [onnx.TensorProto.STRING]
     return cast or _key(node) in _MAKERS
 
 
 def _key(node: onnx.NodeProto) -> tuple[str, str]:
-    """The node's operator, whose importer has been entered if there is one."""
+    """Return the key of the node's operator, and load its importer if there is one."""
     find(node.domain, node.op_type)
     return "" if node.domain == "ai.onnx" else node.domain, node.op_type
 
 
 def _serves(node: onnx.NodeProto, definition: onnx.defs.OpSchema | None, index: int) -> bool:
-    """Whether an operator takes strings: the numbers that stand for them cannot be sorted, summed
-    up or held against 0."""
+    """Whether an operator supports strings: handles cannot be sorted, summed up or compared with
+    0."""
     key = _key(node)
     if key not in _SERVED:
         return False
     if definition is None:
-        return bool(key[0])  # of a domain that the onnx package does not have
+        return bool(key[0])  # a domain that the onnx package does not know
     rule = rule_of(definition.inputs, index)
     reductions = [a.s for a in node.attribute if a.name == "reduction"]
     return rule is not None and _STRING in rule.types and reductions in ([], [b"none"])
 
 
 def check_plain(texts: Sequence[str]) -> None:
-    """Strings of C end with a NUL."""
+    """Raise UnsupportedError for NUL characters, which end strings in C."""
     if any("\0" in text for text in texts):
         raise UnsupportedError("a string contains a NUL character, which is not supported")
 
 
 def operand(ctx: NodeContext, index: int) -> Value:
-    """Strings by position."""
+    """Return an operand of strings by index."""
     value = ctx.required(index)
     if value not in ctx.importer.texts:
         raise ValueError(f"input {index} has {value.dtype} elements; strings are expected")
@@ -173,20 +173,20 @@ def operand(ctx: NodeContext, index: int) -> Value:
 
 
 def made(ctx: NodeContext, op: str, *operands: Value, **attrs) -> Value:
-    """Strings that take memory."""
+    """Emit an operator whose results are strings that take memory."""
     heap = heap_of(ctx.importer)
     return marked(ctx.importer, ctx.emit(op, [heap, *operands], **attrs))
 
 
 def equal(ctx: NodeContext) -> Value:
-    """ONNX's Equal on strings."""
+    """Import ONNX's Equal on strings."""
     a, b = operand(ctx, 0), operand(ctx, 1)
     shape = broadcast(a.shape, b.shape)
     return ctx.emit("text_equal", [ctx.expand(a, shape), ctx.expand(b, shape)])
 
 
 def cast_to_text(ctx: NodeContext, x: Value) -> Value:
-    """ONNX's Cast to strings."""
+    """Import ONNX's Cast to strings."""
     if x in ctx.importer.texts:
         return x
     if x.dtype.is_float:
@@ -202,7 +202,7 @@ def cast_to_text(ctx: NodeContext, x: Value) -> Value:
 
 
 def cast_from_text(ctx: NodeContext, x: Value, to: str) -> Value:
-    """ONNX's Cast of strings to numbers."""
+    """Import ONNX's Cast of strings to numbers."""
     if to == "bool":
         raise UnsupportedError("strings cannot be cast to bool; compare them with Equal")
     floats = to in HALF or DTYPES[to].is_float
@@ -211,7 +211,7 @@ def cast_from_text(ctx: NodeContext, x: Value, to: str) -> Value:
 
 
 def found(ctx: NodeContext, x: Value, keys: Sequence[str]) -> tuple[Value, list[str]]:
-    """The places of strings among keys, -1 where they are none, and the different keys."""
+    """Return the indices of strings among keys (-1 if absent), and the distinct keys."""
     kept = list(dict.fromkeys(keys))
     check_plain(kept)
     return ctx.emit("text_find", [x], keys=tuple(kept)), kept

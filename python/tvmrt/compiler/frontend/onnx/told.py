@@ -1,8 +1,8 @@
-"""Integers that a run brings, where nothing but the shapes of the network's results tells them.
+"""Infer run-time integer operands from the declared output shapes.
 
-The network is imported with two sets of other numbers in their places. An extent of a result that
-is the number at one place both times is that number, and what the network declares of this extent
-is what it must be; runs are held to it.
+The network is imported with two sets of trial values for these operands. If an output extent equals
+the same element in both imports, the declared extent is the value of that element. Each run checks
+it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .tensors import subgraphs
 
 Trials = Sequence[Known]
 
-ANY = -1  # what an element is called that may be anything
+ANY = -1  # value of an element that may be anything
 
-MOST = 8  # elements of inputs that may be shapes
-MOST_NODES = 256  # of a network that is imported for each extent of its inputs
-# Numbers that are tried, none of which is another one's neighbour.
+MOST = 8  # maximum number of input elements that may be shapes
+MOST_NODES = 256  # maximum size of a network that is imported once per input extent
+# Trial values; no two of them are adjacent.
 _TRIED = ((11, 13, 17, 19, 23, 29, 31, 37), (41, 43, 47, 53, 59, 61, 67, 71))
 
 
@@ -38,9 +38,9 @@ def by_results(
     refused: Sequence[onnx.NodeProto],
     attempt: Callable[[Known], Graph],
 ) -> dict[str, np.ndarray]:
-    """What inputs must be for the results to have their declared shapes, by name; ``ANY`` for an
-    element that no result tells. Left out are inputs of which none is told, and those that no node
-    depends on that was ``refused``. ``attempt`` imports the network with some inputs known."""
+    """Return the input values implied by the declared output shapes, by name; ``ANY`` for an
+    element without one. Inputs without any are omitted, and so are inputs that no ``refused`` node
+    depends on. ``attempt`` imports the network with some inputs known."""
     declared = _declared(model.graph)
     kinds = {} if declared is None else _candidates(model.graph, _sources(model.graph, refused))
     if not kinds:
@@ -57,7 +57,7 @@ def by_results(
 
 
 def _shapes(trials: Trials, attempt: Callable[[Known], Graph]) -> list[list[tuple]] | None:
-    """The results' shapes with these numbers; None where the network cannot be imported."""
+    """Return the output shapes for trial values; None if the network cannot be imported."""
     try:
         return [[value.shape for value in attempt(known).outputs] for known in trials]
     except (TVMError, ValueError, KeyError, MemoryError):
@@ -67,8 +67,8 @@ def _shapes(trials: Trials, attempt: Callable[[Known], Graph]) -> list[list[tupl
 def _pinned(
     graph: onnx.GraphProto, trials: Trials, attempt: Callable[[Known], Graph]
 ) -> tuple[Trials, list[list[tuple]]] | None:
-    """The same where one of the numbers must be an extent of an input: the only one with which the
-    network can be imported."""
+    """Return trials and output shapes with one element fixed to an extent of an input, if that is
+    the only such choice with which the network can be imported; else None."""
     if len(graph.node) > MOST_NODES:
         return None
     extents = {d.dim_value for info in graph.input for d in info.type.tensor_type.shape.dim}
@@ -89,7 +89,7 @@ def _changed(known: Known, name: str, place: int, number: int) -> Known:
 
 
 def _declared(graph: onnx.GraphProto) -> list[tuple[int, ...]] | None:
-    """The shapes of the results; None where one is not told in numbers."""
+    """Return the declared output shapes; None if one of them is not constant."""
     shapes = []
     for info in graph.output:
         tensor = info.type.tensor_type
@@ -102,7 +102,8 @@ def _declared(graph: onnx.GraphProto) -> list[tuple[int, ...]] | None:
 
 
 def _sources(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> set[str]:
-    """The names on which nodes depend, at any remove; all where one is of a graph inside."""
+    """Return the names on which nodes depend, directly or not; all inputs for nodes of
+    subgraphs."""
     makers = {name: node for node in graph.node for name in node.output}
     if not all(name in makers for node in nodes for name in node.output if name):
         return {info.name for info in graph.input}
@@ -123,8 +124,7 @@ def _read_by(node: onnx.NodeProto) -> list[str]:
 def _candidates(
     graph: onnx.GraphProto, sources: set[str]
 ) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """Type and shape of the inputs that are integers of a fixed number, by name; of ``sources``
-    alone."""
+    """Return type and shape of integer inputs of constant size by name, for ``sources`` only."""
     weights = {tensor.name for tensor in graph.initializer}
     found, count = {}, 0
     for info in graph.input:
@@ -146,7 +146,7 @@ def _candidates(
 
 
 def _numbered(kinds: Mapping, numbers: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Each input with numbers of its own."""
+    """Return each input with distinct trial values."""
     found, rest = {}, list(numbers)
     for name, (dtype, shape) in kinds.items():
         size = int(np.prod(shape))
@@ -156,7 +156,7 @@ def _numbered(kinds: Mapping, numbers: tuple[int, ...]) -> dict[str, np.ndarray]
 
 
 def _solved(first: np.ndarray, second: np.ndarray, shapes: list, declared: list) -> np.ndarray:
-    """The elements that give the declared extents; ``ANY`` for one that is in no extent."""
+    """Return the elements that give the declared extents; ``ANY`` for one that is in no extent."""
     told = {
         (a, b): wanted
         for rows in zip(*shapes, declared)
@@ -169,7 +169,7 @@ def _solved(first: np.ndarray, second: np.ndarray, shapes: list, declared: list)
 
 
 def held(importer: ImportState, value: Value, known: np.ndarray) -> Value:
-    """An input as the numbers that it must be; a run in which it is not ends with an error."""
+    """Replace an input by the values that it must have; a run with others ends with an error."""
     builder, name = importer.builder, value.name
     emit = partial(builder.emit, name=name)
     flat = emit("reshape", [value], shape=(known.size,))
@@ -198,7 +198,7 @@ def held(importer: ImportState, value: Value, known: np.ndarray) -> Value:
 
 
 def _open(importer: ImportState, emit: Callable, flat: Value, place: int) -> Extent:
-    """An element that the run brings, as an extent."""
+    """Return a run-time element as an extent."""
     part = emit("slice", [flat], starts=(place,), steps=(1,), sizes=(1,))
     dims, what = importer.dims, f"element {place}"
     name = dims.fresh(f"{flat.name}_{place}")

@@ -1,8 +1,8 @@
 """Upgrade models of opsets 1 to 6 to opset 7, the oldest one that the importers read.
 
-Opset 7 replaced the attributes ``broadcast`` and ``axis`` by numpy's broadcasting; the other
+Opset 7 replaced the attributes ``broadcast`` and ``axis`` by numpy's broadcasting. The other
 differences are attributes that were renamed, dropped or became inputs. ``_UPGRADES`` has a row for
-each operator whose form changed; all others read the same in both.
+each operator that changed; all others are the same in both.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class _Upgrade:
         self.ir_version = model.ir_version
         self.types: dict[str, onnx.TypeProto] = {}
         self.constants: dict[str, TensorProto] = {}
-        self.weights: list[TensorProto] = []  # new ones of the graph that is being upgraded
+        self.weights: list[TensorProto] = []  # new weights of the current graph
         self.taken = {name for node in nodes(model) for name in (*node.input, *node.output)}
 
     def graph(self, graph: onnx.GraphProto) -> None:
-        """Upgrade a graph in place; nested graphs see the names of the graphs around them."""
+        """Upgrade a graph in place; nested graphs see the names of the enclosing graphs."""
         for tensor in graph.initializer:
             self._note(tensor)
         self.types.update((info.name, info.type) for info in graph.input)
@@ -76,7 +76,7 @@ class _Upgrade:
         replace_nodes(graph.node, upgraded)
 
     def node(self, node: onnx.NodeProto) -> _Nodes:
-        """Return the nodes of opset 7 that compute what a node of an older opset does."""
+        """Return the equivalent nodes of opset 7 for a node of an older opset."""
         if node.domain not in ("", "ai.onnx"):
             return [node]
         _drop(node, "consumed_inputs")
@@ -86,7 +86,7 @@ class _Upgrade:
         return upgrade(self, node) if upgrade else [node]
 
     def infer(self, node: onnx.NodeProto) -> None:
-        """Note the types of a node's outputs, where onnx can infer them."""
+        """Note the types of a node's outputs if onnx can infer them."""
         try:
             schema = onnx.defs.get_schema(node.op_type, MIN_OPSET, node.domain)
             known = {name: self.types[name] for name in node.input if name in self.types}
@@ -96,11 +96,11 @@ class _Upgrade:
                     schema, node, known, data, None, self.opsets, self.ir_version
                 )
             )
-        except Exception:  # the importer reports what is wrong with the node
+        except Exception:  # the importer reports the error
             return
 
     def rank(self, node: onnx.NodeProto, name: str) -> int:
-        """Return the rank of an operand; raise ValueError if it is not known."""
+        """Return the rank of an operand. Raises ValueError if it is unknown."""
         kind = self.types.get(name, onnx.TypeProto())
         if not kind.tensor_type.HasField("shape"):
             raise ValueError(
@@ -110,7 +110,7 @@ class _Upgrade:
         return len(kind.tensor_type.shape.dim)
 
     def constant(self, node: onnx.NodeProto, name: str) -> np.ndarray:
-        """Return the value of an operand; raise ValueError if it is computed at run time."""
+        """Return the value of an operand. Raises ValueError if it is computed at run time."""
         if name not in self.constants:
             raise ValueError(
                 f"{label(node)} cannot be upgraded to opset 7, as {name} is computed at run time; "
@@ -125,7 +125,7 @@ class _Upgrade:
         return name
 
     def weight(self, like: str, values: Sequence[int]) -> str:
-        """Add int64 weights to the graph that is being upgraded; return their name."""
+        """Add int64 weights to the current graph and return their name."""
         name = self.new(like)
         tensor = numpy_helper.from_array(np.array(values, np.int64), name)
         self.weights.append(tensor)
@@ -235,7 +235,7 @@ def _split(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
 
 
 def _tile(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
-    """Make the repeats of all axes from the number and the axis of Tile-1."""
+    """Make the repeats of all axes from the count and the axis of Tile-1."""
     if len(node.input) < 3:
         return [node]
     x, tiles, axis_name = node.input

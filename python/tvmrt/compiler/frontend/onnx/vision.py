@@ -43,7 +43,7 @@ def grid_sample(ctx: NodeContext) -> Value:
 
 @onnx_op("AffineGrid")
 def affine_grid(ctx: NodeContext) -> Value:
-    """Every place of a regular grid, times the matrix of each image."""
+    """Return all points of a regular grid, transformed by the matrix of each image."""
     theta, size = ctx.required(0), ctx.ints_of(1, "the size")
     spatial = size[2:]
     if len(spatial) not in (2, 3) or theta.shape != (size[0], len(spatial), len(spatial) + 1):
@@ -51,7 +51,7 @@ def affine_grid(ctx: NodeContext) -> Value:
     ctx.table_size(prod(size[1:]), "the grid")
     corners = bool(ctx.attr("align_corners", 0))
     axes = [_centres(n, corners) for n in spatial]
-    # x comes first, the one that the last column is added for comes last
+    # coordinates in the order x, y, z, 1 for the columns of the matrix
     places = np.meshgrid(*axes, indexing="ij")[::-1]
     columns = np.stack([p.reshape(-1) for p in [*places, np.ones(spatial)]])
     base = ctx.const(columns.T, theta.dtype.numpy)
@@ -61,7 +61,7 @@ def affine_grid(ctx: NodeContext) -> Value:
 
 
 def _centres(count: int, corners: bool) -> np.ndarray:
-    """Where ``count`` elements lie between -1 and 1."""
+    """Return the coordinates of ``count`` elements between -1 and 1."""
     if not corners:
         return (2 * np.arange(count) + 1) / count - 1
     return np.linspace(-1, 1, count) if count > 1 else np.zeros(count)
@@ -126,7 +126,7 @@ def deform_conv(ctx: NodeContext) -> Value:
 
 
 def _taps_first(ctx: NodeContext, w: Value) -> Value:
-    """Weights [out, depth, height, width] as those of pixels that hold all taps of a channel."""
+    """Convert weights [out, depth, height, width] to 1x1 weights of im2col columns."""
     shape = (w.shape[0], prod(w.shape[1:]), 1, 1)
     if w.data is not None:
         return ctx.const(w.data.transpose(0, 2, 3, 1).reshape(shape))

@@ -1,8 +1,8 @@
-"""The whole network as the onnx package judges it: what only shows between nodes.
+"""Check of a complete model by the onnx package, for errors between nodes.
 
-Types of half precision, which are float32 inside, declared types, bodies of loops and functions.
-The package is given a copy without the weights, in which all that onnxruntime takes and it does not
-is put right first: names and shapes that are left out, versions of the file format.
+It finds errors in half-precision types (float32 in the IR), declared types, loop bodies and
+functions. The package checks a copy without weights. Deviations that only onnxruntime accepts are
+repaired in the copy: omitted names and shapes, versions of the file format.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .tensors import graphs, nodes
 from .wiring import label
 
 _FOREIGN = "tvmrt.unchecked"  # a domain that the onnx package does not know
-_KEPT_BYTES = 4096  # weights that may be shapes or axes
-_LARGEST = 1 << 30  # bytes of a copy that can be serialised
+_KEPT_BYTES = 4096  # weights up to this size may be shapes or axes
+_LARGEST = 1 << 30  # maximum size of a copy that can be serialised
 
 
 def check_whole(
@@ -31,25 +31,25 @@ def check_whole(
     unchecked: Callable[[onnx.NodeProto], bool],
     of_any_extent: bool = False,
 ) -> None:
-    """Raise ValueError with what the onnx package's checker or its strict inference refuses.
+    """Raise ValueError with the error of the onnx package's checker or its strict inference.
 
-    ``types`` are those of the inputs; nodes for which ``unchecked`` holds mean no operator of ONNX.
-    ``of_any_extent``: the network has branches that do not fit the extents of the inputs.
+    ``types``: the types of the inputs. ``unchecked``: whether a node's operator is not ONNX's.
+    ``of_any_extent``: the network has branches that are invalid at the inputs' extents.
     """
     copy = _copy(model, types, opsets, unchecked)
     if of_any_extent:
         _open_inputs(copy, types)
     if copy.ByteSize() > _LARGEST:
-        return  # weights in nested graphs, which stay
+        return  # weights in nested graphs are not removed
     untyped = _complete(copy)
     try:
         checker.check_model(copy)
         if len(untyped) > sum(info in untyped for info in copy.graph.output):
-            return  # results of a nested graph have no type to compare with
+            return  # outputs of a nested graph have no type to compare with
         for info in untyped:
             info.ClearField("type")
         _forget_shapes(copy)
-        # without data_prop, by which the package takes memory for each element of a large vector
+        # without data_prop, which needs memory for each element of a large vector
         shape_inference.infer_shapes(copy, check_type=True, strict_mode=True)
     except (checker.ValidationError, shape_inference.InferenceError) as problem:
         raise ValueError(_sentence(str(problem), copy)) from problem
@@ -78,7 +78,7 @@ def _copy(model, types, opsets, unchecked) -> onnx.ModelProto:
 
 
 def _open_inputs(model: onnx.ModelProto, names: Container[str]) -> None:
-    """Leave the extents of these inputs open; their numbers of axes stay."""
+    """Remove the extents of these inputs; their ranks stay."""
     for info in model.graph.input:
         if info.name in names:
             for dim in info.type.tensor_type.shape.dim:
@@ -86,7 +86,7 @@ def _open_inputs(model: onnx.ModelProto, names: Container[str]) -> None:
 
 
 def _complete(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """Declare what graphs leave out; gives those that had no type at all."""
+    """Declare omitted types and shapes; return the values that had no type."""
     untyped = []
     for graph in graphs(model):
         for info in (*graph.input, *graph.output):
@@ -101,15 +101,15 @@ def _complete(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _forget_shapes(model: onnx.ModelProto) -> None:
-    """Drop declared shapes that are computed: onnxruntime warns of a wrong one, and goes on.
+    """Drop declared shapes of computed tensors: onnxruntime only warns about wrong ones.
 
-    A tensor of the file has its own: where it is declared without one, the package takes axes that
-    it holds for none.
+    An initialiser keeps its shape. If it were declared without one, the package would take axes
+    stored in it for missing.
     """
     for graph in graphs(model):
         infos = [*graph.output, *graph.value_info]
         held = {tensor.name: tensor.dims for tensor in graph.initializer}
-        # of nested graphs the inputs, too
+        # in nested graphs, also those of inputs
         for info in infos if graph is model.graph else [*infos, *graph.input]:
             type = info.type.tensor_type
             if info.type.HasField("tensor_type"):
@@ -119,8 +119,8 @@ def _forget_shapes(model: onnx.ModelProto) -> None:
 
 
 def _is_misjudged(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
-    """Whether onnx infers an operator from a body of other nodes, without its defaults, or has
-    withdrawn what onnxruntime computes."""
+    """Whether onnx's check of an operator is wrong: it ignores defaults in inference through
+    function bodies, and rejects deprecated operators that onnxruntime supports."""
     definition = definition_of(node.op_type, opsets.get(node.domain, 1), node.domain)
     if definition is None:
         return node.domain == ""
@@ -166,7 +166,7 @@ def _info(name: str, element: int, dims: Iterable[int]) -> onnx.ValueInfoProto:
 
 
 def _sentence(text: str, model: onnx.ModelProto) -> str:
-    """The first complaint, with the node that it is about."""
+    """Return the first error with the node that it is about."""
     context = re.search(r"Bad node spec for node\. Name: (.*?) OpType: (\w+)", text)
     tag = re.search(r"\(op_type:(\w+)(?:, node name: (.*?))?\)", text)
     if context is not None:

@@ -1,4 +1,4 @@
-"""Check that every name of a network is defined once, and before it is read."""
+"""SSA check: every name of a network is defined once, and before it is read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .tensors import subgraphs
 def check_wiring(model: onnx.ModelProto) -> None:
     """Raise ValueError for a name that is defined twice, never, or in a cycle of nodes.
 
-    The model has been through ``sanitize_model``, which sorts nodes and renames repeated outputs.
+    ``sanitize_model`` has sorted the nodes and renamed repeated outputs.
 
-    ONNX forbids a nested graph to give a name again that it sees outside of itself.
+    In ONNX, a nested graph must not redefine a name of an enclosing graph.
     """
     _check_graph(model.graph, set())
     for function in model.functions:
@@ -26,12 +26,12 @@ def check_wiring(model: onnx.ModelProto) -> None:
 
 
 def label(node: onnx.NodeProto) -> str:
-    """A node as an error names it; one without a name goes by what it makes."""
+    """Return a node's description for errors; a node without a name gets one from its output."""
     return f"node {name_of(node)} ({node.op_type})"
 
 
 def name_of(node: onnx.NodeProto) -> str:
-    """A node's name, or one made of its operator and first output."""
+    """Return a node's name, or one made of its operator and first output."""
     return node.name or f"{node.op_type}_{next((o for o in node.output if o), 'of_nothing')}"
 
 
@@ -66,7 +66,7 @@ def _check_made(outputs: Iterable[str], seen: set[str], place: str) -> None:
 
 
 def _check_nodes(nodes: Sequence[onnx.NodeProto], seen: set[str], made: dict[str, str]) -> None:
-    """``seen`` has all names that may be read, ``made`` says of this graph's whence they come."""
+    """Check nodes. ``seen``: all visible names; ``made``: origins of this graph's names."""
     for node in nodes:
         for key in node.input:
             if key and key not in seen:

@@ -1,7 +1,7 @@
-"""How many nodes loops and functions are written out to.
+"""Limits for unrolling of loops and inlining of functions.
 
-A few bytes of a file can ask for any number of nodes: a loop in a loop, a function that calls
-another one twice, which calls a third one twice. It is counted before it is done.
+A few bytes of a file can expand to any number of nodes: nested loops, or a function that calls
+another one twice, which calls a third one twice. The nodes are counted before expansion.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tvmrt.error import UnsupportedError
 
 
 class WrittenOut:
-    """The nodes of one network beyond those of its file."""
+    """The number of nodes of one network in addition to those of its file."""
 
     def __init__(self, functions: Mapping[tuple[str, str], onnx.FunctionProto]) -> None:
         self._functions = functions
         self._sizes: dict[tuple[str, str], int] = {}
         self._total = 0
-        self._around = 1  # rounds of the loops that are open
+        self._around = 1  # product of the trip counts of enclosing loops
 
     def add(self, count: int) -> None:
-        """Raise ValueError where ``count`` further nodes are too many."""
+        """Add ``count`` nodes. Raises ValueError if this exceeds the limit."""
         self._total += count
         most = max(self._total, self._around * count)
         if most > MAX_WRITTEN_NODES:
@@ -34,7 +34,7 @@ class WrittenOut:
             )
 
     def rounds(self, what: str, count: int, body: onnx.GraphProto) -> Iterator[int]:
-        """The numbers of a loop's rounds, of which each writes its body out."""
+        """Yield the iteration numbers of a loop that is unrolled."""
         if count > MAX_ROUNDS:
             raise UnsupportedError(
                 f"a {what} of {count} iterations; at most {MAX_ROUNDS} are unrolled"
@@ -47,7 +47,7 @@ class WrittenOut:
             self._around //= max(count, 1)
 
     def size(self, nodes: Sequence[onnx.NodeProto]) -> int:
-        """Nodes that these become: those of branches and functions among them count, too."""
+        """Return the number of expanded nodes, including branches and functions."""
         return sum(self._size_of(node) for node in nodes)
 
     def _size_of(self, node: onnx.NodeProto) -> int:
@@ -56,6 +56,6 @@ class WrittenOut:
         if key not in self._functions:
             return 1 + inside
         if key not in self._sizes:
-            self._sizes[key] = 1  # of a function that calls itself, which is refused elsewhere
+            self._sizes[key] = 1  # for a recursive function, which the importer rejects
             self._sizes[key] = self.size(self._functions[key].node)
         return self._sizes[key] + inside

@@ -1,8 +1,8 @@
-"""What ONNX asks of an operator's shapes and attributes beyond types, and onnxruntime enforces.
+"""Constraints on shapes and attributes of operators beyond types, as onnxruntime enforces them.
 
-One row an operator, in the notation of ``tvmrt.compiler.ir.contract``; ``check_row`` compares a
-node with the row of its opset before it is imported. A row says what is malformed, not what tvmrt
-cannot do.
+There is one row per operator, in the notation of ``tvmrt.compiler.ir.contract``. ``check_row``
+checks a node against the row of its opset before import. Rows describe malformed nodes, not the
+limits of tvmrt.
 """
 
 from .table import check_row, contract_of, rows

@@ -1,4 +1,4 @@
-"""Shapes, layouts, indices, reductions."""
+"""Constraints of shape, layout, index and reduction operators."""
 
 from __future__ import annotations
 

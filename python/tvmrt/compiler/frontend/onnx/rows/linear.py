@@ -1,4 +1,4 @@
-"""Products and what is added to them."""
+"""Constraints of matmul-like operators and PRelu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _fits_product(a, b, c, transA, transB) -> bool:
 
 
 def _zero_point_fits(matrix, point, axis: int) -> bool:
-    """One number, one for each row (or column), or the same with the matrix's other axes."""
+    """Whether a zero point is one number, or one per row (or column), also per batch element."""
     if point is None or point.size == 1:
         return True
     extent = matrix.shape[axis] if len(matrix.shape) > 1 else 1

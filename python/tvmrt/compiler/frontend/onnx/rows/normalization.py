@@ -1,4 +1,4 @@
-"""Normalisations."""
+"""Constraints of normalisation and softmax operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scales and zero points."""
+"""Constraints on scales and zero points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .rules import one_number
 
 
 def _one_scale_each(x, scale, axis, block_size) -> bool:
-    """Whether the scale is one number, one for each place of the axis, or one a block of it."""
+    """Whether the scale is one number, one per element of the axis, or one per block of it."""
     shape, rank = scale.shape, len(x.shape)
     if prod(shape) == 1 and len(shape) <= 1 and not block_size:
         return True
@@ -27,7 +27,7 @@ def _one_scale_each(x, scale, axis, block_size) -> bool:
 
 
 def _agree(scale, zero_point) -> bool:
-    """Whether the shapes are one; a number is one in a vector, too."""
+    """Whether the shapes are equal; a scalar equals a vector of one element."""
     if zero_point is None or scale.shape == zero_point.shape:
         return True
     return all(prod(p.shape) == 1 and len(p.shape) <= 1 for p in (scale, zero_point))

@@ -1,4 +1,4 @@
-"""Recurrent cells: weights [D gates*H features], D directions of H units."""
+"""Constraints of recurrent cells: weights [D gates*H features], D directions of H units."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _batch(layout: int | None) -> int:
 
 
 def _state(name: str) -> Rule:
-    """An initial state is [D batch H], or [batch D H] where the batch comes first."""
+    """Return the rule of an initial state: [D batch H], or [batch D H] with the batch first."""
 
     def fits(state, x, layout, D, H) -> bool:
         if state is None:

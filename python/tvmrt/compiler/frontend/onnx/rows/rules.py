@@ -1,4 +1,4 @@
-"""Rules that several operators share."""
+"""Rules shared by several operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALONG_AXIS = Contract("x: any[*]", "axis: int", rules=[AXIS])
 
 
 def one_number(name: str) -> Rule:
-    """A scalar, or a vector of one element as many exporters write it."""
+    """Return the rule for a scalar, or a vector of one element as many exporters write it."""
 
     def test(type: TensorType | None) -> bool:
         return type is None or prod(type.shape) == 1
@@ -25,14 +25,14 @@ def one_number(name: str) -> Rule:
 
 
 def stretches(small: Sequence[int], large: Sequence[int]) -> bool:
-    """Whether a shape broadcasts to another without changing that."""
+    """Whether a shape broadcasts to another one without a change of the latter."""
     return len(small) <= len(large) and all(
         n in (1, m) for n, m in zip(reversed(small), reversed(large))
     )
 
 
 def broadcasts(name: str, to: str) -> Rule:
-    """``name`` broadcasts to operand ``to``."""
+    """Return the rule that ``name`` broadcasts to operand ``to``."""
 
     def test(small: TensorType | None, large: TensorType) -> bool:
         return small is None or stretches(small.shape, large.shape)

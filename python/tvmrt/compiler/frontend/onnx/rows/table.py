@@ -1,4 +1,4 @@
-"""Finding the row of a node and comparing the two."""
+"""Lookup of a node's row of constraints, and the check against it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tvmrt.compiler.ir.contract import Contract
 
 from ..definitions import definition_of
 
-# Each has ROWS: the operator's name, or (name, first opset), to its contract.
+# Each module has ROWS: an operator's name, or (name, first opset), to its contract.
 _FAMILIES = ("windows", "recurrent", "normalization", "quantize", "linear", "layout", "vision")
 
-# Attributes that are truths wherever they stand.
+# Attributes that are booleans in all operators.
 _TRUTHS = frozenset(
     (
         "align_corners allowzero antialias center_point_box ceil_mode count_include_pad "
@@ -32,7 +32,7 @@ _TRUTHS = frozenset(
 
 @cache
 def rows() -> dict[str, dict[int, Contract]]:
-    """Every operator's contracts by the first opset in which they hold."""
+    """Return every operator's contracts by the first opset in which they apply."""
     found: dict[str, dict[int, Contract]] = {}
     for family in _FAMILIES:
         for key, contract in import_module(f"{__package__}.{family}").ROWS.items():
@@ -42,13 +42,13 @@ def rows() -> dict[str, dict[int, Contract]]:
 
 
 def contract_of(op: str, opset: int) -> Contract | None:
-    """The contract that holds in an opset."""
+    """Return the contract that applies in an opset."""
     known = [since for since in rows().get(op, {}) if since <= opset]
     return rows()[op][max(known)] if known else None
 
 
 def check_row(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]) -> None:
-    """Raise ValueError with operand or attribute, what was expected and what is there."""
+    """Raise ValueError with the operand or attribute, the expectation and the actual value."""
     definition = definition_of(node.op_type, opset, node.domain)
     if definition is None:
         return
@@ -67,7 +67,7 @@ def check_row(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]) 
 
 @cache
 def _defaults(op: str, version: int) -> dict[str, Any]:
-    """Values of the attributes that a node leaves out."""
+    """Return the default values of an operator's attributes."""
     definition = definition_of(op, version, "")
     rules = definition.attributes.values() if definition else ()
     return {rule.name: _value(rule.default_value) for rule in rules if rule.default_value.name}

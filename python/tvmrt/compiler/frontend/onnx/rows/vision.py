@@ -1,4 +1,4 @@
-"""Resizing, sampling, regions, signals, attention."""
+"""Constraints of resizing, sampling, region, signal and attention operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEAREST = "nearest_mode: round_prefer_floor|round_prefer_ceil|floor|ceil"
 
 
 def _given(operand) -> bool:
-    """Exporters write an operand that is left out as one without elements."""
+    """Whether an operand is present; exporters also write an omitted one as an empty tensor."""
     return operand is not None and operand.size > 0
 
 

@@ -1,4 +1,4 @@
-"""Convolutions and pools."""
+"""Constraints of convolutions and pools."""
 
 from __future__ import annotations
 
