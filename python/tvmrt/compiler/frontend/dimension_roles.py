@@ -107,7 +107,7 @@ class Uses:
     same: set[str] = field(default_factory=set)
 
     def role(self) -> Role | None:
-        """Return the role; None if the dimension only passes through and is no leading axis."""
+        """Return the role; None if it only passes through and is not the leading axis."""
         if self.window_ranks:
             if max(self.window_ranks) > 2:
                 return Role.VOLUME

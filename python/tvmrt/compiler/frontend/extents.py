@@ -16,7 +16,7 @@ from tvmrt.compiler.ir.extent import Extent, Undecided, bounds
 
 MOST_ELEMENTS = 64  # maximum size of a tracked tensor: shapes are short
 
-Elements = np.ndarray  # of int and Extent
+Elements = np.ndarray  # elements are int or Extent
 
 
 def elements_of(value: Value | None, known: Mapping[Value, Elements]) -> Elements | None:

@@ -28,7 +28,7 @@ from .dims import Narrowed
 
 MAX_IMPORTS = 12
 MAX_RANGES = 6  # number of ranges in an error text
-MAX_PERIOD = 512  # of the valid sizes
+MAX_PERIOD = 512  # maximum period of the valid sizes
 
 T = TypeVar("T")
 

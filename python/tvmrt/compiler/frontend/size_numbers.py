@@ -23,7 +23,7 @@ from .size_intervals import INTERVALS, Interval, cells, extent_interval
 from .size_ratios import Ratio, constant_ratio, leaf_ratio, ratio_of
 
 MAX_EXTENT = 2**31 - 1
-MAX_DEPTH = 256  # of nested operators
+MAX_DEPTH = 256  # maximum nesting of operators
 FLOATS = ("float32", "float64")
 
 Sizes = Mapping[str, Any]

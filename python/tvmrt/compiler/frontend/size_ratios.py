@@ -19,7 +19,7 @@ from tvmrt.compiler.ir.extent import Extent, Whole, bounds, exact_quotient, larg
 from tvmrt.compiler.ir.rounding import ceil_div
 
 BITS = {"float16": 11, "float32": 24, "float64": 53, "int64": 62}
-MAX_DENOMINATOR = 1024  # of a fraction that a float represents
+MAX_DENOMINATOR = 1024  # maximum denominator of a simple fraction
 MAX_BITS = 62
 MAX_TERMS = 64
 
@@ -138,7 +138,7 @@ def _ceil(a: Ratio) -> tuple:
 
 def _round(a: Ratio) -> tuple:
     """Round to the nearest integer, ties to even. Subtract 1 if ``number / divisor`` is 1/2 below
-    an odd integer, which is the case if 2 number - divisor is a multiple of 4 divisor.
+    an odd integer, that is, if 2 number - divisor is a multiple of 4 divisor.
     """
     twice, unit = 2 * a.number + a.divisor, 2 * a.divisor
     odd = (twice + unit) // (2 * unit) - (twice + unit - 1) // (2 * unit)

@@ -91,7 +91,7 @@ def _chosen(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Val
 
 
 def _at_one(value: Whole, extent: Whole) -> Whole:
-    """Return an extent at which another extent is 1; unchanged if this cannot be derived."""
+    """Return the value of an extent if another extent is 1; unchanged if it is unrelated."""
     symbols = symbols_of(extent)
     if not isinstance(value, Extent) or not any(s.extent == extent for s in symbols):
         return value

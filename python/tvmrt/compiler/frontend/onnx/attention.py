@@ -221,7 +221,7 @@ def _combined(ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value,
 
 
 NODES_OF_STEP = 16  # an upper bound
-MAX_STEPS = 256  # of linear attention, whose steps are unrolled
+MAX_STEPS = 256  # maximum length for linear attention, which is unrolled
 
 
 @onnx_op("LinearAttention")

@@ -106,7 +106,7 @@ def _combined(op: str, numbers: Sequence[Element]) -> Element:
         return _product(op, [_axis_of(n) for n in numbers])
     if len(axes) == 1 and len(numbers) == 2:
         other = next(n for n in numbers if n is not axes[0])
-        # an Expand keeps an axis if its shape has -1, which is no valid extent
+        # an Expand keeps an axis if its shape has -1, which is not a valid extent
         if op in ("Max", "Min") or (op == "Where" and other == 1):
             return axes[0]
     return union(axes).inexact() if axes else None

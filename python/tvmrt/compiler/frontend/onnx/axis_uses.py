@@ -51,7 +51,7 @@ class Axis:
 
     @property
     def name(self) -> str | None:
-        """The only dimension that determines the extent; None if there is no such dimension."""
+        """The dimension that alone determines the extent exactly; None if there is none."""
         return next(iter(self.dims)) if len(self.dims) == 1 and self.exact else None
 
     def moved(self, kernel: int, stride: Fraction | int, pads: int = 0) -> Axis:

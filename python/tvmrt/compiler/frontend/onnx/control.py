@@ -85,7 +85,7 @@ def _take_back(made: Sequence[list[Any]], counts: Sequence[int]) -> None:
 
 
 def is_misfit(problem: BaseException | None) -> bool:
-    """Whether an error, or the innermost cause that decides it, is an operand mismatch."""
+    """Whether an error or one of its causes is an operand mismatch (``Misfit``)."""
     while problem is not None and not isinstance(problem, Misfit):
         problem = problem.__cause__
     return problem is not None

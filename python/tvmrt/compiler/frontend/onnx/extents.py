@@ -31,7 +31,7 @@ from .context import NodeContext
 
 
 def follow(ctx: NodeContext) -> list[Value] | None:
-    """Return the results of a node on extents; None if it is no shape arithmetic."""
+    """Return the results of a node on extents; None if it is not shape arithmetic."""
     rule = RULES.get(ctx.op) if ctx.node.domain in ("", "ai.onnx") else None
     known = ctx.importer.extents
     if rule is None or not any(v in known for v in ctx.inputs):

@@ -1,7 +1,7 @@
 """Constant folding of nodes by the ONNX reference evaluator at import.
 
 It covers nodes that the IR cannot express or does not fold (NonZero, Unique, a convolution of
-constants), as long as no input of the network is involved.
+constants), as long as they do not depend on an input of the network.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RANDOM = frozenset(
 
 MAX_ELEMENTS = 1 << 24
 _FOLDED = {name for name, row in DTYPES.items() if not row.is_packed}  # packed: stored wider
-MAX_SHAPE_ELEMENTS = 64  # of an input whose values may determine a result's shape
+MAX_SHAPE_ELEMENTS = 64  # maximum size of an input whose values determine shapes
 
 
 def evaluate(

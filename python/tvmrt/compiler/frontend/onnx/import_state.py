@@ -64,7 +64,7 @@ class ImportState:
         self.problems: list[str] = []
         self.refused: list[onnx.NodeProto] = []  # the nodes of unsupported operators
         self.adopters: dict[str, Adopter] = {}
-        self.most_elements: dict[str, int] = {}  # of results that are sequences, by name
+        self.most_elements: dict[str, int] = {}  # maximum length of each output sequence
         # ONNX types of half-precision and packed tensors, which have a wider type here
         self.halves: dict[Value, str] = {}
         self.names = Names()

@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.limits import MAX_WRITTEN_NODES
 
 from .written_out import WrittenOut
 
-MAX_DEPTH = 64  # of nested calls: the inliner of the onnx package recurses
+MAX_DEPTH = 64  # maximum nesting of calls: the inliner of the onnx package recurses
 
 _Key = tuple[str, str]
 

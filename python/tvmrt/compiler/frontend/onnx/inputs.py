@@ -24,8 +24,8 @@ def input_types(
     """Return the types of inputs by name. Dimensions of ``results`` may be declared, too.
 
     Extents in ``shapes`` are numbers, names of declared dimensions, or declarations. Raises
-    KeyError for the shape of an unknown input, ValueError for a missing or contradictory shape, and
-    UnsupportedError for an input that is no tensor of a supported element type.
+    KeyError for an unknown input, ValueError for a missing or contradictory shape, and
+    UnsupportedError for an input that is not a tensor of a supported element type.
     """
     names = [info.name for info in infos]
     for name in shapes:

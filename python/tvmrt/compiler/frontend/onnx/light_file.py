@@ -24,7 +24,7 @@ _Take = Callable[[int], "bytes | None"]
 
 def read_light(file: BinaryIO, size: int) -> tuple[bytes, dict[int, np.ndarray]] | None:
     """Return the message without its large weights, and their data by their index among the graph's
-    initialisers; None if the file is no such message."""
+    initialisers; None if the file is not such a message."""
     reader = _Reader(file)
     try:
         return reader.message(size, {_GRAPH: reader.graph}), reader.kept

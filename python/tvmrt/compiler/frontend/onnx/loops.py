@@ -32,7 +32,7 @@ from .run_sizes import bound_of
 from .sequences import along, axis_first, extended, first_axis_to
 
 FEW = 8  # maximum trip count that is always unrolled
-ATTEMPTS = 4  # to find shapes that hold in every iteration
+ATTEMPTS = 4  # maximum number of imports to find shapes that hold in every iteration
 MAX_ROUNDS = 1 << 24  # a larger trip count means an unlimited number of iterations
 
 INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
@@ -220,9 +220,8 @@ def _with_shapes(
 
 @dataclass(frozen=True)
 class _Ends:
-    """When a loop ends: ``limit``, the trip count, and ``go``, the condition before it (None if
-    absent); ``conditional``, whether the body has one; ``most``, the maximum trip count, exact if
-    ``known``."""
+    """When a loop ends. ``limit``: trip count; ``go``: initial condition; None if absent.
+    ``conditional``: the body has one. ``most``: maximum trip count, exact if ``known``."""
 
     limit: Value | None
     go: Value | None

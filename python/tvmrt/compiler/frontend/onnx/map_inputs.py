@@ -22,7 +22,7 @@ _CASTS = {
     "TO_INT64": TensorProto.INT64,
     "TO_STRING": TensorProto.STRING,
 }
-_OPSET = 15  # for a model that has only operators of ai.onnx.ml
+_OPSET = 15  # opset of a model that has only operators of ai.onnx.ml
 
 
 def with_rows(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Bundle]]:

@@ -30,7 +30,7 @@ MIN_OPSET = 7
 def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
     """Return the model and the folder of its external data.
 
-    Raises OSError if the file cannot be read and ValueError if it is no ONNX model.
+    Raises OSError if the file cannot be read and ValueError if it is not an ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
         check_texts(source)

@@ -32,8 +32,8 @@ from tvmrt.compiler.ir.value_ranges import interval
 
 from .onnx_node import OnnxNode
 
-MAX_DEPTH = 30  # of a chain of operators that computes a size
-MAX_BOUND = 1 << 24  # of a size bounded by interval analysis
+MAX_DEPTH = 30  # maximum length of an operator chain that computes a size
+MAX_BOUND = 1 << 24  # maximum bound from interval analysis
 
 
 def sizes_of(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elements | None:

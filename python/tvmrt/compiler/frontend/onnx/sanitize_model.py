@@ -18,8 +18,8 @@ UNNAMED_EXTENTS = ("?", "*", "-1")
 def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model, or a repaired copy if it needs a repair.
 
-    In the copy every node name is unique, negative and unnamed extents are open, nodes are sorted
-    topologically, and every output has a name of its own: an output that is listed a second time
+    In the copy every node name is unique, negative and unnamed extents are cleared, and nodes are
+    sorted topologically. Every output has a name of its own: an output that is listed a second time
     is a copy named after the first with a number appended. A model whose nodes form a cycle keeps
     their order; ``check_wiring`` reports the cycle.
     """

@@ -24,7 +24,7 @@ from .rows.layout import REDUCTIONS
 from .run_sizes import is_computed, sizes_of
 
 MOST_CANDIDATES = 8  # maximum number of values per operand in a speculative import
-MOST_AXES = 8  # of a tensor whose sets of axes are tried
+MOST_AXES = 8  # maximum rank for trials of axis sets
 
 
 class Several(Exception):
@@ -352,7 +352,7 @@ def _frame_steps(ctx: OnnxNode, y: tuple, length: int) -> list[int]:
     rest, steps = ctx.required(0).shape[1] - length, y[1] - 1
     step = ctx.input(1)
     if rest < 0 or steps < 1:
-        return []  # with one frame the step is arbitrary
+        return []  # one frame leaves the step arbitrary
     known = ctx.supposed.get(1) if step is None or step.data is None else step.data
     if known is not None:
         step = int(known.reshape(-1)[0])

@@ -22,7 +22,7 @@ from .names import LOOKS_UP
 from .registry import Importer, find, onnx_op
 from .tensors import nodes
 
-HEAP_BYTES = 1 << 20  # for the strings created by a run
+HEAP_BYTES = 1 << 20  # memory for the strings created by a run
 
 _STRING = "tensor(string)"
 # Operators that support strings in their importers, or only move them; and those that create

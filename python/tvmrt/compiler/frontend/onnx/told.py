@@ -67,8 +67,8 @@ def _shapes(trials: Trials, attempt: Callable[[Known], Graph]) -> list[list[tupl
 def _pinned(
     graph: onnx.GraphProto, trials: Trials, attempt: Callable[[Known], Graph]
 ) -> tuple[Trials, list[list[tuple]]] | None:
-    """Return trials and output shapes with one element fixed to an extent of an input, if that is
-    the only such choice with which the network can be imported; else None."""
+    """Fix one element to an extent of an input. Return the trials and output shapes if exactly one
+    such choice can be imported; else None."""
     if len(graph.node) > MOST_NODES:
         return None
     extents = {d.dim_value for info in graph.input for d in info.type.tensor_type.shape.dim}

@@ -56,6 +56,6 @@ class WrittenOut:
         if key not in self._functions:
             return 1 + inside
         if key not in self._sizes:
-            self._sizes[key] = 1  # for a recursive function, which the importer rejects
+            self._sizes[key] = 1  # a recursive function, which the importer rejects
             self._sizes[key] = self.size(self._functions[key].node)
         return self._sizes[key] + inside
