@@ -1,1 +1,1 @@
-"""TensorFlow Lite files: to graphs, and what commands say of them."""
+"""TensorFlow Lite: importer, network description and comparison with LiteRT."""

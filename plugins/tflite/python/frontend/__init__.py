@@ -1,4 +1,4 @@
-"""TensorFlow Lite files (``.tflite``) to graphs, one module an operator family."""
+"""Importer of TensorFlow Lite files (``.tflite``), one module per operator family."""
 
 from tvmrt.plugins.tflite.frontend.importer import (
     EveryTensor,

@@ -1,4 +1,4 @@
-"""Activations: behind other operators, and on their own."""
+"""Activation operators, and activations fused into other operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvmrt.plugins.tflite.frontend.tables import result_table, scale_array
 
 
 def activated(ctx: OpContext, y: Value) -> Value:
-    """What follows an operator that has no quantisation."""
+    """Apply the operator's fused activation to a result without quantisation."""
     name = activation_name(ctx.options.get("act", 0))
     if name == "TANH" and y.dtype.is_float:
         return ctx.emit("tanh", [y])

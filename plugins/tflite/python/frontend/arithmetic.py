@@ -1,4 +1,4 @@
-"""Operators of two operands, element by element."""
+"""Element-wise operators with two operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 
 
 def is_quantized(ctx: OpContext, first: str, *more: str) -> bool:
-    """Whether the first operand has scales and is of one of the given types."""
+    """Return whether operand 0 has quantisation parameters and one of the given types."""
     tensor = ctx.tensor(0)
     return tensor.dtype in (first, *more) and tensor.quantization is not None
 
@@ -40,7 +40,7 @@ def arithmetic(ctx: OpContext) -> Value:
 
 
 def _scales(ctx: OpContext) -> tuple[np.float32, np.float32, np.float32, int]:
-    """Those of both operands and the result, and the result's zero point."""
+    """Return the scales of both operands and of the result, and the result's zero point."""
     y_scale, zero = ctx.per_tensor(ctx.result())
     return ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.tensor(1))[0], y_scale, zero
 
@@ -64,7 +64,7 @@ def _sum(ctx: OpContext) -> Value:
 def _pair(
     ctx: OpContext, op: str, parts: list[tuple[int, int]], bits: int, real: float, activation: str
 ) -> Value:
-    """The two operands in one expression; ``parts``: their multipliers."""
+    """Emit a fixed-point operator on both operands; ``parts`` holds a multiplier for each."""
     y_scale, zero = ctx.per_tensor(ctx.result())
     (m, e), (low, high) = (
         multiplier(real),
@@ -81,7 +81,7 @@ def _pair(
 
 
 def _shifted_sum(ctx: OpContext, powers: list, op: str, activation: str) -> Value:
-    """Of int16 whose scales are powers of two: one of them as it is, the other shifted."""
+    """Add or subtract int16 operands with power-of-two scales by shifting one of them."""
     shifts = [power - powers[2] for power in powers[:2]]
     if max(shifts) > 0 or 0 not in shifts or min(shifts) < -31:
         raise ValueError(f"its scales are 2 ** {powers[0]}, {powers[1]} and {powers[2]}")
@@ -102,7 +102,7 @@ def _product(ctx: OpContext) -> Value:
 
 
 def _quotient(ctx: OpContext) -> Value:
-    """By Newton's reciprocal of the divisor, brought between 1 and 2."""
+    """Divide by Newton's reciprocal of the divisor, normalised to the range 1 to 2."""
     a, b, y, zero = _scales(ctx)
     m, e = multiplier(float(ratio(a, f32(b * y))))
     nothing = ctx.const(0, np.int32)
@@ -129,7 +129,7 @@ def squared_difference(ctx: OpContext) -> Value:
         difference = ctx.emit("sub", [ctx.required(0), ctx.required(1)])
         return ctx.emit("mul", [difference, difference])
     a, b, y, zero = _scales(ctx)
-    # bytes have room for more bits of a fraction; those of int16 would not fit when squared
+    # 8-bit operands leave room for fraction bits; squares of int16 would overflow with them
     bits = 7 if is_quantized(ctx, *BYTES) else 0
     twice = f32(2) * max(a, b)
     terms = [
@@ -162,7 +162,7 @@ _COMPARISONS = {
 @tflite_op(EQUAL=5, NOT_EQUAL=4, LESS=3, LESS_EQUAL=3, GREATER=3, GREATER_EQUAL=3)
 def comparison(ctx: OpContext) -> Value:
     sides = [ctx.required(0), ctx.required(1)]
-    if is_quantized(ctx, *BYTES):  # of int16 LiteRT compares the integers
+    if is_quantized(ctx, *BYTES):  # LiteRT compares int16 operands as plain integers
         for i in (0, 1):
             m, e = multiplier(float(ctx.per_tensor(ctx.tensor(i))[0]))
             raised = ctx.emit("mul", [centred(ctx, i), ctx.const(256, np.int32)])
@@ -184,14 +184,14 @@ def floor_division(ctx: OpContext) -> Value:
 
 @tflite_op(ATAN2=1)
 def angle(ctx: OpContext) -> Value:
-    """Of the point (x, y), from -pi to pi: by the smaller coordinate over the larger one."""
+    """Return the angle of (x, y) from -pi to pi, by atan of the smaller over the larger part."""
     y, x = ctx.required(0), ctx.required(1)
     whole = f"int{x.dtype.bits}"
-    signs = [ctx.emit("bit_cast", [v], to=whole) for v in (x, y)]  # those of zeros, too
+    signs = [ctx.emit("bit_cast", [v], to=whole) for v in (x, y)]  # also the sign of -0.0
     left, below = (ctx.emit("less", [v, ctx.like(0, v)]) for v in signs)
     width, height = (ctx.emit("abs", [v]) for v in (x, y))
     low, high = (ctx.emit(op, [width, height]) for op in ("min", "max"))
-    same = ctx.emit("equal", [low, high])  # of two that are infinite, too
+    same = ctx.emit("equal", [low, high])  # also for two infinities
     part = ctx.emit("where", [same, ctx.like(1, x), ctx.emit("div", [low, high])])
     nothing = ctx.emit("equal", [high, ctx.like(0, x)])
     turn = ctx.emit("atan", [ctx.emit("where", [nothing, ctx.like(0, x), part])])
@@ -221,7 +221,7 @@ def add_n(ctx: OpContext) -> Value:
 def select(ctx: OpContext) -> Value:
     condition, a, b = (ctx.required(i) for i in range(3))
     if ctx.op.name == "SELECT" and condition.type.rank < a.type.rank:
-        # a condition of one number a row chooses among rows
+        # a condition with one element per row selects whole rows
         condition = ctx.reshape(
             condition, (*condition.shape, *[1] * (a.type.rank - 1))[: a.type.rank]
         )

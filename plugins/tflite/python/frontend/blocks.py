@@ -1,4 +1,4 @@
-"""Weights quantised in blocks: each block of a row has a scale of its own."""
+"""Weights with blockwise quantisation: each block of a row has its own scale."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tvmrt.error import UnsupportedError
 if TYPE_CHECKING:
     from tvmrt.plugins.tflite.frontend.context import OpContext
 
-WITH_BLOCKS = ("FULLY_CONNECTED",)  # operators that take such weights
-MOST_IN_BLOCK = 256  # that the kernel of packed weights takes
+WITH_BLOCKS = ("FULLY_CONNECTED",)  # operators that accept blockwise quantised weights
+MOST_IN_BLOCK = 256  # maximum block size of the packed-weights kernel
 BITS = {"int2": 2, "int4": 4, "int8": 8}
 
 
 def check_blocks(ctx: OpContext) -> None:
-    """Raise UnsupportedError where an operator does not know an operand's blocks."""
+    """Raise UnsupportedError if an operand has blocks and the operator does not support them."""
     for index in ctx.op.inputs:
         tensor = ctx.subgraph.tensors[index] if index >= 0 else None
         if tensor is not None and tensor.blocks is not None and ctx.op.name not in WITH_BLOCKS:
@@ -30,7 +30,7 @@ def check_blocks(ctx: OpContext) -> None:
 
 
 def product(ctx: OpContext, rows: Value) -> Value:
-    """Rows [M, K] in float32 times the weights in blocks [N, K] of operand 1; no bias."""
+    """Multiply float32 rows [M, K] by the blockwise weights [N, K] of operand 1, without bias."""
     tensor = ctx.tensor(1)
     blocks, bits = tensor.blocks, BITS.get(tensor.dtype)
     if rows.dtype.name != "float32" or bits is None or blocks is None:

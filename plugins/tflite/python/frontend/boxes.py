@@ -1,4 +1,4 @@
-"""The best boxes of a detector."""
+"""Non-maximum suppression of a detector's boxes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
 @tflite_op(NON_MAX_SUPPRESSION_V4=1, NON_MAX_SUPPRESSION_V5=1)
 def non_max_suppression(ctx: OpContext) -> list[Value]:
-    """Places of the best boxes with zeros behind, in V5 their scores, and how many they are."""
+    """Return the selected boxes' indices padded with zeros, their scores (V5), and their count."""
     boxes, scores, (limit,) = ctx.required(0), ctx.required(1), ctx.ints_of(2, "the most boxes")
     overlap, least = (ctx.reshape(ctx.required(i), ()) for i in (3, 4))
     if len(ctx.op.inputs) > 5 and ctx.constant_of(5, "sigma").any():
         raise UnsupportedError("scores that overlapping boxes make smaller (sigma is not 0)")
     if boxes.type.rank != 2 or scores.shape != boxes.shape[:1] or limit < 0:
         raise ValueError(f"{boxes.type} and {scores.type} are no boxes and scores")
-    # what overlaps by just as much goes, too
+    # lower the threshold by one step: a box whose overlap equals it is suppressed, too
     smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
     places, there, kept = best_boxes(ctx, boxes, scores, limit, smaller, least)
     results = [ctx.fitted(ctx.cast(places, "int32"), 0, limit)]
@@ -33,8 +33,8 @@ def non_max_suppression(ctx: OpContext) -> list[Value]:
 def best_boxes(
     ctx: OpContext, boxes: Value, scores: Value, limit: int, overlap: Value, least: Value
 ) -> tuple[Value, Value, Value]:
-    """Places of boxes [N, 4] of a score above ``least`` that overlap no better one by more than
-    ``overlap``, at most ``limit``, the best first; whether there is one at each place; how many."""
+    """Select at most ``limit`` boxes of [N, 4] with scores above ``least``, best first; drop a box
+    that overlaps a better one by more than ``overlap``. Return indices, validity mask and count."""
     count = boxes.shape[0]
     rows = min(limit, count)
     operands = [ctx.reshape(boxes, (1, count, 4)), ctx.reshape(scores, (1, 1, count))]

@@ -1,6 +1,6 @@
 """Complex numbers between operators.
 
-The IR has none: they are pairs of tensors, and no network's input or output.
+The IR has no complex types: a complex tensor is a pair of real tensors, never an input or output.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import Importer
 
-# What these make of complex numbers they make of each part.
+# These operators are applied to the real and the imaginary part separately.
 MOVES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "PACK")
 PARTS = ("REAL", "IMAG", "COMPLEX_ABS")
 
 
 class Complex(NamedTuple):
-    """Complex numbers by their parts."""
+    """Complex tensor as its real and imaginary parts."""
 
     real: Value
     imaginary: Value
 
 
 def import_by(importer: Importer, ctx: OpContext) -> Value | Complex | list:
-    """What an importer makes of an operator, complex numbers among whose operands or not.
+    """Import an operator; one that only moves elements is applied to each complex part.
 
-    Raises UnsupportedError for operators that compute with complex numbers.
+    Raises UnsupportedError for other operators with complex operands.
     """
     if ctx.op.name in PARTS or not any(isinstance(x, Complex) for x in ctx.inputs):
         return importer(ctx)
-    if ctx.op.name == "CAST":  # to real numbers it takes their real part
+    if ctx.op.name == "CAST":  # a cast to a real type takes the real part
         return importer(_with_part(ctx, 0))
     if ctx.op.name not in MOVES:
         raise UnsupportedError("of complex numbers")

@@ -1,9 +1,9 @@
-"""What an operator's importer sees: its operands as values and as the file has them, its options.
+"""Import context of one operator: its operands (as IR values and as file tensors) and options.
 
-Tensors keep the format's order, channels last; convolutions and pools of the IR have channels
-second. Transposes between the two cost nothing, for memory has channels last either way, but they
-would stand between a product and what follows it: so pointwise work on transposed operands is
-emitted in front of the transpose.
+Tensors keep the file's channels-last order; convolutions and pools of the IR have channels second.
+A transpose between the two costs nothing, because memory is channels-last in both cases. It would
+still separate a convolution from the operators after it. Pointwise operators on transposed operands
+are therefore emitted before the transpose.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from tvmrt.plugins.tflite.frontend.model_file import Operator
 
 BYTES = ("int8", "uint8")
-QUANTIZED = (*BYTES, "int16")  # the types of tensors with scales that operators compute with
+QUANTIZED = (*BYTES, "int16")  # quantised types that operators compute with
 
 
 def one_size_alone(shape: Sequence[int], x: Value) -> UnsupportedError:
-    """What is wrong where the file has a shape for the size with which it was converted."""
+    """Return the error for a file whose shapes are valid only for the size at conversion."""
     return UnsupportedError(
         f"the file makes {list(shape)} of {x.type}, which is right for one size alone; convert the "
         "network with that dimension open, or fix it with --shape"
@@ -55,18 +55,18 @@ class OpContext(OperatorContext):
     # Operands.
 
     def tensor(self, index: int) -> Tensor:
-        """An operand as the file has it."""
+        """Return an operand's tensor record of the file."""
         self.required(index)
         return self.subgraph.tensors[self.op.inputs[index]]
 
     def result(self, index: int = 0) -> Tensor:
-        """A result as the file has it."""
+        """Return a result's tensor record of the file."""
         if index >= len(self.op.outputs):
             raise ValueError("it has no result")
         return self.subgraph.tensors[self.op.outputs[index]]
 
     def constant_of(self, index: int, what: str) -> np.ndarray:
-        """The elements of an operand that must be known at compile time."""
+        """Return the elements of an operand that must be a compile-time constant."""
         value = self.required(index)
         if value.data is None:
             raise UnsupportedError(
@@ -76,14 +76,14 @@ class OpContext(OperatorContext):
         return value.data
 
     def ints_of(self, index: int, what: str) -> list[Whole]:
-        """The same as a flat list of ints; what is computed of extents counts, too."""
+        """Return a constant operand, or one computed from shapes, as a flat list of integers."""
         data = self.importer.extents.get(self.required(index))
         if data is None:
             data = self.constant_of(index, what)
         return [as_extent(n) for n in data.reshape(-1)]
 
     def leave(self, index: int, value: Value) -> None:
-        """Have a variable operand be this value from here on, in this run and the next."""
+        """Set a variable operand to a value, for the rest of this run and for the next one."""
         self.importer.set_variable(self.subgraph, self.op.inputs[index], value)
 
     # Emitting.
@@ -100,7 +100,7 @@ class OpContext(OperatorContext):
         return super().emit(op, inputs, **attrs)
 
     def _before_transpose(self, inputs: Sequence[Value]) -> tuple[tuple[int, ...], list] | None:
-        """The permutation behind, and the operands in front of it; None where there is none."""
+        """Return the common permutation and the operands before it, or None without a transpose."""
         rank = max(len(v.shape) for v in inputs)
         shape = broadcast(*(v.shape for v in inputs))
         perms = [
@@ -120,7 +120,7 @@ class OpContext(OperatorContext):
         return self.transpose(full, perm)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """x with its axes in another order; of two transposes behind each other, one is left."""
+        """Permute the axes of x, merging consecutive transposes into one."""
         perm = tuple(int(p) for p in perm)
         if x.producer is not None and x.producer.op == "transpose":
             first = x.producer.attrs["perm"]
@@ -128,18 +128,18 @@ class OpContext(OperatorContext):
         return super().transpose(x, perm)
 
     def channels_second(self, x: Value, rank: int = 4) -> Value:
-        """[N, H, W, C] as [N, C, H, W]."""
+        """Transpose [N, H, W, C] to [N, C, H, W]."""
         if len(x.shape) != rank:
             raise ValueError(f"its operand has {len(x.shape)} dimensions, not {rank}")
         return self.transpose(x, (0, rank - 1, *range(1, rank - 1)))
 
     def channels_last(self, x: Value) -> Value:
-        """[N, C, H, W] as [N, H, W, C]."""
+        """Transpose [N, C, H, W] to [N, H, W, C]."""
         return self.transpose(x, (0, *range(2, x.type.rank), 1))
 
     def reduce(self, op: str, x: Value, axes: Sequence[int], keep: bool = True) -> Value:
-        """Fold axes; of a transposed operand in front of the transpose, where pointwise work on it
-        is computed on the fly."""
+        """Reduce over axes. For a transposed operand, reduce before the transpose, so that
+        pointwise work on the operand is fused."""
         made = x.producer
         if made is None or made.op != "transpose":
             return self.emit(op, [x], axes=tuple(axes), keepdims=keep)
@@ -153,15 +153,15 @@ class OpContext(OperatorContext):
     # Quantisation.
 
     def quantization(self, tensor: Tensor) -> Quantization:
-        """That of a tensor, which must have one. A scale of 0 says that all elements are zero, as
-        converters write it for filters and states of zeros; divide by a scale with ``ratio``."""
+        """Return a tensor's quantisation; raise ValueError if it has none. A scale of 0 means that
+        all elements are zero (converters write it for filters, states): divide with ``ratio``."""
         found = tensor.quantization
         if found is None:
             raise ValueError(f"tensor {tensor.name} has no scale; quantise the model again")
         return found
 
     def per_tensor(self, tensor: Tensor) -> tuple[np.float32, int]:
-        """The one scale and zero point of a tensor."""
+        """Return the scale and the zero point of a tensor with per-tensor quantisation."""
         found = self.quantization(tensor)
         if found.per_axis:
             raise UnsupportedError(f"tensor {tensor.name} has a scale for each slice of an axis")

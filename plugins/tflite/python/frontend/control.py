@@ -1,7 +1,7 @@
-"""Control flow.
+"""Control flow: IF, WHILE, CALL.
 
-A known condition takes one branch; otherwise both stand in the graph, guarded. Loops whose
-conditions are known are written out, one copy of the body a round; others become loops.
+IF with a constant condition imports one branch; otherwise it imports both, guarded. WHILE with
+constant conditions is unrolled, one copy of the body per iteration; otherwise it becomes a loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def if_(ctx: OpContext) -> list[Value]:
 
 
 def both(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
-    """The condition, and that of the branch around it; false in every run that is not there."""
+    """Return the condition and-ed with the enclosing branch's; false if that branch is skipped."""
     if outer is None:
         return condition
     inner, ctx.builder.guard = ctx.builder.guard, None
@@ -69,7 +69,7 @@ def while_(ctx: OpContext) -> list[Value]:
 
 
 def _rounds_of_the_run(ctx: OpContext, go: Value, carried: list) -> list[Value]:
-    """A loop with as many rounds as the run finds; ``go``: whether there is a first one."""
+    """Emit a loop with a data-dependent trip count; ``go`` is the condition before iteration 0."""
     if not all(isinstance(value, Value) for value in carried):
         raise UnsupportedError("variables that a loop carries whose rounds the run finds")
     if go.type.size != 1 or go.dtype.name != "bool":
@@ -106,5 +106,5 @@ def call(ctx: OpContext) -> list[Value]:
 
 @tflite_op(DENSIFY=1)
 def densify(ctx: OpContext) -> Value:
-    """The reader has written its operand out already."""
+    """Return the operand, which the file reader has already converted to a dense tensor."""
     return ctx.const(ctx.constant_of(0, "the sparse tensor"))

@@ -1,4 +1,4 @@
-"""Results whose number depends on the data: bounded when compiling, counted by the run."""
+"""Operators with data-dependent result sizes: an upper bound at compile time, a run-time count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
 @tflite_op(WHERE=1)
 def where(ctx: OpContext) -> Value:
-    """The places of the elements that are not 0, int64[count, rank]."""
+    """Return the indices of the non-zero elements, int64[count, rank]."""
     x = ctx.required(0)
     if not x.shape:
         raise UnsupportedError("the place of a scalar")
@@ -22,7 +22,7 @@ def where(ctx: OpContext) -> Value:
 
 @tflite_op(UNIQUE=1)
 def unique(ctx: OpContext) -> list[Value]:
-    """The different elements in the order in which they come, and which of them each is."""
+    """Return the distinct elements in order of first occurrence, and each element's index there."""
     x = ctx.required(0)
     if x.type.rank != 1:
         raise ValueError(f"different elements of {x.type}")

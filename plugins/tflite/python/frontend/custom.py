@@ -1,4 +1,4 @@
-"""Operators of the user's own, for the custom operators of a file."""
+"""User-defined implementations of a file's custom operators."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DOMAIN = "tflite"
 
 
 def importer_of(record: Any) -> Importer:
-    """An importer of the custom operators that ``record`` stands for.
+    """Return an importer for the custom operators that ``record`` implements.
 
     ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``Declined``.
-    Attributes are the entries of the options' map; functions that make scalars of attributes get
-    ``custom_options``, the bytes, and ``scales`` and ``zero_points`` of the inputs, then the
-    outputs, too: None where one is not quantised.
+    Attributes are the entries of the options map. If ``record`` computes scalars from attributes,
+    they also hold ``custom_options`` (bytes) and the lists ``scales`` and ``zero_points`` of the
+    inputs followed by the outputs, with None for a tensor without per-tensor quantisation.
     """
 
     def run(ctx: OpContext) -> list[Value]:

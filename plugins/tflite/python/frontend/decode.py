@@ -1,7 +1,7 @@
-"""Weights that TFLM_DECODE would unpack in every run; here they are unpacked when compiling.
+"""TFLM_DECODE: weights decompressed at compile time instead of in every run.
 
-Behind each packed tensor is one that tells how: 16 bytes of kind, version and parameters, then the
-values or tables. Bits are counted from the highest one of each byte.
+Each packed tensor is followed by a descriptor: 16 bytes with kind, version and parameters, then the
+values or tables. Bits are numbered from the most significant bit of each byte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TYPES = ("bool", "int8", "int16", "int32", "int64", "float32")
 
 @tflite_op(TFLM_DECODE=1)
 def decode(ctx: OpContext) -> list[Value]:
-    """Operands: a packed tensor and how it is packed, for each result."""
+    """Decode each result from a packed tensor and its descriptor."""
     if len(ctx.inputs) != 2 * len(ctx.op.outputs):
         raise ValueError(f"{len(ctx.inputs)} operands for {len(ctx.op.outputs)} results")
     return [ctx.const(_unpacked(ctx, i)) for i in range(len(ctx.op.outputs))]
@@ -37,7 +37,7 @@ def _unpacked(ctx: OpContext, index: int) -> np.ndarray:
     if len(how) < HEADER or how[0] > 2:
         kind = how[0] if how else "nothing"
         raise UnsupportedError(f"a tensor that is packed as {kind}, not by tables, codes or gaps")
-    # tables have their version in front of the parameters, too
+    # descriptors of lookup tables also have their version before the parameters
     if how[1] != 1 or (how[0] != 2 and how[4] != 1):
         raise UnsupportedError(f"a packed tensor of version {how[1]}, {how[4]}; known is 1")
     unpack = (_by_tables, _by_codes, _by_gaps)[how[0]]
@@ -49,7 +49,7 @@ def _type(result: Tensor) -> np.dtype:
 
 
 def _elements(how: bytes, dtype: np.dtype | str) -> np.ndarray:
-    """What stands behind the header."""
+    """Return the elements after the descriptor's header."""
     kind = np.dtype(dtype)
     count = (len(how) - HEADER) // kind.itemsize
     if kind.kind == "b":
@@ -58,7 +58,7 @@ def _elements(how: bytes, dtype: np.dtype | str) -> np.ndarray:
 
 
 def _bits(packed: bytes, count: int, width: int) -> np.ndarray:
-    """So many bits as [count, width], which must be there."""
+    """Unpack bits as [count, width]; raise ValueError if there are too few bytes."""
     if count * width > 8 * len(packed):
         raise ValueError(f"{len(packed)} bytes do not hold {count} elements of {width} bits")
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=count * width).reshape(count, width)
@@ -69,14 +69,14 @@ def _size(result: Tensor) -> int:
 
 
 def _channels(result: Tensor, axis: int) -> np.ndarray:
-    """The place along an axis of each element."""
+    """Return each element's index along an axis."""
     shape = result.shape
     places = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
     return np.broadcast_to(places, shape).reshape(-1)
 
 
 def _by_tables(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
-    """Indices of a table, or of one for each place along an axis."""
+    """Decode indices into one table, or into one table per index along an axis."""
     width, stride, values = how[5] & 7, how[6], _elements(how, _type(result))
     if width == 0 or stride == 0:
         raise ValueError(f"tables of {stride} values have indices of {width} bits")
@@ -90,7 +90,7 @@ def _by_tables(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
 
 
 def _axis_of_tables(result: Tensor, told: int, tables: int) -> int | None:
-    """Kernels take the axis that has a scale each, newer writers tell one, 15 being none."""
+    """Return the axis with a table per index: the per-channel one, or the stored one (15: none)."""
     q, shape = result.quantization, result.shape
     if tables <= 1:
         return None
@@ -104,7 +104,7 @@ def _axis_of_tables(result: Tensor, told: int, tables: int) -> int | None:
 
 
 def _by_gaps(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
-    """A bit for each element, whether its value is there; it is zero, or the zero point, else."""
+    """Decode one bit per element: 1 takes the next value, 0 means zero or the zero point."""
     there = _bits(packed, _size(result), 1).reshape(-1).astype(bool)
     values, used = _elements(how, _type(result)), int(there.sum())
     if len(values) < used:
@@ -115,7 +115,7 @@ def _by_gaps(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
 
 
 def _absent(result: Tensor) -> np.ndarray:
-    """What elements are that are not there: one for all, or one for each."""
+    """Return the value of omitted elements: one for all, or one for each element."""
     q = result.quantization
     if q is None or not q.zero.any():
         return np.zeros(1, _type(result))
@@ -129,8 +129,8 @@ def _absent(result: Tensor) -> np.ndarray:
 
 
 def _by_codes(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
-    """Huffman codes. A table's entry is a symbol, with the bits of the last step that are its own,
-    or how far behind its place the next table is, and how many bits choose there."""
+    """Decode Huffman codes. A table entry is a symbol and how many bits of the last step it uses,
+    or the offset from its index to the next table and how many bits index that table."""
     wide = bool(how[5] & 1)
     if result.dtype != "int8" and not (wide and result.dtype == "int16"):
         raise UnsupportedError(f"codes of {result.dtype} in tables of {32 if wide else 16} bits")
@@ -144,8 +144,8 @@ def _by_codes(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
 def _symbols(
     packed: bytes, tables: list[int], shift: int, first: int, count: int, dtype: np.dtype
 ) -> np.ndarray:
-    """``shift``: bits of an entry below those that count; ``first``: bits that choose in the first
-    table."""
+    """Decode ``count`` symbols. ``shift`` is the width of an entry's symbol or offset field,
+    ``first`` the number of bits that index the first table."""
     padded, found, at = packed + bytes(8), np.empty(count, np.int64), 0
     for i in range(count):
         place, width, entry = 0, first, 0

@@ -1,4 +1,4 @@
-"""What follows the network of a detector: boxes from anchors, and the best of them."""
+"""Detector post-processing: decode boxes from anchors and select the best ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ COUNTS = ("max_detections", "max_classes_per_detection", "num_classes")
 
 @tflite_op(TFLite_Detection_PostProcess=1)
 def detections(ctx: OpContext) -> list[Value]:
-    """Operands: encoded boxes [1, N, 4], scores [1, N, classes, perhaps one more in front], anchors
-    [N, 4]. Results: corners, classes and scores of the best, and how many there are."""
+    """Operands: encoded boxes [1, N, 4], scores [1, N, classes] with an optional background class
+    first, anchors [N, 4]. Results: corners, classes and scores of the best boxes, their count."""
     given = read_map(ctx.op.custom_options)
     numbers = ("nms_score_threshold", "nms_iou_threshold", *SCALES, *COUNTS)
     missing = [name for name in numbers if not isinstance(given.get(name), (int, float))]
@@ -39,7 +39,7 @@ def detections(ctx: OpContext) -> list[Value]:
     scores = ctx.slice_axis(scores, 1, behind, classes)
     attrs = {"k": kinds, "axis": 1, "largest": 1}
     best, which = ctx.emit_many("topk", [scores], **attrs)
-    # a score that is just enough will do
+    # lower the threshold by one step: a score equal to it is accepted
     least = np.nextafter(np.float32(given["nms_score_threshold"]), np.float32(-np.inf))
     first = ctx.element(best, 1, 0)
     overlap = ctx.const(given["nms_iou_threshold"], np.float32)
@@ -55,7 +55,7 @@ def detections(ctx: OpContext) -> list[Value]:
 
 
 def _real(ctx: OpContext, index: int) -> Value:
-    """An operand in float32."""
+    """Return an operand as float32."""
     x = ctx.required(index)
     if x.dtype.name == "float32":
         return x
@@ -65,7 +65,7 @@ def _real(ctx: OpContext, index: int) -> Value:
 
 
 def _corners(ctx: OpContext, encoded: Value, anchors: Value, scales: list[float]) -> Value:
-    """Boxes by centres and extents, as shares of their anchors', as boxes by corners."""
+    """Decode boxes from centres and sizes relative to their anchors to corner coordinates."""
     encoded = ctx.reshape(encoded, encoded.shape[1:])
     parts = ctx.emit("div", [encoded, ctx.const(scales, np.float32)])
     places, sizes = (ctx.slice_axis(anchors, 1, at, 2) for at in (0, 2))
@@ -77,7 +77,7 @@ def _corners(ctx: OpContext, encoded: Value, anchors: Value, scales: list[float]
 
 
 def _taken(ctx: OpContext, table: Value, places: Value, there: Value, most: int) -> Value:
-    """The rows of a table at places, zeros where there are none, one image and a row a class."""
+    """Gather rows of a table, zeros for invalid ones; flatten to [1, most * K, ...]."""
     rows = ctx.emit("gather", [table, places], axis=0)
     mask = ctx.reshape(there, (*there.shape, *[1] * (table.type.rank - 1)))
     rows = ctx.fitted(ctx.emit("where", [mask, rows, ctx.like(0, rows)]), 0, most)

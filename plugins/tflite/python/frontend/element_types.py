@@ -1,8 +1,8 @@
-"""The element types of each operator: a table that every operator is looked up in before it is
-imported, so that an importer never meets a type that it was not written for.
+"""Supported element types per operator. Every operator is checked against this table before it is
+imported, so an importer never sees a type that it does not support.
 
-"quantised int8" and the like are integers that stand for real numbers by a scale; a type without
-the word is computed with as it is. int32 has a scale in some files, which DEQUANTIZE alone reads.
+"quantised int8" and the like are integers with a scale; without "quantised" the values are used
+directly. Some files have int32 tensors with a scale, which only DEQUANTIZE uses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WITH_SCALES = (*QUANTIZED, *_NARROW)
 _WIDE = ("int32", "int64")
 _PLAIN = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
-# The first operand is of the type, where OPERANDS names no other.
+# Types of operand 0, or of the operands listed in OPERANDS.
 TYPES: dict[str, tuple[str, ...]] = {
     name: types
     for names, types in (
@@ -65,7 +65,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     for name in names.split()
 }  # fmt: skip
 
-# Operators that move elements, count them or make others of their bits: of any type.
+# Operators that move or count elements or reinterpret their bits: any type is supported.
 OF_ANY_TYPE = frozenset(
     """BATCH_TO_SPACE_ND BITCAST BROADCAST_ARGS BROADCAST_TO CAST CONCATENATION DENSIFY
     DEPTH_TO_SPACE DYNAMIC_UPDATE_SLICE EMBEDDING_LOOKUP EXPAND_DIMS FILL GATHER GATHER_ND
@@ -74,13 +74,13 @@ OF_ANY_TYPE = frozenset(
     SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPARSE_TO_DENSE SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TILE
     TRANSPOSE UNIQUE UNPACK WHERE""".split()
 )
-# Those that call graphs, hold variables, take complex numbers, or are refused whatever they take.
+# Operators that call graphs, hold variables, take complex numbers or are always rejected.
 WITHOUT_ELEMENTS = frozenset(
     """ASSIGN_VARIABLE CALL CALL_ONCE COMPLEX_ABS FAKE_QUANT IF IMAG READ_VARIABLE REAL
     STABLEHLO_COMPOSITE VAR_HANDLE WHILE""".split()
 )
 
-# Which operands have the type: those that are not the first alone.
+# Operands that the type check applies to, where it is not operand 0 only.
 _PAIRS = """ADD SUB MUL DIV SQUARED_DIFFERENCE POW ATAN2 FLOOR_DIV FLOOR_MOD MAXIMUM MINIMUM LESS
     LESS_EQUAL GREATER GREATER_EQUAL EQUAL NOT_EQUAL BITWISE_XOR RIGHT_SHIFT LOGICAL_AND LOGICAL_OR
     """.split()
@@ -91,14 +91,14 @@ OPERANDS = {
 
 
 def kind_of(tensor: Tensor, types: tuple[str, ...]) -> str:
-    """The element type of a tensor as TYPES has it, of an operator of these types."""
+    """Return a tensor's element type as spelled in TYPES, for an operator with these types."""
     quantised = f"quantised {tensor.dtype}"
     known = tensor.dtype in _WITH_SCALES or quantised in types
     return quantised if known and tensor.quantization is not None else tensor.dtype
 
 
 def check_types(ctx: OpContext) -> None:
-    """Raise UnsupportedError where an operator is not compiled for the type of an operand."""
+    """Raise UnsupportedError if the operator does not support an operand's type."""
     check_blocks(ctx)
     name = ctx.op.name
     types = TYPES.get(name)
@@ -122,7 +122,7 @@ def check_types(ctx: OpContext) -> None:
 
 
 def _remedy(kind: str, types: tuple[str, ...]) -> str:
-    """What to do with an operand of a type that an operator is not compiled for."""
+    """Return the advice for an operand of an unsupported type."""
     if kind.startswith("quantised"):
         others = [each for each in types if each == "float32" or each.startswith("quantised")]
         if others:

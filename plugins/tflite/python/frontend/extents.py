@@ -1,6 +1,6 @@
-"""Shapes that networks compute: operators on extents, followed element by element.
+"""Shape arithmetic in the network, tracked symbolically element by element.
 
-A converter that leaves the batch open spells shapes as ``SHAPE``, ``STRIDED_SLICE``, ``PACK``.
+Converters that leave the batch open compute shapes with ``SHAPE``, ``STRIDED_SLICE``, ``PACK``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tvmrt.plugins.tflite.frontend.context import OpContext
 
 
 def follow(ctx: OpContext) -> list[Value] | None:
-    """What an operator makes of extents; None for one that is no arithmetic of shapes."""
+    """Evaluate an operator on shape elements; return None if it is not shape arithmetic."""
     rule, known = _RULES.get(ctx.op.name), ctx.importer.extents
     if rule is None or ctx.op.is_custom or not any(v in known for v in ctx.inputs):
         return None
@@ -39,7 +39,7 @@ def follow(ctx: OpContext) -> list[Value] | None:
 
 
 def _known(*operands: Elements) -> list[list[int]]:
-    """Operands that tell what to do, as integers; Undecided where one is an extent."""
+    """Return control operands as integers; raise Undecided if one is a symbolic extent."""
     return [[int(n) for n in operand.reshape(-1)] for operand in operands]
 
 
@@ -58,7 +58,7 @@ def _sliced(ctx: OpContext, x: Elements, starts: Elements, sizes: Elements) -> E
 
 
 def _strided(ctx: OpContext, x: Elements, *operands: Elements) -> Elements | None:
-    """Of one axis, as shapes are cut."""
+    """Slice a one-dimensional shape tensor."""
     o = ctx.options
     if x.ndim != 1 or any(p.size != 1 for p in operands):
         return None

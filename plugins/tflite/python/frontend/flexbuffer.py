@@ -1,7 +1,7 @@
-"""Options of custom operators: FlexBuffers, maps of numbers and texts by their names.
+"""Reader of custom operators' options: FlexBuffer maps from names to numbers and strings.
 
-Nobody vouches for them, and operators may have options of any other form; so what is no such map
-gives nothing, and every offset is held against the bytes before it is followed.
+Options are untrusted and may have any other format. Data that is not such a map yields no entries,
+and every offset is bounds-checked before it is followed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _FORMATS = {_INT: "bhiq", _UINT: "BHIQ", _BOOL: "BHIQ", _FLOAT: "?efd"}
 
 
 class _NoMap(Exception):
-    """The bytes are something else."""
+    """The bytes are not a FlexBuffer map."""
 
 
 def read_map(data: bytes) -> dict[str, Item]:
-    """The entries of the map that the bytes are, but for those that are maps or lists of different
-    things; none if they are no map."""
+    """Return the entries of a FlexBuffer map, without nested maps and lists of mixed types.
+    Return an empty dict if the bytes are not a map."""
     try:
         return _Reader(data).root()
     except (_NoMap, struct.error):
@@ -32,7 +32,7 @@ def read_map(data: bytes) -> dict[str, Item]:
 
 
 class _Reader:
-    """One reading; places are indices of bytes."""
+    """Reader of one buffer; positions are byte indices."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -50,7 +50,7 @@ class _Reader:
         if at < 0 or at + width > len(self.data):
             raise _NoMap
         form = _FORMATS[kind][width.bit_length() - 1]
-        if form == "?":  # no float has one byte
+        if form == "?":  # there is no one-byte float
             raise _NoMap
         return struct.unpack_from("<" + form, self.data, at)[0]
 
@@ -61,7 +61,7 @@ class _Reader:
         return target
 
     def _size(self, at: int, width: int) -> int:
-        """How many elements the vector at a place has, all of them inside of the bytes."""
+        """Return the element count of a vector; raise _NoMap if it exceeds the buffer."""
         size = self._number(at - width, width, _UINT)
         if at + size * width > len(self.data):
             raise _NoMap
@@ -84,7 +84,7 @@ class _Reader:
         return found
 
     def _item(self, at: int, width: int, kind: int, own_width: int) -> Item | None:
-        """What an element of a map is; None for what is left out."""
+        """Return the value of a map entry, or None for an unsupported type."""
         if kind in _FORMATS:
             number = self._number(at, width, kind)
             return bool(number) if kind == _BOOL else number
@@ -108,7 +108,7 @@ class _Reader:
         return content.decode("utf-8", "replace") if kind == _STRING else content
 
     def _numbers(self, at: int, width: int) -> list | None:
-        """The elements of a vector that has a type for each, if all are numbers."""
+        """Return the elements of a vector with per-element types, or None if one is no number."""
         size = self._size(at, width)
         kinds = [self._number(at + size * width + i, 1, _UINT) >> 2 for i in range(size)]
         if any(kind not in _FORMATS for kind in kinds):

@@ -1,4 +1,4 @@
-"""Transforms of pictures to complex numbers, and what is made of these."""
+"""Two-dimensional real FFT of images, and operators on its complex results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tvmrt.plugins.tflite.frontend.complex_numbers import Complex
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
-MAX_LENGTH = 2048  # of a transform that is a product with a matrix
-# From here on a fast transform is quicker than that product, and its tables are far smaller.
+MAX_LENGTH = 2048  # maximum length of a transform computed as a matmul with the DFT matrix
+# From this length on, an FFT is faster than the DFT matmul and has far smaller tables.
 FAST_LENGTH, MAX_FAST_LENGTH = 256, 65536
 
 
 @tflite_op(RFFT2D=1)
 def rfft2d(ctx: OpContext) -> list:
-    """[..., H, W] to [..., h, w / 2 + 1], where the operand is cut or filled up to h and w."""
+    """Transform [..., H, W] to [..., h, w / 2 + 1]; the operand is cropped or padded to h, w."""
     x, lengths = ctx.required(0), ctx.ints_of(1, "the lengths of the transform")
     if x.type.rank < 2 or len(lengths) != 2 or min(lengths) < 1:
         raise ValueError(f"no transform of {x.type} over {lengths}")
@@ -37,7 +37,7 @@ def rfft2d(ctx: OpContext) -> list:
 
 
 def _along_rows(ctx: OpContext, x: Value, length: int) -> list[Value]:
-    """The real and the imaginary parts of each row's spectrum, the half that tells the other."""
+    """Return real and imaginary parts of each row's spectrum, the non-redundant half only."""
     count = length // 2 + 1
     fast = FAST_LENGTH <= length <= MAX_FAST_LENGTH and length % 2 == 0
     if fast and radices(length // 2) is not None:

@@ -1,4 +1,4 @@
-"""Products of floats with integer weights: activations are quantised while the network runs."""
+"""Hybrid operators: float activations, quantised at run time, with integer weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _div(ctx: OpContext, a: Value, number: float) -> Value:
 
 
 def _symmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
-    """int8 and the scale of what ``axes`` fold."""
+    """Quantise to int8 with symmetric scales reduced over ``axes``; return values and scales."""
     most = ctx.emit("reduce_max", [ctx.emit("abs", [x])], axes=axes, keepdims=True)
     none = ctx.emit("equal", [most, ctx.like(0, most)])
     inverse = ctx.emit("div", [ctx.like(127, most), most])
@@ -27,7 +27,7 @@ def _symmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, 
 
 
 def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
-    """int8, scale and zero point (float32) of what ``axes`` fold."""
+    """Quantise to int8 over ``axes``; return values, scales and zero points (float32)."""
     zero, to = ctx.const(0.0, np.float64), "float64"
     low = ctx.cast(ctx.emit("reduce_min", [x], axes=axes, keepdims=True), to)
     high = ctx.cast(ctx.emit("reduce_max", [x], axes=axes, keepdims=True), to)
@@ -53,7 +53,7 @@ def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value,
 def _quantized_rows(
     ctx: OpContext, x: Value, asymmetric: bool
 ) -> tuple[Value, Value, Value | None]:
-    """The same for each row of the last axis; no zero point where it is 0."""
+    """Quantise each row of the last axis; symmetric quantisation returns None as zero point."""
     axes = (x.type.rank - 1,)
     return _asymmetric(ctx, x, axes) if asymmetric else (*_symmetric(ctx, x, axes), None)
 
@@ -65,7 +65,7 @@ def _scaled(
     spread: tuple[int, ...],
     operands: tuple[int, int] = (1, 2),
 ) -> Value:
-    """Sums in real numbers, and the bias."""
+    """Dequantise accumulators and add the bias."""
     q = ctx.quantization(ctx.tensor(operands[0]))
     if q.zero.any():
         raise UnsupportedError("weights with a zero point and activations in float")
@@ -79,12 +79,12 @@ def _scaled(
 
 
 def hybrid_rows(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> Value:
-    """rows [M, K] in float32, columns [K, N] in int8, constant; a scale for each row."""
+    """Multiply float32 rows [M, K] by constant int8 columns [K, N], with one scale per row."""
     return _scaled(ctx, *_row_sums(ctx, rows, columns, asymmetric), (-1,))
 
 
 def hybrid_product(ctx: OpContext, rows: Value, index: int, asymmetric: bool) -> Value:
-    """rows [M, K] in float32 times operand ``index``, int8 [N, K], constant; no bias."""
+    """Multiply float32 rows [M, K] by constant int8 operand ``index`` [N, K], without bias."""
     w = ctx.transpose(ctx.required(index), (1, 0))
     w_scale, zero = ctx.per_tensor(ctx.tensor(index))
     if zero:
@@ -94,7 +94,7 @@ def hybrid_product(ctx: OpContext, rows: Value, index: int, asymmetric: bool) ->
 
 
 def real_operand(ctx: OpContext, index: int) -> Value | None:
-    """An operand in float32; a constant of int8 or int16 as the reals that it stands for."""
+    """Return an operand in float32; dequantise a constant of int8 or int16."""
     value = ctx.input(index)
     if value is None or value.dtype.name == "float32":
         return value
@@ -104,7 +104,7 @@ def real_operand(ctx: OpContext, index: int) -> Value | None:
 
 
 def _row_sums(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> tuple[Value, Value]:
-    """Sums of products of quantised rows in float32, and the scale of each row."""
+    """Return the products of quantised rows in float32, and the scale of each row."""
     if not columns.is_constant or columns.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {columns.dtype} weights")
     one = ctx.const(1.0, np.float32)
@@ -119,7 +119,7 @@ def _row_sums(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> 
 
 
 def hybrid_matrices(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Value:
-    """a [..., M, K] in float32, b [..., K, N] in int8; a scale for each row of a."""
+    """Multiply float32 a [..., M, K] by int8 b [..., K, N], with one scale per row of a."""
     b_scale, zero = ctx.per_tensor(ctx.tensor(1))
     if zero or b.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {b.dtype} of zero point {zero}")
@@ -135,10 +135,10 @@ def hybrid_matrices(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Val
 
 
 def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
-    """x [N, C, H, W] in float32, w [OC, C / groups, kh, kw] in int8; a scale for each image.
+    """Convolve float32 x [N, C, H, W] with int8 w [OC, C / groups, kh, kw]; one scale per image.
 
-    As LiteRT, CONV_2D of one group quantises images around zero where all its weights have one
-    scale. With scales that differ, and in all other convolutions, images have a zero point.
+    As in LiteRT, CONV_2D with one group quantises images symmetrically if all weights have one
+    scale. All other convolutions quantise images with a zero point.
     """
     plain = ctx.op.name == "CONV_2D" and groups == 1
     if plain and np.unique(ctx.quantization(ctx.tensor(1)).scale).size == 1:
@@ -171,8 +171,8 @@ def hybrid_images(
     attrs: dict,
     operands: tuple[int, int] = (1, 2),
 ) -> Value:
-    """A convolution of images [N, C, H, W] in float32, which ``padded`` prepares one by one, given
-    the integer that stands for zero; ``operands``: which are the weights and the bias."""
+    """Convolve float32 images [N, C, H, W]. ``padded`` prepares an image, given its integer zero
+    value; ``operands`` are the indices of the weights and the bias."""
     _check_bytes(w)
     q, scale, point = _asymmetric(ctx, x, (1, 2, 3))
     if isinstance(x.shape[0], Extent):
@@ -194,7 +194,7 @@ def hybrid_images(
 def _padded_at_once(
     ctx: OpContext, q: Value, point: Value, padded: Callable[[Value, Value], Value]
 ) -> Value:
-    """Images, however many, with the zero point of each wherever a picture of ones is padded."""
+    """Pad a batch of any size at once, with each image's own zero point in the padding."""
     zero = ctx.like(0, q)
     inside = ctx.cast(padded(ctx.const(np.ones((1, *q.shape[1:]), np.int8)), zero), "bool")
     return ctx.emit("where", [inside, padded(q, zero), ctx.cast(point, "int8")])

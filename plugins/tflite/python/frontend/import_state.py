@@ -1,4 +1,4 @@
-"""State of one import of a ``.tflite`` network, shared by the importers of its operators."""
+"""State of one import of a ``.tflite`` network, shared by its operators' importers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tvmrt.plugins.tflite.frontend.model_file import Model, Signature, Subgraph
 
 
 class ImportState:
-    """What is known of a network while its operators are imported.
+    """State of a network during import.
 
-    The method without a body is that of ``GraphImporter``, by which importers of operators that
-    call graphs import these. ``problems`` collects what is not supported, operator by operator.
+    ``import_subgraph`` is implemented by ``GraphImporter``; importers of operators that call
+    subgraphs use it. ``problems`` collects the unsupported operators.
     """
 
     def __init__(
@@ -38,24 +38,24 @@ class ImportState:
         self.builder = Builder(self.graph)
         self.problems: list[str] = []
         self.variables: dict[tuple[str, str], Any] = {}
-        # integers that are made of extents, element by element
+        # integer tensors computed from shapes, element by element
         self.extents: dict[Value, np.ndarray] = {}
         self.set_in_runs: set[tuple[str, str]] | None = None
         self.dims = dims
-        self.is_apart = False  # inside of a loop whose rounds the run finds
-        self.initializing = False  # inside of CALL_ONCE
+        self.is_apart = False  # inside a loop with a data-dependent trip count
+        self.initializing = False  # inside a CALL_ONCE
         self.states = States(self.graph)
-        self._state_of: dict[tuple[int, int], int] = {}  # by graph and tensor
+        self._state_of: dict[tuple[int, int], int] = {}  # by id of the subgraph and tensor index
         self.open_subgraphs = [entry[0]]
-        self.written_out = 0  # operators of graphs inside of operators
+        self.written_out = 0  # number of operators imported from called subgraphs
 
     def check_state(self) -> None:
-        """Raise UnsupportedError where nothing can last from run to run."""
+        """Raise UnsupportedError inside a loop, where no state can be kept between runs."""
         if self.is_apart:
             raise UnsupportedError("a state inside of a loop whose rounds the run finds")
 
     def _state(self, subgraph: Subgraph, index: int) -> int:
-        """The number of the state that a variable tensor is; it begins at its zero."""
+        """Return the state number of a variable tensor, whose initial value is its zero point."""
         self.check_state()
         key = id(subgraph), index
         if key not in self._state_of:
@@ -67,18 +67,18 @@ class ImportState:
         return self._state_of[key]
 
     def set_variable(self, subgraph: Subgraph, index: int, value: Value) -> None:
-        """From here on a variable tensor is this value; one that is not variable has no effect."""
+        """Set a variable tensor to a value from here on; ignore other tensors."""
         if subgraph.tensors[index].is_variable:
             self.set_state(self._state(subgraph, index), value)
 
     def set_state(self, number: int, value: Value) -> None:
-        """From here on a state is this value; in a branch that the run does not take it stays."""
+        """Set a state to a value from here on; a branch that is skipped leaves it unchanged."""
         if self.builder.guard is not None:
             value = self.in_branch(self.states.now(number), value, self.builder.emit, "state")
         self.states.set(number, value)
 
     def in_branch(self, before: Value, value: Value, emit: Callable, *name: str) -> Value:
-        """The value in the branch that sets it, and what it was before in the other."""
+        """Select the new value if the current branch is taken, else the previous value."""
         condition, wanted = guard = self.builder.guard
         self.builder.guard = None
         sides = [value, before] if wanted else [before, value]
@@ -88,7 +88,7 @@ class ImportState:
 
     @contextmanager
     def apart(self, graph: Graph) -> Iterator[Builder]:
-        """Import into a graph of its own, which is run as often as the data tells."""
+        """Import into a separate graph, the body of a loop with a data-dependent trip count."""
         outer, self.builder, self.is_apart = (self.builder, self.is_apart), Builder(graph), True
         self.builder.sources = outer[0].sources
         try:
@@ -97,5 +97,5 @@ class ImportState:
             self.builder, self.is_apart = outer
 
     def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
-        """Import the operators of a graph in place of an operator that calls it."""
+        """Import a subgraph's operators in place of the operator that calls it."""
         raise NotImplementedError

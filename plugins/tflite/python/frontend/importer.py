@@ -1,4 +1,4 @@
-"""A whole ``.tflite`` file to a graph."""
+"""Import of a complete ``.tflite`` file as a graph."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from tvmrt.plugins.tflite.frontend.names import aliases_of, by_input, distinct, 
 from tvmrt.plugins.tflite.frontend.options import BUILTIN
 from tvmrt.plugins.tflite.frontend.registry import Row, find
 
-NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
-NO_TENSORS = ("resource", "complex64")  # what lies between operators alone
-MAX_WRITTEN_OUT = 20_000  # operators of loops and branches
+NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # storage of sub-byte constants
+NO_TENSORS = ("resource", "complex64")  # types without an IR tensor, allowed between operators
+MAX_WRITTEN_OUT = 20_000  # maximum number of operators imported from loops, branches and calls
 
 
 @dataclass(frozen=True)
 class EveryTensor:
-    """A ``.tflite`` file whose network has everything that an operator makes for an output, too;
-    the names of these are those of the tensors."""
+    """A ``.tflite`` file imported with every tensor that an operator computes as an additional
+    output; these outputs have the names of the tensors."""
 
     source: str | os.PathLike | bytes
 
@@ -50,26 +50,26 @@ def import_model(
     operators: Any = None,
     dims: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Read a ``.tflite`` file.
+    """Read a ``.tflite`` file as a graph.
 
-    ``shapes`` gives the extents of inputs by name, for those that the file leaves open.
-    ``rounding``: where LiteRT's reference kernels and those for microcontrollers differ, as which
-    of them integers are rounded.
-    Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an input
-    that is not there) or UnsupportedError, which lists every unsupported operator at once.
+    ``shapes`` sets input shapes by name, for dimensions that the file leaves open.
+    ``rounding`` selects the kernels whose integer rounding is matched where they differ:
+    LiteRT's reference kernels or those for microcontrollers.
+    Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an unknown
+    input) or UnsupportedError, which lists all unsupported operators together.
     """
     every = isinstance(source, EveryTensor)
     model = load_model(source.source if every else source)
     entry = entry_of(model, signature)
     importer = GraphImporter(model, dict(shapes or {}), rounding, entry, Dims(dims))
     importer.operators = operators
-    with np.errstate(all="ignore"):  # what scales make is held against what it may be
+    with np.errstate(all="ignore"):  # values computed from scales are range-checked afterwards
         return importer.run(every)
 
 
 def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None]:
-    """The number of the graph that is compiled, and the signature that names its ends: that of a
-    name, or without one the first graph and its signature, if it has one. Raises KeyError."""
+    """Return the index of the graph to compile, and the signature that names its inputs and
+    outputs (the first graph's if ``signature`` is None). Raises KeyError for an unknown name."""
     if signature is None:
         return 0, next((s for s in model.signatures if s.subgraph == 0), None)
     for found in model.signatures:
@@ -80,7 +80,7 @@ def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None
 
 
 class GraphImporter(ImportState):
-    """Imports one network, operator by operator."""
+    """Importer of one network, operator by operator."""
 
     def run(self, every: bool = False) -> Graph:
         main = self.model.subgraphs[self.entry[0]]
@@ -114,8 +114,8 @@ class GraphImporter(ImportState):
         return self.graph
 
     def _declare(self, inputs: dict[str, Tensor]) -> None:
-        """Take the sizes that shapes declare as ``N<=8``; what is left of them are names. One that
-        is in no shape is the first of every input's, where the file leaves that open."""
+        """Declare the symbolic dimensions written in shapes, such as ``N<=8``, and keep the names.
+        One that no shape uses becomes the batch of all inputs with an open first dimension."""
         for name, shape in self.shapes.items():
             parts = list(shape)
             for i, part in enumerate(parts):
@@ -147,9 +147,9 @@ class GraphImporter(ImportState):
         return value
 
     def value(self, subgraph: Subgraph, index: int, scope: dict[int, Value | None]) -> Value | None:
-        """The value of a tensor; None where an operator that is not supported makes it.
+        """Return the value of a tensor, or None if an unsupported operator computes it.
 
-        Raises ValueError when nothing makes it before it is read.
+        Raises ValueError if the tensor is read before it is computed.
         """
         if index in scope:
             return scope[index]
@@ -173,10 +173,10 @@ class GraphImporter(ImportState):
         return scope[index]
 
     def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
-        """The operators of a graph in place of an operator that calls it; what it gives.
+        """Import a subgraph in place of the operator that calls it; return its outputs.
 
-        Raises ValueError for a graph that there is not, or that calls itself, and UnsupportedError
-        where calls within calls make too many operators.
+        Raises ValueError for an unknown or recursive subgraph, and UnsupportedError if nested
+        calls expand to too many operators.
         """
         if not 0 <= index < len(self.model.subgraphs):
             raise ValueError(f"it calls graph {index}, of {len(self.model.subgraphs)}")
@@ -199,7 +199,7 @@ class GraphImporter(ImportState):
         return found
 
     def import_operators(self, subgraph: Subgraph, scope: dict[int, Value | None]) -> None:
-        """Import the operators of a graph in order; ``scope`` takes their results."""
+        """Import a graph's operators in order; their results are added to ``scope``."""
         for op in subgraph.operators:
             inputs = [None if i < 0 else self.value(subgraph, i, scope) for i in op.inputs]
             lost = any(i >= 0 and v is None for i, v in zip(op.inputs, inputs))
@@ -243,14 +243,14 @@ class GraphImporter(ImportState):
         return outputs
 
     def _custom(self, op: Operator) -> Row | None:
-        """The row of a custom operator that the user has declared, or that is known."""
+        """Return the table row of a user-declared or built-in custom operator."""
         found = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
         if found:
             return Row(custom.importer_of(found), op.version)
         return None if op.name in BUILTIN else find(op.name)
 
     def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:
-        """Hold what an importer made against what the file says of it."""
+        """Check an importer's results against the types and shapes that the file declares."""
         if len(outputs) != len(op.outputs):
             raise ValueError(f"it has {len(op.outputs)} outputs, not {len(outputs)}")
         for index, value in zip(op.outputs, outputs):
@@ -266,7 +266,7 @@ class GraphImporter(ImportState):
             fits = len(declared) == len(value.shape) and all(
                 n < 0 or counted or n == m for n, m in zip(declared, value.shape)
             )
-            # converters leave shapes out that they do not know
+            # converters omit unknown shapes
             if not fits and declared and not self.shapes:
                 raise ValueError(
                     f"{tensor.name} is declared {list(declared)}, not {list(value.shape)}"
@@ -274,7 +274,7 @@ class GraphImporter(ImportState):
 
 
 def made_by_operators(subgraph: Subgraph) -> list[int]:
-    """The tensors between operators: those that one makes and that are no outputs of the graph."""
+    """Return the indices of tensors that operators compute and that are not graph outputs."""
     made = dict.fromkeys(i for op in subgraph.operators for i in op.outputs)
     shown = [i for i in made if subgraph.tensors[i].dtype not in NO_TENSORS]
     return [i for i in shown if i not in subgraph.outputs]

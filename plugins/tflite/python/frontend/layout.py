@@ -1,4 +1,4 @@
-"""Operators that join, cut, order and pick elements."""
+"""Operators that concatenate, slice, reorder and gather elements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def concatenation(ctx: OpContext) -> Value:
 
 
 def _alike(ctx: OpContext, index: int, part: Value) -> Value:
-    """A part with the quantisation of the result."""
+    """Requantise an operand to the quantisation of the result."""
     (scale, zero), (to, to_zero) = ctx.per_tensor(ctx.tensor(index)), ctx.per_tensor(ctx.result())
     if scale == to and zero == to_zero:
         return part
@@ -151,7 +151,7 @@ def strided_slice(ctx: OpContext) -> Value:
 
 
 def _range(o: dict, i: int, begin: int, end: int, step: int, n: int) -> tuple[int, int]:
-    """(first, how many) of an axis of n."""
+    """Return (start, size) of a slice of an axis with n elements."""
     end = begin + end if o["offset"] else end
     if symbols_of(n, begin, end):
         return _range_of_extents(o, i, begin, end, step, n)
@@ -174,7 +174,7 @@ def _range(o: dict, i: int, begin: int, end: int, step: int, n: int) -> tuple[in
 def _range_of_extents(
     o: dict, i: int, begin: Whole, end: Whole, step: int, n: Whole
 ) -> tuple[Whole, Whole]:
-    """The same where a run has to know."""
+    """Return (start, size) of a slice whose axis or bounds are symbolic."""
     if o["shrink_axis_mask"] >> i & 1:
         first = begin + n if begin < 0 else begin
         if not 0 <= first < n:
@@ -199,7 +199,7 @@ def gather(ctx: OpContext) -> Value:
 
 
 def _gather_in_batches(ctx: OpContext, x: Value, indices: Value, axis: int) -> Value:
-    """Each of the first axes' places has indices of its own, along the axis behind them."""
+    """Gather along ``axis`` with separate indices for each element of the batch dimensions."""
     rank = x.type.rank
     batch = ctx.options["batch_dims"]
     batch += indices.type.rank if batch < 0 else 0
@@ -209,7 +209,7 @@ def _gather_in_batches(ctx: OpContext, x: Value, indices: Value, axis: int) -> V
     moved = ctx.transpose(x, order)
     places = ctx.reshape(indices, (*indices.shape, 1))
     y = ctx.emit("gather_nd", [moved, places], batch=batch)
-    # behind the batch: the indices' axes, then what stood before the axis, then the rest
+    # order of y: batch, axes of the indices, axes of x before ``axis``, remaining axes of x
     own, before = indices.type.rank - batch, axis - batch
     back = (
         *range(batch),
@@ -258,7 +258,7 @@ def reverse_sequence(ctx: OpContext) -> Value:
 
 @tflite_op(DYNAMIC_UPDATE_SLICE=6)
 def dynamic_update_slice(ctx: OpContext) -> Value:
-    """Each axis picks the update where it lies, by places that may be computed at run time."""
+    """Select x or the update per axis by index; the start indices may be computed at run time."""
     x, update, starts = ctx.required(0), ctx.required(1), ctx.cast(ctx.required(2), "int32")
     rank = x.type.rank
     room = ctx.const([n - m for n, m in zip(x.shape, update.shape)], np.int32)
@@ -293,7 +293,7 @@ def gather_nd(ctx: OpContext) -> Value:
 
 
 def padding(ctx: OpContext, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Elements in front and behind, axis by axis."""
+    """Return the padding before and after each axis."""
     pads = np.asarray(ctx.constant_of(1, "the padding"), np.int64)
     if pads.shape != (x.type.rank, 2) or pads.min(initial=0) < 0:
         raise ValueError(f"padding {pads.tolist()} does not fit {x.type}")
@@ -312,7 +312,7 @@ def pad(ctx: OpContext) -> Value:
 
 
 def _padded(ctx: OpContext, x: Value, value: Value | None, before, after, mode: str) -> Value:
-    """Images are padded with channels second, where a convolution behind takes the padding."""
+    """Pad images with channels second, so that a following convolution can absorb the padding."""
     operands = [] if value is None else [ctx.reshape(value, ())]
     if x.type.rank != 4:
         return ctx.emit("pad", [x, *operands], before=before, after=after, mode=mode)

@@ -1,4 +1,4 @@
-"""Logarithms of a softmax over rows of bytes, in fixed point."""
+"""Fixed-point log-softmax of 8-bit rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tvmrt.plugins.tflite.frontend.requantize import clamped
 from tvmrt.plugins.tflite.frontend.tables import scale_array
 
 MOST = 2**31 - 1
-# Fractions of 31 bits.
+# Constants with 31 fraction bits.
 ROOT_HALF, ROOT_ROOT_HALF, LOG_2 = 1518500250, 1805811301, 1488522236
 NUMERATOR = 117049297  # 11 / 240 * 2 ** 0.25
 DENOMINATOR = (1057819769, 127690142, 638450708)  # 2 ** 0.75 - 2 ** 0.25, 2 ** 0.25 / 20 and / 4
@@ -33,10 +33,10 @@ def log_softmax(ctx: OpContext) -> Value:
 
 
 def exponentials(ctx: OpContext, x: Value, real: float) -> tuple[Value, Value, tuple]:
-    """How far each byte is below the largest of its row, and the exponential of that times -real,
-    as a fraction of 31 bits; the multiplier and the radius beyond which it counts as 0."""
+    """Return each element's distance below its row's maximum, and exp(-real * distance) with 31
+    fraction bits; then (m, e, radius): the multiplier, and the distance beyond which exp is 0."""
     fine = min(real * 2.0**26, 2.0**31 - 1)
-    m, e = multiplier(fine) if fine < 2.0**30 else (rounded(fine), 31)  # of the largest one alone
+    m, e = multiplier(fine) if fine < 2.0**30 else (rounded(fine), 31)  # only the maximum counts
     radius = math.floor(31 * 2.0**26 / 2.0**e)
     below = -np.arange(256)
     table = np.where(below < -radius, 0, exp_fraction(scale_array(below, m, e), 5))
@@ -48,13 +48,13 @@ def exponentials(ctx: OpContext, x: Value, real: float) -> tuple[Value, Value, t
 
 
 def sum_of_powers(ctx: OpContext, powers: Value) -> Value:
-    """The sum over the last axis, with 12 integer bits."""
+    """Return the sum over the last axis, with 12 integer bits."""
     shifted = ctx.emit("fixed_shift", [powers, ctx.const(12, np.int32)])
     return ctx.emit("reduce_sum", [shifted], axes=(powers.type.rank - 1,), keepdims=True)
 
 
 def _of_bytes(ctx: OpContext, x: Value) -> Value:
-    """(x - largest) * scale - log(sum of exponentials), with four integer bits."""
+    """Compute (x - max) * scale - log(sum of exponentials), with four integer bits."""
     y_scale, zero = ctx.per_tensor(ctx.result())
     top = {"int8": 127, "uint8": 255}[x.dtype.name]
     if ctx.result().dtype != x.dtype.name or (y_scale, zero) != (1 / 16, top):
@@ -65,7 +65,7 @@ def _of_bytes(ctx: OpContext, x: Value) -> Value:
     scale = float(ctx.per_tensor(ctx.tensor(0))[0])
     steps, powers, (m, e, radius) = exponentials(ctx, x, scale)
     log = _logarithm(ctx, sum_of_powers(ctx, powers))
-    # what is further below would not be within 5 integer bits after the logarithm is taken off
+    # beyond this distance the result would exceed 5 integer bits after subtracting the logarithm
     nearest = ctx.const(-radius - 1, np.int32)
     if scale:
         back, exponent = multiplier(ratio(2.0 ** (31 - e), float(m)))
@@ -83,10 +83,10 @@ def _of_bytes(ctx: OpContext, x: Value) -> Value:
 
 
 def _logarithm(ctx: OpContext, total: Value) -> Value:
-    """The natural logarithm, with 5 integer bits, of numbers from 1 on with 12 integer bits.
+    """Return the natural logarithm, with 5 integer bits, of numbers >= 1 with 12 integer bits.
 
-    The number is a power of two, on a grid of halves, times a fraction r near 1 / 2 ** 0.25, whose
-    logarithm is a rational function.
+    The number is split into a power of two (in steps of a half) times a fraction r near
+    1 / 2 ** 0.25; the logarithm of r is a rational function.
     """
     r, power = _reduced(ctx, total)
     q = ctx.emit("sub", [r, ctx.const(ROOT_ROOT_HALF, np.int32)])
@@ -108,7 +108,7 @@ def _logarithm(ctx: OpContext, total: Value) -> Value:
 
 
 def _reduced(ctx: OpContext, z: Value) -> tuple[Value, Value]:
-    """r as a fraction, from 0.707 to 1, and the power of two, with 6 integer bits."""
+    """Return r as a fraction from 0.707 to 1, and the exponent of two, with 6 integer bits."""
     one, most = ctx.const(1, np.int32), ctx.const(MOST, np.int32)
     zeros = ctx.emit("leading_zeros", [z])
     room = ctx.emit("sub", [zeros, one])
@@ -132,7 +132,7 @@ def _reduced(ctx: OpContext, z: Value) -> tuple[Value, Value]:
 
 
 def _half_sum(ctx: OpContext, r: Value) -> Value:
-    """(r + 1 / 2 ** 0.25) / 2, halves upwards; the sum itself takes 32 bits."""
+    """Return (r + 1 / 2 ** 0.25) / 2, rounded half up, without the 32-bit sum overflowing."""
     other = ctx.const(ROOT_ROOT_HALF, np.int32)
     both, one = ctx.emit("bit_and", [r, other]), ctx.const(1, np.int32)
     either = ctx.emit("bit_xor", [r, other])

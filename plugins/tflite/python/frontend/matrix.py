@@ -1,4 +1,4 @@
-"""Matrix products, of floats and of integers."""
+"""Matmul operators, floating-point and integer."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _byte_product(ctx: OpContext, a: Value, b: Value, a_zero: int, b_zero: int) 
 
 
 def _wide_product(ctx: OpContext, a: Value, b: Value) -> Value:
-    """Of int16, and of int16 with int8: of their bytes, as int64."""
+    """Multiply int16 by int16 or int8 in int64, as 8-bit matmuls of high and low bytes."""
     total = None
     for i, left in enumerate(bytes_of(ctx, a)):
         rights = [(8, b)] if b.dtype.bits == 8 else list(zip((0, 8), bytes_of(ctx, b)))
@@ -92,7 +92,7 @@ def _wide_product(ctx: OpContext, a: Value, b: Value) -> Value:
 
 @tflite_op(MATRIX_DIAG=1, MATRIX_SET_DIAG=1)
 def diagonal(ctx: OpContext) -> Value:
-    """Matrices of zeros, or those of operand 0, with other diagonals."""
+    """Set the diagonals of zero matrices (MATRIX_DIAG) or of operand 0 (MATRIX_SET_DIAG)."""
     if ctx.op.name == "MATRIX_DIAG":
         line = ctx.required(0)
         rows = columns = line.shape[-1]
@@ -100,7 +100,7 @@ def diagonal(ctx: OpContext) -> Value:
     else:
         others, line = ctx.required(0), ctx.required(1)
         rows, columns = others.shape[-2:]
-    # a number for each row, or where there are fewer columns for each of these
+    # broadcast the diagonal along its shorter dimension: one element per row or per column
     shape = (*line.shape, 1) if rows <= columns else (*line.shape[:-1], 1, line.shape[-1])
     places = ctx.const(np.eye(rows, columns, dtype=bool))
     return ctx.emit("where", [places, ctx.reshape(line, shape), others])

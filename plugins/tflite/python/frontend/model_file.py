@@ -1,4 +1,4 @@
-"""A ``.tflite`` file as records: checked while it is read, so that indices lead somewhere."""
+"""A ``.tflite`` file as records; all indices are validated while it is read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tvmrt.plugins.tflite.frontend.sparse import densified
 IDENTIFIER = b"TFL3"
 VERSION = 3
 MAX_ELEMENTS = 1 << 31
-BLOCKWISE = 2  # of the union of quantisation details
+BLOCKWISE = 2  # member of the union of quantisation details
 
-# The element types by their numbers: name, bits of an element, numpy's type as stored (or None).
+# Element types by number: name, bits per element, NumPy type as stored (None if unsupported).
 TYPES: tuple[tuple[str, int, str | None], ...] = (
     ("float32", 32, "<f4"), ("float16", 16, "<f2"), ("int32", 32, "<i4"), ("uint8", 8, "u1"),
     ("int64", 64, "<i8"), ("string", 0, None), ("bool", 8, "?"), ("int16", 16, "<i2"),
@@ -34,20 +34,20 @@ TYPES: tuple[tuple[str, int, str | None], ...] = (
 
 
 def known_type(name: str) -> str:
-    """The name of an element type. Raises UnsupportedError for one that the IR has not."""
+    """Return the name of an element type. Raises UnsupportedError if the IR lacks the type."""
     if name not in DTYPES:
         raise UnsupportedError(f"elements of type {name}")
     return name
 
 
 def element_type(code: int) -> str:
-    """The same by the format's number."""
+    """Return the element type of a format code. Raises UnsupportedError if the IR lacks it."""
     return known_type(TYPES[code][0] if 0 <= code < len(TYPES) else f"number {code}")
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """real = scale * (q - zero); one number each, or one a slice along ``axis``."""
+    """real = scale * (q - zero), with one scale and zero point, or one per index of ``axis``."""
 
     scale: np.ndarray
     zero: np.ndarray
@@ -60,8 +60,8 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Quantisation of a matrix in blocks of ``size`` along its rows: scales, and zero points where
-    there are some, [rows, blocks]."""
+    """Blockwise quantisation of a matrix, ``size`` elements per block along its rows; ``scale`` and
+    ``zero`` (None if all are zero) have the shape [rows, blocks]."""
 
     scale: np.ndarray
     zero: np.ndarray | None
@@ -70,9 +70,9 @@ class Blocks:
 
 @dataclass
 class Tensor:
-    """A tensor of a subgraph; ``data`` is set where it is constant. ``open`` has the shape with -1
-    where an extent is not known, where the file tells. ``own_name`` is that in the file, which may
-    be empty; ``name`` is not."""
+    """A tensor of a subgraph; ``data`` is set if it is constant. ``open`` is the shape with -1 for
+    unknown dimensions, if the file has it. ``own_name`` is the name in the file and may be empty;
+    ``name`` never is."""
 
     index: int
     name: str
@@ -88,7 +88,7 @@ class Tensor:
 
 @dataclass
 class Operator:
-    """One application of an operator; -1 is an operand that is left out."""
+    """One operator of a subgraph; operand index -1 is an omitted operand."""
 
     name: str
     version: int
@@ -111,7 +111,7 @@ class Subgraph:
 
 @dataclass
 class Signature:
-    """Names of inputs and outputs of a subgraph, to the indices of its tensors."""
+    """Names of a subgraph's inputs and outputs, mapped to tensor indices."""
 
     key: str
     inputs: dict[str, int]
@@ -121,7 +121,7 @@ class Signature:
 
 @dataclass
 class Model:
-    """A whole file; ``subgraphs[0]`` is the main one."""
+    """A complete file; ``subgraphs[0]`` is the main one."""
 
     what: str
     description: str
@@ -131,7 +131,7 @@ class Model:
 
 
 def is_tflite(source: Any) -> bool:
-    """Whether a path is that of a ``.tflite`` file, by its name or by its first bytes."""
+    """Return whether a source is a ``.tflite`` file, by its name or its first bytes."""
     if isinstance(source, (bytes, bytearray)):
         return bytes(source[4:8]) == IDENTIFIER
     if not isinstance(source, (str, os.PathLike)):
@@ -147,9 +147,9 @@ def is_tflite(source: Any) -> bool:
 
 
 def load_model(source: str | os.PathLike | bytes) -> Model:
-    """Read a file, or its bytes.
+    """Read a model from a file or from bytes.
 
-    Raises OSError when it cannot be read and ValueError when it makes no sense.
+    Raises OSError if the file cannot be read and ValueError if it is malformed.
     """
     data: bytes | memoryview
     if isinstance(source, (bytes, bytearray)):
@@ -165,7 +165,7 @@ def load_model(source: str | os.PathLike | bytes) -> Model:
 
 
 def _stowed_file(path: Path) -> memoryview:
-    """The bytes of a file, those of a large one outside of memory, where nobody changes them."""
+    """Return the bytes of a file; a large one is mapped from a private copy, not loaded."""
     with path.open("rb") as file:
         try:
             return memoryview(stowed_from(file, os.fstat(file.fileno()).st_size))
@@ -174,7 +174,7 @@ def _stowed_file(path: Path) -> memoryview:
 
 
 class _Reader:
-    """One reading of a file."""
+    """Reader of one file."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -196,7 +196,7 @@ class _Reader:
         return Model(what, root.text(3), subgraphs, signatures, metadata)
 
     def _code(self, table: Table) -> tuple[str, int, bool]:
-        """(name, version, whether it is a custom one); old files fill the narrow field alone."""
+        """Return (name, version, is custom); old files set only the 8-bit code field."""
         code = max(table.number(0, "b"), table.number(3, "i"))
         if code < 0:
             raise self.file.damaged(f"it has an operator of number {code}")
@@ -205,7 +205,7 @@ class _Reader:
         return (table.text(1) if custom else name), table.number(2, "i", 1), custom
 
     def _bytes(self, index: int) -> memoryview:
-        """The bytes of a buffer, wherever they lie in the file; no copy."""
+        """Return the bytes of a buffer, inside or after the FlatBuffer, without a copy."""
         if index >= len(self.buffers):
             raise self.file.damaged(f"there is no buffer {index}")
         table = self.buffers[index]
@@ -236,7 +236,7 @@ class _Reader:
         return subgraph
 
     def _indices(self, table: Table, field: int, count: int, least: int = 0) -> tuple[int, ...]:
-        """Indices of tensors, of which there are so many; -1 is one that is left out."""
+        """Return a vector of tensor indices, all below ``count``; -1 is an omitted tensor."""
         found = table.numbers(field, "i")
         indices = () if found is None else tuple(int(i) for i in found)
         for i in indices:
@@ -313,7 +313,7 @@ class _Reader:
     def _elements(
         self, name: str, data: memoryview, bits: int, stored: str, shape: tuple[int, ...] | None
     ) -> np.ndarray:
-        """The elements of a buffer; those narrower than a byte are unpacked."""
+        """Return the elements of a buffer; sub-byte types are unpacked."""
         per_byte = 8 // bits if bits < 8 else 0
         count = len(data) * 8 // bits if shape is None else prod(shape)
         if shape is not None and len(data) != (count * bits + 7) // 8:
@@ -366,7 +366,7 @@ class _Reader:
         return Quantization(scale.astype(np.float32), zero.astype(np.int64), axis)
 
     def _blocks(self, table: Table | None, tensor: Tensor, tensors: list[Tensor]) -> Blocks | None:
-        """The blocks of a constant matrix; their scales are another tensor's elements."""
+        """Return a constant matrix's blocks; their scales are stored in another tensor."""
         if table is None or table.number(4, "B") != BLOCKWISE:
             return None
         details = table.table(5)
@@ -383,14 +383,14 @@ class _Reader:
         scale = self._of_blocks(tensor, tensors, details.number(0, "i"), "scales", grid)
         if not (np.isfinite(scale).all() and (scale >= 0).all()):
             raise self.file.damaged(f"tensor {tensor.name} has a scale that is no positive number")
-        points = details.number(1, "i")  # 0, where the field is left out, is another's number
+        points = details.number(1, "i")  # 0 if the field is absent, though it is a valid index
         zero = self._of_blocks(tensor, tensors, points, "zero points", grid) if points > 0 else None
         return Blocks(scale, None if zero is None or not zero.any() else zero, size)
 
     def _of_blocks(
         self, tensor: Tensor, tensors: list[Tensor], index: int, what: str, grid: tuple[int, int]
     ) -> np.ndarray:
-        """A number for each block, in float32."""
+        """Return one float32 number per block."""
         found = tensors[index] if 0 <= index < len(tensors) else None
         data = None if found is None else found.data
         if data is None or data.size != grid[0] * grid[1] or data.dtype.kind not in "fi":
