@@ -1,4 +1,4 @@
-"""What the compiler and the commands ask of ``.tflite`` files; all code is imported when asked."""
+"""Interface of the compiler and the commands to ``.tflite`` files; imports are deferred."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TfliteImporter(Importer):
-    """Reads ``.tflite`` files: by paths, also of files with another name, and their bytes."""
+    """Importer of ``.tflite`` files, given as paths (with any file name) or as bytes."""
 
     rival = "litert"
 

@@ -1,4 +1,4 @@
-"""``.tflite`` networks as the commands need them: inputs, and LiteRT's interpreter."""
+"""Inputs of ``.tflite`` networks for the commands, and LiteRT's interpreter."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ REFERENCE, PLAIN, FAST = "reference kernels", "kernels", "kernels and XNNPACK"
 def inputs_of(
     path: Path, choices: Mapping[str, Any], inputs_file: Path | None
 ) -> dict[str, np.ndarray]:
-    """Inputs by name, from a file or made up, of the largest sizes where dimensions are open.
+    """Return inputs by name, read from a file or generated; open dimensions have their maximum.
 
-    Raises as ``networks.inputs_for``.
+    Raises the same errors as ``networks.inputs_for``.
     """
     from tvmrt.plugins.tflite.frontend import aliases_of, by_input, entry_of, load_model, names_of
 
@@ -42,7 +42,7 @@ def inputs_of(
 
 
 def _largest(choices: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shapes that a user gives, open dimensions as large as they may be."""
+    """Return the shapes that the user set, with symbolic dimensions at their maximum."""
     from tvmrt.compiler.frontend.dims import Dims, parse_dim
     from tvmrt.compiler.ir.extent import most
 
@@ -60,8 +60,8 @@ def _largest(choices: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def interpreter(data: bytes, kernels: str, threads: int = 1) -> Any:
-    """LiteRT's interpreter of a network. Raises ImportError, and ValueError or RuntimeError where
-    it refuses the network."""
+    """Create LiteRT's interpreter of a network. Raises ImportError if LiteRT is not installed, and
+    ValueError or RuntimeError if it rejects the network."""
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
@@ -83,7 +83,7 @@ def interpreter(data: bytes, kernels: str, threads: int = 1) -> Any:
 
 
 def allocate(interpreter: Any, feeds: Sequence[np.ndarray]) -> None:
-    """Have an interpreter be ready for inputs of these shapes."""
+    """Resize an interpreter's inputs to the shapes of ``feeds`` and allocate its tensors."""
     for detail, value in zip(interpreter.get_input_details(), feeds):
         if tuple(detail["shape"]) != value.shape:
             interpreter.resize_tensor_input(detail["index"], value.shape)
@@ -91,7 +91,7 @@ def allocate(interpreter: Any, feeds: Sequence[np.ndarray]) -> None:
 
 
 def set_inputs(interpreter: Any, feeds: Sequence[np.ndarray]) -> None:
-    """Give an interpreter its inputs."""
+    """Set an interpreter's inputs."""
     for detail, value in zip(interpreter.get_input_details(), feeds):
         interpreter.set_tensor(detail["index"], value)
 
@@ -99,7 +99,7 @@ def set_inputs(interpreter: Any, feeds: Sequence[np.ndarray]) -> None:
 def call_of(
     path: Path, inputs: Mapping[str, np.ndarray], signature: str | None, threads: int
 ) -> Callable[[], Any]:
-    """A run by LiteRT's fastest kernels, arrays in and arrays out."""
+    """Return a function that runs the network with LiteRT's fastest kernels."""
     one = interpreter(path.read_bytes(), FAST, threads)
     if signature is not None:
         runner = one.get_signature_runner(signature)

@@ -1,4 +1,4 @@
-"""A compiled ``.tflite`` network beside LiteRT, tensor by tensor."""
+"""Comparison of a compiled ``.tflite`` network with LiteRT, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def rows_of(
     outputs_only: bool,
     choices: Mapping[str, Any],
 ) -> tuple[list[tolerance.Row], str]:
-    """Every tensor compared, and who judged.
+    """Compare every tensor; return the rows, and the name of LiteRT's kernels that were used.
 
-    Raises ImportError where LiteRT is not installed, and ValueError where it refuses the network.
+    Raises ImportError if LiteRT is not installed, and ValueError if it rejects the network.
     """
     from tvmrt.plugins.tflite.frontend import (
         EveryTensor,
@@ -41,7 +41,7 @@ def rows_of(
     main = model.subgraphs[entry[0]]
     inputs, outputs = names_of(model, entry)
     in_blocks = _types_of_blocks(main)
-    # LiteRT shows tensors of the first graph, XNNPACK none but the outputs
+    # LiteRT exposes tensors of the first graph only, XNNPACK none but the outputs
     outputs_only = outputs_only or entry[0] != 0 or bool(in_blocks)
     indices = [*main.outputs, *([] if outputs_only else made_by_operators(main))]
     names = [*outputs, *(main.tensors[i].name for i in indices[len(outputs) :])]
@@ -59,7 +59,7 @@ def rows_of(
     for position, (index, name) in enumerate(zip(indices, names)):
         part = "outputs" if position < len(outputs) else "every tensor"
         value = right[position]
-        if value is None:  # one that LiteRT keeps in no memory of its own
+        if value is None:  # LiteRT keeps no buffer for this tensor
             continue
         if in_blocks:
             verdict = tolerance.judge(actual[position], value, rounded=tolerance.BYTES_OF_FLOATS)
@@ -73,14 +73,14 @@ def rows_of(
 
 
 def _types_of_blocks(graph: Subgraph) -> set[str]:
-    """The types of weights that are quantised in blocks."""
+    """Return the types of weights with blockwise quantisation."""
     return {tensor.dtype for tensor in graph.tensors if tensor.blocks is not None}
 
 
 def _by_xnnpack(
     data: bytes, feeds: Sequence[np.ndarray], indices: Sequence[int], kinds: set[str]
 ) -> tuple[str, list[np.ndarray | None]]:
-    """Who computed, and outputs. LiteRT's own kernels pass over the weights of blocks."""
+    """Return (kernel name, outputs). LiteRT's own kernels ignore blockwise weight scales."""
     if kinds != {"int4"}:
         raise ValueError(
             f"LiteRT has no kernel for weights of {', '.join(sorted(kinds - {'int4'}))} in blocks; "
@@ -100,7 +100,7 @@ def _by_xnnpack(
 def _by_signature(
     data: bytes, signature: str, feeds: Mapping[str, np.ndarray], outputs: Sequence[str]
 ) -> tuple[str, list[np.ndarray]]:
-    """Who computed, and the outputs of a signature."""
+    """Return (kernel name, outputs) of a signature."""
     one = litert.interpreter(data, litert.REFERENCE)
     try:
         found = one.get_signature_runner(signature)(**feeds)
@@ -126,9 +126,9 @@ def _run(
 def litert_tensors(
     data: bytes, feeds: Sequence[np.ndarray], indices: Sequence[int]
 ) -> tuple[str, list[np.ndarray | None]]:
-    """Who computed, and tensors of the main graph by their indices, None for one that is nowhere.
+    """Return (kernel name, main-graph tensors by index), with None for tensors without a buffer.
 
-    By LiteRT's reference kernels; by its others where these lack an operator.
+    Uses LiteRT's reference kernels, or its other kernels if those lack an operator.
     """
     reason = ""
     for judge, kernels in (

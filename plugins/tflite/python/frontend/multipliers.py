@@ -1,4 +1,4 @@
-"""The bounds of activations, and what else of quantised numbers the format fixes."""
+"""Bounds of activations and other constants of quantised arithmetic in the format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.error import UnsupportedError
 
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
-# What an activation keeps its operand between, as real numbers.
+# Real lower and upper bound of each activation.
 BOUNDS = {
     "NONE": (None, None),
     "RELU": (0.0, None),
@@ -25,20 +25,20 @@ f32 = np.float32
 
 
 def ratio(number: Any, scale: Any) -> Any:
-    """A number over a scale, in the type of the two; 0 where the scale is 0, which says that the
-    whole tensor is zero. LiteRT's quotient is no number then, and its multiplier 0 as well."""
+    """Divide a number by a scale in their common type. A scale of 0 means an all-zero tensor: the
+    result is 0. LiteRT's quotient is NaN in this case, and its multiplier is 0, too."""
     return number / scale if scale else number * 0
 
 
 def activation_name(code: int) -> str:
-    """The activation of a number. Raises UnsupportedError for one that there is not."""
+    """Return the name of an activation code. Raises UnsupportedError for an unknown one."""
     if not 0 <= code < len(ACTIVATIONS):
         raise UnsupportedError(f"activation number {code} is not known")
     return ACTIVATIONS[code]
 
 
 def quantized_bounds(activation: str, scale: np.float32, zero: int, dtype: str) -> tuple[int, int]:
-    """Least and greatest integer that an activation leaves."""
+    """Return the minimum and maximum quantised value of an activation's result."""
     if activation not in BOUNDS:
         raise UnsupportedError(f"activation {activation} of integers")
     low, high = storage_range(DTYPES[dtype])
@@ -51,7 +51,7 @@ def quantized_bounds(activation: str, scale: np.float32, zero: int, dtype: str) 
 
 
 def power_of_two(scale: np.float32) -> int | None:
-    """The exponent of a scale that is a power of two, else None."""
+    """Return the exponent of a power-of-two scale, or None for other scales."""
     if not scale:
         return None
     exponent = math.log2(float(scale))

@@ -1,4 +1,4 @@
-"""The names of a network's inputs and outputs."""
+"""Names of a network's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def names_of(model: Model, entry: tuple[int, Signature | None]) -> tuple[list[str], list[str]]:
-    """Names of the inputs and outputs of a graph: those of its signature, or its tensors'.
+    """Return the input and output names of a graph, from its signature or else its tensors.
 
-    ``entry`` as :func:`entry_of` gives it.
+    ``entry`` is a result of :func:`entry_of`.
     """
     graph, found = model.subgraphs[entry[0]], entry[1]
     named = [
@@ -28,8 +28,8 @@ def names_of(model: Model, entry: tuple[int, Signature | None]) -> tuple[list[st
 
 
 def aliases_of(model: Model, entry: tuple[int, Signature | None]) -> dict[str, str]:
-    """Further names of inputs, to their names in :func:`names_of`: those that the tensors have in
-    the file, by which LiteRT's interpreter knows them. A name of two inputs is left out."""
+    """Return alternative input names, mapped to those of :func:`names_of`: the tensor names in the
+    file, which LiteRT's interpreter uses. A name shared by several inputs is omitted."""
     graph, names = model.subgraphs[entry[0]], names_of(model, entry)[0]
     found: dict[str, set[str]] = {}
     for index, name in zip(graph.inputs, names):
@@ -40,8 +40,8 @@ def aliases_of(model: Model, entry: tuple[int, Signature | None]) -> dict[str, s
 
 
 def by_input(given: Mapping[str, T], aliases: Mapping[str, str]) -> dict[str, T]:
-    """Values by names of inputs, those under further names under the one of the input. Raises
-    KeyError where a value is given under both."""
+    """Return values keyed by input name, with aliases replaced by the input's name. Raises
+    KeyError if both an input's name and its alias have a value."""
     found = {name: value for name, value in given.items() if name not in aliases}
     for alias, value in given.items():
         name = aliases.get(alias, alias)
@@ -52,7 +52,7 @@ def by_input(given: Mapping[str, T], aliases: Mapping[str, str]) -> dict[str, T]
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names, a number behind those that come again."""
+    """Return the names, with a number appended to repeated ones."""
     found: list[str] = []
     for name in names:
         found.append(unused_name(name, found.__contains__))

@@ -1,7 +1,7 @@
-"""The operators of the format by their numbers, and the options that each has.
+"""Builtin operators of the format by number, and the options of each.
 
-An option is NAME:KIND or NAME:KIND=DEFAULT, in the order of its table's fields; kinds as in the
-module struct, ``*`` before that of a vector, ``s`` a text; ``_`` is a field that nobody reads.
+An option is NAME:KIND or NAME:KIND=DEFAULT, in the order of the table's fields. Kinds are formats
+of the struct module, with ``*`` before it for a vector, or ``s`` for a string; ``_`` is unused.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ OPTIONS = {
 
 
 def read_options(operator: str, table: Table | None) -> dict[str, Any]:
-    """The options of an operator by their names; those that are absent have their defaults."""
+    """Return an operator's options by name; absent ones have their defaults."""
     found: dict[str, Any] = {}
     for field, text in enumerate(OPTIONS.get(operator, "").split()):
         name, _, rest = text.partition(":")

@@ -1,4 +1,4 @@
-"""Pooling over [H, W]."""
+"""Two-dimensional pooling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmrt.plugins.tflite.frontend.sums import bytes_of
 
 
 def _pool(ctx: OpContext) -> tuple[Value, dict]:
-    """The operand with channels second, and the attributes of a pool."""
+    """Return the operand with channels second, and the attributes of the pool."""
     x = ctx.channels_second(ctx.required(0))
     kernel = (ctx.options["filter_h"], ctx.options["filter_w"])
     attrs = window(ctx, x.shape[2:], kernel)
@@ -33,7 +33,7 @@ def _pool(ctx: OpContext) -> tuple[Value, dict]:
 
 
 def _bounded(ctx: OpContext, y: Value) -> Value:
-    """The activation behind a pool, whose result has the quantisation of its operand."""
+    """Apply the fused activation; result and operand have the same quantisation."""
     if not is_quantized(ctx, *QUANTIZED):
         return activated(ctx, y)
     scale, zero = ctx.per_tensor(ctx.result())
@@ -68,7 +68,7 @@ def average_pool(ctx: OpContext) -> Value:
 
 
 def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
-    """The sum of each window's elements, as int32; what lies outside adds nothing."""
+    """Return each window's sum as int32; padding counts as zero."""
     whole = tuple(attrs["kernel"]) == x.shape[2:] and attrs["out_spatial"] == (1, 1)
     if whole and not any((*attrs["pads_before"], *attrs["pads_after"])):
         return ctx.emit("reduce_sum", [ctx.cast(x, "int32")], axes=(2, 3), keepdims=True)
@@ -88,7 +88,7 @@ def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
 
 
 def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:
-    """How many elements of each window lie inside: [H, W], or one number for all."""
+    """Return the number of elements of each window inside the input: [H, W], or one number."""
     names = ("kernel", "strides", "pads_before", "out_spatial")
     table = windows.inside(spatial, *(attrs[name] for name in names))
     return int(table.flat[0]) if (table == prod(attrs["kernel"])).all() else table

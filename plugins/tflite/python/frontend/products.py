@@ -1,4 +1,4 @@
-"""Convolutions, of floats and of integers."""
+"""Convolutions, floating-point and integer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAME, VALID = 0, 1
 
 
 def window(ctx: OpContext, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> dict:
-    """Strides, dilations and padding of a window over [H, W]."""
+    """Return strides, dilations and padding of the operator's two-dimensional window."""
     o = ctx.options
     strides = (o["stride_h"], o["stride_w"])
     dilations = (o.get("dilation_h", 1), o.get("dilation_w", 1))
@@ -34,7 +34,7 @@ def window_of(
     dilations: Sequence[int],
     padding: int,
 ) -> dict:
-    """The same of given numbers."""
+    """Return strides, dilations and padding of a window; ``padding`` is SAME or VALID."""
     if min(*strides, *dilations, *kernel) < 1 or padding not in (SAME, VALID):
         raise ValueError(
             f"strides {list(strides)}, dilations {list(dilations)}, a kernel of {list(kernel)} and "
@@ -82,7 +82,7 @@ def depthwise_conv_2d(ctx: OpContext) -> Value:
 
 
 def _convolution(ctx: OpContext, x: Value, w: Value, groups: int, axis: int) -> Value:
-    """x [N, C, H, W], w [OC, C / groups, kh, kw], whose scales lie along ``axis`` in the file."""
+    """Convolve x [N, C, H, W] with w [OC, C / groups, kh, kw]; ``axis`` has the file's scales."""
     attrs = window(ctx, x.shape[2:], w.shape[2:])
 
     def product(operands: list, **extra) -> Value:
@@ -97,7 +97,7 @@ def _convolution(ctx: OpContext, x: Value, w: Value, groups: int, axis: int) -> 
 
 
 def _finished(ctx: OpContext, y: Value, bias: Value | None) -> Value:
-    """[N, OC, ...] with what follows a product of floats, channels last."""
+    """Add the bias and apply the activation to float [N, OC, ...]; return it channels-last."""
     if bias is not None:
         y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *[1] * (y.type.rank - 2)))])
     return ctx.channels_last(activated(ctx, y))
@@ -145,8 +145,8 @@ def transpose_conv(ctx: OpContext) -> Value:
 def _spread(
     ctx: OpContext, x: Value, value: Value, kernel: tuple, out: tuple, attrs: dict
 ) -> Value:
-    """x with its elements ``strides`` apart and ``value`` between and around them, so that a plain
-    convolution with the mirrored weights is the transposed one."""
+    """Dilate x by ``strides`` with ``value`` between and around its elements, so that a plain
+    convolution with mirrored weights computes the transposed convolution."""
     n, c, h, w = x.shape
     s, t = attrs["strides"]
     apart = ctx.reshape(x, (n, c, h, 1, w, 1))
@@ -165,7 +165,7 @@ def _spread(
 
 @tflite_op(CONV_3D=1)
 def conv_3d(ctx: OpContext) -> Value:
-    """x [N, D, H, W, C], weights [kd, kh, kw, C / groups, OC]."""
+    """Operands: x [N, D, H, W, C], weights [kd, kh, kw, C / groups, OC], bias."""
     x, w, o = ctx.required(0), weights_of(ctx, 1), ctx.options
     if x.type.rank != 5 or w.type.rank != 5 or not w.shape[3] or x.shape[4] % w.shape[3]:
         raise ValueError(f"weights {w.type} do not fit {x.type}")

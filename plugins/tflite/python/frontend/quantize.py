@@ -1,4 +1,4 @@
-"""From floats to integers, back, and from one quantisation to another."""
+"""QUANTIZE, DEQUANTIZE and requantisation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def quantize(ctx: OpContext) -> Value:
 
 def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
     scale, zero = _spread(ctx, ctx.result(), x)
-    # what has the scale 0 is zero, whatever the number
+    # a tensor with scale 0 is all zero, so its input is ignored
     steps = ctx.emit("div", [x, ctx.const(np.where(scale > 0, scale, np.inf), np.float32)])
     whole = ctx.emit("round_away", [steps])
     moved = ctx.emit("add", [whole, ctx.const(zero, np.float32)]) if zero.any() else whole
@@ -50,7 +50,7 @@ def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
 
 
 def _spread(ctx: OpContext, tensor: Tensor, x: Value) -> tuple[np.ndarray, np.ndarray]:
-    """The scales and zero points of a tensor with the axes of x."""
+    """Return a tensor's scales and zero points, shaped to broadcast over x."""
     q = ctx.quantization(tensor)
     shape = [q.scale.size if d == q.axis else 1 for d in range(x.type.rank)] if q.per_axis else ()
     return q.scale.reshape(shape), q.zero[: q.scale.size].reshape(shape)

@@ -1,4 +1,4 @@
-"""Recurrent layers of floats, written out step by step where the IR's own layer is not enough."""
+"""Floating-point LSTM layers, unrolled step by step where the IR's own layer does not apply."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 
 
 class Places(NamedTuple):
-    """Where an operator has the operands of a cell: the first of each four or three, one each. -1:
-    nowhere."""
+    """Operand indices of a cell: the first of each group of three or four gates, or a single
+    operand; -1 if the operator has none."""
 
     x: int
     r: int
@@ -31,7 +31,7 @@ class Places(NamedTuple):
     norms: int = -1
 
     def four(self, first: int) -> list[int]:
-        """Those of the four gates."""
+        """Return the operand indices of the four gates."""
         return [-1 if first < 0 else first + gate for gate in range(4)]
 
 
@@ -47,25 +47,25 @@ def sequence_lstm(ctx: OpContext) -> Value:
 
 
 def in_time(ctx: OpContext, x: Value) -> Value:
-    """A sequence with its steps first."""
+    """Transpose a sequence to time-major order if it is not."""
     if x.type.rank != 3 or x.dtype.name != "float32":
         raise UnsupportedError(f"a sequence {x.type}")
     return swapped_in_time(ctx, x)
 
 
 def swapped_in_time(ctx: OpContext, x: Value) -> Value:
-    """Steps and batch the other way round, where the operator has the batch first."""
+    """Swap time and batch if the operator is batch-major."""
     return x if ctx.options["time_major"] else ctx.transpose(x, (1, 0, 2))
 
 
 def lstm(ctx: OpContext, x: Value, places: Places, backward: bool = False) -> Value:
-    """The results of all steps; x has steps first."""
+    """Return the results of all steps of a time-major sequence."""
     cell = _Cell(ctx, places)
     return cell.fused(x, backward) if cell.is_plain else cell.written_out(x, backward)
 
 
 def times(ctx: OpContext, rows: Value, index: int) -> Value:
-    """rows [B, K] in float32 times operand ``index`` [N, K], of floats or bytes."""
+    """Multiply float32 rows [B, K] by operand ``index`` [N, K], in float32 or int8."""
     w = ctx.required(index)
     if w.dtype.name != "float32":
         return hybrid_product(ctx, rows, index, bool(ctx.options["asymmetric"]))
@@ -73,7 +73,7 @@ def times(ctx: OpContext, rows: Value, index: int) -> Value:
 
 
 class _Cell:
-    """One cell; gates in the format's order."""
+    """One LSTM cell; gates are in the format's order."""
 
     def __init__(self, ctx: OpContext, places: Places) -> None:
         self.ctx = ctx
@@ -94,7 +94,7 @@ class _Cell:
         self.h0, self.c0 = self._state(places.h), self._state(places.c)
 
     def _state(self, index: int) -> Value:
-        """A state at the start of a run."""
+        """Return a state at the start of a run."""
         value = self.ctx.required(index)
         if value.type.rank != 2 or value.dtype.name != "float32":
             raise ValueError(f"a state is {value.type}")
@@ -106,7 +106,7 @@ class _Cell:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the IR's cell."""
+        """Whether the IR's LSTM computes this cell."""
         extra = (*self.peepholes, self.projection, *self.norms)
         clipped = self.ctx.options["cell_clip"] > 0
         weights = [v for g in self.gates for v in (self.w[g], self.r[g])]

@@ -1,4 +1,4 @@
-"""LSTM of bytes with gates and cells of 16 bits, written out step by step."""
+"""int8 LSTM with 16-bit gates and cell state, unrolled step by step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 
 
 def quantized_lstm(ctx: OpContext, x: Value) -> Value:
-    """Operands as UNIDIRECTIONAL_SEQUENCE_LSTM has them, x in int8."""
+    """Import UNIDIRECTIONAL_SEQUENCE_LSTM with an int8 input."""
     extra = [i for i in (9, 10, 11, 16, 17, 20, 21, 22, 23) if ctx.input(i) is not None]
     if extra or ctx.options["act"] != 4:
         raise UnsupportedError("peepholes, projections and norms of a layer of bytes")
@@ -27,7 +27,7 @@ def quantized_lstm(ctx: OpContext, x: Value) -> Value:
 
 
 class _Cell:
-    """One cell; its gates side by side in the format's order."""
+    """One int8 LSTM cell; gates are concatenated in the format's order."""
 
     def __init__(self, ctx: OpContext) -> None:
         self.ctx = ctx
@@ -38,7 +38,7 @@ class _Cell:
         if cell is None or not -15 <= cell <= -11:
             raise UnsupportedError("a cell state whose scale is no power of two from -15 to -11")
         self.cell = cell
-        # TensorFlow Lite Micro has no layer whose input gate is what the forget gate leaves
+        # TensorFlow Lite Micro does not support a coupled input gate (1 - forget gate)
         self.micro = ctx.micro and ctx.input(1) is not None
         if self.micro:
             self.out_scale, self.out_zero = self.h_scale, self.h_zero
@@ -49,7 +49,7 @@ class _Cell:
         self.out_scale, self.out_zero = ctx.per_tensor(hidden)
 
     def _weights(self, first: int, scale: np.float32) -> tuple[Value, Value, Value]:
-        """The matrix [K, gates * H], and a multiplier for each column."""
+        """Return the weights [K, gates * H], and a quantized multiplier for each column."""
         ctx, parts, pairs = self.ctx, [], []
         for gate in self.gates:
             w = ctx.constant_of(first + gate, "the weights")
@@ -119,19 +119,19 @@ class _Cell:
         return ctx.cast(ctx.clamp(h, -128, 127), "int8"), c
 
     def _logistic(self, x: Value) -> Value:
-        """Of a gate with 12 bits of a fraction."""
+        """Apply the logistic function to a gate with 12 fraction bits."""
         if self.micro:
             return self.ctx.emit("fixed_logistic_by_table", [self._in_places(x, 0)])
         return self.ctx.emit("fixed_logistic16", [x])
 
     def _tanh(self, x: Value, power: int) -> Value:
-        """Of int16 with the scale 2 ** power."""
+        """Apply tanh to int16 with the scale 2 ** power."""
         if self.micro:
             return self.ctx.emit("fixed_tanh_by_table", [self._in_places(x, 12 + power)])
         return self.ctx.emit("fixed_tanh16", [x, self.ctx.const(15 + power, np.int32)])
 
     def _in_places(self, x: Value, shift: int) -> Value:
-        """3 * x * 2 ** shift, the units of the table of the logistic function."""
+        """Return 3 * x * 2 ** shift: the index scale of the logistic function's table."""
         ctx = self.ctx
         y = ctx.emit("mul", [x, ctx.const(3 << max(shift, 0), np.int32)])
         if shift >= 0:
@@ -140,7 +140,7 @@ class _Cell:
         return ctx.emit("shift_right", [y, ctx.const(-shift, np.int32)])
 
     def _product(self, a: Value, b: Value, by: int) -> Value:
-        """a * b / 2 ** by; in TensorFlow Lite Micro by its multiplication in fixed point."""
+        """Return a * b / 2 ** by; TensorFlow Lite Micro uses its fixed-point multiplication."""
         both = self.ctx.emit("mul", [a, b])
         if self.micro:
             return self._saturated(scaled(self.ctx, both, 2.0**-by))

@@ -1,4 +1,4 @@
-"""Recurrent layers in both directions, of one step, and plain ones."""
+"""Bidirectional layers, single-step LSTM, and simple RNN layers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def bidirectional_lstm(ctx: OpContext) -> list[Value]:
 
 
 def _merged(ctx: OpContext, made: list[Value]) -> list[Value]:
-    """Both directions, as the options will have them."""
+    """Return both directions' results, concatenated if the options say so."""
     made = [swapped_in_time(ctx, y) for y in made]
     return [ctx.emit("concat", made, axis=2)] if ctx.options["merge_outputs"] else made
 
 
 class _Plain(NamedTuple):
-    """Which operands are weights of the input and of the state, the bias, and the state."""
+    """Operand indices of a simple RNN: input and recurrent weights, bias, state."""
 
     w: int
     r: int
@@ -84,7 +84,7 @@ def bidirectional_rnn(ctx: OpContext) -> list[Value]:
 
 
 def _plain(ctx: OpContext, x: Value, at: _Plain, backward: bool = False) -> Value:
-    """h = act(x W + h R + bias), step by step."""
+    """Compute h = act(x W + h R + bias) for each step."""
     h, bias = ctx.required(at.h), ctx.required(at.bias)
     if h.type.rank != 2:
         raise ValueError(f"a state is {h.type}")

@@ -1,4 +1,4 @@
-"""Folding axes."""
+"""Reductions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvmrt.plugins.tflite.frontend.steps import step_by_step
 
 
 def axes_of(ctx: OpContext, rank: int) -> tuple[int, ...]:
-    """The axes that operand 1 names, each once."""
+    """Return the distinct axes in operand 1, sorted."""
     return tuple(sorted({normalize_axis(a, rank) for a in ctx.ints_of(1, "the axes")}))
 
 
@@ -51,7 +51,7 @@ def reduce(ctx: OpContext) -> Value:
 
 
 def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-    """Sums of quantised elements, and means: the count is in the multiplier."""
+    """Compute quantised sums or means; the multiplier includes a mean's element count."""
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     m, e = multiplier(ratio(float(x_scale), float(y_scale)))
     count = prod(x.shape[a] for a in axes)
@@ -65,8 +65,8 @@ def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Va
 
 
 def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-    """Products of quantised elements, one after the other: each factor is rescaled, so that the
-    product fits in an int32."""
+    """Multiply quantised elements one after the other, requantising after each factor to stay
+    within int32."""
     count = prod(x.shape[a] for a in axes)
     if not isinstance(count, int) or count < 1:
         raise UnsupportedError(f"a product of {count} quantised elements")

@@ -1,4 +1,4 @@
-"""The table of operators: a name to the function that imports it."""
+"""Table of operators: maps each name to the function that imports it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Importer = Callable[["OpContext"], Union["Value", "list[Value]"]]
 
 
 class Row(NamedTuple):
-    """Who imports an operator, and its newest version that means what is known here."""
+    """Importer function of an operator, and the newest operator version that it supports."""
 
     importer: Importer
     newest: int
@@ -27,7 +27,7 @@ _TABLE: dict[str, Row] = {}
 
 
 def tflite_op(**newest: int) -> Callable[[Importer], Importer]:
-    """Decorator: the function imports these operators, up to these versions."""
+    """Register the decorated function as importer of operators, up to the given versions."""
 
     def add(function: Importer) -> Importer:
         for name, version in newest.items():
@@ -44,6 +44,6 @@ def _load_families() -> None:
 
 
 def find(name: str) -> Row | None:
-    """The row of an operator, or None when it is not known."""
+    """Return the table row of an operator, or None if it is unknown."""
     _load_families()
     return _TABLE.get(name)

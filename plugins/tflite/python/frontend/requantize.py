@@ -1,4 +1,4 @@
-"""From the sums of an integer product, and other int32, to the integers of a result."""
+"""Requantisation of accumulators and other int32 values to a result's type."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tvmrt.plugins.tflite.frontend.multipliers import activation_name, quantized
 
 
 class Sums(NamedTuple):
-    """Exact sums, int32 or int64, of products of tensors with these scales; ``w_scale`` has one
-    number, or one for each channel, which ``spread`` broadcasts over the sums; ``unsigned``: of
-    uint8."""
+    """Exact accumulators (int32 or int64) of a product, and the scales of its operands. ``w_scale``
+    has one number, or one per channel that ``spread`` broadcasts over the accumulators.
+    ``unsigned`` is set for uint8 operands."""
 
     value: Value
     x_scale: np.float32
@@ -26,13 +26,13 @@ class Sums(NamedTuple):
 
 
 def finish(ctx: OpContext, sums: Sums, by_float: bool = False) -> Value:
-    """The quantised result of a product: rescaled, moved to its zero point, clamped.
+    """Return the quantised result of a product: requantised, zero point added, clamped.
 
-    ``by_float``: by one multiplication in double, as the reference kernels of FULLY_CONNECTED do.
+    ``by_float`` multiplies once in double, as the reference kernel of FULLY_CONNECTED does.
     """
     y_scale, zero = ctx.per_tensor(ctx.result())
     if sums.unsigned and not by_float and sums.w_scale.size == 1:
-        # these multiply the scales in float32
+        # these kernels multiply the scales in float32
         real = ratio(np.float64(np.float32(sums.x_scale * sums.w_scale)), np.float64(y_scale))
     else:
         real = np.float64(sums.x_scale) * sums.w_scale.astype(np.float64)
@@ -49,7 +49,7 @@ def finish(ctx: OpContext, sums: Sums, by_float: bool = False) -> Value:
 
 
 def clamped(ctx: OpContext, x: Value, zero: int, activation: str = "NONE") -> Value:
-    """int32 less its zero point as the elements of the operator's result."""
+    """Add the result's zero point to int32 values, clamp and cast to the result's type."""
     result = ctx.result()
     if result.dtype not in QUANTIZED:
         raise UnsupportedError(f"a result of {result.dtype} from quantised operands")
@@ -60,13 +60,13 @@ def clamped(ctx: OpContext, x: Value, zero: int, activation: str = "NONE") -> Va
 
 
 def scaled(ctx: OpContext, x: Value, real: float) -> Value:
-    """int32 times a real multiplier, in fixed point."""
+    """Multiply int32 by a real multiplier in fixed point."""
     m, e = multiplier(float(real))
     return ctx.emit("fixed_scale", [x, ctx.const(m, np.int32), ctx.const(e, np.int32)])
 
 
 def centred(ctx: OpContext, index: int) -> Value:
-    """A quantised operand as int32 less its zero point."""
+    """Return a quantised operand as int32 minus its zero point."""
     x, (_, zero) = ctx.required(index), ctx.per_tensor(ctx.tensor(index))
     wide = ctx.cast(x, "int32")
     return ctx.emit("sub", [wide, ctx.const(zero, np.int32)]) if zero else wide

@@ -1,4 +1,4 @@
-"""Elements gathered by the segment or the bucket that they belong to."""
+"""Segment reductions and BUCKETIZE."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def unsorted_segments(ctx: OpContext) -> Value:
 
 @tflite_op(SEGMENT_SUM=1)
 def segment_sum(ctx: OpContext) -> Value:
-    """As many segments as the last number of a constant list says."""
+    """Sum rows per segment; the last element of the constant segment ids is the highest."""
     ids = ctx.ints_of(1, "the segments")
     return _segments(ctx, ids[-1] + 1 if ids else 0, "SUM")
 
 
 def _segments(ctx: OpContext, count: int, kind: str) -> Value:
-    """Rows of operand 0 joined in the segment that operand 1 has for each; below 0 is none."""
+    """Reduce the rows of operand 0 by the segment ids in operand 1; drop rows with id < 0."""
     x, ids = ctx.required(0), ctx.required(1)
     rank = ids.type.rank
     if count < 0 or x.shape[:rank] != ids.shape:
         raise ValueError(f"{count} segments of {x.type} by {ids.type}")
     rest = x.shape[rank:]
     first = ctx.like(_first(x, kind), x)
-    # a row more takes what belongs to no segment
+    # an extra row takes the dropped rows
     start = ctx.emit("expand", [first], shape=(count + 1, *rest))
     ids = ctx.reshape(ids, (prod(ids.shape), 1))
     none = ctx.emit("less", [ids, ctx.like(0, ids)])
@@ -48,7 +48,7 @@ def _segments(ctx: OpContext, count: int, kind: str) -> Value:
 
 
 def _first(x: Value, kind: str) -> float:
-    """What an empty segment has."""
+    """Return the value of an empty segment."""
     if kind in ("SUM", "PROD"):
         return 0 if kind == "SUM" else 1
     info = np.finfo(x.dtype.numpy) if x.dtype.is_float else np.iinfo(x.dtype.numpy)
@@ -57,7 +57,7 @@ def _first(x: Value, kind: str) -> float:
 
 @tflite_op(BUCKETIZE=1)
 def bucketize(ctx: OpContext) -> Value:
-    """How many boundaries are not above each element; not a number is above all."""
+    """Count the boundaries that are not above each element; for NaN, all of them."""
     x, bounds = ctx.required(0), np.asarray(ctx.options["boundaries"] or (), np.float32)
     if not np.isfinite(bounds).all() or (np.diff(bounds) < 0).any():
         raise ValueError("its boundaries do not ascend")

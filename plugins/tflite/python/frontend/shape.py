@@ -1,4 +1,4 @@
-"""Operators that change shapes, and those that make tensors of shapes."""
+"""Operators that change shapes or create tensors from shapes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reshape(ctx: OpContext) -> Value:
     if shape.count(-1) == 1:
         rest = rest_of(x, [n for n in shape if n != -1])
         shape[shape.index(-1)] = 0 if rest is None else rest
-    if shape == [0] and x.type.size == 1:  # old converters write scalars so
+    if shape == [0] and x.type.size == 1:  # old converters' spelling of a scalar
         shape = []
     if any(n < 0 for n in shape) or prod(shape) != x.type.size:
         if symbols_of(x.shape) and not symbols_of(shape):

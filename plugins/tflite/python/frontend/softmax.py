@@ -1,4 +1,4 @@
-"""Exponentials over rows."""
+"""Softmax, log-softmax and other normalisations over rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def softmax(ctx: OpContext) -> Value:
 
 
 def _of_int16(ctx: OpContext, x: Value, beta: float) -> Value:
-    """By interpolated tables of the exponential and of the reciprocal."""
+    """Compute softmax by interpolated tables of the exponential and of the reciprocal."""
     scale = ctx.per_tensor(ctx.tensor(0))[0]
     powers = entries_of(np.exp, 10 / 65535, 32767, 2 / 65535, 0, np.float64)
     inverse = entries_of(lambda v: 1 / (1 + v), 1 / 65535, -32768, 2 / 65535, 0, np.float64)
@@ -44,7 +44,7 @@ def _of_int16(ctx: OpContext, x: Value, beta: float) -> Value:
     zeros = ctx.emit("leading_zeros", [total])
     one = ctx.const(1, np.int32)
     raised = ctx.emit("shift_left", [total, ctx.emit("sub", [zeros, one])])
-    # the highest bits, rounded; one more before the addition would not fit
+    # the highest bits, rounded; adding before the first shift would overflow
     rounded = ctx.emit("shift_right", [raised, ctx.const(13, np.int32)])
     g = ctx.emit("shift_right", [ctx.emit("add", [rounded, one]), one])
     place = ctx.clamp(ctx.emit("sub", [g, ctx.const(98304, np.int32)]), -32768, 32767)
@@ -57,12 +57,12 @@ def _of_int16(ctx: OpContext, x: Value, beta: float) -> Value:
 
 
 def _of_bytes(ctx: OpContext, x: Value, beta: float) -> Value:
-    """By a table of the exponentials of all differences, and Newton's reciprocal of their sum."""
+    """Compute softmax by a table of exponentials and Newton's reciprocal of their sum."""
     scale = float(ctx.per_tensor(ctx.tensor(0))[0])
     _, powers, _ = exponentials(ctx, x, beta * scale)
     total = sum_of_powers(ctx, powers)
     zeros = ctx.emit("leading_zeros", [total])
-    # the sum as 2 ** 31 * (1 + fraction): its highest bit falls off
+    # the sum as 2 ** 31 * (1 + fraction): the shift drops its highest bit
     aligned = ctx.emit("shift_left", [total, zeros])
     fraction = ctx.emit("bit_and", [aligned, ctx.const(2**31 - 1, np.int32)])
     inverse = ctx.emit("fixed_reciprocal", [fraction])
@@ -97,6 +97,6 @@ def local_response_normalization(ctx: OpContext) -> Value:
     if x.dtype.name != "float32" or o["radius"] < 0:
         raise UnsupportedError(f"channels of {x.dtype} within {o['radius']}")
     size = 2 * o["radius"] + 1
-    # the operator divides by the number of channels
+    # the IR's lrn divides alpha by the window size; this operator does not
     attrs = {"alpha": o["alpha"] * size, "beta": o["beta"], "bias": o["bias"]}
     return ctx.channels_last(ctx.emit("lrn", [x], size=size, **attrs))

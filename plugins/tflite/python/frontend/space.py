@@ -1,4 +1,4 @@
-"""Operators that move elements between space, channels and batch, and pictures of another size."""
+"""Moves between space, channels and batch, and image resizing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def resize_nearest(ctx: OpContext) -> Value:
         corners = align and out > 1
         scale = f32(n - 1) / f32(out - 1) if corners else f32(n) / f32(out)
         at = (np.arange(out, dtype=np.float32) + f32(0.5 if half else 0)) * scale
-        # in float64 a half is added to a float32 without rounding
+        # in float64, adding a half to a float32 is exact
         places = np.floor(at.astype(np.float64) + 0.5) if align else np.floor(at)
         places = to_integers(np.clip(places, 0, n - 1), np.int32)
         x = ctx.emit("pick", [x, ctx.const(places)], axes=(axis,))
@@ -112,7 +112,7 @@ def resize_bilinear(ctx: OpContext) -> Value:
 
 
 def _taps(n: int, out: int, axis: int, align: bool, half: bool) -> tuple:
-    """The two places along an axis of n that each of ``out`` is made of, with their weights."""
+    """Return the two source coordinates of each output element along an axis, with weights."""
     f32 = np.float32
     corners = align and out > 1
     scale = f32(n - 1) / f32(out - 1) if corners else f32(n) / f32(out)
@@ -130,9 +130,9 @@ def _weighted(ctx: OpContext, x: Value, axis: int, places: np.ndarray, part: np.
 
 
 def _bilinear_bytes(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Value:
-    """Resize uint8 as LiteRT's kernel does: the four elements in its order, in float32, rounded by
-    half a step. The C computes in double and rounds after each operation, so that compilers cannot
-    fuse products and sums."""
+    """Resize uint8 as LiteRT's kernel does: sum the four elements in its order in float32, then add
+    a half. The generated C computes in double and rounds after each operation, so that compilers
+    cannot fuse multiplications and additions."""
 
     def rounded(value: Value) -> Value:
         return ctx.cast(ctx.cast(value, "float32"), "float64")
@@ -147,7 +147,7 @@ def _bilinear_bytes(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Va
 
 
 def _bilinear_fixed(ctx: OpContext, x: Value, extents: list[int], align: bool, half: bool) -> Value:
-    """With ten bits of a fraction along each axis."""
+    """Resize integers with ten fraction bits along each axis."""
     to, bits = ("int64" if x.dtype.bits == 16 else "int32"), 10
     y = ctx.cast(x, to)
     for axis, out in zip((1, 2), extents):

@@ -1,4 +1,4 @@
-"""Sparse constants, written out."""
+"""Conversion of sparse constants to dense tensors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MAX_DENSE = 1 << 28  # elements
 def densified(
     file: File, name: str, values: np.ndarray, shape: tuple[int, ...], sparsity: Table
 ) -> np.ndarray:
-    """The dense tensor of a sparse one's values.
+    """Return the dense tensor of sparse values.
 
-    Levels are walked in the order in which the file has them; each is dense, all of its places
-    there, or compressed, its places listed. Blocks are further levels inside of the dimensions that
-    they divide. Raises ValueError where a level leads outside of the tensor.
+    Levels are traversed in the file's order. Each is dense (all indices are present) or compressed
+    (its indices are listed). Blocks are additional levels within the dimensions that they divide.
+    Raises ValueError if a level exceeds the tensor.
     """
     order = _ints(sparsity, 0)
     blocks = _ints(sparsity, 1)
@@ -51,7 +51,7 @@ def _ints(table: Table, field: int) -> list[int]:
 
 
 def _expanded(file: File, name: str, level: Table, axis: int, places: np.ndarray, parents: int):
-    """The places with one level more, and how many there are."""
+    """Return the element indices extended by one level, and their number."""
     if level.number(0, "b") == 0:
         size = level.number(1, "i")
         if size < 0 or parents * size > MAX_DENSE:
@@ -69,7 +69,7 @@ def _expanded(file: File, name: str, level: Table, axis: int, places: np.ndarray
 
 
 def _union(level: Table, field: int) -> np.ndarray:
-    """One of the three kinds of vectors, as int64."""
+    """Return a vector of one of the format's three integer types, as int64."""
     kind = {1: "i", 2: "H", 3: "B"}.get(level.number(field, "B"))
     table = level.table(field + 1)
     found = None if kind is None or table is None else table.numbers(0, kind)

@@ -1,4 +1,4 @@
-"""A sequence, step by step: written out where it is short, else a loop."""
+"""Step-by-step execution of a sequence: unrolled if short, otherwise a loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
 from tvmrt.plugins.tflite.frontend.context import OpContext
 
-WRITTEN_OUT = 12  # steps of which the code is no larger than a loop is worth
+WRITTEN_OUT = 12  # maximum number of unrolled steps; beyond it, a loop saves code size
 
 Step = Callable[..., "tuple[Value, ...]"]
 
@@ -15,10 +15,10 @@ Step = Callable[..., "tuple[Value, ...]"]
 def step_by_step(
     ctx: OpContext, x: Value, states: Sequence[Value], backward: bool, step: Step
 ) -> tuple[Value, list[Value]]:
-    """What ``step`` makes of each step of x, its first axis, and the states behind the last one.
+    """Return the results of ``step`` along the first axis of x, and the final states.
 
-    ``step(now, *states)`` gives a result and the next states; what else it reads is constant, or it
-    must be written out. ``backward``: the last step comes first; results stay in their places.
+    ``step(now, *states)`` returns a result and the next states. It is unrolled if the operator has
+    other computed operands. ``backward`` starts with the last step; the order of results stays.
     """
     count = x.shape[0]
     if count > WRITTEN_OUT and all(v is None or v.is_constant or i == 0 or _is_state(ctx, i)

@@ -1,4 +1,4 @@
-"""Sums of products of integers, exact."""
+"""Exact accumulators of integer products."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def integer_sums(
     axis: int,
     operands: tuple[int, int, int] = (0, 1, 2),
 ) -> Sums:
-    """The sums of (x - x_zero) * (w - w_zero) and the bias, with the scales that they have.
+    """Return the accumulators of (x - x_zero) * (w - w_zero) plus bias, and their scales.
 
-    ``product`` makes them of [x, w, 1.0, bias, w_zero]. ``spread``: the shape in which a number a
-    channel broadcasts over the sums; ``axis``: that of channels of the weights in the file;
-    ``operands``: which of the operator's are x, weights and bias.
+    ``product`` computes them from [x, w, 1.0, bias, w_zero]. ``spread`` is the shape in which
+    per-channel numbers broadcast over the accumulators. ``axis`` is the channel axis of the weights
+    in the file; ``operands`` are the operator's indices of x, weights and bias.
     """
     x_scale, x_zero = ctx.per_tensor(ctx.tensor(operands[0]))
     if w.dtype.name not in ("int8", "uint8"):
@@ -62,12 +62,12 @@ def integer_sums(
 
 
 def _wide(ctx: OpContext, x: Value, of_bytes: Callable) -> Value:
-    """The product of int16 as that of its high bytes, and of its low ones: 256 * h + l."""
+    """Compute the product of int16 from those of its high and low bytes: 256 * high + low."""
     parts = [ctx.cast(of_bytes(part, 0, None), "int64") for part in bytes_of(ctx, x)]
     return ctx.emit("add", [ctx.emit("mul", [parts[0], ctx.const(256, np.int64)]), parts[1]])
 
 
 def bytes_of(ctx: OpContext, x: Value) -> tuple[Value, Value]:
-    """The high bytes of int16, signed, and the low ones, unsigned: x = 256 * high + low."""
+    """Split int16 into signed high and unsigned low bytes: x = 256 * high + low."""
     high = ctx.cast(ctx.emit("shift_right", [x, ctx.const(8, np.int16)]), "int8")
     return high, ctx.cast(ctx.emit("bit_and", [x, ctx.const(255, np.int16)]), "uint8")

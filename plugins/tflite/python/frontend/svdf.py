@@ -1,4 +1,4 @@
-"""SVDF: a filter over what a product gave in the last runs, which the network keeps."""
+"""SVDF: a filter over the products of the last runs, which are kept in a state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tvmrt.plugins.tflite.frontend.requantize import clamped, scaled
 
 @tflite_op(SVDF=4)
 def svdf(ctx: OpContext) -> Value:
-    """Operands: x [B, I], weights [F, I], weights over time [F, M], bias [F / rank], and what the
-    last M products of each filter were, [B, F * M]."""
+    """Operands: x [B, I], weights [F, I], time weights [F, M], bias [F / rank], state
+    [B, F * M] with the last M products of each filter."""
     x, w, over_time, state = (ctx.required(i) for i in (0, 1, 2, 4))
     rank = ctx.options["rank"]
     shapes = x.type.rank == w.type.rank == over_time.type.rank == state.type.rank == 2
@@ -40,7 +40,7 @@ def svdf(ctx: OpContext) -> Value:
 
 
 def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
-    """What is remembered with the new products behind, without the oldest."""
+    """Append the new products to the state and drop the oldest ones; return the state."""
     batch, filters, memory = past.shape
     now = ctx.reshape(new, (batch, filters, 1))
     if memory > 1:
@@ -50,7 +50,7 @@ def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
 
 
 def _filtered(ctx: OpContext, past: Value, over_time: Value, rank: int) -> Value:
-    """The sums over time, then those over the filters of each unit."""
+    """Sum over time and over the filters of each unit."""
     weighted = ctx.emit("mul", [past, over_time])
     batch, filters, memory = weighted.shape
     parts = ctx.reshape(weighted, (batch, filters // rank, rank * memory))
@@ -58,7 +58,7 @@ def _filtered(ctx: OpContext, past: Value, over_time: Value, rank: int) -> Value
 
 
 def _of_bytes(ctx: OpContext, x: Value, past: Value) -> Value:
-    """x in int8, the memory in int16 or int8."""
+    """Compute SVDF with x in int8 and the state in int16 or int8."""
     (x_scale, x_zero), (w_scale, w_zero), (t_scale, _), (s_scale, s_zero) = (
         ctx.per_tensor(ctx.tensor(i)) for i in (0, 1, 2, 4)
     )

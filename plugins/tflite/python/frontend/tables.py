@@ -1,4 +1,4 @@
-"""Functions of one quantised byte as tables of all its values, computed here once and for all."""
+"""Functions of one 8-bit operand as 256-entry tables, computed at compile time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tvmrt.plugins.tflite.frontend.multipliers import f32, quantized_bounds, rat
 
 
 def scale_array(x: np.ndarray, m: int, e: int) -> np.ndarray:
-    """Integers times the multiplier (m, e) in fixed point, as int64."""
+    """Multiply integers by the quantized multiplier (m, e) in fixed point, as int64."""
     return scale(np.asarray(x, np.int32), np.int32(m), np.int32(e)).astype(np.int64)
 
 
 def positive(
     fn: Callable[[np.ndarray], np.ndarray], otherwise: np.floating
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of positive numbers, such as a logarithm, with one value for all others: tables of
-    it have neither a pole nor what is not a number."""
+    """Extend a function of positive numbers, such as a logarithm, by one value for all others, so
+    that its table has neither a pole nor NaN."""
 
     def of_all(x: np.ndarray) -> np.ndarray:
         above = x > 0
@@ -32,8 +32,8 @@ def positive(
 
 
 def table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray], index: int = 0) -> Value:
-    """The result of ``fn``, which is given every value of the operand less its zero point (int64)
-    and gives those of the result, in the range of its type."""
+    """Emit a table lookup of ``fn``, which maps operand values minus the zero point (int64) to
+    result values within the range of the result's type."""
     x, (_, zero) = ctx.required(index), ctx.per_tensor(ctx.tensor(index))
     to = ctx.result().dtype
     values = np.arange(256, dtype=np.uint8).view(x.dtype.numpy).astype(np.int64)
@@ -44,15 +44,15 @@ def table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray], index: int = 0
 def result_table(
     ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray], activation: str = "NONE"
 ) -> Value:
-    """The same of a function that gives the result less its zero point, in any range."""
+    """Emit a table lookup of ``fn``, which gives results minus the zero point, without clamping."""
     scale, zero = ctx.per_tensor(ctx.result())
     low, high = quantized_bounds(activation, scale, zero, ctx.result().dtype)
     return table(ctx, lambda q: np.clip(fn(q) + zero, low, high))
 
 
 def real_table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """The same of a function of real numbers, which is given float64 and rounded to float32 as the
-    C library's functions of float32 are, or all but."""
+    """Emit a table lookup of a real function. ``fn`` is evaluated in float64 and rounded to
+    float32, which matches the C library's float32 functions in nearly all cases."""
     x_scale = ctx.per_tensor(ctx.tensor(0))[0]
     y_scale = ctx.per_tensor(ctx.result())[0]
 

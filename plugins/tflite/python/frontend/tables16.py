@@ -1,4 +1,4 @@
-"""Functions of quantised int16 by tables between whose entries is interpolated."""
+"""Functions of quantised int16 as tables with linear interpolation."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def entries_of(
     y_zero: int,
     real: type = np.float32,
 ) -> np.ndarray:
-    """513 numbers over the range of int16, computed in ``real`` from results of ``fn``, which takes
-    float64. What is not a number, such as the difference of two results beyond the range of
-    ``real``, is 0."""
+    """Return 513 table entries over the range of int16. ``fn`` is evaluated in float64; the
+    entries are computed from it in ``real``. NaN, such as the difference of two results that
+    overflow ``real``, becomes 0."""
     low, high = (real(x_scale) * real(q - x_zero) for q in (-32768, 32767))
     y_low, y_high = (real(y_scale) * real(q - y_zero) for q in (-32768, 32767))
     step = real((high - low) / real(512))
@@ -47,8 +47,8 @@ def entries_of(
 
 
 def lookup(ctx: OpContext, x: Value, entries: np.ndarray) -> Value:
-    """The table at x, int32 in the range of int16; 128 of its values are between two entries, whose
-    distance wraps around as int16. The result is right modulo 2 ** 16."""
+    """Interpolate the table at x, int32 in the range of int16; there are 128 values per entry. The
+    slope wraps around as int16, and the result is correct modulo 2 ** 16."""
     place = ctx.emit("shift_right", [x, ctx.const(7, np.int32)])
     place = ctx.emit("add", [place, ctx.const(256, np.int32)])
     rest = ctx.emit("bit_and", [x, ctx.const(127, np.int32)])
@@ -61,7 +61,7 @@ def lookup(ctx: OpContext, x: Value, entries: np.ndarray) -> Value:
 
 
 def sigmoid(ctx: OpContext, tanh: bool) -> Value:
-    """LOGISTIC, or TANH, of int16."""
+    """Compute LOGISTIC or TANH of int16."""
     v = _in_steps(ctx, tanh)
     bits = 8 if tanh else 9
     entries = logistic_entries()
@@ -86,7 +86,7 @@ def sigmoid(ctx: OpContext, tanh: bool) -> Value:
 
 
 def _in_steps(ctx: OpContext, tanh: bool) -> Value:
-    """The operand in units of the table's places."""
+    """Return the operand scaled to units of the table's index."""
     scale = ctx.per_tensor(ctx.tensor(0))[0]
     x = ctx.cast(ctx.required(0), "int32")
     power = power_of_two(scale)
@@ -103,7 +103,7 @@ def _in_steps(ctx: OpContext, tanh: bool) -> Value:
 
 
 def function(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """A function of real numbers, by a table in float32."""
+    """Compute a real function by a table in float32."""
     (x_scale, x_zero), (y_scale, y_zero) = (
         ctx.per_tensor(ctx.tensor(0)),
         ctx.per_tensor(ctx.result()),

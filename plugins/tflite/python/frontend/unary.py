@@ -1,4 +1,4 @@
-"""Functions of one operand, element by element."""
+"""Element-wise operators with one operand."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _PLAIN = {
 }  # fmt: skip
 
 
-# Each step of the following functions is rounded to float32, as LiteRT computes them: entries that
-# lie halfway between two integers depend on it.
+# The following functions round each step to float32 as LiteRT does: it decides the entries that
+# lie halfway between two integers.
 def _gelu(x: np.ndarray) -> np.ndarray:
     from math import erfc
 
@@ -55,7 +55,7 @@ def _logistic(x: np.ndarray) -> np.ndarray:
     return f32(1) / (f32(1) + np.exp(-x).astype(np.float32))
 
 
-# What quantised bytes are by a table of real numbers.
+# Real functions that 8-bit operands compute by table lookup.
 _REAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "LOGISTIC": _logistic,
     "TANH": np.tanh,
@@ -115,8 +115,8 @@ def _check_one_scale(ctx: OpContext) -> None:
 
 
 def _micro_table(ctx: OpContext, name: str) -> Value:
-    """LOGISTIC and TANH of bytes as kernels for microcontrollers have them: in fixed point, with
-    four integer bits."""
+    """Compute 8-bit LOGISTIC or TANH as TensorFlow Lite Micro does: in fixed point with four
+    integer bits."""
     scale = float(ctx.per_tensor(ctx.tensor(0))[0])
     m, e = multiplier(scale * 2.0**27)
     radius = math.floor(15 * 2.0**27 / 2.0**e)
@@ -208,7 +208,7 @@ def hard_swish(ctx: OpContext) -> Value:
 
 
 def _hard_swish_table(ctx: OpContext) -> Value:
-    """In fixed point of 16 bits."""
+    """Compute HARD_SWISH in 16-bit fixed point."""
     x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     fine = f32(x_scale / f32(128))
     m_out, e_out = multiplier(float(ratio(fine, y_scale)))
@@ -235,7 +235,7 @@ def _hard_swish_table(ctx: OpContext) -> Value:
 
 
 def _halves(a: np.ndarray, b: int) -> np.ndarray:
-    """a * b as fractions of 15 bits, to the nearest, halves upwards."""
+    """Return a * b as 15-bit fractions, rounded half up."""
     return np.minimum((a * b + (1 << 14)) >> 15, 32767)
 
 
@@ -265,7 +265,7 @@ def plain(ctx: OpContext) -> Value:
 
 @tflite_op(BITCAST=1)
 def bit_cast(ctx: OpContext) -> Value:
-    """The same bits as elements of another type; of another size, along an axis behind."""
+    """Reinterpret bits as another type; a different element size adds or removes a last axis."""
     x, to = ctx.required(0), DTYPES[known_type(ctx.result().dtype)]
     if x.dtype.bits == to.bits:
         return x if x.dtype == to else ctx.emit("bit_cast", [x], to=to.name)

@@ -1,4 +1,4 @@
-"""Variables of a network: places that its graphs set and read, in a run and from run to run."""
+"""Resource variables, set and read by the network's graphs within a run and across runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
 
 class Variable:
-    """What VAR_HANDLE gives. ``first`` is the constant that the graph of a CALL_ONCE sets, ``now``
-    what the run's own graphs have set. ``state`` is the number of the state that it is where they
-    read it before they set it: then it lasts from run to run."""
+    """Resource variable of a VAR_HANDLE. ``first`` is the constant set by a CALL_ONCE graph and
+    ``now`` the value set in this run. ``state`` is the number of its state if it is read before it
+    is set, so that its value persists between runs."""
 
     def __init__(self, key: tuple[str, str]) -> None:
         self.key = key
@@ -64,7 +64,7 @@ def assign_variable(ctx: OpContext) -> list[Value]:
 
 
 def _current(ctx: OpContext, variable: Variable, shape: tuple, dtype: str) -> Value:
-    """What a variable is now; what nothing has set is zeros of a shape and type."""
+    """Return a variable's current value; zeros of the given shape and type if it was never set."""
     ctx.importer.check_state()
     if variable.state is not None:
         return ctx.importer.states.now(variable.state)
@@ -86,7 +86,7 @@ def read_variable(ctx: OpContext) -> Value:
 
 
 def _set_in_runs(ctx: OpContext) -> set[tuple[str, str]]:
-    """The variables that a graph sets which is not for CALL_ONCE."""
+    """Return the variables that are set by any graph not used by CALL_ONCE."""
     importer = ctx.importer
     if importer.set_in_runs is None:
         importer.set_in_runs = _find_set(importer.model)

@@ -1,5 +1,5 @@
-"""Custom operators of sound: the signal library of TensorFlow Lite Micro, and those of LiteRT.
+"""Audio custom operators of TensorFlow Lite Micro's signal library and of LiteRT.
 
-Each is held against its operands' types and extents, for the file vouches for nothing; integers are
-the same to the bit.
+The file is untrusted: each operator checks its operands' types and shapes. Integer results are
+bit-exact.
 """

@@ -1,4 +1,4 @@
-"""Spectrograms and their coefficients, as LiteRT has them for the first speech networks."""
+"""LiteRT's AudioSpectrogram and Mfcc, used by early speech networks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tvmrt.plugins.tflite.frontend.signal.operands import operand, whole_options
 from tvmrt.plugins.tflite.frontend.signal.spectra import MAX_LENGTH
 
 MAX_CHANNELS = 4096
-FLOOR = 1e-12  # below which energies are not told apart
+FLOOR = 1e-12  # lower bound of energies before the logarithm
 
 
 @tflite_op(AudioSpectrogram=1)
 def spectrogram(ctx: OpContext) -> Value:
-    """[samples, channels] to [channels, frames, frequencies], under a window of Hann's."""
+    """Transform [samples, channels] to [channels, frames, frequencies], with a Hann window."""
     x = operand(ctx, 0, "float32", 2)
     width, step, squared = whole_options(ctx, "window_size", "stride", "magnitude_squared")
     within("window_size", width, 3, MAX_LENGTH)
@@ -33,7 +33,7 @@ def spectrogram(ctx: OpContext) -> Value:
 
 @tflite_op(Mfcc=1)
 def mfcc(ctx: OpContext) -> Value:
-    """Operands: squares of spectra [channels, frames, frequencies], and samples in a second."""
+    """Operands: squared spectra [channels, frames, frequencies], and the sample rate in Hz."""
     x, rate = operand(ctx, 0, "float32", 3), ctx.ints_of(1, "the sample rate")
     given = read_map(ctx.op.custom_options)
     limits = [given.get(f"{end}_frequency_limit") for end in ("lower", "upper")]
@@ -62,15 +62,15 @@ def _mel(hertz: np.ndarray | float) -> np.ndarray:
 
 
 def _bands(bins: int, rate: int, low: float, high: float, bands: int) -> tuple[int, np.ndarray]:
-    """The first frequency that counts, and from there on the share [frequencies, bands] of each:
-    triangles that are as far apart as they sound, each as wide as to the middles of its
-    neighbours."""
+    """Return the first frequency bin in range, and the weights [bins, bands] from it on. The bands
+    are triangles, equidistant on the mel scale; each reaches to the centres of the bands next to
+    it."""
     hertz = 0.5 * rate / (bins - 1)
     first, last = int(1.5 + low / hertz), min(int(high / hertz), bins - 1)
     begin, end = _mel(low), _mel(high)
     middles = begin + (end - begin) / (bands + 1) * np.arange(bands + 2)
     places = _mel(np.arange(first, last + 1) * hertz)
-    band = np.searchsorted(middles[1:-1], places)  # of the one whose rising side it is on
+    band = np.searchsorted(middles[1:-1], places)  # the band with its rising edge at this bin
     share = (middles[band + 1] - places) / (middles[band + 1] - middles[band])
     weights = np.zeros((len(places), bands + 2))
     rows = np.arange(len(places))

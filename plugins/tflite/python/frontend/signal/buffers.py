@@ -1,4 +1,4 @@
-"""The circular buffer of streaming convolutions: the last slices of what arrives."""
+"""Circular buffer of streaming convolutions: the last slices of the input."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NAME = "CIRCULAR_BUFFER"
 
 @tflite_op(CIRCULAR_BUFFER=1)
 def circular_buffer(ctx: OpContext) -> list[Value]:
-    """Operand: one slice [1, 1, W, C]. Results: the last ones [1, slots, W, C], and, if the file
-    has a place for it, whether this is a run of which there is one in so many. If it has none, what
-    follows is computed in those runs only."""
+    """Operand: one slice [1, 1, W, C]. Results: the last slices [1, slots, W, C], and optionally
+    whether this is one of every ``cycles`` runs. Without the second result, the following
+    operators are computed in those runs only."""
     x, result = ctx.required(0), ctx.result()
     shape = result.shape
     fits = len(shape) == x.type.rank == 4 and x.shape == (shape[0], 1, *shape[2:])
@@ -42,7 +42,7 @@ def circular_buffer(ctx: OpContext) -> list[Value]:
 
 
 def _ready(ctx: OpContext, cycles: int) -> Value:
-    """Whether so many runs have come since the last one of which this was true."""
+    """Return true once every ``cycles`` runs."""
     ctx.importer.check_state()
     state = ctx.importer.states.add(ctx.const(np.zeros((), np.int32)))
     run = ctx.emit("add", [ctx.importer.states.now(state), ctx.const(1, np.int32)])
@@ -52,7 +52,7 @@ def _ready(ctx: OpContext, cycles: int) -> Value:
 
 
 def _go_on_if(ctx: OpContext, ready: Value) -> None:
-    """What follows is not computed in other runs, and what it keeps stays as it is."""
+    """Skip the following operators in other runs, and keep their states unchanged."""
     if len(ctx.importer.open_subgraphs) > 1:
         raise UnsupportedError("a circular buffer that ends runs, inside of a branch or loop")
     ctx.builder.guard = (both(ctx, ctx.builder.guard, ready), True)
@@ -64,9 +64,9 @@ def _given(options: bytes) -> int:
 
 
 def _cycles(ctx: OpContext) -> int:
-    """The runs from one to the next of which it is ready. Where the options say nothing, those that
-    TensorFlow Lite Micro takes for the two networks it knows: 1 for the last buffer, which it tells
-    by its extents, else 2."""
+    """Return the number of runs per result. If the options have none, follow TensorFlow Lite Micro
+    for the two networks it knows: 1 for the last buffer, which it recognises by its shape, and 2
+    for the others."""
     count = 0
     for op in ctx.subgraph.operators:
         given = _given(op.custom_options) if op.name == NAME and op.outputs else -1

@@ -1,4 +1,4 @@
-"""From energies to features: filter banks, roots, noise taken away, gain, logarithms."""
+"""Audio features from energies: filter banks, roots, noise subtraction, gain, logarithms."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ _SUBTRACTION = (
 
 @tflite_op(SignalFilterBankSpectralSubtraction=1)
 def subtraction(ctx: OpContext) -> list[Value]:
-    """x without an estimate of its noise, a mean over the runs that channels of odd numbers take
-    otherwise than even ones; but not less than a share of x. Also the estimate."""
+    """Subtract a noise estimate from x, but keep at least a share of x; also return the estimate.
+    It is a running mean over the runs; odd channels have their own smoothing factors."""
     x, given = operand(ctx, 0, "uint32", 1), whole_options(ctx, *_SUBTRACTION)
     option = dict(zip(_SUBTRACTION, given))
     for name in ("smoothing_bits", "spectral_subtraction_bits"):

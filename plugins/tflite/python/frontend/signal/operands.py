@@ -1,4 +1,4 @@
-"""Options and operands of these operators, each held against what the operator takes."""
+"""Validation of the options and operands of audio operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvmrt.plugins.tflite.frontend.flexbuffer import read_map
 
 
 def whole_options(ctx: OpContext, *names: str) -> list[int]:
-    """Whole numbers by their names in the options. Raises ValueError where one is missing."""
+    """Return integer options by name. Raises ValueError if one is missing."""
     given = read_map(ctx.op.custom_options)
     missing = [n for n in names if not isinstance(given.get(n), int) or abs(given[n]) >= 2**31]
     if missing:
@@ -18,15 +18,15 @@ def whole_options(ctx: OpContext, *names: str) -> list[int]:
 
 
 def within(name: str, value: int, low: int, high: int) -> int:
-    """An option that is between two numbers. Raises ValueError for another."""
+    """Return an option's value. Raises ValueError if it is not between ``low`` and ``high``."""
     if not low <= value <= high:
         raise ValueError(f"its option {name} is {value}, not from {low} to {high}")
     return value
 
 
 def operand(ctx: OpContext, index: int, dtype: str, rank: int | None = None) -> Value:
-    """An operand of a type; without a rank it has an axis at least. Raises ValueError,
-    and UnsupportedError for one whose extents a run chooses."""
+    """Return an operand of a type and rank (None: at least 1). Raises ValueError for another one,
+    and UnsupportedError for a dynamic shape."""
     x = ctx.required(index)
     fits = x.type.rank >= 1 if rank is None else x.type.rank == rank
     if x.dtype.name not in dtype.split("|") or not fits:
@@ -40,5 +40,5 @@ def operand(ctx: OpContext, index: int, dtype: str, rank: int | None = None) -> 
 
 
 def rows_of(ctx: OpContext, x: Value) -> Value:
-    """x as [rows, elements of the last axis]."""
+    """Reshape x to [rows, elements of the last axis]."""
     return ctx.reshape(x, (x.type.size // x.shape[-1], x.shape[-1]))

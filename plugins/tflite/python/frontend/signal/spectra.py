@@ -1,4 +1,4 @@
-"""From samples to a spectrum and back: windows, scaling, transforms, energies."""
+"""Transforms from samples to spectra and back: windows, scaling, FFT, energies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LENGTH = 1 << 16
 
 @tflite_op(SignalWindow=1)
 def window(ctx: OpContext) -> Value:
-    """Samples times weights, shifted to the right, saturated."""
+    """Multiply samples by weights, shift right and saturate."""
     x, weights = operand(ctx, 0, "int16"), operand(ctx, 1, "int16", 1)
     shift = within("shift", *whole_options(ctx, "shift"), 0, 31)
     if x.type.size % weights.shape[0]:
@@ -33,7 +33,7 @@ def auto_scale(ctx: OpContext) -> list[Value]:
 
 
 def _length(given: int) -> int:
-    """The length of a transform that there is."""
+    """Return a supported transform length. Raises UnsupportedError for others."""
     if given % 2 or not 4 <= given <= MAX_LENGTH or radices(given // 2) is None:
         raise UnsupportedError(
             f"a transform over {given} elements; an even number up to {MAX_LENGTH} is needed, "
@@ -64,8 +64,8 @@ def irfft(ctx: OpContext) -> Value:
 
 
 def squared(ctx: OpContext, spectrum: Value, first: int, count: int, to: str) -> Value:
-    """The squares of some absolute values of a spectrum of pairs along the last axis, as elements
-    of a type."""
+    """Return squared magnitudes of ``count`` bins from ``first`` on, in type ``to``; the spectrum
+    has (real, imaginary) pairs along its last axis."""
     axis = spectrum.type.rank - 1
     parts = [ctx.slice_axis(spectrum, axis, 2 * first + i, count, 2) for i in (0, 1)]
     parts = [ctx.cast(part, to) for part in parts]
@@ -74,14 +74,14 @@ def squared(ctx: OpContext, spectrum: Value, first: int, count: int, to: str) ->
 
 @tflite_op(SignalEnergy=1)
 def energy(ctx: OpContext) -> Value:
-    """Energies of the frequencies from one to another. The others are nothing to rely on; they are
-    computed alike, so that no memory is moved."""
+    """Compute the energies of a range of frequencies. The others are unspecified by the operator;
+    they are computed, too, because that avoids moving memory."""
     x, (end, start) = operand(ctx, 0, "int16", 1), whole_options(ctx, "end_index", "start_index")
     shape = ctx.result().shape
     if len(shape) != 1 or not 0 <= start < end <= min(shape[0], x.shape[0] // 2):
         raise ValueError(f"frequencies {start} to {end} of {x.type} are no {list(shape)}")
     count = min(shape[0], x.shape[0] // 2)
-    # sums of two squares fill 32 bits without a sign
+    # a sum of two squares needs all 32 bits of an unsigned integer
     found = squared(ctx, x, 0, count, "uint32")
     if count == shape[0]:
         return found

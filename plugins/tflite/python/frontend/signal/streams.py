@@ -1,4 +1,4 @@
-"""Sound that arrives in pieces: what a run needs of those before is a state of the network."""
+"""Streaming audio: samples of previous runs are kept in states of the network."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.signal.operands import operand, rows_of, whole_options, within
 
-MAX_SAMPLES = 1 << 20  # that a stream keeps
+MAX_SAMPLES = 1 << 20  # maximum number of samples that a stream keeps
 MAX_FRAMES = 4096
 
 
 def _begin(ctx: OpContext, first: np.ndarray) -> int:
-    """The number of a new state that begins so."""
+    """Add a state with the given initial value; return its number."""
     ctx.importer.check_state()
     return ctx.importer.states.add(ctx.const(first))
 
 
 def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
-    """The last ``kept`` samples of the runs before in front of the rows of x."""
+    """Prepend the last ``kept`` samples of the previous runs to the rows of x."""
     if not kept:
         return x
     states = ctx.importer.states
@@ -42,10 +42,10 @@ def delay(ctx: OpContext) -> Value:
 
 @tflite_op(SignalFramer=1)
 def framer(ctx: OpContext) -> list[Value]:
-    """Frames that overlap, and whether all of them were full.
+    """Return overlapping frames, and whether all of them were full.
 
-    Where zeros stand in front, a frame ends with the newest sample; else it begins so many steps
-    before the newest sample as fill a frame.
+    With ``prefill``, zeros come first and each frame ends with its newest sample. Otherwise a
+    frame begins before its newest sample by the number of whole steps that fill a frame.
     """
     x = operand(ctx, 0, "int16")
     size, step, prefill = whole_options(ctx, "frame_size", "frame_step", "prefill")
@@ -62,7 +62,7 @@ def framer(ctx: OpContext) -> list[Value]:
 
 
 def _are_there(ctx: OpContext, more: int, wanted: int) -> Value:
-    """Whether so many pieces have come when a run begins and has got its first one."""
+    """Return whether enough pieces have arrived for the first frame of this run."""
     if wanted <= 1:
         return ctx.const(True)
     states, state = ctx.importer.states, _begin(ctx, np.zeros((), np.int32))
@@ -74,7 +74,7 @@ def _are_there(ctx: OpContext, more: int, wanted: int) -> Value:
 
 @tflite_op(SignalOverlapAdd=1)
 def overlap_add(ctx: OpContext) -> Value:
-    """Frames laid over each other, each a step behind the one before; int16 saturates."""
+    """Add overlapping frames, each one step after the previous; int16 saturates."""
     x = operand(ctx, 0, "int16|float32")
     if x.type.rank < 2:
         raise ValueError(f"{x.type} are no frames")
@@ -108,8 +108,8 @@ def _saturated_sum(ctx: OpContext, a: Value, b: Value) -> Value:
 
 @tflite_op(SignalStacker=1)
 def stacker(ctx: OpContext) -> list[Value]:
-    """The last frames of features in one row, once in so many runs, and whether this is one. Before
-    the first frame stand copies of it."""
+    """Stack the last frames of features into one row, once every ``step`` runs; also return whether
+    this run has a result. Copies of the first frame stand in for the frames before it."""
     x, names = operand(ctx, 0, "int16", 1), ("left_context", "right_context", "step")
     channels, left, right, step = whole_options(
         ctx, "num_channels", *(f"stacker_{name}" for name in names)
@@ -121,7 +121,7 @@ def stacker(ctx: OpContext) -> list[Value]:
     within("num_channels", channels * count, 1, MAX_SAMPLES)
     new = ctx.reshape(ctx.slice_axis(x, 0, 0, channels), (1, channels))
     states, known = ctx.importer.states, _begin(ctx, np.full((), -1, np.int32))
-    number = states.now(known)  # frames that are there and not used up; -1 before the first run
+    number = states.now(known)  # frames available and not yet used; -1 before the first run
     begins = ctx.emit("less", [number, ctx.const(0, np.int32)])
     next_ = ctx.emit("add", [number, ctx.const(1, np.int32)])
     now = ctx.emit("where", [begins, ctx.const(left + 1, np.int32), next_])
