@@ -1,4 +1,4 @@
-"""Operators of the domain ``ai.onnx.ml``: classical models and what prepares their inputs."""
+"""Operators of the domain ``ai.onnx.ml``: classical models and feature preprocessing."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""From scores to what classifiers give: labels and numbers."""
+"""Classifier outputs: labels and probabilities from scores."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tvmrt.error import UnsupportedError
 
 
 class Labels(NamedTuple):
-    """The class labels of a node: integers, and the names that they are places of, if any."""
+    """Class labels of a node: integers, and the strings that they are indices of, if any."""
 
     numbers: np.ndarray
     names: list[str]
 
 
 def labels_of(ctx: NodeContext, ints: str, strings: str) -> Labels:
-    """What the node's attributes of these names have, one of which must be given."""
+    """Return the labels in one of two attributes. Raises ValueError unless exactly one is set."""
     names, numbers = ctx.attr(strings) or [], ctx.attr(ints) or []
     if bool(names) == bool(numbers):
         raise ValueError(f"one of {ints} and {strings} must be given")
@@ -30,7 +30,7 @@ def labels_of(ctx: NodeContext, ints: str, strings: str) -> Labels:
 
 
 def label(ctx: NodeContext, place: Value, labels: Labels) -> Value:
-    """The label at each place, which is int64; of labels with names the place itself."""
+    """Map class indices to int64 labels; string labels stay indices with their names attached."""
     numbers, names = labels
     if names:
         ctx.importer.names[place] = names
@@ -42,19 +42,19 @@ def label(ctx: NodeContext, place: Value, labels: Labels) -> Value:
 def classified(
     ctx: NodeContext, scores: Value, labels: Labels, place: Value | None = None
 ) -> list[Value]:
-    """What a classifier gives for scores [N, C]; ``place``: the class, where that is not the one of
-    the greatest score."""
+    """Return a classifier's labels and scores [N, C]; ``place`` is the class index if it is not
+    the argmax of the scores."""
     place = best(ctx, scores) if place is None else place
     return [label(ctx, place, labels), transformed(ctx, scores)]
 
 
 def best(ctx: NodeContext, scores: Value) -> Value:
-    """The place of each row's greatest score, the first of equals."""
+    """Return the index of each row's maximum, the first of equal ones."""
     return ctx.emit("argmax", [scores], axis=1, keepdims=0, select_last=0)
 
 
 def transformed(ctx: NodeContext, scores: Value, how: str | None = None) -> Value:
-    """The scores [N, C] after a post transform, that of the node unless told otherwise."""
+    """Apply a post transform to scores [N, C]; ``how`` defaults to the node's attribute."""
     how = ctx.attr("post_transform", "NONE") if how is None else how
     if how == "NONE":
         return scores
@@ -73,7 +73,7 @@ def transformed(ctx: NodeContext, scores: Value, how: str | None = None) -> Valu
 
 
 def _softmax_zero(ctx: NodeContext, scores: Value) -> Value:
-    """Softmax in which what is next to zero stays so."""
+    """Compute a softmax that keeps near-zero scores at zero."""
     greatest = ctx.emit("reduce_max", [scores], axes=(1,), keepdims=1)
     far = ctx.emit("greater", [ctx.emit("abs", [scores]), ctx.like(1e-7, scores)])
     grown = ctx.emit("exp", [ctx.emit("sub", [scores, greatest])])
@@ -86,7 +86,7 @@ def _softmax_zero(ctx: NodeContext, scores: Value) -> Value:
 
 
 def _probit(ctx: NodeContext, p: Value) -> Value:
-    """The inverse of the normal distribution by the approximation that runtimes agree on."""
+    """Compute the inverse normal distribution by the approximation that runtimes agree on."""
 
     def scalar(number: float) -> Value:
         return ctx.like(number, p)
@@ -102,17 +102,17 @@ def _probit(ctx: NodeContext, p: Value) -> Value:
 
 
 def paired(ctx: NodeContext, first: Value, second: Value) -> Value:
-    """Two columns as one [N, 2]."""
+    """Concatenate two columns to [N, 2]."""
     return ctx.emit("concat", [first, second], axis=1)
 
 
 def complement(ctx: NodeContext, p: Value) -> Value:
-    """1 - p"""
+    """Return 1 - p."""
     return ctx.emit("sub", [ctx.like(1.0, p), p])
 
 
 def in_floats(ctx: NodeContext, x: Value) -> Value:
-    """x as kernels take it: float64 as it is, all else as float32."""
+    """Return x as float64 if it already is, otherwise cast to float32."""
     if not (x.dtype.is_float or x.dtype.is_int):
         raise UnsupportedError(f"{x.dtype} elements; numbers are expected")
     return x if x.dtype.name == "float64" else ctx.cast(x, "float32")

@@ -1,4 +1,4 @@
-"""Columns taken and put together, and what stands for maps."""
+"""Operators that select and concatenate columns, and substitutes for maps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def feature_vectorizer(ctx: NodeContext) -> Value:
 
 @onnx_op("ZipMap", domain=DOMAIN)
 def zip_map(ctx: NodeContext) -> Value:
-    """The numbers; a map from the labels to them is for whoever reads the output."""
+    """Return the probabilities; attach the labels, from which the caller can build the map."""
     numbers, names = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
     x = ctx.emit("identity", [ctx.required(0)])
     if x.shape[-1] != numbers.size:

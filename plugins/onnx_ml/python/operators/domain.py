@@ -1,3 +1,3 @@
-"""The name of the domain."""
+"""Name of the domain."""
 
 DOMAIN = "ai.onnx.ml"

@@ -1,4 +1,4 @@
-"""Numbers for categories."""
+"""Encoders of categories: LabelEncoder, CategoryMapper, OneHotEncoder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 _KINDS = ("int64s", "floats", "strings", "tensor")
 _DEFAULTS = {"int64s": -1, "floats": -0.0, "strings": "_Unused"}
-_WHOLE = 1 << 16  # numbers from 0 on that are looked up by their place
+_WHOLE = 1 << 16  # integer keys in [0, _WHOLE) are looked up by index
 
 
 def _table(ctx: NodeContext, side: str) -> tuple[str, np.ndarray]:
-    """The kind of the keys or values, and their elements."""
+    """Return the type and the elements of the attribute with the keys or values."""
     found = [(kind, ctx.attr(f"{side}_{kind}")) for kind in _KINDS]
     found = [(kind, elements) for kind, elements in found if elements is not None]
     if len(found) != 1:
@@ -36,8 +36,8 @@ def _table(ctx: NodeContext, side: str) -> tuple[str, np.ndarray]:
 
 
 def _keyed(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> tuple[Value, np.ndarray]:
-    """x and the keys as numbers: where they are strings, places among the names that x has, or
-    among the keys."""
+    """Return x and the keys as numbers. String keys become indices into the strings that x may
+    contain, or into the keys."""
     if kind != "strings":
         if _has_strings(ctx, x):
             raise ValueError("the keys are numbers, the input has strings")
@@ -68,7 +68,7 @@ def _default(ctx: NodeContext, kind: str):
 def looked_up(
     ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray, default: object
 ) -> Value:
-    """The value of each element's key, the first of equal keys; the default of what is no key."""
+    """Map each element to the value of the first equal key, or to the default."""
     kept = {}
     for key, value in zip(keys.tolist(), values.tolist()):
         kept.setdefault(None if isinstance(key, float) and math.isnan(key) else key, value)
@@ -82,7 +82,7 @@ def looked_up(
     if keys.dtype.kind == "f" and np.isnan(keys).any():
         nan = ctx.emit("logical_and", [ctx.emit("is_nan", [order]), ctx.const(np.isnan(keys))])
         equal = ctx.emit("logical_or", [equal, nan])
-    # at most one holds, so the greatest of place + 1 is that of the key, 0 where there is none
+    # at most one key matches, so the maximum is its index + 1, or 0 without a match
     number = ctx.const(np.arange(1, keys.size + 1), np.int32)
     place = ctx.emit("where", [equal, number, ctx.const(0, np.int32)])
     place = ctx.emit("reduce_max", [place], axes=(len(x.shape),), keepdims=0)
@@ -90,7 +90,7 @@ def looked_up(
 
 
 def _by_place(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) -> Value:
-    """Keys that are small numbers: a table with the default before and behind."""
+    """Look up small integer keys in a table with the default at both ends."""
     first, last = int(keys.min()), int(keys.max())
     table = np.full(last - first + 3, values[-1], values.dtype)
     table[keys.astype(np.int64) - first + 1] = values[:-1]
@@ -127,7 +127,7 @@ def category_mapper(ctx: NodeContext) -> Value:
 
 
 def _mapped(ctx: NodeContext, x: Value, names: list[str], numbers: np.ndarray) -> Value:
-    """Names as their numbers, or numbers as their names, as x has the ones or the others."""
+    """Map strings to integers or integers to strings, depending on the type of x."""
     if _has_strings(ctx, x):
         x, keys = _keyed(ctx, x, "strings", np.asarray(names, object))
         return looked_up(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
@@ -137,7 +137,7 @@ def _mapped(ctx: NodeContext, x: Value, names: list[str], numbers: np.ndarray) -
 def _into_names(
     ctx: NodeContext, x: Value, keys: np.ndarray, values: list[str], default: str
 ) -> Value:
-    """Strings as places among all that the node can give."""
+    """Map elements to indices into the strings that the node can return."""
     names = list(dict.fromkeys([*values, default]))
     places = {name: i for i, name in enumerate(names)}
     numbers = np.array([places[value] for value in values], np.int64)

@@ -1,4 +1,4 @@
-"""Table of the nodes of all trees of a forest, as ONNX writes them."""
+"""Node table of a tree ensemble, in ONNX's terms."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of all trees, an element of each array for each.
+    """Nodes of all trees, one array element per node.
 
-    ``mode``: a comparison of ``nodes``; ``true`` and ``false``: where children are; ``missing``:
-    whether NaN holds, too; ``rows``: what a leaf gives, a row of a table.
+    ``mode`` is the comparison (see ``nodes``); ``true`` and ``false`` are the child indices;
+    ``missing`` is whether NaN takes the true branch; ``rows`` is a leaf's row of values.
     """
 
     mode: np.ndarray
@@ -29,7 +29,7 @@ class Nodes:
         return self.mode.size
 
     def taken(self, order: np.ndarray, true: np.ndarray, false: np.ndarray, roots) -> Nodes:
-        """Nodes by their places, as often as these name them, with other links."""
+        """Return the nodes in ``order``, which may repeat nodes, with new child links."""
         names = ("mode", "features", "thresholds", "missing", "rows")
         kept = {name: getattr(self, name)[order] for name in names}
         return Nodes(**kept, true=true, false=false, roots=roots)

@@ -1,5 +1,5 @@
-"""Nodes that are the children of several, brought into trees: exporters write a set of categories
-as a chain of comparisons, all of which lead to the same branch where one holds."""
+"""Conversion of node graphs with shared children to trees. Exporters write a category set as a
+chain of equality tests that share one true branch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_NODES = 1 << 22
 def chains_as_sets(
     nodes: Nodes, members: list[np.ndarray], modes: tuple[int, int]
 ) -> tuple[Nodes, list[np.ndarray]]:
-    """The nodes with one of a set in place of each chain of equalities, and all sets in order.
+    """Return the nodes with each chain of equality tests as one set test, and all sets in order.
 
-    ``members``: the sets that nodes have already; ``modes``: those of a comparison with one
-    number, and with a set. NaN holds for a chain where it holds for one of its comparisons.
+    ``members`` are the sets of existing set tests. ``modes`` are the modes of a test with one
+    number and of a set test. NaN takes a chain's true branch if it does in any of its tests.
     """
     one, several = modes
     follows = _followers(nodes, one)
@@ -32,15 +32,15 @@ def chains_as_sets(
         mode[head], false[head] = several, nodes.false[chain[-1]]
         missing[head] = nodes.missing[chain].any()
         sets[head] = nodes.thresholds[chain]
-    # what a chain has behind its head is nobody's child any more, and asks nothing
+    # the remaining tests of a chain are unreachable now
     mode[follows[chained]] = modes[0]
     changed = replace(nodes, mode=mode, false=false, missing=missing)
     return changed, [sets[node] for node in sorted(sets)]
 
 
 def _followers(nodes: Nodes, one: int) -> np.ndarray:
-    """The next comparison of each one's chain, or -1: of the same column, with the same branch
-    where it holds, and the child of that one alone."""
+    """Return each node's next equality test in a chain, or -1. Both tests have the same feature
+    and the same true branch, and the second one has no other parent."""
     compares = nodes.mode == one
     here = np.flatnonzero(compares)
     behind = nodes.false[here]
@@ -58,9 +58,9 @@ def _followers(nodes: Nodes, one: int) -> np.ndarray:
 
 
 def each_its_own(nodes: Nodes, leaf: int) -> Nodes:
-    """The same trees, in which a node that is the child of several is copied for each of them.
+    """Return equivalent trees in which a node with several parents is copied for each of them.
 
-    Raises ValueError for nodes in a circle, and where there would be too many.
+    Raises ValueError for a cycle, and if there would be too many nodes.
     """
     branch = nodes.mode != leaf
     children = np.concatenate([nodes.true[branch], nodes.false[branch], nodes.roots])

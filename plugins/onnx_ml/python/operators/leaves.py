@@ -1,4 +1,4 @@
-"""What the leaves of trees give, as rows of a table."""
+"""Leaf values of trees as rows of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Leaves:
-    """What leaves give: ``weight`` to ``target``, at the node ``place``."""
+    """Leaf values: leaf node ``place`` adds ``weight`` to output ``target``."""
 
     place: np.ndarray
     target: np.ndarray
@@ -19,10 +19,10 @@ class Leaves:
 def leaf_table(
     leaves: Leaves, branch: np.ndarray, tree: np.ndarray, outputs: int, aggregate: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of leaves' numbers, the row of each node, and where each tree's rows go.
+    """Return the rows of leaf values, each node's row, and the first output of each tree's rows.
 
-    ``branch``: which nodes are no leaves; ``tree``: the tree of each node. Where every tree gives
-    to one output alone, rows have one number.
+    ``branch`` marks inner nodes, ``tree`` is the tree of each node. If every tree contributes to
+    one output only, rows have one number.
     """
     place, target, weight = leaves.place, leaves.target, leaves.weight
     trees = int(tree.max()) + 1

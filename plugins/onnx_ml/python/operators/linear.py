@@ -1,4 +1,4 @@
-"""Linear models: one product of matrices."""
+"""Linear models as one matmul."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
 def rows_of(ctx: NodeContext, x: Value) -> Value:
-    """x as float32 [N, C]; a vector is one row."""
+    """Return x as float32 [N, C]; a vector becomes one row."""
     x = ctx.cast(classes.in_floats(ctx, x), "float32")
     if len(x.shape) == 1:
         return ctx.reshape(x, (1, *x.shape))
@@ -22,7 +22,7 @@ def rows_of(ctx: NodeContext, x: Value) -> Value:
 
 
 def affine(ctx: NodeContext, x: Value, weights: np.ndarray, bias: np.ndarray | None) -> Value:
-    """x [N, C] times the rows of weights [K, C], and the bias [K] on it."""
+    """Multiply x [N, C] by the rows of weights [K, C] and add bias [K]."""
     y = ctx.emit("matmul", [x, ctx.const(np.ascontiguousarray(weights.T), np.float32)])
     if bias is None or not bias.any():
         return y
@@ -30,7 +30,7 @@ def affine(ctx: NodeContext, x: Value, weights: np.ndarray, bias: np.ndarray | N
 
 
 def _scores(ctx: NodeContext, x: Value, rows: int | None) -> Value:
-    """Products with the node's coefficients, of which there are so many rows, and intercepts."""
+    """Apply the node's coefficients and intercepts to x; ``rows`` is the number of outputs."""
     given = np.asarray(ctx.attr("coefficients") or [], np.float32)
     columns = x.shape[1]
     rows = rows or (given.size // columns if columns else 0)
@@ -66,7 +66,7 @@ def linear_classifier(ctx: NodeContext) -> list[Value]:
 def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
     flat = ctx.reshape(score, (score.shape[0],))
     place = ctx.cast(ctx.emit("greater", [flat, ctx.like(0.0, flat)]), "int64")
-    if labels.numbers.size < 2:  # the one label, or none
+    if labels.numbers.size < 2:  # one label or none
         return [place, classes.transformed(ctx, score)]
     logistic = ctx.attr("post_transform") == "LOGISTIC"
     second = classes.transformed(ctx, score) if logistic else score

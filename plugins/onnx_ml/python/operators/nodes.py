@@ -1,4 +1,4 @@
-"""Trees as ONNX writes them, brought into the one form that the operator ``forest`` has."""
+"""Conversion of ONNX's trees to the form of the IR operator ``forest``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
 
 
 def in_order(nodes: Nodes) -> Nodes:
-    """Each tree's nodes in a run, siblings side by side, children behind their parent."""
+    """Order nodes so that each tree is contiguous, siblings adjacent, and children last."""
     branch = nodes.mode != LEAF
     order = _in_blocks(nodes, branch)
     moved = np.zeros(nodes.count, np.int64)
@@ -27,15 +27,15 @@ def in_order(nodes: Nodes) -> Nodes:
 
 
 def _in_blocks(nodes: Nodes, branch: np.ndarray) -> np.ndarray:
-    """The nodes that walks can reach, tree by tree, in blocks of two children and four
-    grandchildren: two steps of a walk are in one line of a cache."""
+    """Return the reachable nodes, tree by tree, in blocks of two children and four grandchildren:
+    two steps of a traversal stay within one cache line."""
     found = [nodes.roots]
     trees, blocks, places = [np.arange(nodes.roots.size)], [np.full(nodes.roots.size, -1)], []
     places.append(np.zeros(nodes.roots.size, np.int64))
     top, tree = nodes.roots, trees[0]
 
     def put(parents: np.ndarray, tree: np.ndarray, block: np.ndarray, place: np.ndarray) -> tuple:
-        """Both children of each parent; them with their tree, block and place."""
+        """Append both children of each parent; return them with their tree, block and place."""
         inner = branch[parents]
         pair = np.stack([nodes.true[parents[inner]], nodes.false[parents[inner]]], 1)
         both = place[inner, None] + np.arange(2)
@@ -50,7 +50,7 @@ def _in_blocks(nodes: Nodes, branch: np.ndarray) -> np.ndarray:
         block = number + np.arange(top.size)
         number += top.size
         pairs = put(top, tree, block, np.zeros(top.size, np.int64))
-        # of those at places 0 and 1 the children have places 2, 3 and 4, 5
+        # children of places 0 and 1 get the places 2, 3 and 4, 5
         lower = put(*pairs[:3], 2 + 2 * pairs[3])
         top, tree = lower[0], lower[1]
     order = np.lexsort([np.concatenate(each) for each in (places, blocks, trees)])
@@ -80,10 +80,10 @@ def emit_forest(
     aggregate: str,
     members: list[np.ndarray] | None = None,
 ) -> Value:
-    """What the trees give for the rows of x, in x's element type.
+    """Emit the trees' outputs for the rows of x, in x's element type.
 
-    ``values``: a row for each number in ``nodes.rows``; ``targets``: where each tree's go;
-    ``members``: the sets of the nodes of mode MEMBER, in their order.
+    ``values`` has a row for each index in ``nodes.rows``; ``targets`` is the first output of each
+    tree; ``members`` are the sets of the nodes with mode MEMBER, in node order.
     """
     if len(x.shape) != 2:
         raise UnsupportedError(f"an input of {len(x.shape)} axes; rows of columns are expected")
@@ -95,7 +95,7 @@ def emit_forest(
     left = np.where(leaf, here, nodes.true)
     result = x.dtype.name
     if not links_fit(nodes.features, left, x.dtype.bits):
-        x = ctx.cast(x, "float64")  # of which integers have more bits; no comparison changes
+        x = ctx.cast(x, "float64")  # has room for wider links; no comparison changes
     kind = x.dtype.numpy
     scores = ctx.emit(
         "forest",
@@ -117,8 +117,8 @@ def emit_forest(
 
 
 def _at_most(nodes: Nodes, kind: np.dtype) -> Nodes:
-    """The same with no other comparison than LEQ: x >= t is what is not x < t, which is x <= the
-    float before t."""
+    """Convert all comparisons to LEQ: x < t is x <= the float before t; for x >= t and x > t the
+    branches are swapped."""
     thresholds = nodes.thresholds.astype(kind)
     strict, swapped = np.isin(nodes.mode, (LT, GTE)), np.isin(nodes.mode, (GTE, GT))
     return replace(
@@ -132,7 +132,7 @@ def _at_most(nodes: Nodes, kind: np.dtype) -> Nodes:
 
 
 def _before(numbers: np.ndarray) -> np.ndarray:
-    """The next smaller floats: x < t is x <= the one before t. None is less than -infinity."""
+    """Return the next smaller floats, and NaN for -infinity: no number is less than it."""
     with np.errstate(all="ignore"):
         least = np.asarray(-np.inf, numbers.dtype)
         nan = np.asarray(np.nan, numbers.dtype)
@@ -142,8 +142,8 @@ def _before(numbers: np.ndarray) -> np.ndarray:
 def with_equalities(
     ctx: NodeContext, x: Value, nodes: Nodes, members: list[np.ndarray]
 ) -> tuple[Value, Nodes]:
-    """x with a column of 0 and 1 for each comparison with one number or several, and nodes that
-    read those instead."""
+    """Append a column with 0 or 1 to x for each test of equality or set membership; return nodes
+    that read these columns instead."""
     asked = np.flatnonzero(np.isin(nodes.mode, (EQ, NEQ, MEMBER)))
     if not asked.size:
         return x, nodes
@@ -162,7 +162,7 @@ def with_equalities(
     holds = np.isin(nodes.mode, (EQ, MEMBER))
     mode[asked], thresholds[asked], missing[asked] = LEQ, 0.5, False
     features[asked] = x.shape[1] + column
-    # at most one half is what does not equal
+    # a column <= 0.5 means not equal
     true[holds], false[holds] = nodes.false[holds], nodes.true[holds]
     columns = _equal_columns(ctx, x, list(tests))
     changed = replace(
@@ -178,7 +178,7 @@ def with_equalities(
 
 
 def _equal_columns(ctx: NodeContext, x: Value, tests: list[tuple]) -> Value:
-    """A column for each test (feature, whether NaN holds, numbers...): 1 where one is equal."""
+    """Return a column per test (feature, NaN matches, numbers...): 1 if any number is equal."""
     numbers = [(i, number) for i, test in enumerate(tests) for number in test[2:]]
     places = np.array([i for i, _ in numbers], np.int32)
     features = np.array([tests[i][0] for i in places], np.int64)

@@ -1,4 +1,4 @@
-"""What prepares columns: scaling, normalising, filling gaps, comparing with a border."""
+"""Preprocessing of columns: scaling, normalisation, imputation, binarisation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
 def _by_column(ctx: NodeContext, numbers: list, x: Value, what: str) -> Value:
-    """One number for all, or one for each column."""
+    """Return a constant with one number for all columns, or one per column."""
     columns = x.shape[-1] if x.shape else 1
     if len(numbers) not in (1, columns):
         raise ValueError(f"{what} has {len(numbers)} elements, expected 1 or {columns}")

@@ -1,4 +1,4 @@
-"""Support vector machines: kernels of a row with all support vectors, then linear."""
+"""Support vector machines: kernels of each row with all support vectors, then a linear model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _floats(ctx: NodeContext, name: str) -> np.ndarray:
 
 
 def kernels(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
-    """The kernel of each row [N, C] with each support vector [S, C]: [N, S]."""
+    """Return the kernel of each row [N, C] with each support vector [S, C] as [N, S]."""
     kind = ctx.attr("kernel_type", "LINEAR")
     params = _floats(ctx, "kernel_params")
     gamma, offset, degree = (float(p) for p in params) if params.size == 3 else (0.0, 0.0, 0.0)
@@ -37,10 +37,10 @@ def kernels(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
 def decisions(
     ctx: NodeContext, x: Value, vectors: np.ndarray, weights: np.ndarray, bias: np.ndarray
 ) -> Value:
-    """The kernels of x with the vectors [S, C], weighed by the rows of weights [K, S]: [N, K].
+    """Return the kernels of x with the vectors [S, C], weighted by rows [K, S], as [N, K].
 
-    Where the kernel is linear, the weighted vectors are added up here: less work for a run, which
-    would lose digits in large products that nearly cancel.
+    For a linear kernel, the weighted vectors are summed at compile time. This saves work in each
+    run, and the precision that large, nearly cancelling products would lose.
     """
     if ctx.attr("kernel_type", "LINEAR") == "LINEAR":
         return affine(ctx, x, weights.astype(np.float64) @ vectors.astype(np.float64), bias)
@@ -48,7 +48,7 @@ def decisions(
 
 
 def _radial(ctx: NodeContext, x: Value, vectors: np.ndarray, gamma: float) -> Value:
-    """From the differences themselves: squares of sums would lose what is small in them."""
+    """Compute RBF from the differences; expanding the square would lose small differences."""
     rows = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))
     apart = ctx.emit("sub", [rows, ctx.const(vectors[None], np.float32)])
     squares = ctx.emit("reduce_sum_square", [apart], axes=(2,), keepdims=0)
@@ -86,7 +86,7 @@ def svm_regressor(ctx: NodeContext) -> Value:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Which class is first and second of each pair, and the pair's rows of coefficients."""
+    """First and second class of each pair, and the pair's rows of coefficients."""
 
     first: np.ndarray
     second: np.ndarray
@@ -94,7 +94,7 @@ class _Pairs:
 
 
 def _pairs(coefficients: np.ndarray, per_class: np.ndarray) -> _Pairs:
-    """Each pair of classes decides by the support vectors of both."""
+    """Return the pairs of classes; a pair uses the support vectors of both classes."""
     count, total = per_class.size, int(per_class.sum())
     table = coefficients.reshape(count - 1, total)
     owner = np.repeat(np.arange(count), per_class)
@@ -107,7 +107,7 @@ def _pairs(coefficients: np.ndarray, per_class: np.ndarray) -> _Pairs:
 
 
 def _votes(ctx: NodeContext, scores: Value, pairs: _Pairs, count: int) -> Value:
-    """How often each class wins: [N, count]."""
+    """Count the wins of each class: [N, count]."""
     wins = ctx.emit("greater", [scores, ctx.like(0.0, scores)])
     won = ctx.cast(wins, "float32")
     lost = ctx.cast(ctx.emit("logical_not", [wins]), "float32")
@@ -151,7 +151,7 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
 
 
 def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
-    """Two classes of which the first wins where the score is positive."""
+    """Classify with two labels: the first one wins if the score is positive."""
     flat = ctx.reshape(score, (score.shape[0],))
     place = ctx.cast(ctx.emit("less_equal", [flat, ctx.like(0.0, flat)]), "int64")
     pair = classes.paired(ctx, ctx.emit("neg", [score]), score)
@@ -159,7 +159,7 @@ def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> lis
 
 
 def _linear(ctx: NodeContext, x: Value, labels: classes.Labels, coefficients, rho) -> list[Value]:
-    """Without support vectors: one row of coefficients for each class."""
+    """Classify without support vectors: one row of coefficients per class."""
     count = labels.numbers.size
     if coefficients.size != count * x.shape[1] or rho.size < 1:
         raise ValueError(
@@ -171,7 +171,7 @@ def _linear(ctx: NodeContext, x: Value, labels: classes.Labels, coefficients, rh
 
 
 def _probabilities(ctx: NodeContext, scores: Value, a, b, count: int) -> Value:
-    """Those of pairs by Platt's sigmoids, then those of classes that fit them best."""
+    """Return class probabilities fitted to pairwise ones, which are Platt's sigmoids."""
     x = ctx.emit("mul", [scores, ctx.const(-a[None], np.float32)])
     x = ctx.emit("sigmoid", [ctx.emit("sub", [x, ctx.const(b[None], np.float32)])])
     return ctx.emit("couple_pairs", [ctx.clamp(x, 1e-7, 1 - 1e-7)], classes=count)

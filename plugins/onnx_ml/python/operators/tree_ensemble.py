@@ -1,4 +1,4 @@
-"""Ensembles of trees in their form since version 5: nodes and leaves in lists of their own."""
+"""TreeEnsemble (ai.onnx.ml version 5), with nodes and leaves in separate lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _tensor(ctx: NodeContext, name: str) -> np.ndarray:
 
 
 def _nodes(ctx: NodeContext, leaves: int) -> Nodes:
-    """The nodes, behind them the leaves; each tree's own, as a leaf may be the end of several."""
+    """Return the nodes followed by the leaves, with shared leaves copied for each parent."""
     thresholds = _tensor(ctx, "nodes_splits")
     count = thresholds.size
     children, ends = [], []
@@ -56,7 +56,7 @@ def _nodes(ctx: NodeContext, leaves: int) -> Nodes:
     mode = _tensor(ctx, "nodes_modes").astype(np.int64)
     if mode.size != count or not ((mode >= 0) & (mode <= MEMBER)).all():
         raise ValueError(f"nodes_modes has {mode.size} elements, expected {count} from 0 to 6")
-    # a tree that is a leaf alone: a node of which both children are the same leaf
+    # a tree with only a leaf is written as a node with the same leaf as both children
     alone = ends[0] & ends[1] & (children[0] == children[1])
     nodes = Nodes(
         mode=np.where(alone, LEAF, mode),
@@ -72,7 +72,7 @@ def _nodes(ctx: NodeContext, leaves: int) -> Nodes:
 
 
 def _with_leaves(nodes: Nodes, ends: list[np.ndarray]) -> Nodes:
-    """The nodes with one of their own for each child that is a leaf."""
+    """Append a separate leaf node for each child that is a leaf."""
     true, false = nodes.true.copy(), nodes.false.copy()
     rows, count = [nodes.rows], nodes.count
     for child, end in zip((true, false), ends):
@@ -98,7 +98,7 @@ def _with_leaves(nodes: Nodes, ends: list[np.ndarray]) -> Nodes:
 
 
 def _members(ctx: NodeContext, mode: np.ndarray) -> list[np.ndarray]:
-    """The sets of the nodes that compare with sets, which end with NaN each."""
+    """Return the sets of the nodes with mode MEMBER; each set ends with NaN in the attribute."""
     asked = int((mode == MEMBER).sum())
     if not asked:
         return []
@@ -111,7 +111,7 @@ def _members(ctx: NodeContext, mode: np.ndarray) -> list[np.ndarray]:
 
 
 def _tree_of(nodes: Nodes) -> np.ndarray:
-    """The tree of each node; 0 for nodes of none."""
+    """Return the tree index of each node, 0 for unreachable nodes."""
     trees = nodes.roots.size
     tree, level, number = np.full(nodes.count, -1), nodes.roots, np.arange(trees)
     for _ in range(nodes.count + 1):

@@ -1,4 +1,4 @@
-"""Ensembles of trees in their old form: nodes by numbers within a tree."""
+"""TreeEnsembleClassifier and TreeEnsembleRegressor, with nodes numbered within their tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = {**{mode: i for i, mode in enumerate(_MODES)}, "LEAF": LEAF}
 
 
 def _floats(ctx: NodeContext, name: str) -> np.ndarray | None:
-    """Numbers that are a list of floats or a tensor."""
+    """Return an attribute's numbers, given as a list of floats or as a tensor."""
     tensor = ctx.attr(f"{name}_as_tensor")
     found = ctx.attr(name) if tensor is None else tensor
     if found is None:
@@ -37,12 +37,12 @@ def _ints(ctx: NodeContext, name: str, count: int | None = None) -> np.ndarray:
 
 
 class Places:
-    """Where the node of a tree's number and its own stands among all nodes."""
+    """Index from (tree id, node id) to the position in the list of all nodes."""
 
     def __init__(self, trees: np.ndarray, nodes: np.ndarray) -> None:
         self.numbers = np.unique(trees)
         self.span = int(nodes.max(initial=0)) + 1
-        self.tree = np.searchsorted(self.numbers, trees)  # of each node
+        self.tree = np.searchsorted(self.numbers, trees)  # tree index of each node
         keys = self._keys(trees, nodes)
         self.order = np.argsort(keys, kind="stable")
         self.sorted = keys[self.order]
@@ -104,7 +104,7 @@ def _nodes(ctx: NodeContext) -> tuple[Nodes, Places]:
 
 
 def _roots(trees, branch, children, numbers) -> np.ndarray:
-    """Each tree's node that is nobody's child."""
+    """Return each tree's root, the node that is not a child of another."""
     child = np.zeros(trees.size, bool)
     for found in children:
         child[found[branch]] = True
@@ -116,7 +116,7 @@ def _roots(trees, branch, children, numbers) -> np.ndarray:
 
 
 def _leaves(ctx: NodeContext, stem: str, nodes: Nodes, places: Places) -> Leaves:
-    """``stem``: what the attributes' names begin with, class or target."""
+    """Return the leaf values; ``stem`` is the prefix of the attributes, class or target."""
     weight = _floats(ctx, f"{stem}_weights")
     weight = np.zeros(0, np.float32) if weight is None else weight
     target = _ints(ctx, f"{stem}_ids", weight.size)
@@ -127,7 +127,7 @@ def _leaves(ctx: NodeContext, stem: str, nodes: Nodes, places: Places) -> Leaves
 
 
 def _in_type(ctx: NodeContext, *tables: np.ndarray | None) -> Value:
-    """The input in the type of comparisons: float64 where it is, or where a table is."""
+    """Return the input in the type of comparisons: float64 if it or a table is float64."""
     x = classes.in_floats(ctx, ctx.required(0))
     wide = any(table is not None and table.dtype == np.float64 for table in tables)
     return ctx.cast(x, "float64") if wide else x
@@ -136,7 +136,7 @@ def _in_type(ctx: NodeContext, *tables: np.ndarray | None) -> Value:
 def _scores(
     ctx: NodeContext, nodes: Nodes, places: Places, leaves: Leaves, outputs: int, aggregate: str
 ) -> Value:
-    """What all trees give, with the base values, as float32 [N, outputs]."""
+    """Return the sum of all trees and the base values as float32 [N, outputs]."""
     base = _floats(ctx, "base_values")
     if leaves.target.size and not (0 <= leaves.target.min() and leaves.target.max() < outputs):
         raise ValueError(f"a leaf gives to output {leaves.target.max()} of {outputs}")
@@ -179,8 +179,8 @@ def tree_ensemble_classifier(ctx: NodeContext) -> list[Value]:
 
 
 def _of_one_score(ctx: NodeContext, p: Value, positive: bool) -> tuple[Value, Value]:
-    """Label's place and scores of two classes by the score of the second. Where all weights are
-    ``positive``, it is a probability, unless it becomes one by the post transform."""
+    """Return class indices and scores for two classes from the second class's score. If all
+    weights are ``positive``, the score is a probability, unless LOGISTIC still converts it."""
     how = ctx.attr("post_transform", "NONE")
     positive = positive and how != "LOGISTIC"
     border = ctx.like(0.5 if positive else 0.0, p)
