@@ -55,7 +55,7 @@ def _code(text: str) -> str:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page's text."""
     lines = ["| operator | operands | attributes |", "|---|---|---|"]
     for name, row in sorted(domain.rows().items()):
         operands = "<br>".join(_code(o.line) for o in row.operands)

@@ -1,7 +1,7 @@
 """Operators of the domain ``com.microsoft``, as onnxruntime's optimiser and quantiser write them.
 
-Each module has a row for every operator, its contract; a node is compared with it, for the onnx
-package knows nothing of these.
+Each module declares a contract for every operator. Nodes are checked against it, because the onnx
+package has no schemas for this domain.
 """
 
 from importlib import import_module

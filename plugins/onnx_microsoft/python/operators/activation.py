@@ -1,4 +1,4 @@
-"""Activations, with the biases and gates that are fused into them."""
+"""Activations with fused biases and gates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def quick_gelu(ctx: NodeContext) -> Value:
 
 @ms_op("ScaledSiLU", takes="x: float[*X], scale?: float[*]", attributes="alpha?: float")
 def scaled_silu(ctx: NodeContext) -> Value:
-    """z * sigmoid(z) of z, the scaled input."""
+    """Compute z * sigmoid(z) of the scaled input z."""
     x, scale = ctx.required(0), ctx.input(1)
     if scale is None:
         x = scaled(ctx, x, ctx.attr("alpha", 1.0))
@@ -60,7 +60,7 @@ def bias_add(ctx: NodeContext) -> Value:
 
 @ms_op("BiasSplitGelu", takes="x: E=float[B S H], bias: E[H]")
 def bias_split_gelu(ctx: NodeContext) -> Value:
-    """The first half of the features times the curve of the second."""
+    """Multiply the first half of the features by the GELU of the second half."""
     x = _biased(ctx)
     half = x.shape[2] // 2
     first, second = (ctx.slice_axis(x, 2, i * half, half) for i in (0, 1))

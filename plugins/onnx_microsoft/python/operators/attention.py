@@ -1,4 +1,4 @@
-"""Attention as onnxruntime fuses it: projections, masks and caches are operands of one node."""
+"""Fused attention of onnxruntime: projections, masks and caches are operands of one node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scale_of(ctx: NodeContext, query: Value) -> float:
     attributes=f"{_PACKED}, qkv_hidden_sizes?: ints[3]",
 )
 def packed_attention(ctx: NodeContext) -> list[Value]:
-    """The node projects its input itself; query, key and value lie side by side."""
+    """Attention that projects its input itself, to concatenated query, key and value."""
     packed = ctx.added(product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
     return _of_packed(ctx, packed, ctx.input(3), ctx.input(4), ctx.input(5))
 
@@ -57,7 +57,7 @@ def packed_attention(ctx: NodeContext) -> list[Value]:
     attributes=_PACKED,
 )
 def q_attention(ctx: NodeContext) -> list[Value]:
-    """The same with a product of bytes; what follows it computes in floats."""
+    """Attention with an int8 projection; the rest is computed in float32."""
     sums = integer_product(ctx, ctx.required(0), ctx.required(1), ctx.input(6), ctx.input(7))
     packed = scaled_back(ctx, sums, ctx.required(3), ctx.required(4), ctx.required(2))
     return _of_packed(ctx, packed, ctx.input(5), ctx.input(8), None)
@@ -129,7 +129,7 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
     attributes=f"{_SCORES}, output_qk?: int, past_present_share_buffer?: int",
 )
 def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
-    """One query for each text; with a shared buffer the past has room for what is to come."""
+    """Attention with one query per sequence; a shared buffer has space for future keys."""
     without(ctx, beam_width=8, cache_indirection=9)
     query, key, value = _projected(ctx, ctx.attr("num_heads"), ctx.input(10))
     extra, mask = ctx.input(4), ctx.input(3)
@@ -158,7 +158,7 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
 
 
 def fitted(ctx: NodeContext, x: Value, length: Whole) -> Value:
-    """What is told of keys, for a cache with room for more: zeros behind it."""
+    """Zero-pad a tensor over keys to the length of a cache with unused space."""
     missing = length - x.shape[-1]
     if missing == 0:
         return x
@@ -168,14 +168,14 @@ def fitted(ctx: NodeContext, x: Value, length: Whole) -> Value:
 
 
 def put(ctx: NodeContext, buffer: Value, now: Value, at: Value) -> Value:
-    """The buffer [B, heads, T, D] with one row, [B, heads, 1, D], in place ``at``."""
+    """Return the buffer [B, heads, T, D] with row ``at`` replaced by ``now`` [B, heads, 1, D]."""
     length = buffer.shape[2]
     places = ctx.reshape(ctx.counted(length), (1, 1, length, 1))
     return ctx.emit("where", [ctx.emit("equal", [places, at]), now, buffer])
 
 
 def _projected(ctx: NodeContext, count: int, bias: Value | None) -> tuple[Value, Value, Value]:
-    """Query, key and value as [B, heads, S, D] from any of the packings that the nodes know."""
+    """Return query, key and value as [B, heads, S, D] from any packing that nodes may use."""
     query, key = ctx.required(0), ctx.input(1)
     if key is None and len(query.shape) == 5:
         # [B, S, heads, 3, D]
@@ -196,7 +196,7 @@ def _projected(ctx: NodeContext, count: int, bias: Value | None) -> tuple[Value,
     if bias is not None:
         across = key is not None and len(key.shape) == 4
         sizes = [v.shape[1] * v.shape[3] for v in parts]
-        # a cache has its bias already
+        # cached keys and values already include their bias
         for i, part in enumerate(parts[:1] if across else parts):
             row = ctx.slice_axis(bias, 0, sum(sizes[:i]), sizes[i])
             row = ctx.reshape(row, (part.shape[1], 1, part.shape[3]))
@@ -214,8 +214,8 @@ def _causal(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> Value
 
 
 def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: Whole) -> Value:
-    """A bias from a mask of keys [B, T] or [B, S, T], from where valid keys end [B], or from where
-    they end and begin [2 * B]."""
+    """Return a bias from a mask of keys [B, T] or [B, S, T], from the end of the valid keys [B], or
+    from their end and start [2 * B]."""
     batch = query.shape[0]
     if mask.shape in ((batch,), (2 * batch,)):
         places = ctx.reshape(ctx.cast(ctx.counted(length), "int32"), (1, 1, 1, length))

@@ -1,4 +1,4 @@
-"""Weights quantised in blocks, several to a byte: they stay packed in the library."""
+"""Weights with blockwise quantisation, bit-packed in bytes; they stay packed in the library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
 
-MOST_IN_BLOCK = 256  # that the kernel widens
+MOST_IN_BLOCK = 256  # maximum block size of the kernel
 
 
 @ms_op(
@@ -31,7 +31,7 @@ MOST_IN_BLOCK = 256  # that the kernel widens
     ),
 )
 def matmul_n_bits(ctx: NodeContext) -> Value:
-    """Columns of the weights lie in blocks, each with its scale and zero point."""
+    """Multiply by weights whose columns are in blocks, each with its scale and zero point."""
     only(ctx, "weight_prepacked", 0)
     without(ctx, g_idx=4)
     x, columns = ctx.required(0), ctx.attr("N")
@@ -59,7 +59,7 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
 def _weights(
     ctx: NodeContext, bits: int, block: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Numbers [N, blocks, block] of bytes, and float32 scales and zero points [N, blocks]."""
+    """Return integers [N, blocks, block] in bytes; float32 scales, zero points [N, blocks]."""
     rows, blocks = ctx.attr("N"), ceil_div(ctx.attr("K"), block)
     packed = ctx.constant_of(1, "the packed weights")
     if packed.size * 8 != rows * blocks * block * bits:
@@ -77,7 +77,7 @@ def _weights(
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
-    """The numbers in bytes, the lowest bits first, along the last axis."""
+    """Unpack the integers in bytes, lowest bits first, along the last axis."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     numbers = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return numbers.reshape(*packed.shape[:-1], -1)
@@ -89,7 +89,7 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     attributes="bits?: int 2..8, block_size?: int 0.., gather_axis?: int, quantize_axis?: int",
 )
 def gather_block_quantized(ctx: NodeContext) -> Value:
-    """Rows of a table in blocks, each with its scale and zero point; what is taken is unpacked."""
+    """Gather rows of a table quantised in blocks; only the gathered rows are unpacked."""
     data, indices, scales = (ctx.required(i) for i in range(3))
     bits, block = ctx.attr("bits", 4), ctx.attr("block_size", 128)
     rank = len(data.shape)
@@ -128,7 +128,7 @@ def gather_block_quantized(ctx: NodeContext) -> Value:
 
 
 def unpacked(ctx: NodeContext, packed: Value, bits: int) -> Value:
-    """The numbers in bytes, the lowest bits first, along the last axis."""
+    """Emit the unpacking of the integers in bytes, lowest bits first, along the last axis."""
     if bits == 8:
         return packed
     column = ctx.reshape(packed, (*packed.shape, 1))
@@ -139,7 +139,7 @@ def unpacked(ctx: NodeContext, packed: Value, bits: int) -> Value:
 
 
 def _spread(ctx: NodeContext, x: Value, axis: int, block: int, extent: int) -> Value:
-    """Each element ``block`` times along an axis, which gets this extent."""
+    """Repeat each element ``block`` times along an axis; cut the axis to ``extent``."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     wide = (*before, x.shape[axis], block, *after)
     x = ctx.expand(ctx.reshape(x, (*before, x.shape[axis], 1, *after)), wide)

@@ -1,4 +1,4 @@
-"""Convolutions with activations fused into them, and such over channels that lie innermost."""
+"""Convolutions with fused activations, and channels-last convolutions and pools."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fused_conv(ctx: NodeContext) -> Value:
 
 @ms_op("NhwcConv", takes="x: E=float[*X], w: E[*W], bias?: E[_]", attributes=_CONV)
 def nhwc_conv(ctx: NodeContext) -> Value:
-    """Channels of the weights lie innermost, too."""
+    """Convolution with channels-last input, output and weights."""
     x, w = (channels_first(ctx, ctx.required(i)) for i in (0, 1))
     return channels_last(ctx, _convolved(ctx, x, w, ctx.input(2)))
 
@@ -57,7 +57,7 @@ def nhwc_conv(ctx: NodeContext) -> Value:
     attributes=f"{_CONV}, {_FUSED}",
 )
 def nhwc_fused_conv(ctx: NodeContext) -> Value:
-    """Here the weights lie as in ONNX."""
+    """Fused convolution with channels-last input and output, and weights in ONNX's layout."""
     x = channels_first(ctx, ctx.required(0))
     y = channels_last(ctx, _convolved(ctx, x, ctx.required(1), ctx.input(2)))
     return _activated(ctx, ctx.added(y, ctx.input(3)))

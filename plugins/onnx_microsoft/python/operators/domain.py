@@ -1,4 +1,4 @@
-"""How an operator of ``com.microsoft`` enters the table: by its name, with its contract."""
+"""Registration of ``com.microsoft`` operators by name and contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROWS: dict[str, Contract] = {}
 
 
 def ms_op(*names: str, takes: str, attributes: str = "") -> Callable[[Importer], Importer]:
-    """Decorator: the function imports these operators, whose nodes are as the contract says."""
+    """Register the decorated function as importer of operators, with a check of the contract."""
     contract = Contract(takes, attributes)
 
     def add(function: Importer) -> Importer:
@@ -32,19 +32,19 @@ def ms_op(*names: str, takes: str, attributes: str = "") -> Callable[[Importer],
 
 
 def rows() -> dict[str, Contract]:
-    """The contract of each operator; the package is imported before."""
+    """Return the contract of each operator; the operators' package must be imported before."""
     return _ROWS
 
 
 def only(ctx: NodeContext, name: str, value: int | str) -> None:
-    """Raise UnsupportedError where an attribute, if it is there, has another value."""
+    """Raise UnsupportedError if an attribute is set to another value."""
     given = ctx.attr(name, value)
     if given != value:
         raise UnsupportedError(f"attribute {name} is {given}; {value} alone is known")
 
 
 def without(ctx: NodeContext, **inputs: int) -> None:
-    """Raise UnsupportedError where one of these inputs, named with their places, is there."""
+    """Raise UnsupportedError if one of the inputs, given with their indices, is present."""
     for name, place in inputs.items():
         if ctx.input(place) is not None:
             raise UnsupportedError(f"input {place} ({name}) is given, which is not known")

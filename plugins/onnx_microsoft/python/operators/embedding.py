@@ -1,4 +1,4 @@
-"""The first layer of text networks: rows of tables, added and normalised."""
+"""Embedding layer of text networks: table rows, added and normalised."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _normalised(ctx: NodeContext, x: Value, gamma: Value, beta: Value) -> Value:
 
 
 def _counted(ctx: NodeContext, ids: Value, mask: Value | None) -> Value:
-    """How many ones each row of the mask has."""
+    """Count the ones in each row of the mask."""
     if mask is None:
         return ctx.expand(ctx.const(np.zeros(1, np.int32)), ids.shape[:1])
     ones = ctx.emit("equal", [mask, ctx.like(1, mask)])
@@ -64,7 +64,7 @@ def _counted(ctx: NodeContext, ids: Value, mask: Value | None) -> Value:
     attributes="epsilon?: float 0..",
 )
 def q_embed_layer_normalization(ctx: NodeContext) -> list[Value]:
-    """Tables of bytes; the rows that are taken become floats."""
+    """Embedding with int8 tables; the gathered rows are dequantised."""
 
     def wide(number: int, rows: Value) -> Value:
         return dequantized(ctx, rows, ctx.required(8 + number), ctx.input(13 + number))

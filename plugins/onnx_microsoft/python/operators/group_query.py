@@ -1,4 +1,4 @@
-"""GroupQueryAttention: what language models decode with, over a cache of keys and values."""
+"""GroupQueryAttention: attention of language models over a cache of keys and values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
 
 @dataclass
 class _WithSink(Heads):
-    """Probabilities that leave a share to nothing: the exponential of ``sink``, [heads] or []."""
+    """Softmax with an attention sink: exp(``sink``), [heads] or [], is added to the sum."""
 
     sink: Value | None = None
 
@@ -62,7 +62,7 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
     ends = ctx.emit("add", [ends, ctx.const(1, np.int64)])
     length, fresh = _lengths(ctx, steps)
     start = None if fresh else _starts(ctx, ends, steps)
-    # of each query, [B or 1, S]
+    # position of each query, [B or 1, S]
     places = ctx.reshape(ctx.counted(steps), (1, steps))
     places = places if start is None else ctx.emit("add", [places, start])
     if ctx.attr("do_rotary", 0):
@@ -92,7 +92,7 @@ _NEITHER = {
 
 
 def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
-    """Query, key and value as [B, heads, S, D]; they may come side by side."""
+    """Return query, key and value as [B, heads, S, D], from one packed or three tensors."""
     query, key, value = ctx.required(0), ctx.input(1), ctx.input(2)
     count, shared = ctx.attr("num_heads"), ctx.attr("kv_num_heads")
     if count % shared:
@@ -117,7 +117,7 @@ def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
 
 
 def _lengths(ctx: NodeContext, steps: Whole) -> tuple[Whole, bool]:
-    """The places of the cache that comes out, and whether nothing is before the new keys."""
+    """Return the length of the resulting cache, and whether there are no previous keys."""
     past = 0 if ctx.input(3) is None else ctx.required(3).shape[2]
     if ctx.is_computed(6):
         declared = _declared_length(ctx)
@@ -140,8 +140,8 @@ def _declared_length(ctx: NodeContext) -> Whole | None:
 
 
 def _starts(ctx: NodeContext, ends: Value, steps: Whole) -> Value:
-    """Where the new keys of each text begin, [B, 1]: behind the past, at 0 in a first prompt, whose
-    texts may end before it does."""
+    """Return the index of each sequence's first new key, [B, 1]: after the past, or 0 in a first
+    prompt, where sequences may be shorter than the batch."""
     count = ctx.reshape(ctx.whole_numbers(np.array([steps], object)), (1, 1))
     found = ctx.emit("sub", [ends, count])
     return ctx.emit("max", [found, ctx.const(0, np.int64)])
@@ -165,7 +165,7 @@ def _rotated(ctx: NodeContext, x: Value, places: Value) -> Value:
 def _joined(
     ctx: NodeContext, past: Value | None, now: Value, start: Value | None, length: Whole
 ) -> Value:
-    """The cache [B, heads, length, D]: the past, with the new rows where they begin."""
+    """Return the cache [B, heads, length, D]: the past with the new rows at their index."""
     batch, heads, steps, width = now.shape
     if past is not None and past.dtype != now.dtype:
         raise UnsupportedError(f"a cache of {past.dtype}; {now.dtype} alone is known")
@@ -193,7 +193,7 @@ def _joined(
 
 
 def _grown(ctx: NodeContext, past: Value | None, now: Value, length: Whole) -> Value:
-    """The past with zeros behind it, as long as the cache is."""
+    """Zero-pad the past to the length of the cache."""
     batch, heads, _, width = now.shape
     known = 0 if past is None else past.shape[2]
     if past is not None and known == length:
@@ -206,7 +206,7 @@ def _grown(ctx: NodeContext, past: Value | None, now: Value, length: Whole) -> V
 def _biases(
     ctx: NodeContext, query: Value, places: Value, ends: Value, length: Whole
 ) -> list[Value]:
-    """What is added to scores [B, heads, S, T]: the given bias, and the places that count."""
+    """Return the biases of scores [B, heads, S, T]: the given one, and a mask of valid keys."""
     found = [] if ctx.input(10) is None else [fitted(ctx, ctx.required(10), length)]
     keys = ctx.reshape(ctx.counted(length), (1, 1, 1, length))
     window = ctx.attr("local_window_size", -1)

@@ -1,4 +1,4 @@
-"""Normalisation of what a layer adds to: layer norms, RMS norms, and norms of groups."""
+"""Normalisation with a residual add: layer norm, RMS norm, group norm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 _LAYER = "axis?: int, epsilon?: float 0.., stash_type?: int"
 
 
-# onnxruntime writes these two in its own domain, too, where they mean the same
+# onnxruntime also writes these two with its own domain and the same meaning
 
 
 ms_op(
@@ -31,7 +31,7 @@ ms_op("SimplifiedLayerNormalization", takes="x: float[*X], scale: float[*]", att
     attributes="epsilon?: float 0..",
 )
 def skip_layer_normalization(ctx: NodeContext) -> list[Value | None]:
-    # mean and deviation are never computed by inference
+    # outputs mean and deviation exist for training only
     total = _with_skip(ctx, ctx.input(4))
     return [_normalised(ctx, total, ctx.input(3)), None, None, total]
 
@@ -86,7 +86,7 @@ def branchwise_rms_norm(ctx: NodeContext) -> Value:
 
 
 def _rms_of_groups(ctx: NodeContext, x: Value, width: int, scale: Value | None) -> Value:
-    """RMS norm over each ``width`` elements of the last axis, with one row of scales."""
+    """Apply RMS norm to each ``width`` elements of the last axis, with one row of scales."""
     if width < 1 or x.shape[-1] % width:
         raise ValueError(f"{x.shape[-1]} features are not divisible into groups of {width}")
     rows = ctx.reshape(x, (*x.shape[:-1], x.shape[-1] // width, width))

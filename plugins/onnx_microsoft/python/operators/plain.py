@@ -1,4 +1,4 @@
-"""Small operators, most of which ONNX has got since, and some that surround attention."""
+"""Small operators, most of which ONNX has adopted, and some used around attention."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def range_(ctx: NodeContext) -> Value:
 
 @ms_op("Unique", takes="x: float[_]")
 def unique(ctx: NodeContext) -> list[Value]:
-    """In the order in which they first occur; where each element is among them; their counts."""
+    """Return distinct elements in order of first occurrence, the index of each, and counts."""
     values, _, inverse, number = counts.unique_of(ctx, ctx.required(0), 0, False)
     return [values, inverse, number]
 
@@ -65,7 +65,7 @@ def unfold_tensor(ctx: NodeContext) -> Value:
     if count < 1:
         raise ValueError(f"slices of {size} do not fit axis {axis} of {x.type}")
     ctx.table_size(size, "the slice")
-    # element by element of a slice, each of all slices
+    # element i of all windows, for each i
     last = len(x.shape)
     parts = (ctx.slice_axis(x, axis, place, count, step) for place in range(size))
     return ctx.joined([ctx.with_axis(part, last) for part in parts], last)

@@ -1,4 +1,4 @@
-"""Matrix products with transpositions, factors and activations fused into them."""
+"""Matmul operators with fused transpositions, scaling and activations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 _SIDES = "alpha?: float, transA?: int, transB?: int"
 _FUSED = "transBatchA?: int, transBatchB?: int"
 _FACTORS = "a: E=float[*A], b: E[*B]"
-_NUMBERS = ("alpha", "beta", "gamma")  # of an activation, in ONNX's order
+_NUMBERS = ("alpha", "beta", "gamma")  # parameters of an activation, in ONNX's order
 
 
 @ms_op("FusedMatMul", "TransposeMatMul", takes=_FACTORS, attributes=f"{_SIDES}, {_FUSED}")
@@ -22,7 +22,7 @@ def fused_matmul(ctx: NodeContext) -> Value:
         x = ctx.required(index)
         rank = len(x.shape)
         if ctx.attr(f"transBatch{side}", 0) and rank > 2:
-            # the batch stands between the two axes of the matrix
+            # the batch axes are between the two axes of the matrix
             x = ctx.transpose(x, (*range(1, rank - 1), 0, rank - 1))
         if ctx.attr(f"trans{side}", 0) and rank > 1:
             x = ctx.swapped(x)
@@ -58,7 +58,7 @@ def fused_gemm(ctx: NodeContext) -> Value:
 
 
 def _named_numbers(ctx: NodeContext) -> list[float | None]:
-    """alpha, beta and gamma of an activation."""
+    """Return alpha, beta and gamma of an activation."""
     return [ctx.attr(f"activation_{name}") for name in _NUMBERS]
 
 
@@ -80,8 +80,8 @@ _PLAIN = {"Relu": "relu", "Sigmoid": "sigmoid", "Softplus": "softplus", "Tanh": 
 
 
 def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float | None]) -> Value:
-    """The activation that a fused node names, with its numbers in ONNX's order, None for those
-    that it leaves to ONNX's default."""
+    """Apply the activation of a fused node. ``numbers`` are its parameters in ONNX's order, with
+    None for ONNX's default."""
 
     def number(place: int, default: float) -> float:
         given = numbers[place] if place < len(numbers) else None

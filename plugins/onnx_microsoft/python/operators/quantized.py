@@ -1,6 +1,6 @@
-"""Operators on quantised tensors: dequantised operands, the plain operator, a quantised result.
+"""Operators on quantised tensors: dequantised operands, the float operator, a quantised result.
 
-``transform/quantize.py`` makes integer kernels of that where it can, as of ONNX's own.
+``transform/quantize.py`` turns these into integer kernels where possible, as for ONNX's own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 
 def _bytes(name: str) -> str:
-    """Bytes, their scale and their zero point, which may be left out."""
+    """Return the contract text of an int8 operand, its scale and its optional zero point."""
     return f"{name}: byte[*], {name}_scale: float[*], {name}_zero?: byte[*]"
 
 
@@ -57,7 +57,7 @@ def qgemm(ctx: NodeContext) -> Value:
     a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
     b, w_scale = ctx.required(3), ctx.required(4)
     alpha = ctx.attr("alpha", 1.0)
-    # parameters a column of the product are parameters a row of a transposed factor
+    # per-column parameters of the product are per-row parameters of a transposed operand
     axis = 0 if ctx.attr("transB", 0) else 1
     b = dequantized(ctx, b, flat(ctx, w_scale), flat(ctx, ctx.input(5)), axis)
     a = ctx.transpose(a, (1, 0)) if ctx.attr("transA", 0) else a
@@ -97,7 +97,7 @@ def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
 
 
 def _operand(ctx: NodeContext, index: int) -> Value:
-    """Operand, scale and zero point from three inputs in a row."""
+    """Dequantise operand ``index`` with the scale and zero point in the next two inputs."""
     return dequantized(ctx, ctx.required(index), ctx.required(index + 1), ctx.input(index + 2))
 
 
@@ -133,7 +133,7 @@ def qlinear_softmax(ctx: NodeContext) -> Value:
     if ctx.attr("opset", 13) >= 13:
         axis = normalize_axis(ctx.attr("axis", -1), rank)
         return _result(ctx, ctx.emit("softmax", [x], axis=axis), 3)
-    # of old, all axes from this one on are one
+    # before opset 13, softmax flattens all axes from ``axis`` on
     axis = normalize_axis(ctx.attr("axis", 1), rank)
     lead = int(np.prod(x.shape[:axis], dtype=np.int64))
     flat = ctx.reshape(x, (lead, x.type.size // max(lead, 1)))
@@ -168,7 +168,7 @@ def qlinear_average_pool(ctx: NodeContext) -> Value:
 
 
 def _averaged(ctx: NodeContext, x: Value, attrs: dict) -> Value:
-    """Means of windows, to which onnxruntime adds the zero point before it rounds them."""
+    """Average windows; onnxruntime adds the zero point before it rounds."""
     numbers = _constants(ctx)
     whole = covers_all(x, attrs)
     if numbers is not None and not whole:
@@ -183,7 +183,7 @@ def _averaged(ctx: NodeContext, x: Value, attrs: dict) -> Value:
 
 
 def _constants(ctx: NodeContext) -> dict | None:
-    """Attributes of a kernel between bytes, where each side has one scale, which is constant."""
+    """Return the attributes of an int8 kernel if all scales are constant scalars, or None."""
     kind = ctx.required(0).dtype
     ends, attrs = np.iinfo(kind.numpy), {"to": kind.name}
     for name, index in (("x", 1), ("y", 3)):

@@ -1,4 +1,4 @@
-"""DynamicQuantizeLSTM: an LSTM layer whose weights are bytes."""
+"""DynamicQuantizeLSTM: LSTM with int8 weights."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
     ),
 )
 def dynamic_quantize_lstm(ctx: NodeContext) -> list[Value]:
-    """The input is quantised by its own range, as in onnxruntime; the state, which that quantises
-    at each step, too, stays in floats, so that results are nearer to those of a plain LSTM."""
+    """The input is quantised by its range, as in onnxruntime. The state, which onnxruntime also
+    quantises at each step, stays in float32, so that results are closer to a float LSTM."""
     x, lengths = ctx.required(0), lengths_of(ctx, ctx.required(0).shape[0])
     ctx.only_float32(x)
     direction = ctx.attr("direction", "forward")
@@ -62,7 +62,7 @@ def dynamic_quantize_lstm(ctx: NodeContext) -> list[Value]:
 
 
 def _share(ctx: NodeContext, quantized: tuple[Value, Value, Value], d: int, count: int) -> Value:
-    """What the input gives to all gates of one direction, biases with it."""
+    """Return the input's contribution to all gates of one direction, including biases."""
     q, scale, zero = quantized
     weights, w_scale, w_zero = _of_direction(ctx, 1, d, count)
     both, bias = _part(ctx, ctx.input(3), d), None
@@ -73,7 +73,7 @@ def _share(ctx: NodeContext, quantized: tuple[Value, Value, Value], d: int, coun
 
 
 def _of_direction(ctx: NodeContext, index: int, d: int, count: int) -> tuple[Value, Value, Value]:
-    """Weights, scale and zero point of one direction; the latter are one number or one a column."""
+    """Return weights, scale and zero point (scalars or per column) of one direction."""
     weights = _part(ctx, ctx.required(index), d)
     at = 8 if index == 1 else 10
     found = []

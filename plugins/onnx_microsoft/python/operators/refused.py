@@ -1,4 +1,4 @@
-"""Operators of ``com.microsoft`` that no fixed program can stand for, each with the reason."""
+"""Operators of ``com.microsoft`` that a compiled program cannot support, with reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary position embedding: pairs of features turned by angles of their positions."""
+"""Rotary position embedding: rotation of feature pairs by position-dependent angles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ATTRIBUTES = (
     attributes=_ATTRIBUTES,
 )
 def rotary_embedding(ctx: NodeContext) -> Value:
-    """One position stands for the first of a row."""
+    """Rotate by positions; a single position is that of the first step of every sequence."""
     _refuse(ctx)
     x, places = ctx.required(0), ctx.required(1)
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
@@ -37,7 +37,7 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     attributes=f"{_ATTRIBUTES}, mrope_section: ints[3] 0.., mrope_layout?: int 0..1",
 )
 def m_rotary_embedding(ctx: NodeContext) -> Value:
-    """Every angle is that of one of three positions: in time, of the row, or of the column."""
+    """Rotate each feature pair by one of three positions: time, row or column (M-RoPE)."""
     _refuse(ctx)
     x, places = ctx.required(0), ctx.required(1)
     width = ctx.required(2).shape[1]
@@ -66,13 +66,13 @@ def _refuse(ctx: NodeContext) -> None:
 
 
 def _in_layout(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
-    """The input, [B, heads, S, D] or [B, S, heads * D], by angles [B, S, W]."""
+    """Rotate the input, [B, heads, S, D] or [B, S, heads * D], by angles [B, S, W]."""
     shape = x.shape
     interleaved = bool(ctx.attr("interleaved", 0))
     if len(shape) == 4:
         x = ctx.transpose(x, (0, 2, 1, 3))
     else:
-        # the tables tell the width of a head that the node leaves open
+        # if num_heads is not set, the tables give the width of a head
         heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
         if heads < 1 or shape[2] % heads:
             raise ValueError(f"{shape[2]} features are not divisible into {heads} heads")
