@@ -1,1 +1,1 @@
-"""Regions of networks written as ONNX models and as .tflite files."""
+"""Writers of regions as ONNX models and ``.tflite`` files."""

@@ -1,4 +1,4 @@
-"""What the bytes of a region's tensors stand for, as far as its nodes tell it."""
+"""Scales and zero points of a region's int8 tensors, as far as its nodes define them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Told = Callable[[Mapping, Mapping[int, np.ndarray]], "list[tuple[int, Number]]"]
 
 
 def scales_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, float]:
-    """The scales of tensors of bytes, as far as nodes tell them or move the elements."""
+    """Return the scales of int8 tensors that nodes define or pass on by moving elements."""
 
     def told(node: Mapping, arrays: Mapping[int, np.ndarray]) -> list[tuple[int, float]]:
-        # of another one no weights could make up for it
+        # no weights could compensate for other scales
         return [row for row in _scales(node, arrays) if 0 < row[1] < np.inf]
 
     return _found(region, arrays, told)
 
 
 def zeros_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, int]:
-    """The bytes that stand for 0."""
+    """Return the zero points of int8 tensors."""
     return _found(region, arrays, _zeros)
 
 
 def _found(
     region: Mapping, arrays: Mapping[int, np.ndarray], told: Told[Number]
 ) -> dict[int, Number]:
-    """What the first node says of each tensor; what moves elements has one for all its tensors."""
+    """Return each tensor's value from its first node, and propagate it through moves."""
     found: dict[int, Number] = {}
     for node in region["nodes"]:
         for number, value in told(node, arrays):
@@ -51,7 +51,7 @@ def _within(found: Mapping[int, Number], numbers: Sequence[int]) -> dict[int, Nu
 
 
 def operands(node: Mapping) -> list[tuple[int, str]]:
-    """Tensors of which attributes tell scale and zero point, with what their names begin with."""
+    """Return tensors with quantisation attributes, and the attributes' prefix for each."""
     inputs, output = node["inputs"], node["outputs"][0]
     if node["op"] in ("qadd", "qmul"):
         return [(inputs[0], "a"), (inputs[1], "b"), (output, "y")]
@@ -61,7 +61,7 @@ def operands(node: Mapping) -> list[tuple[int, str]]:
 def _converted(
     node: Mapping, arrays: Mapping[int, np.ndarray], operand: int
 ) -> list[tuple[int, float]]:
-    """Of quantize and dequantize: the number that an operand has, if it is one."""
+    """Return the tensor of a quantize or dequantize node with its constant scalar parameter."""
     array = arrays.get(node["inputs"][operand])
     if array is None or array.size != 1:
         return []

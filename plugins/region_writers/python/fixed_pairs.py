@@ -1,8 +1,8 @@
-"""Sums and products of two tensors in fixed point, as networks of TensorFlow Lite have them, as
-those that tell scales.
+"""Conversion of TensorFlow Lite's fixed-point additions and multiplications to nodes with scales.
 
-Such a node has multipliers alone: from them follows how the scales of its tensors relate, not what
-they are. One scale of tensors that are related is free, since weights of products make up for it.
+A fixed-point node has quantized multipliers only. They define the ratios between the scales of its
+tensors, but not the scales themselves. One scale per group of related tensors can be chosen
+freely, because the weights of convolutions and matmuls compensate for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Region = Mapping[str, Any]
 
 
 def with_plain_pairs(region: Region, arrays: Mapping[int, np.ndarray]) -> Region:
-    """The region with such nodes of bytes as ``qadd`` and ``qmul``; nodes may be ``None``."""
+    """Return the region with fixed-point pairs as ``qadd`` and ``qmul``; skip None nodes."""
     places = [i for i, node in enumerate(region["nodes"]) if _is_pair(region, node)]
     if not places:
         return region
@@ -38,19 +38,19 @@ def _is_pair(region: Region, node: Mapping[str, Any] | None) -> bool:
 
 
 def _real(m: int, e: int) -> float:
-    """The number that a multiplier stands for."""
+    """Return the real number of a quantized multiplier."""
     return float(m) * 2.0 ** (e - 31)
 
 
 def _ratios(node: Mapping[str, Any]) -> tuple[float, float, float]:
-    """The scales of a sum's operands and result, in parts of one that they have in common."""
+    """Return the scales of a sum's operands and result relative to a common one."""
     at = node["attrs"]
     y = 2.0 ** -at["bits"] / _real(at["m"], at["e"])
     return _real(at["a_m"], at["a_e"]), _real(at["b_m"], at["b_e"]), y
 
 
 def _related(region: Region, told: Mapping[int, float]) -> dict[int, float]:
-    """The scales of tensors that sums and moves relate; where none is told, the first is 1."""
+    """Return scales that follow from ``told``; a group without a known scale starts at 1."""
     edges: dict[int, list[tuple[int, float]]] = {}
     for node in region["nodes"]:
         numbers = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
@@ -75,7 +75,7 @@ def _related(region: Region, told: Mapping[int, float]) -> dict[int, float]:
 
 
 def _plain(region: Region, node: Mapping[str, Any], scales: dict[int, float]) -> Mapping[str, Any]:
-    """The node with the scales of its tensors; as it is where these are not as it needs them."""
+    """Return the node with its tensors' scales, or unchanged if the scales do not fit."""
     at, numbers = node["attrs"], (*node["inputs"], *node["outputs"])
     if node["op"] == "fixed_sum":
         wanted = np.array(_ratios(node))

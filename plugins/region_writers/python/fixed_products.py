@@ -1,7 +1,7 @@
-"""Products in fixed point, as networks of TensorFlow Lite have them, as products that give bytes.
+"""Conversion of TensorFlow Lite's fixed-point products to single nodes with int8 results.
 
-Such a product gives its sums, which a multiplier scales, a zero point moves and bounds keep, before
-they become bytes. For writers of files that is one node.
+A fixed-point product (convolution or matmul) gives int32 accumulators, followed by a multiplier,
+zero point, bounds and a cast to int8. File writers need all of these as one node.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tvmrt.plugins.region_writers.byte_meanings import BYTES
 
 PRODUCTS = ("qconv", "qmatmul")
 SCALES = ("fixed_scale", "float_scale")
-STEPS = (SCALES, ("add",), ("max",), ("min",), ("cast",))  # behind a product, in this order
+STEPS = (SCALES, ("add",), ("max",), ("min",), ("cast",))  # nodes after a product, in this order
 OPERATORS = (*SCALES, "cast")
 Region = Mapping[str, Any]
 
 
 def with_plain_products(region: Region, arrays: dict[int, np.ndarray]) -> Region:
-    """The region with such nodes as one, in the place of the last; constants are added to arrays.
+    """Merge each product into the place of its last node; add constants to ``arrays``.
 
-    Nodes that are gone are ``None``, so that places stay.
+    Merged nodes become ``None``, so that the indices of others do not change.
     """
     nodes: list[Any] = list(region["nodes"])
     tensors = list(region["tensors"])
@@ -45,7 +45,7 @@ def with_plain_products(region: Region, arrays: dict[int, np.ndarray]) -> Region
 
 
 def _readers(region: Region) -> dict[int, list[int]]:
-    """Places of the nodes that read a tensor; the region's own end is -1."""
+    """Return the indices of the nodes that read each tensor; -1 for a region output."""
     readers: dict[int, list[int]] = {number: [-1] for number in region["outputs"]}
     for place, node in enumerate(region["nodes"]):
         for number in node["inputs"]:
@@ -54,7 +54,7 @@ def _readers(region: Region) -> dict[int, list[int]]:
 
 
 def _chain(region: Region, readers: Mapping[int, list[int]], place: int) -> list[int]:
-    """The product and what follows it, each the only reader of the one before, in STEPS' order."""
+    """Return the product and the STEPS nodes after it, each the only reader of the previous."""
     found, steps = [place], list(STEPS)
     while True:
         result = region["nodes"][found[-1]]["outputs"][0]
@@ -72,7 +72,7 @@ def _chain(region: Region, readers: Mapping[int, list[int]], place: int) -> list
 def _merged(
     nodes: list[Any], region: Region, arrays: dict[int, np.ndarray], number: int
 ) -> dict[str, Any] | None:
-    """The product that gives the bytes; None if these are not the nodes of one."""
+    """Return the merged product with an int8 result, or None if the nodes do not form one."""
     product, last = nodes[0], nodes[-1]
     kind = region["tensors"][last["outputs"][0]]["dtype"]
     if len(nodes) < 3 or nodes[1]["op"] not in SCALES or last["op"] != "cast" or kind not in BYTES:

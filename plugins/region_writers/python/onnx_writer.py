@@ -1,4 +1,4 @@
-"""The nodes and constants of an ONNX model that a region becomes."""
+"""Builder of the nodes and constants of a region's ONNX model."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tvmrt.error import UnsupportedError
 
 
 def tensor_info(region: Mapping[str, Any], number: int) -> onnx.ValueInfoProto:
-    """The declaration of a tensor of a region, by its name ``t`` and number."""
+    """Return the declaration of a region tensor, named ``t`` and its number."""
     row = region["tensors"][number]
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[row["dtype"]].numpy))
     return helper.make_tensor_value_info(f"t{number}", kind, row["shape"])
 
 
 class Writer:
-    """A model under construction; a tensor's name is ``t`` and its number in the region.
+    """ONNX model under construction; a region tensor is named ``t`` and its number.
 
-    ``arrays`` has the region's constants by their numbers, ``scales`` what is known of tensors of
-    bytes, ``results`` the names of what forms share.
+    ``arrays`` has the region's constants by number, ``scales`` the known scales of int8 tensors,
+    ``results`` the names of intermediate results that nodes share.
     """
 
     def __init__(self, region: Mapping[str, Any], constants: bytes) -> None:
@@ -41,26 +41,26 @@ class Writer:
         return self.region["tensors"][number]["shape"]
 
     def kind(self, number: int) -> str:
-        """The name of a tensor's element type."""
+        """Return the element type of a tensor."""
         return self.region["tensors"][number]["dtype"]
 
     def fresh(self) -> str:
-        """A name for what is computed on the way."""
+        """Return a new name for an intermediate result."""
         self._count += 1
         return f"v{self._count}"
 
     def constant(self, array: np.ndarray) -> str:
-        """A constant that the region does not have, by its name."""
+        """Add a constant that is not in the region; return its name."""
         name = self.fresh()
         self.made.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def numbers(self, values: Sequence[int]) -> str:
-        """A constant of integers, by its name."""
+        """Add a constant of integers; return its name."""
         return self.constant(np.array(values, np.int64))
 
     def add(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        """A node of one result, by its name; without one it gets a fresh one."""
+        """Add a node with one result; return its name, a new one if ``output`` is empty."""
         output = output or self.fresh()
         self.add_many(op, inputs, [output], **attributes)
         return output
@@ -68,11 +68,11 @@ class Writer:
     def add_many(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> None:
-        """A node of several results."""
+        """Add a node with several results."""
         self.nodes.append(helper.make_node(op, inputs, outputs, **attributes))
 
     def constants(self) -> list[onnx.TensorProto]:
-        """Those that the nodes read."""
+        """Return the constants that nodes read."""
         read = {name for node in self.nodes for name in node.input}
         own = [
             numpy_helper.from_array(array, f"t{number}")
@@ -86,13 +86,13 @@ Form = Callable[[Writer, Mapping, "list[str]", str], None]
 
 
 def window(attrs: Mapping) -> dict[str, list[int]]:
-    """What convolutions and pools share."""
+    """Return the attributes that convolutions and pools have in common."""
     pads = [*attrs["pads_before"], *attrs["pads_after"]]
     return {"strides": attrs["strides"], "dilations": attrs["dilations"], "pads": pads}
 
 
 def pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    """MaxPool or AveragePool, whose last windows must lie within the padding."""
+    """Add MaxPool or AveragePool. Raises UnsupportedError if windows exceed the padding."""
     attrs = node["attrs"]
     given = {"kernel_shape": attrs["kernel"], **window(attrs)}
     if node["op"] == "avg_pool" and any(step != 1 for step in given.pop("dilations")):

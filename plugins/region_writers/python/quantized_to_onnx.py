@@ -1,8 +1,8 @@
-"""Quantised operators as ONNX: floats between DequantizeLinear and QuantizeLinear.
+"""Quantised operators as ONNX: float operators between DequantizeLinear and QuantizeLinear.
 
-Libraries that compute in integers do so where all readers of a tensor have one scale for it. Nodes
-of a region tell some scales only, and the factors of products: a tensor of which none is told has
-scale 1, and the weights of products make up for it.
+Libraries use integer kernels if all readers of a tensor have the same scale for it. A region's
+nodes define only some scales, and the combined multipliers of convolutions and matmuls. A tensor
+without a known scale gets scale 1, and the scales of weights compensate for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _range(kind: str) -> tuple[int, int]:
 
 
 def _dequantized(w: Writer, tensor: str, kind: str, scale: float, zero: int) -> str:
-    """The floats that a tensor of bytes stands for."""
+    """Dequantise a tensor, once for each scale and zero point."""
     key = (tensor, scale, zero)
     if key not in w.results:
         operands = [tensor, *_parameters(w, kind, scale, zero)]
@@ -46,7 +46,7 @@ def _parameters(w: Writer, kind: str, scale: Any, zero: Any) -> list[str]:
 
 
 def _finish(w: Writer, floats: str, attrs: Attrs, scale: float, output: str) -> None:
-    """Floats as the bytes that ``to``, ``y_zero``, ``low`` and ``high`` tell."""
+    """Clamp and quantise a float tensor by ``to``, ``y_zero``, ``low`` and ``high``."""
     kind, zero = attrs["to"], attrs["y_zero"]
     least, greatest = _range(kind)
     if (attrs["low"], attrs["high"]) != (least, greatest):
@@ -60,7 +60,7 @@ def _finish(w: Writer, floats: str, attrs: Attrs, scale: float, output: str) -> 
 
 
 def _weights(w: Writer, node: Mapping, axis: int) -> tuple[str, str]:
-    """Weights of a product as floats, which have its factor, and its bias; "" if there is none."""
+    """Return the dequantised weights, scaled by the multiplier, and the bias ("" if none)."""
     numbers = [*node["inputs"], -1, -1, -1]
     weights, factor = w.arrays[numbers[1]], w.arrays[numbers[2]].reshape(-1)
     bias, zeros = w.arrays.get(numbers[3]), w.arrays.get(numbers[4])
@@ -156,7 +156,7 @@ def _qmax_pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None
 
 
 def _converted(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    """quantize and dequantize: parameters are one number, or those of an axis."""
+    """Write quantize or dequantize with per-tensor or per-axis parameters."""
     given = [w.arrays.get(number) for number in node["inputs"][1:]]
     if any(array is None for array in given):
         raise _refuse(node, "its scale or zero point is computed")
@@ -183,7 +183,7 @@ def _along_an_axis(
 
 
 def _table(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    """Entries by numbers from 0 up: those of a signed operand begin with its least."""
+    """Write a table lookup; a signed operand's entries are reordered to begin at its minimum."""
     kind = w.kind(node["inputs"][0])
     least = _range(kind)[0]
     entries = w.arrays[node["inputs"][1]].view(DTYPES[node["attrs"]["to"]].numpy)

@@ -1,8 +1,8 @@
-"""Quantised operators as those of int8 in TensorFlow Lite.
+"""Quantised operators as int8 operators of TensorFlow Lite.
 
-A tensor has one scale and one zero point there, and weights are centred. Where nodes tell no scale
-of a tensor it is 1, and the scales of weights make up for it. Unsigned bytes are signed ones behind
-the region's inputs and in front of its outputs.
+There, a tensor has one scale and one zero point, and weights have zero point 0. A tensor without a
+known scale gets scale 1, and the scales of weights compensate for it. uint8 tensors are converted
+to int8 after the region's inputs, and back before its outputs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tvmrt.plugins.region_writers.tflite_writer import (
 )
 
 LEAST, GREATEST = -128, 127
-SOFTMAX = Meaning(1 / 256, LEAST)  # of the results of a softmax of bytes
+SOFTMAX = Meaning(1 / 256, LEAST)  # quantisation of an int8 softmax's result
 
 
 def meanings_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, Meaning]:
-    """What the signed bytes of each tensor stand for."""
+    """Return the quantisation of each 8-bit tensor, converted to int8."""
     scales, zeros = scales_of(region, arrays), zeros_of(region, arrays)
     found = {}
     for number, row in enumerate(region["tensors"]):
@@ -54,7 +54,7 @@ def _unlike(w: TfliteWriter, node: Mapping, number: int) -> Any:
 
 
 def _check(w: TfliteWriter, node: Mapping, number: int, zero: int, scale: Any = None) -> None:
-    """That a tensor stands for the same to this node."""
+    """Raise UnsupportedError if a node's zero point or scale differs from the tensor's."""
     meaning, shift = w.meanings.get(number), _shift(w.region["tensors"][number]["dtype"])
     if meaning is None:
         raise refuse(node, "it has tensors that are no bytes")
@@ -69,7 +69,7 @@ def _check_operands(w: TfliteWriter, node: Mapping) -> None:
 
 
 def check_move(w: TfliteWriter, node: Mapping) -> None:
-    """That all tensors of an operator that moves elements stand for the same."""
+    """Raise UnsupportedError unless all tensors of a move have the same quantisation."""
     numbers = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
     for number in numbers:
         if w.meanings.get(number) != w.meanings.get(numbers[0]):
@@ -85,7 +85,7 @@ def _add_bounded(
     options: str,
     **fields: Any,
 ) -> None:
-    """An operator, and the bounds of its result, of which one at zero is the operator's own."""
+    """Add an operator and clamp its result; a lower bound at the zero point is a fused RELU."""
     attrs, (y,) = node["attrs"], node["outputs"]
     meaning = w.meanings[y]
     shift = _shift(attrs["to"])
@@ -108,8 +108,8 @@ def _turned(shape: Sequence[int], last: bool) -> list[int]:
 
 
 class _Product(NamedTuple):
-    """Weights, with a scale and a bias for each result; ``zero`` is that of unsigned weights, and 0
-    of signed ones."""
+    """Weights, with a scale and a bias per result channel; ``zero`` is the zero point of unsigned
+    weights, and 0 for signed ones."""
 
     weights: np.ndarray
     scale: np.ndarray
@@ -118,7 +118,7 @@ class _Product(NamedTuple):
 
 
 def _product(w: TfliteWriter, node: Mapping) -> _Product:
-    """The weights of a product: centred where they can be."""
+    """Return the weights of a product, as int8 with zero point 0 if they fit."""
     attrs, (y,) = node["attrs"], node["outputs"]
     x, kernel, factor, bias, zero = (*node["inputs"], -1, -1)[:5]
     if attrs["to"] not in BYTES:
@@ -168,7 +168,7 @@ def _qmatmul(w: TfliteWriter, node: Mapping) -> None:
 
 
 def _parts(w: TfliteWriter, x: int, product: _Product, axis: int) -> list[int]:
-    """Weights and biases as constants; the scale of a bias is that of the sums."""
+    """Add weights and biases as constants; a bias has the scale of the accumulators."""
     sums = (product.scale.astype(np.float64) * w.meanings[x].scale).astype(np.float32)
     return [
         w.constant(product.weights, Meaning(product.scale, product.zero, axis)),
@@ -185,7 +185,7 @@ def _add_product(
     options: str,
     **fields: Any,
 ) -> None:
-    """A product; one whose weights are unsigned takes and gives unsigned bytes."""
+    """Add a product; one with unsigned weights also needs unsigned input and output."""
     (x,), (y,) = node["inputs"][:1], node["outputs"]
     source, weights, biases = operands
     if w.tensors[weights].type != w.schema.TensorType.UINT8:
@@ -208,8 +208,8 @@ def _pair(w: TfliteWriter, node: Mapping) -> None:
 
 
 def _qavg_pool(w: TfliteWriter, node: Mapping) -> None:
-    """As a mean where one window is the image; between different meanings as a convolution of ones,
-    which rounds once."""
+    """Write MEAN for a window that covers the image, AVERAGE_POOL_2D for equal quantisation, and
+    otherwise a convolution with ones, which rounds only once."""
     _check_operands(w, node)
     attrs, (x,), (y,) = images(w, node), node["inputs"], node["outputs"]
     zero = w.meanings[x].zero
@@ -260,7 +260,7 @@ def _qsoftmax(w: TfliteWriter, node: Mapping) -> None:
 
 
 def _table(w: TfliteWriter, node: Mapping) -> None:
-    """Entries by numbers from 0 up: those of a signed operand begin with its least."""
+    """Write a table lookup; a signed operand's entries are reordered to begin at its minimum."""
     x, y = node["inputs"][0], node["outputs"][0]
     entries = w.arrays[node["inputs"][1]]
     if w.region["tensors"][x]["dtype"] == "int8":
@@ -286,8 +286,8 @@ BYTE_FORMS: dict[str, TfliteForm] = {
 def between_bytes(
     region: Mapping, arrays: Mapping[int, np.ndarray]
 ) -> list[tuple[int, Mapping[str, Any]]]:
-    """The nodes with their places; a softmax of floats between bytes is one of bytes, where its
-    result means what TensorFlow Lite lets it mean."""
+    """Return the nodes with their indices. A float softmax between int8 tensors becomes an int8
+    softmax if its result has the quantisation that TensorFlow Lite requires."""
     nodes, makers, readers = region["nodes"], {}, dict.fromkeys(region["outputs"], 1)
     for place, node in enumerate(nodes):
         makers.update(dict.fromkeys(node["outputs"], place))
@@ -311,7 +311,7 @@ def between_bytes(
 def _chain(
     node: Mapping, makers: Mapping[int, int], readers: Mapping[int, int], nodes: Sequence[Mapping]
 ) -> list[int]:
-    """The two nodes whose results flow into a node and nowhere else; fewer if there are not."""
+    """Return up to two preceding nodes whose results only flow into this node."""
     found: list[int] = []
     for _ in range(2):
         number = node["inputs"][0] if node["inputs"] else -1

@@ -1,4 +1,4 @@
-"""Recurrent cells as ONNX: LSTM, GRU or RNN of one direction, with the product in front of them."""
+"""Recurrent cells as unidirectional ONNX LSTM, GRU or RNN, with the preceding matmul merged."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tvmrt.compiler.ir.recurrent import ACTIVATIONS
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.onnx_writer import Form, Writer
 
-# ONNX's operator, and how many gates it has.
+# ONNX operator and number of gates.
 CELLS = {"lstm": ("LSTM", 4), "gru": ("GRU", 3), "rnn": ("RNN", 1)}
-_STATES = {"lstm": 4, "gru": 4, "rnn": 3}  # operands; behind them are peepholes and lengths
+_STATES = {"lstm": 4, "gru": 4, "rnn": 3}  # operands before the peepholes and lengths
 
 
 def cell_refusal(node: Node) -> str | None:
-    """Why the cell has no form here; None if it has."""
+    """Return why a cell cannot be written, or None if it can."""
     attrs = node.attrs
     functions = ACTIVATIONS[node.op]
     if tuple(attrs["activations"]) != tuple((name, None, None) for name in functions):
@@ -30,7 +30,7 @@ def cell_refusal(node: Node) -> str | None:
 
 
 def _product(w: Writer, number: int) -> tuple[str, np.ndarray, np.ndarray] | None:
-    """Input, weights and bias of the product with constants that computes a tensor."""
+    """Return input, weights and bias of the constant-weight matmul that computes a tensor."""
     for node in w.region["nodes"]:
         if node["outputs"] != [number]:
             continue
@@ -48,7 +48,7 @@ def _product(w: Writer, number: int) -> tuple[str, np.ndarray, np.ndarray] | Non
 
 
 def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
-    """The product is the cell's own in ONNX; of gates that come from elsewhere it is by ones."""
+    """Write a cell with the preceding matmul merged; without one, use identity weights."""
     name, gates = CELLS[node["op"]]
     inputs = [*inputs, "", ""]
     recurrence = node["inputs"][1]

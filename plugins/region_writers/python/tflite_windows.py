@@ -1,4 +1,4 @@
-"""Windows over images as TensorFlow Lite has them: padding in front, then windows without any."""
+"""Image windows in TensorFlow Lite: explicit padding first, then windows without padding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmrt.plugins.region_writers.tflite_writer import TfliteWriter, refuse
 
 
 def images(w: TfliteWriter, node: Mapping) -> Mapping:
-    """The attributes of a window over images; refuses others."""
+    """Return the attributes of a two-dimensional window. Raises UnsupportedError for others."""
     attrs = node["attrs"]
     if len(w.shape(node["inputs"][0])) != 4:
         raise refuse(node, "its tensors are no images")
@@ -20,7 +20,7 @@ def images(w: TfliteWriter, node: Mapping) -> Mapping:
 
 
 def padded(w: TfliteWriter, number: int, attrs: Mapping, value: float = 0.0) -> int:
-    """The input with its padding, channels innermost."""
+    """Return the padded input, channels-last."""
     x = w.read(number, True)
     pads = [[0, 0], *map(list, zip(attrs["pads_before"], attrs["pads_after"])), [0, 0]]
     if not np.any(pads):
@@ -33,19 +33,19 @@ def padded(w: TfliteWriter, number: int, attrs: Mapping, value: float = 0.0) -> 
 
 
 def strides(w: TfliteWriter, attrs: Mapping) -> dict[str, int]:
-    """Fields of every window."""
+    """Return the fields that all window operators have."""
     high, wide = attrs["strides"]
     return {"strideH": high, "strideW": wide, "padding": w.schema.Padding.VALID}
 
 
 def dilated(w: TfliteWriter, attrs: Mapping) -> dict[str, int]:
-    """Fields of a convolution."""
+    """Return the window fields of a convolution."""
     down, across = attrs["dilations"]
     return {**strides(w, attrs), "dilationHFactor": down, "dilationWFactor": across}
 
 
 def pool_source(w: TfliteWriter, node: Mapping, lowest: float, average: bool) -> int:
-    """What the windows of a pool read: ``lowest`` stands for padding."""
+    """Return the input of a pool, with padding of value ``lowest``."""
     attrs, (x,), (y,) = images(w, node), node["inputs"], node["outputs"]
     if any(step != 1 for step in attrs["dilations"]):
         raise refuse(node, "its windows are dilated")
@@ -63,7 +63,7 @@ def pool_source(w: TfliteWriter, node: Mapping, lowest: float, average: bool) ->
 
 
 def pool(w: TfliteWriter, node: Mapping, name: str, lowest: float) -> None:
-    """AVERAGE_POOL_2D or MAX_POOL_2D."""
+    """Write AVERAGE_POOL_2D or MAX_POOL_2D."""
     attrs, (y,) = node["attrs"], node["outputs"]
     source = pool_source(w, node, lowest, name == "AVERAGE_POOL_2D")
     high, wide = attrs["kernel"]
@@ -74,8 +74,8 @@ def pool(w: TfliteWriter, node: Mapping, name: str, lowest: float) -> None:
 def convolution(
     w: TfliteWriter, node: Mapping, weights: np.ndarray
 ) -> tuple[str, str, dict[str, int], np.ndarray]:
-    """Operator, table of fields, fields and the weights in its order, whose results are the last
-    axis of a depthwise one and the first of others."""
+    """Return operator name, options table, its fields, and the transposed weights. Result channels
+    are the last axis of depthwise weights and the first axis of others."""
     attrs = node["attrs"]
     fields = dilated(w, attrs)
     channels = w.shape(node["inputs"][0])[1]

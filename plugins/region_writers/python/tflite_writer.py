@@ -1,4 +1,4 @@
-"""The operators and tensors of a TensorFlow Lite model that a region becomes."""
+"""Builder of the operators and tensors of a region's TensorFlow Lite model."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from tvmrt.compiler.devices.region_json import constants_of
 from tvmrt.error import UnsupportedError
 
-# Versions of operators of bytes where they are not 2.
+# Versions of int8 operators other than version 2.
 BYTE_VERSIONS = {
     "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 12, "GATHER": 1, "RESHAPE": 1,
 }  # fmt: skip
-SHIFT = 128  # from signed bytes to unsigned ones of the same meaning
-LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of the axes of images: channels innermost, and back
+SHIFT = 128  # difference between uint8 and int8 values with the same meaning
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axis orders: to channels-last, and back
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What bytes stand for: (byte - zero) * scale, where there are many scales along an axis."""
+    """Quantisation of an 8-bit tensor: (q - zero) * scale; several scales are along ``axis``."""
 
     scale: Any
     zero: int = 0
@@ -29,22 +29,22 @@ class Meaning:
 
 
 def signed(array: np.ndarray) -> np.ndarray:
-    """Unsigned bytes as signed ones, whose zero is lower by SHIFT; others as they are."""
+    """Convert uint8 to int8, with the zero point lower by SHIFT; return other arrays unchanged."""
     return (array ^ SHIFT).view(np.int8) if array.dtype == np.uint8 else array
 
 
 class TfliteWriter:
-    """A model under construction; ``meanings`` are those of the region's tensors of bytes.
+    """TensorFlow Lite model under construction; ``meanings`` is the quantisation of 8-bit tensors.
 
-    Images have their channels in front in a region, and innermost in TensorFlow Lite: a tensor of
-    four axes may be there in both orders, and is turned when somebody reads it in the other one.
+    Images are channels-first in a region and channels-last in TensorFlow Lite. A tensor with four
+    axes may exist in both orders; it is transposed when an operator reads it in the other one.
     """
 
     def __init__(
         self, region: Mapping[str, Any], constants: bytes, free_borders: bool = False
     ) -> None:
-        """With ``free_borders`` images enter in the order of axes that their first reader wants,
-        and leave in the one that they are in; ``last_borders``: those with channels innermost."""
+        """With ``free_borders``, images enter in the axis order of their first reader and leave in
+        their current one; ``last_borders`` collects those that are channels-last."""
         try:
             from ai_edge_litert import schema_py_generated as schema
         except ImportError as problem:
@@ -65,17 +65,17 @@ class TfliteWriter:
         self.origins: list[int] = []
         self.last_borders: set[int] = set()
         self._free_borders = free_borders
-        self._waiting: dict[int, int] = {}  # inputs that nobody has read, and their places
+        self._waiting: dict[int, int] = {}  # inputs not read yet, and their indices
         self._places: dict[tuple[int, bool], int] = {}
         self._numbers: dict[tuple[str, int], int] = {}
 
     def kind(self, number: int) -> str:
-        """The element type of a tensor of the region: bytes are signed in here."""
+        """Return the element type of a region tensor; uint8 is int8 inside the model."""
         kind: str = self.region["tensors"][number]["dtype"]
         return "int8" if kind == "uint8" else kind
 
     def shape(self, number: int) -> list[int]:
-        """Extents of a tensor of the region, in the region's order."""
+        """Return the shape of a region tensor, in the region's axis order."""
         return list(self.region["tensors"][number]["shape"])
 
     def tensor(
@@ -85,7 +85,7 @@ class TfliteWriter:
         name: str = "",
         meaning: Meaning | None = None,
     ) -> int:
-        """A new tensor; ``meaning`` is that of bytes."""
+        """Add a tensor; ``meaning`` is the quantisation of an 8-bit one."""
         made = self.schema.TensorT()
         made.name = name or f"v{len(self.tensors)}"
         made.shape = list(shape)
@@ -104,12 +104,12 @@ class TfliteWriter:
         return made
 
     def like(self, number: int, shape: Sequence[int] | None = None, name: str = "") -> int:
-        """A new tensor of the type and meaning of one of the region."""
+        """Add a tensor with the type and quantisation of a region tensor."""
         own = self.shape(number) if shape is None else shape
         return self.tensor(own, self.kind(number), name, self.meanings.get(number))
 
     def constant(self, array: np.ndarray, meaning: Meaning | None = None) -> int:
-        """A new constant."""
+        """Add a constant."""
         place = self.tensor(array.shape, array.dtype.name, meaning=meaning)
         buffer = self.schema.BufferT()
         buffer.data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
@@ -118,11 +118,11 @@ class TfliteWriter:
         return place
 
     def numbers(self, values: Any) -> int:
-        """A constant of integers."""
+        """Add a constant of integers."""
         return self.constant(np.asarray(values, np.int32))
 
     def read(self, number: int, last: bool = False) -> int:
-        """A tensor of the region, with its channels innermost if ``last``."""
+        """Return a region tensor, channels-last if ``last``."""
         if number in self._waiting:
             self._admit(number, last)
         if (number, last) in self._places:
@@ -137,7 +137,7 @@ class TfliteWriter:
         return place
 
     def _turned(self, number: int, last: bool) -> int:
-        """A tensor that is there in the other order; nothing moves where only extents of 1 do."""
+        """Transpose an existing tensor to the other order; reshape if only axes of size 1 move."""
         source, order = self.read(number, not last), LAST if last else FIRST
         given = self.tensors[source].shape
         shape = [given[axis] for axis in order]
@@ -152,18 +152,18 @@ class TfliteWriter:
         return place
 
     def rename(self, number: int, last: bool, source: int) -> None:
-        """Let a tensor of the region in this order be one that is there: nothing has to move."""
+        """Use an existing tensor as a region tensor in the given order, without a transpose."""
         self._places[number, last] = source
 
     def result(self, number: int, last: bool = False) -> int:
-        """The tensor of the region that an operator is about to give."""
+        """Add the tensor for the region tensor that the next operator computes."""
         shape = self.shape(number)
         given = [shape[axis] for axis in LAST] if last else shape
         self._places[number, last] = place = self.like(number, given, f"t{number}")
         return place
 
     def enter(self, number: int) -> None:
-        """An input of the region; unsigned bytes are made signed behind it."""
+        """Add an input of the region; uint8 is converted to int8 after it."""
         self._waiting[number] = len(self.inputs)
         self.inputs.append(-1)
         if not self._free_borders or len(self.shape(number)) != len(LAST):
@@ -181,7 +181,7 @@ class TfliteWriter:
         self.inputs[place] = result
 
     def leave(self, number: int) -> None:
-        """An output of the region, as it is there."""
+        """Add an output of the region."""
         last = self._free_borders and self.is_last(number)
         place = self.read(number, last)
         if last:
@@ -193,25 +193,25 @@ class TfliteWriter:
         self.outputs.append(place)
 
     def close(self) -> None:
-        """Let the outputs leave, and the inputs enter that nobody has read."""
+        """Add all outputs, and the inputs that were never read."""
         for number in self.region["outputs"]:
             self.leave(number)
         for number in list(self._waiting):
             self._admit(number, False)
 
     def unsigned(self, number: int, shape: Sequence[int], name: str = "") -> int:
-        """A new tensor of the unsigned bytes that mean the same."""
+        """Add a uint8 tensor with the same meaning as an int8 one."""
         meaning = self.meanings[number]
         return self.tensor(shape, "uint8", name, Meaning(meaning.scale, meaning.zero + SHIFT))
 
     def is_last(self, number: int) -> bool:
-        """Whether it is there with its channels innermost."""
+        """Return whether a tensor exists channels-last."""
         return (number, True) in self._places
 
     def add(
         self, name: str, inputs: Sequence[int], output: int, options: str = "", **fields: Any
     ) -> None:
-        """An operator; ``options`` is the name of the table of its fields."""
+        """Add an operator; ``options`` is the name of the table with its fields."""
         made = self.schema.OperatorT()
         whole = any(self.tensors[place].quantization for place in (*inputs, output))
         made.opcodeIndex = self._code(name, BYTE_VERSIONS.get(name, 2) if whole else 1)
@@ -224,7 +224,7 @@ class TfliteWriter:
         self.operators.append(made)
 
     def made_by(self, place: int) -> None:
-        """Note that the tensors since the last note are for the node of this place."""
+        """Assign the tensors added since the last call to the node with this index."""
         self.origins += [place] * (len(self.tensors) - len(self.origins))
 
     def _code(self, name: str, version: int) -> int:
@@ -238,7 +238,7 @@ class TfliteWriter:
         return self._numbers[name, version]
 
     def model(self) -> bytes:
-        """The file."""
+        """Return the bytes of the file."""
         import flatbuffers
 
         graph = self.schema.SubGraphT()
@@ -257,5 +257,5 @@ TfliteForm = Callable[[TfliteWriter, Mapping], None]
 
 
 def refuse(node: Mapping, why: str) -> UnsupportedError:
-    """The error of a use of an operator that has no form."""
+    """Return the error for an operator, or a use of it, that cannot be written."""
     return UnsupportedError(f"{node['name']}: {why}")

@@ -1,4 +1,4 @@
-"""Regions as ONNX models, for libraries that read files of that format."""
+"""Conversion of regions to ONNX models, for libraries that read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tvmrt.plugins.region_writers.recurrent_to_onnx import CELL_FORMS
 OPSET = 18
 IR_VERSION = 9
 
-# Operators that are ONNX's by another name, with the same operands and no attributes.
+# Operators that differ from ONNX's in the name only.
 PLAIN = {
     "abs": "Abs", "add": "Add", "ceil": "Ceil", "cos": "Cos", "div": "Div", "erf": "Erf",
     "exp": "Exp", "floor": "Floor", "identity": "Identity", "log": "Log", "max": "Max",
@@ -49,8 +49,8 @@ def _conv(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 
 def _conv_transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    """What the result lacks of all that the windows reach is padding behind; what it has beyond
-    that, elements that no window meets, is said apart."""
+    """Write ConvTranspose. A result smaller than the reach of the windows becomes padding at the
+    end, a larger one becomes output_padding."""
     attrs = node["attrs"]
     x, kernel = w.shape(node["inputs"][0])[2:], w.shape(node["inputs"][1])[2:]
     after = [
@@ -86,7 +86,7 @@ def _expand(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 
 def _pick(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    """Resize where libraries take these elements by a scale in float32, too; else Gathers."""
+    """Write Resize if its float32 scale selects the same elements, otherwise Gather nodes."""
     axes, places = node["attrs"]["axes"], [w.arrays[i] for i in node["inputs"][1:]]
     x, y = w.shape(node["inputs"][0]), w.shape(node["outputs"][0])
     steps = {axis: np.arange(y[axis]) * x[axis] // max(y[axis], 1) for axis in axes}
@@ -105,8 +105,8 @@ def _pick(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 
 def _is_exact_scale(extent: int, out: int) -> bool:
-    """Whether coordinates by out / extent in float32 are rounded down as exact ones: it is a whole
-    number, or one half, one quarter and so on."""
+    """Return whether source coordinates by out / extent in float32 round down exactly: the ratio is
+    an integer, or 1/2, 1/4 and so on."""
     if extent == 0 or out == 0:
         return False
     step = extent // out
@@ -161,20 +161,20 @@ FORMS: dict[str, Form] = {
 
 
 def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelProto:
-    """A region as an ONNX model of opset 18, whose inputs and outputs follow those of the region.
+    """Convert a region to an ONNX model of opset 18, with inputs and outputs in the same order.
 
     Parameters
     ----------
     region
-        The JSON of a region, as ``pre_run`` of a device gets it; shapes are those in it.
+        JSON of the region, as passed to a device's ``pre_run``; shapes are taken from it.
     constants
-        The bytes that its constants' offsets count in.
+        Bytes that the offsets of the region's constants refer to.
 
     Raises
     ------
     UnsupportedError
-        For an operator, or a use of it, that has no form in ONNX here; the text names the node, and
-        ``place`` is its number.
+        For an operator, or a use of it, that cannot be written as ONNX. The text names the node,
+        and ``place`` is its index.
     """
     writer = Writer(region, constants)
     writer.scales = scales_of(region, writer.arrays)

@@ -1,4 +1,4 @@
-"""Regions as TensorFlow Lite models, of floats and of bytes, for tools that read such files."""
+"""Conversion of float and int8 regions to TensorFlow Lite models, for tools that read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvmrt.plugins.region_writers.quantized_to_tflite import (
 from tvmrt.plugins.region_writers.tflite_windows import convolution, images, padded, pool
 from tvmrt.plugins.region_writers.tflite_writer import FIRST, LAST, TfliteForm, TfliteWriter, refuse
 
-# Operators of one operand or two that are TensorFlow Lite's by another name.
+# Unary and binary operators that differ from TensorFlow Lite's in the name only.
 UNARY = {
     "abs": "ABS", "ceil": "CEIL", "cos": "COS", "exp": "EXP", "floor": "FLOOR", "log": "LOG",
     "neg": "NEG", "relu": "RELU", "sigmoid": "LOGISTIC", "sin": "SIN", "sqrt": "SQRT",
@@ -45,7 +45,7 @@ def _unary(w: TfliteWriter, node: Mapping) -> None:
 
 
 def _binary(w: TfliteWriter, node: Mapping) -> None:
-    """In the order in which the computed operands are there; constants are turned for nothing."""
+    """Use the axis order of the computed operands; transposing constants costs nothing."""
     (y,) = node["outputs"]
     if len(w.shape(y)) > 4:
         raise refuse(node, "it has more than four axes")
@@ -124,7 +124,7 @@ def _transpose(w: TfliteWriter, node: Mapping) -> None:
         raise refuse(node, "it has more than five axes")
     perm = tuple(node["attrs"]["perm"])
     inner = y not in w.region["outputs"]
-    if inner and perm == FIRST:  # what was turned for ONNX is turned back by its readers
+    if inner and perm == FIRST:  # readers undo this transpose, which was added for ONNX
         w.rename(y, True, w.read(x))
         return
     if inner and perm == LAST and w.is_last(x):
@@ -135,7 +135,7 @@ def _transpose(w: TfliteWriter, node: Mapping) -> None:
 
 
 def _concat(w: TfliteWriter, node: Mapping) -> None:
-    """Of images where they are; the axes of others are the region's."""
+    """Concatenate images in their current order, and other tensors along the region's axes."""
     (y,), axis = node["outputs"], node["attrs"]["axis"]
     last = all(w.is_last(i) for i in node["inputs"])
     operands = [w.read(i, last) for i in node["inputs"]]
@@ -143,7 +143,7 @@ def _concat(w: TfliteWriter, node: Mapping) -> None:
     w.add("CONCATENATION", operands, w.result(y, last), "ConcatenationOptions", axis=place)
 
 
-LAST_PLACE = (0, 3, 1, 2)  # of each axis of an image whose channels are innermost
+LAST_PLACE = (0, 3, 1, 2)  # channels-last index of each axis of an image
 
 
 def _reduce(w: TfliteWriter, node: Mapping) -> None:
@@ -174,24 +174,24 @@ MOVES = ("concat", "reshape", "transpose")
 
 
 def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
-    """A region as a ``.tflite`` file, whose inputs and outputs follow those of the region, with
-    their shapes and axes; in between, channels of images are innermost.
+    """Convert a region to a ``.tflite`` file, with inputs and outputs in the same order, shapes and
+    axes; between them, images are channels-last.
 
     Parameters
     ----------
     region
-        The JSON of a region, as ``pre_run`` of a device gets it.
+        JSON of the region, as passed to a device's ``pre_run``.
     constants
-        The bytes that its constants' offsets count in.
+        Bytes that the offsets of the region's constants refer to.
 
     Raises
     ------
     UnsupportedError
-        For tensors of other types than float32, int8 and uint8, or of a size that a run chooses,
-        and for an operator, or a use of it, that has no form here; the text names the node, and
-        ``place`` is its number.
+        For tensors with types other than float32, int8 and uint8 or with dynamic shapes, and for
+        an operator, or a use of it, that cannot be written. The text names the node, and ``place``
+        is its index.
     ImportError
-        Without the package ai-edge-litert.
+        If the package ai-edge-litert is not installed.
     """
     return write_region(region, constants).model()
 
@@ -199,9 +199,9 @@ def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
 def write_region(
     region: Mapping[str, Any], constants: bytes, free_borders: bool = False
 ) -> TfliteWriter:
-    """The same before it is a file; ``origins`` has for each tensor the place of the node that
-    wanted it, -1 at borders. With ``free_borders`` images enter and leave in the order of axes that
-    the operators beside them want."""
+    """Build the model of a region without serialising it. ``origins`` has the index of the node
+    that each tensor was added for, -1 for inputs and outputs. With ``free_borders``, images enter
+    and leave in the axis order of the adjacent operators."""
     writer = TfliteWriter(region, constants, free_borders)
     region = with_plain_pairs(with_plain_products(region, writer.arrays), writer.arrays)
     rest = [(i, node) for i, node in enumerate(region["nodes"]) if node is not None]
