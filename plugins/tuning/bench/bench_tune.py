@@ -1,23 +1,22 @@
-"""What tuning gains, and how near the model of cost comes without measuring.
+"""Measure the gain by tuning, and how close the cost model comes without measurements.
 
     TVM_NUM_THREADS=1 python plugins/tuning/bench/bench_tune.py [FOLDER] [--networks NAME...]
         [--rounds N] [--database FILE] [--winograd]
 
-FOLDER holds NAME.onnx and defaults to what TVMRT_MODELS names; layers that the database does not
-know are measured first (``tvmrt tune`` does the same). Each network is compiled by the compiler's
-estimate, by the database and by a model that is fitted to the layers that the other networks have
-and this one has not, and all run in turn. Printed are the medians over rounds of how many times as
-fast the tuned network is, and of the time by the model in parts of the tuned one's (1.03 is
-asked), and both ratios of the fastest runs, which hold on a busy machine. Libraries of the same
-code are one, so that their ratio is 1. Each is in memory several times, and the fastest counts. The
-last column is the ratio of two of these, of the tuned network: what differs from 1 there is noise.
+FOLDER has NAME.onnx files and defaults to $TVMRT_MODELS. Layers that the database lacks are
+measured first, as by ``tvmrt tune``. Each network is compiled by the compiler's estimate, by the
+database, and by a cost model fitted to layers that only the other networks have. The libraries run
+in turn. Two ratios are printed, each as the median over rounds and for the fastest runs: the
+speed-up of the tuned network, and the model's time relative to the tuned one (target: 1.03).
+Libraries with equal code are the same library, so that their ratio is 1. Each library is loaded
+several times, and the fastest copy counts. The last column is the ratio of two copies of the tuned
+network: its difference from 1 is noise.
 
     python plugins/tuning/bench/bench_tune.py --fit MODEL.json --database FILE
 
-fits coefficients to all of the database and puts them in place of those that the file has of the
-same kind of processor (plugins/tuning/python/model.json is such a file), and tells for layers left
-out how much slower the choice of the model is than the best that was tried, beside that of the
-estimate.
+fits coefficients to the whole database and replaces those of the same processor in the file (such
+as plugins/tuning/python/model.json). For layers left out of the fit, it prints how much slower the
+choices of the model and of the estimate are than the fastest measured one.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from tvmrt.plugins.tuning.search import Effort, layers_of, missing
 from tvmrt.plugins.tuning.spread import search_all
 
 Known = list[tuple[Layer, Entry]]
-GROUPS = 10  # of layers, each left out once
-WORST = 5  # layers that are named
-COPIES = 3  # of a library in memory
-WARM = 2  # rounds that are not counted
-SECONDS = 3.0  # of a network's rounds, at least
+GROUPS = 10  # of layers for cross-validation; each is left out once
+WORST = 5  # number of worst layers to print
+COPIES = 3  # loaded copies of each library
+WARM = 2  # warm-up rounds
+SECONDS = 3.0  # minimum duration of a network's rounds
 
 
 def known_of(path: Path) -> Known:
@@ -54,7 +53,7 @@ def known_of(path: Path) -> Known:
 
 
 def fill(models: Sequence[Path], path: Path, effort: Effort) -> dict[Path, list[Layer]]:
-    """The layers of the networks, all of them in the database afterwards."""
+    """Return the layers of the networks, after measuring those that the database lacks."""
     found = {}
     for each in models:
         program = tvmrt.compile(str(each), target="native").program
@@ -66,14 +65,13 @@ def fill(models: Sequence[Path], path: Path, effort: Effort) -> dict[Path, list[
 
 
 def code(library) -> str:
-    """What decides the time of a network: the C of its operators names tiles and layers."""
+    """Return the C code that decides a network's time, with names of tiles and layers."""
     return "\n".join(function.text for function in library.sources.functions)
 
 
 def measured(libraries: Sequence, rounds: int) -> list[list[float]]:
-    """The seconds of each library in each round, of the fastest of its copies, and at the end the
-    last one's by its first and by its second copy: how fast code is depends on where it and its
-    weights lie, too."""
+    """Return the seconds of each library's fastest copy per round, then those of the last library's
+    first and second copy: speed also depends on the location of code and weights in memory."""
     texts = [code(each) for each in libraries]
     distinct = [*dict.fromkeys(texts)]
     runs = [copies(libraries[texts.index(text)]) for text in distinct]
@@ -87,7 +85,7 @@ def measured(libraries: Sequence, rounds: int) -> list[list[float]]:
 
 
 def copies(library) -> list[Callable[[], object]]:
-    """The library in memory several times."""
+    """Load the library several times."""
     found = []
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         first = Path(folder) / "0.so"
@@ -99,7 +97,7 @@ def copies(library) -> list[Callable[[], object]]:
 
 
 def seconds(run) -> float:
-    """The time of the second of two runs: the first finds the weights of others in the cache."""
+    """Time the second of two runs; the first finds other networks' weights in the cache."""
     run()
     start = time.perf_counter()
     run()
@@ -139,7 +137,7 @@ def print_row(name: str, first: str, numbers: Sequence[float]) -> None:
 
 
 def lost(entry: Entry, choice) -> float:
-    """How many times as long a choice took as the fastest that was tried."""
+    """Return the time of a choice relative to the fastest measured one."""
     direct = [each for each in entry.tried if not each.choice.square]
     least = min(each.seconds for each in direct)
     return next(each.seconds for each in direct if each.choice == choice) / least

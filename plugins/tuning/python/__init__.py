@@ -1,7 +1,6 @@
-"""Tuning: how each layer of a network is computed fastest, found by running it.
+"""Tuning: find the fastest way to compute each layer of a network by measuring candidates.
 
-``measure`` times the ways in which one layer can be computed, ``search`` chooses among them,
-``database`` keeps what was found, ``model`` tells from shapes what would be, ``spread`` has other
-machines help. The compiler asks through
-``tvmrt.compiler.ir.tuned``.
+``measure`` times the candidates of one layer, ``search`` selects the best one, ``database`` stores
+the results, ``model`` predicts them from shapes, and ``spread`` distributes the work over several
+machines. The compiler's interface is ``tvmrt.compiler.ir.tuned``.
 """

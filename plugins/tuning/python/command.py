@@ -1,4 +1,4 @@
-"""``tvmrt tune``: search, by measuring, how each layer of networks is computed fastest here."""
+"""``tvmrt tune``: measure the fastest way to compute each layer of networks on this machine."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FEWEST_ROUNDS, MOST_ROUNDS = 11, 2000
 
 @dataclass(frozen=True)
 class NetworkGain:
-    """A network before and after, with so many threads: its fastest runs in seconds, the median
-    over rounds of how many times as fast it is, and the same of the fastest."""
+    """Times of a network before and after tuning with ``threads`` threads: the fastest runs in
+    seconds, the median speed-up over rounds, and the speed-up of the fastest runs."""
 
     network: str
     threads: int
@@ -69,8 +69,8 @@ def command(
     models: tuple, named: str, candidates: int, seconds: float, again: bool, address: str | None,
     threads: int, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
-    """Search how each layer of the networks MODEL is computed fastest on this machine, and keep it
-    in a database for 'compile --tuned'; with --threads, also how many threads should share one."""
+    """Measure the fastest way to compute each layer of the networks MODEL on this machine. Results
+    go to a database for 'compile --tuned'. With --threads, also measure the threads per layer."""
     from tvmrt.cli.session import THREADS_VARIABLE
     from tvmrt.compiler.choices import takes_squares
     from tvmrt.plugins.tuning import database
@@ -119,7 +119,7 @@ def _compiled(model: Path, tuned: Path | None, asked: Mapping[str, Any]) -> Any:
 def _search(
     layers: Sequence[Layer], effort: Effort, path: Path, address: str | None, report: Any
 ) -> None:
-    """Measure layers and keep each as soon as it is known."""
+    """Measure layers, adding each result to the database immediately."""
     from tvmrt.plugins.tuning import database
     from tvmrt.plugins.tuning.spread import search_all
 
@@ -132,7 +132,7 @@ def _search(
 def _gains(
     model: Path, usual: Any, path: Path, threads: int, asked: Mapping[str, Any], report: Any
 ) -> list[NetworkGain]:
-    """The network as it was, which is ``usual``, and as it is, in turn, by numbers of threads."""
+    """Time the untuned network ``usual`` and the tuned one in turn, per number of threads."""
     from tvmrt.network.loading import load
     from tvmrt.plugins.tuning.search import counts_of
     from tvmrt.runtime import get_global_func
@@ -142,14 +142,14 @@ def _gains(
     tuned = _compiled(model, path if path.exists() else None, asked)
     runs = [load(library).warm_executor().run for library in (usual, tuned)]
     found = []
-    for count in counts_of(threads):  # the last one is what the process runs with
+    for count in counts_of(threads):  # the process keeps the last setting
         get_global_func("runtime.config_threadpool")(0, count)
         found.append(_gain(model.name, count, runs))
     return found
 
 
 def _gain(name: str, threads: int, runs: Sequence[Any]) -> NetworkGain:
-    rounds = [_round(runs) for _ in range(2)][1:]  # the first one finds nothing in the caches
+    rounds = [_round(runs) for _ in range(2)][1:]  # the first round starts with cold caches
     count = min(MOST_ROUNDS, max(FEWEST_ROUNDS, int(2.0 / sum(rounds[0]))))
     rounds = [_round(runs) for _ in range(count)]
     before, after = (min(column) for column in zip(*rounds))
@@ -168,7 +168,7 @@ def _round(runs: Sequence[Any]) -> list[float]:
 
 
 def _rows(layers: Mapping[Layer, int], entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """What the database has of the networks' layers, on machines of this kind."""
+    """Return the database's results for the networks' layers on this kind of processor."""
     from tvmrt.compiler import processor
 
     found = {each.layer: each for each in entries if each.processor == processor.name()}
@@ -183,7 +183,7 @@ def _rows(layers: Mapping[Layer, int], entries: Iterable[Entry]) -> list[dict[st
 
 
 def _words(entry: Entry) -> str:
-    """What was chosen, as far as it is not what the estimate chooses anyway."""
+    """Describe the best choice; a tile that the estimate also selects is omitted."""
     best, usual = entry.best.choice, entry.usual.choice
     if (best.tile, best.at_once, best.pixels) == (usual.tile, usual.at_once, usual.pixels):
         best = replace(best, tile=None, at_once=0)

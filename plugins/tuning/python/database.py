@@ -1,8 +1,8 @@
-"""What tuning has found, kept in a file: an entry for each layer, level and kind of processor.
+"""Database of tuning results: a file with an entry per layer, ISA level and processor.
 
 The file is JSON, ``{"schema": "tvmrt/tuning/1", "entries": [...]}``, with the members of
-:class:`Entry`; the page docs/tune.md has an example. It is written aside and renamed, under a lock,
-so that any number of processes may add to it and readers find all of it or what was there before.
+:class:`Entry`; docs/tune.md has an example. Writers take a lock and replace the file atomically:
+any number of processes may add entries, and readers see either the old or the new content.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tvmrt.compiler.export.atomic import replacing
 from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
 
 SCHEMA = "tvmrt/tuning/1"
-OWN, MODEL = "own", "model"  # in place of a file's name
+OWN, MODEL = "own", "model"  # special values instead of a file name
 VARIABLE = "TVMRT_TUNING"
-MOST_BYTES = 256 << 20  # of a file
-MOST_NUMBER = 1 << 16  # in a choice
+MOST_BYTES = 256 << 20  # maximum size of a file
+MOST_NUMBER = 1 << 16  # maximum number in a choice
 MOST_SECONDS = 1e6
 AGAIN = "remove it, or what is wrong in it, and run 'tvmrt tune' again"
 _MEMBERS = {"tile", "at_once", "pixels", "threads", "square"}
@@ -30,7 +30,7 @@ _MEMBERS = {"tile", "at_once", "pixels", "threads", "square"}
 
 @dataclass(frozen=True)
 class Tried:
-    """A choice and the seconds that it took."""
+    """A measured choice and its time in seconds."""
 
     choice: Choice
     seconds: float
@@ -38,30 +38,30 @@ class Tried:
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a layer.
+    """Tuning result of a layer.
 
     Parameters
     ----------
     layer
-        Its signature, see ``ir.tuned.Layer``.
+        Signature of the layer, see ``ir.tuned.Layer``.
     level
         Vectors and registers, see ``codegen.target.vectors_of``.
     processor
-        The kind that it was measured on, see ``processor.name``.
+        Kind of processor of the measurement, see ``processor.name``.
     usual, best
-        The choice of the compiler's estimate, and the fastest of all, with their seconds, measured
-        in turn; equal where nothing was found.
+        Choice of the compiler's estimate and fastest choice, with their seconds, measured in
+        turn; equal if nothing faster was found.
     square
-        Of a 3x3 convolution the fastest size of squares, 1 where directly is faster, 0 where that
-        was not asked.
+        Fastest Winograd tile size of a 3x3 convolution; 1 if direct convolution is faster, 0 if
+        not measured.
     threads
-        Of how many threads at most it was asked who shares the layer; 0 where it was not.
+        Maximum number of threads that sharing the layer was measured with; 0 if not measured.
     shared
-        The best choice with other numbers of threads, in one run.
+        Best choice for other numbers of threads, from one run.
     tried
-        All that was measured on the way, in one run: what a model of cost is fitted to.
+        All measurements of the search, from one run; the cost model is fitted to these.
     tool
-        The version of tvmrt.
+        Version of tvmrt.
     """
 
     layer: str
@@ -81,12 +81,12 @@ class Entry:
 
     @property
     def gain(self) -> float:
-        """How many times as fast the best choice is."""
+        """Speed-up of the best choice."""
         return self.usual.seconds / self.best.seconds
 
 
 def own_path() -> Path:
-    """The user's database: $TVMRT_TUNING, or a file in the folder of caches."""
+    """Return the user's database: $TVMRT_TUNING, or a file in the cache folder."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
@@ -95,18 +95,18 @@ def own_path() -> Path:
 
 
 def path_of(named: str | os.PathLike[str]) -> Path:
-    """The file of a database that a user names: a path, or ``own``."""
+    """Return the file of a database given by the user as a path or ``own``."""
     return own_path() if str(named) == OWN else Path(named)
 
 
 def file_of(named: str | os.PathLike[str]) -> Path | None:
-    """The file that a compiled network depends on; None for the model, which has none."""
+    """Return the file that a compiled network depends on, or None for the model."""
     return None if str(named) == MODEL else path_of(named)
 
 
 def read(path: Path) -> list[Entry]:
-    """The entries of a file. Raises OSError where it cannot be read, ValueError with a sentence
-    where it is no database or a damaged one."""
+    """Read the entries of a file. Raises OSError if it cannot be read, and ValueError if it is not
+    a valid database."""
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} is too large for a tuning database; give another file")
     try:
@@ -124,8 +124,8 @@ def read(path: Path) -> list[Entry]:
 
 
 def add(path: Path, entries: Iterable[Entry]) -> None:
-    """Put entries into a file, in place of those of the same layer, level and processor; other
-    processes may do so at the same time. Raises as ``read``, and OSError as writing does."""
+    """Add entries to a file, replacing those with equal layer, level and processor. Safe for
+    concurrent processes. Raises the errors of ``read``, and OSError if writing fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         known = {each.key: each for each in (read(path) if path.exists() else [])}
@@ -136,7 +136,7 @@ def add(path: Path, entries: Iterable[Entry]) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Alone among the writers of a file, where the system has locks."""
+    """Hold the exclusive lock of a file's writers, if the system has locks."""
     try:
         import fcntl
     except ImportError:  # Windows, where networks are not compiled
@@ -148,13 +148,13 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _text(entries: Iterable[Entry]) -> str:
-    """The file, an entry a line."""
+    """Return the file's text, one entry per line."""
     lines = ",\n".join(json.dumps(as_json(each)) for each in entries)
     return f'{{"schema": "{SCHEMA}", "entries": [\n{lines}\n]}}\n'
 
 
 def as_json(entry: Entry) -> dict[str, Any]:
-    """An entry as the file has it."""
+    """Return an entry as JSON data."""
     return {
         "layer": entry.layer, "level": entry.level, "processor": entry.processor,
         "usual": _tried_json(entry.usual), "best": _tried_json(entry.best),
@@ -169,7 +169,7 @@ def _tried_json(tried: Tried) -> dict[str, Any]:
 
 
 def entry_of(data: Any) -> Entry:
-    """The entry of what ``as_json`` gave. Raises ValueError saying what is wrong."""
+    """Parse the JSON data of ``as_json``. Raises ValueError with the reason."""
     if not isinstance(data, Mapping):
         raise ValueError("it is no object")
     texts = [_text_of(data, name) for name in ("layer", "level", "processor")]
@@ -237,15 +237,15 @@ def _is_size(value: Any) -> bool:
 
 
 class Measured:
-    """The entries of a database as the compiler asks for them.
+    """A database as a guide of the compiler.
 
     Parameters
     ----------
     entries
-        Those of a database.
+        Entries of the database.
     processor
-        The kind that is compiled for; None for all of a family: of several that know a layer, the
-        one that it gains most on decides.
+        Kind of processor to compile for, or None for a family. If several processors have an
+        entry for a layer, the one with the largest gain is used.
     """
 
     def __init__(self, entries: Sequence[Entry], processor: str | None) -> None:
@@ -255,18 +255,18 @@ class Measured:
                 self._known[each.layer, each.level] = each
 
     def find(self, layer: Layer, level: str) -> Entry | None:
-        """The entry of a layer."""
+        """Return the entry of a layer, or None."""
         return self._known.get((layer.text, level))
 
     def choice(
         self, layer: Layer, level: str, options: Callable[[], Sequence[Choice]]
     ) -> tuple[Choice, str] | None:
-        """See ``ir.tuned.Guide``."""
+        """Return the measured choice of a layer, see ``ir.tuned.Guide``."""
         entry = self.find(layer, level)
         return None if entry is None else (entry.best.choice, "measured")
 
     def square(self, layer: Layer, level: str) -> tuple[Choice, str] | None:
-        """See ``ir.tuned.Guide``."""
+        """Return the measured Winograd tile size, see ``ir.tuned.Guide``."""
         entry = self.find(layer, level)
         if entry is None or not entry.square:
             return None

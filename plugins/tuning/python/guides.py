@@ -1,4 +1,4 @@
-"""Who the compiler asks for choices, by the name that the option ``tuned`` has."""
+"""Guides of the compiler by the value of the option ``tuned``: a database or the cost model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tvmrt.plugins.tuning.model import Model
 
 
 def guide_of(tuned: str | os.PathLike[str], native: bool) -> Guide:
-    """The guide that a user names: ``model``, or a database.
+    """Return the guide that a user names: ``model``, or a database.
 
-    ``native``: for this very machine, whose kind of processor alone counts then. Raises OSError
-    where there is no database, ValueError where it is damaged.
+    ``native`` limits results to this machine's kind of processor. Raises OSError if the database
+    does not exist, and ValueError if it is damaged.
     """
     here = processor.name() if native else None
     if str(tuned) == MODEL:

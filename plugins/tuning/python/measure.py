@@ -1,8 +1,8 @@
-"""Timing the ways in which one layer can be computed, on this machine.
+"""Timing of one layer's candidates on this machine.
 
-All of them are functions of one library and run in turn, so that whatever else the machine does
-meets each of them alike; what counts is the fastest run of each. Each runs a few times before the
-next: its first run finds the weights of others in the cache, and the first of all their results.
+All candidates are functions of one library and run in turn, so that other load on the machine
+affects them equally; the fastest run of each counts. Each runs a few times in a row, because in
+its first run the caches contain the weights and results of the others.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from tvmrt.runtime.executor import GraphModule
 
 FEWEST_ROUNDS = 4
-COUNT_BYTES = 8  # before the times of nodes: how many there are
-IN_A_ROW = 3  # runs of a function, of which the first is not counted
-CLOCK = 1e-8  # seconds that a clock tells apart
-OPS = {"conv": "qconv", "matmul": "qmatmul"}  # of bytes
+COUNT_BYTES = 8  # size of the node count before the nodes' times
+IN_A_ROW = 3  # consecutive runs of a function; the first is not counted
+CLOCK = 1e-8  # resolution of the clock in seconds
+OPS = {"conv": "qconv", "matmul": "qmatmul"}  # int8 operators
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a choice takes: the fastest of its runs in seconds, and the median over rounds of
-    its time in parts of the first choice's in the same round."""
+    """Time of a choice: its fastest run in seconds, and the median over rounds of its time relative
+    to the first choice's in the same round."""
 
     choice: Choice
     seconds: float
@@ -53,7 +53,7 @@ class Timing:
 
 
 class _Forced(Tuned):
-    """Choices by the names of nodes, for graphs that have one layer several times."""
+    """Choices by node name, for graphs that contain one layer several times."""
 
     def __init__(self, choices: dict[str, Choice]) -> None:
         self._choices = choices
@@ -63,7 +63,7 @@ class _Forced(Tuned):
 
 
 def options_of(layer: Layer, target: Target) -> list[Choice]:
-    """The choices that there are for a layer on a target, the one of the estimate first."""
+    """Return the possible choices for a layer on a target, the estimate's first."""
     steps = _program(layer, [Choice()], target).steps
     step = next(step for step in steps if step.group.root.name == _name(0))
     return step.lowering.options(step)
@@ -82,21 +82,21 @@ def measure(
     Parameters
     ----------
     layer
-        Its weights are made up.
+        Layer to time, with random weights.
     choices
-        Some of ``options_of``, with squares or without.
+        Some of ``options_of``, with or without a Winograd tile size.
     target
-        This machine.
+        Target for this machine.
     seconds
-        For about how long, beside compiling.
+        Approximate duration of the measurement, without compilation.
     threads
-        Those of the runtime while it is measured.
+        Number of runtime threads during the measurement.
     cc
-        The C compiler.
+        C compiler.
 
     Returns
     -------
-    A row for each choice, in their order. Raises CompileError, OSError.
+    One row per choice, in the same order. Raises CompileError, OSError.
     """
     from tvmrt.runtime import get_global_func
 
@@ -117,7 +117,7 @@ def measure(
 
 
 def rounds(executor: GraphModule, nodes: Sequence[int], seconds: float) -> list[list[float]]:
-    """Seconds of each function in each of many runs of all of them."""
+    """Return the seconds of each function, in rounds that run all of them."""
     rows: list[list[float]] = []
     run = executor.module["run_individual"]
     end = time.perf_counter() + seconds
@@ -129,7 +129,7 @@ def rounds(executor: GraphModule, nodes: Sequence[int], seconds: float) -> list[
 
 
 def _short(seconds: float) -> float:
-    """As many digits as mean something."""
+    """Round to four significant digits."""
     return float(f"{seconds:.4g}")
 
 
@@ -138,8 +138,8 @@ def _name(number: int) -> str:
 
 
 def _program(layer: Layer, choices: Sequence[Choice], target: Target) -> Program:
-    """The layer once for each choice, all of the same input. Of each result the first element is
-    an output, so that one memory serves all."""
+    """Build a graph with the layer once per choice, all with the same input. Only the first element
+    of each result is an output, so that the results share memory."""
     graph = Graph("layer")
     x = Value("x", TensorType(layer.x, DTYPES[_element(layer)]))
     graph.inputs.append(x)
@@ -158,7 +158,7 @@ def _program(layer: Layer, choices: Sequence[Choice], target: Target) -> Program
 
 
 def _element(layer: Layer) -> str:
-    """That of the input; what is multiplied in bfloat16 comes in float32."""
+    """Return the input's element type; bfloat16 layers have float32 inputs."""
     return layer.element if layer.element in BYTES else "float32"
 
 
@@ -170,7 +170,7 @@ def _numbers(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
 
 
 def _weights(layer: Layer) -> dict[str, np.ndarray]:
-    """Constants of a layer; those of the weights are small enough that cells stay in bounds."""
+    """Return random constants of a layer; weights are small, so that cells stay in bounds."""
     if layer.op in CELLS:
         return {"r": _numbers(layer.w, "float32", 0) / np.float32(layer.w[1])}
     channels = layer.out[1]
@@ -198,7 +198,7 @@ def _emit(b: Builder, layer: Layer, choice: Choice, inputs: list[Value | None], 
         attrs["out_spatial"] = layer.out[2:]
     if layer.element in BYTES:
         low, high = (-128, 127) if layer.element == "int8" else (0, 255)
-        op, inputs = OPS[op], [*inputs, None, None]  # neither bias nor zero points
+        op, inputs = OPS[op], [*inputs, None, None]  # no bias, no zero points
         attrs.update(x_zero=low + 128, to=layer.element, y_zero=low + 128, low=low, high=high)
     y = b.emit(op, inputs, name, **attrs)
     if layer.element == BFLOAT16 and y.producer is not None:
@@ -207,7 +207,7 @@ def _emit(b: Builder, layer: Layer, choice: Choice, inputs: list[Value | None], 
 
 
 def _cell(layer: Layer, inputs: list[Value | None]) -> tuple[str, list[Value | None]]:
-    """The operator of a recurrent layer and its operands."""
+    """Return the operator and the operands of a recurrent layer."""
     op = layer.op.partition("_")[0]
     optional = {"lstm": 4, "gru": 3, "rnn": 2}[op]
     return op, [*inputs, *(None,) * optional]
@@ -225,7 +225,7 @@ def _cell_attributes(layer: Layer) -> dict[str, object]:
 
 
 def _load(program: Program, target: Target, cc: str | None) -> tuple[GraphModule, list[int]]:
-    """An executor, and its nodes that compute the choices."""
+    """Load the program; return an executor and the indices of the nodes that are candidates."""
     from tvmrt.runtime import cpu, load_module
     from tvmrt.runtime.executor import GraphModule
 

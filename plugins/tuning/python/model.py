@@ -1,8 +1,8 @@
-"""A model of cost: how long a choice takes beside the others of its layer, from its shape alone.
+"""Cost model: predicts the time of a choice relative to others of its layer, from shapes only.
 
-The logarithm of the time is a sum of features, each times a coefficient; what is the same for all
-choices of a layer cancels. ``model.json`` has the coefficients, which
-``plugins/tuning/bench/bench_tune.py --fit`` finds by least squares from databases of tuning.
+The logarithm of the time is a sum of features times coefficients; terms that are equal for all
+choices of a layer cancel. ``model.json`` has the coefficients, which
+``plugins/tuning/bench/bench_tune.py --fit`` fits by least squares to tuning databases.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 FILE = Path(__file__).with_name("model.json")
 SCHEMA = "tvmrt/tuning-model/1"
 DENSE, DEPTHWISE, RECURRENT, TRANSPOSED = "dense", "depthwise", "recurrent", "transposed"
-CACHE = 32 << 10  # bytes: of the first level, or nearly
-RIDGE = 1e-4  # by which coefficients are held small, in parts of the rows
-STRAY = 2.0  # of the fastest: what took longer met other programs, or is not worth a thought
-MOST_CHOICES = 12  # of the estimate's first, as many as are tried: of others no data know
-WIN = 0.01  # of the logarithm of the time: to win less than the model errs by is no reason
-FEWEST_LAYERS = 5  # from which on coefficients say something of others
+CACHE = 32 << 10  # approximate bytes of the first-level cache
+RIDGE = 1e-4  # ridge regularisation of coefficients, relative to the number of rows
+STRAY = 2.0  # times the fastest; slower measurements were disturbed or are irrelevant
+MOST_CHOICES = 12  # number of the estimate's first choices to consider; others have no data
+WIN = 0.01  # minimum gain in the logarithm of the time; less is within the model's error
+FEWEST_LAYERS = 5  # minimum number of layers for a usable fit
 
 
 def kind_of(layer: Layer) -> str:
-    """Which coefficients are a layer's."""
+    """Return the kind of layer, which selects the coefficients."""
     if layer.op in CELLS:
         return RECURRENT
     if layer.op == "conv_transpose":
@@ -43,32 +43,32 @@ def kind_of(layer: Layer) -> str:
 
 
 def lanes_of(level: str) -> int:
-    """The lanes of a full vector of floats at a level; 0 of those for bytes, whose vectors are
-    always whole."""
+    """Return the float lanes of a full vector at an ISA level; 0 for int8 levels, whose vectors are
+    always full."""
     number = level.partition("x")[0]
     return int(number) if number.isdecimal() else 0
 
 
 def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
-    """What the time of a choice with a tile follows from; ``lanes`` are those of a full vector."""
+    """Return the features of a choice's tile; ``lanes`` is the size of a full vector."""
     own, vectors, width = choice.tile or (lanes, 1, 1)
     row = _row(layer)
     if layer.depthwise:
         tiles = ceil_div(row, width)
         return [log(tiles * (width + 0.5 + (layer.w[-1] - 1) / 3)), log(tiles), 1.0 / width]
     channels, window = _outputs(layer)
-    window = ceil_div(window, 4) if layer.element in BYTES else window  # products of four bytes
+    window = ceil_div(window, 4) if layer.element in BYTES else window  # dot products of 4 bytes
     half = own < lanes
     blocks = ceil_div(channels, own * vectors)
     cycles = blocks * row_cycles((row,), vectors, width, window, 0.5 if half else 1.0)
     return [
         log(cycles),
-        log(blocks * own * vectors / channels),  # lanes that compute nothing
+        log(blocks * own * vectors / channels),  # unused lanes
         float(half),
-        float(half and row == 1),  # bound by how weights are read
+        float(half and row == 1),  # bound by weight loads
         1 / vectors,
         1 / width,
-        1 / (vectors * width),  # sums under way, which hide how long a product takes
+        1 / (vectors * width),  # independent accumulators, which hide the multiply latency
         row % width / row,
         (row % width > 0) / (row // width + 1),
         max(0.0, log(4 * window * own * vectors / CACHE)),
@@ -78,7 +78,7 @@ def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
 
 
 def _outputs(layer: Layer) -> tuple[int, int]:
-    """Output channels of a group, and multiply-adds of an output."""
+    """Return the output channels of a group, and the multiply-adds per output."""
     if layer.op in CELLS:
         return layer.w
     if layer.op == "matmul":
@@ -90,7 +90,7 @@ def _outputs(layer: Layer) -> tuple[int, int]:
 
 
 def _row(layer: Layer) -> int:
-    """Pixels that are tiled as one row."""
+    """Return the number of pixels that are tiled as one row."""
     if layer.op == "matmul":
         return layer.x[0]
     if layer.op in CELLS:
@@ -103,14 +103,14 @@ def _row(layer: Layer) -> int:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Those of one level and kind of layer; ``layers`` were fitted to."""
+    """Coefficients of one level and kind of layer, fitted to ``layers`` layers."""
 
     weights: Sequence[float]
     layers: int
     processor: str = ""
 
     def cost(self, layer: Layer, choice: Choice, lanes: int) -> float:
-        """A number that is larger for slower choices of a layer."""
+        """Return a cost, larger for slower choices of a layer."""
         return sum(w * f for w, f in zip(self.weights, features(layer, choice, lanes)))
 
 
@@ -119,10 +119,10 @@ Known = Mapping[tuple[str, str], Coefficients]
 
 @lru_cache(maxsize=4)
 def shipped(processor: str | None) -> Known:
-    """The coefficients that come with tvmrt, by level and kind of layer: those of this kind of
-    processor, or of another one where they are for others only."""
+    """Return tvmrt's coefficients by level and kind of layer: this processor's, or another's if it
+    has none."""
     rows = json.loads(FILE.read_text(encoding="utf-8"))["coefficients"]
-    rows.sort(key=lambda row: row["processor"] == processor)  # its own take the others' place
+    rows.sort(key=lambda row: row["processor"] == processor)  # this processor's override others
     return {
         (row["level"], row["kind"]): Coefficients(row["weights"], row["layers"], row["processor"])
         for row in rows
@@ -130,7 +130,7 @@ def shipped(processor: str | None) -> Known:
 
 
 def as_json(known: Known) -> dict[str, Any]:
-    """The file of some coefficients."""
+    """Return coefficients as JSON data."""
     rows = [
         {"level": level, "kind": kind, "processor": each.processor, "layers": each.layers,
          "weights": [round(w, 5) for w in each.weights]}
@@ -140,7 +140,7 @@ def as_json(known: Known) -> dict[str, Any]:
 
 
 def fit(entries: Iterable[tuple[Layer, Entry]]) -> dict[tuple[str, str], Coefficients]:
-    """Coefficients by least squares on what the entries tell of the choices that were tried."""
+    """Fit coefficients to the measurements of entries by least squares."""
     import numpy as np
 
     found: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
@@ -162,14 +162,14 @@ def fit(entries: Iterable[tuple[Layer, Entry]]) -> dict[tuple[str, str], Coeffic
         x, y = (np.concatenate(each) for each in zip(*parts))
         ridge = RIDGE * len(x) * np.eye(x.shape[1])
         prior = np.zeros(x.shape[1])
-        prior[0] = 1.0  # without data, the estimate
+        prior[0] = 1.0  # without data, use the estimate
         weights = prior + np.linalg.solve(x.T @ x + ridge, x.T @ (y - x @ prior))
         fitted[key] = Coefficients([float(w) for w in weights], len(parts), processors[key])
     return fitted
 
 
 class Model:
-    """The model as the compiler asks it, by default with the coefficients that come along."""
+    """Cost model as a guide of the compiler, by default with the coefficients of tvmrt."""
 
     def __init__(self, known: Known | None = None, processor: str | None = None) -> None:
         self._known = shipped(processor) if known is None else known
@@ -177,8 +177,8 @@ class Model:
     def choice(
         self, layer: Layer, level: str, options: Callable[[], Sequence[Choice]]
     ) -> tuple[Choice, str] | None:
-        """See ``ir.tuned.Guide``. None for a level that has no coefficients, or those of too few
-        layers, and for a layer that is too small to be tuned."""
+        """Choose by cost, see ``ir.tuned.Guide``. Return None for a level without coefficients or
+        with too few fitted layers, and for a layer that is too small to tune."""
         found = self._known.get((level, kind_of(layer)))
         if found is None or found.layers < FEWEST_LAYERS or layer.macs < LEAST_WORK:
             return None
@@ -191,5 +191,5 @@ class Model:
         return choices[best if costs[best] < costs[0] - WIN else 0], "model"
 
     def square(self, layer: Layer, level: str) -> tuple[Choice, str] | None:
-        """See ``ir.tuned.Guide``: the estimate decides."""
+        """Return None: the estimate decides, see ``ir.tuned.Guide``."""
         return None

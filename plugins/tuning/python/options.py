@@ -1,4 +1,4 @@
-"""The option ``tuned`` of ``tvmrt.compile``; the code behind it is imported when it is given."""
+"""The option ``tuned`` of ``tvmrt.compile``; its implementation is imported on use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmrt.plugin import Option
 
 
 def _guided(target: Any, tuned: Any) -> Any:
-    """The target with who is asked for choices. Raises OSError, ValueError as ``guide_of``."""
+    """Return the target with the guide of ``tuned``. Raises the errors of ``guide_of``."""
     if not isinstance(tuned, (str, os.PathLike)):
         return target.by(tuned)
     from tvmrt.plugins.tuning.guides import guide_of

@@ -1,4 +1,4 @@
-"""What ``tune`` prints with ``--json``, and the database."""
+"""JSON schemas of ``tvmrt tune --json`` and of the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search of a layer: which choices are tried, and which one wins."""
+"""Search for the fastest choice of a layer."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from tvmrt.libinfo import __version__
 from tvmrt.plugins.tuning.database import Entry, Tried
 from tvmrt.plugins.tuning.measure import Timing, measure, options_of
 
-WIN = 0.98  # of the usual time, from which on a choice is not an accident
-THREADS_WIN = 0.95  # of the time on fewer threads: others could be used by other programs
-SURELY_PARALLEL = 250 * PARALLEL_WORK  # multiply-adds that are shared out in any case
+WIN = 0.98  # maximum time relative to the usual choice; a smaller gain may be noise
+THREADS_WIN = 0.95  # maximum time relative to fewer threads, which leave some to other programs
+SURELY_PARALLEL = 250 * PARALLEL_WORK  # multiply-adds; larger layers always use all threads
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How a layer is searched.
+    """Settings of a search.
 
     Parameters
     ----------
     candidates
-        How many of the choices are tried, those first that the estimate likes.
+        Number of candidates to try, those that the estimate ranks first.
     seconds
-        For how long they are measured.
+        Duration of a measurement.
     threads
-        How many a run will have at most; with one, who shares a layer is not asked.
+        Maximum number of threads of a run; with 1, sharing a layer is not measured.
     winograd
-        Whether 3x3 convolutions are tried by squares.
+        Whether to try Winograd for 3x3 convolutions.
     cc
-        The C compiler.
+        C compiler.
     """
 
     candidates: int = 12
@@ -58,8 +58,8 @@ class Effort:
 
 
 def layers_of(program: Program) -> dict[Layer, int]:
-    """The layers of a network for which there is something to choose, each with how often it is
-    there, in the order of the network."""
+    """Return the layers of a network that have several choices, in network order, with the number
+    of occurrences of each."""
     found: dict[Layer, int] = {}
     for step in (part for whole in program.steps for part in whole.lowering.parts(whole)):
         layer = layer_of(step.group.root)
@@ -71,8 +71,8 @@ def layers_of(program: Program) -> dict[Layer, int]:
 
 
 def search(text: str, effort: Effort) -> Entry:
-    """What this machine finds for the layer of a signature. Raises ValueError for a text that is
-    none, CompileError and OSError where nothing can be compiled."""
+    """Search the layer with a signature on this machine. Raises ValueError for an invalid
+    signature, CompileError and OSError if compilation fails."""
     layer, target = parse_layer(text), get_target("native")
     choices = options_of(layer, target)[: effort.candidates]
     squares = [Choice(square=size) for size in _sizes(layer, effort)]
@@ -95,7 +95,7 @@ def _tried(rows: Sequence[Timing]) -> tuple[Tried, ...]:
 
 
 def _sizes(layer: Layer, effort: Effort) -> Sequence[int]:
-    """The sizes of squares that are tried."""
+    """Return the Winograd tile sizes to try."""
     ones = (*layer.strides, *layer.dilations, layer.groups)
     of_floats = layer.op == "conv" and layer.element not in BYTES
     fits = of_floats and layer.w[2:] == (TAPS, TAPS) and all(n == 1 for n in ones)
@@ -103,7 +103,7 @@ def _sizes(layer: Layer, effort: Effort) -> Sequence[int]:
 
 
 def _square(rows: Sequence[Timing], direct: int) -> int:
-    """The size of the fastest squares, 1 where directly is as fast."""
+    """Return the fastest Winograd tile size, or 1 if direct convolution is as fast."""
     if len(rows) == direct:
         return 0
     fastest = min(row.seconds for row in rows[:direct])
@@ -114,9 +114,9 @@ def _square(rows: Sequence[Timing], direct: int) -> int:
 def _confirmed(
     layer: Layer, target: Target, usual: Choice, best: Choice, effort: Effort
 ) -> tuple[Tried, Tried]:
-    """The usual choice and the best, once more beside each other: of many that are measured the
-    fastest is often one that was lucky. The best is tried with more and fewer weights in cache,
-    too, and in 8 bits with more and fewer pixels at once."""
+    """Measure the usual and the best choice again, next to each other: the fastest of many
+    measurements is often a lucky one. Also try the best choice with other numbers of weight blocks
+    in cache and, for int8, of pixels per requantisation."""
     choices = [usual, *_by_weights(layer, best), *_by_pixels(layer, best)]
     first, *others = measure(layer, choices, target, effort.seconds, 1, effort.cc)
     row = min(others, key=lambda row: row.seconds)
@@ -126,7 +126,7 @@ def _confirmed(
 
 
 def _by_weights(layer: Layer, choice: Choice) -> list[Choice]:
-    """The choice, and the same with other numbers of blocks whose weights stay in cache."""
+    """Return the choice, and variants with other numbers of weight blocks kept in cache."""
     if choice.tile is None or layer.depthwise or layer.op in CELLS:
         return [choice]
     channels = layer.out[1] // layer.groups
@@ -136,7 +136,7 @@ def _by_weights(layer: Layer, choice: Choice) -> list[Choice]:
 
 
 def _by_pixels(layer: Layer, choice: Choice) -> list[Choice]:
-    """The same with other numbers of pixels that are finished at once."""
+    """Return variants with other numbers of pixels that are requantised together."""
     if choice.tile is None or layer.element not in BYTES:
         return []
     pixels = layer.out[0] if layer.op == "matmul" else prod(layer.out[2:])
@@ -151,19 +151,19 @@ def _may_be_shared(layer: Layer, effort: Effort) -> bool:
 
 
 def counts_of(threads: int) -> list[int]:
-    """The numbers of threads that are tried: 1, 2, 4 and so on, and all."""
+    """Return the numbers of threads to try: powers of two below ``threads``, then ``threads``."""
     return [*takewhile(lambda n: n < threads, (1 << i for i in range(20))), threads]
 
 
 def _by_threads(layer: Layer, target: Target, best: Choice, effort: Effort) -> list[Timing]:
-    """The choice with these numbers of threads; the last one is for all that there are."""
+    """Measure the choice with several numbers of threads; the last one uses all threads."""
     *fewer, _ = counts_of(effort.threads)
     ways = [replace(best, threads=count) for count in (*fewer, 0)]
     return measure(layer, ways, target, effort.seconds, effort.threads, effort.cc)
 
 
 def _fewest(rows: Sequence[Timing]) -> Choice:
-    """The choice of the fewest threads beside which more win nothing worth them."""
+    """Return the choice with the fewest threads that more threads do not clearly beat."""
     best = rows[0]
     for row in rows[1:]:
         if row.seconds < THREADS_WIN * best.seconds and row.ratio < best.ratio:
@@ -172,7 +172,7 @@ def _fewest(rows: Sequence[Timing]) -> Choice:
 
 
 def missing(layers: Iterable[Layer], known: Iterable[Entry], effort: Effort) -> list[Layer]:
-    """The layers for which this machine's kind of processor has no entry that answers as much."""
+    """Return the layers without a sufficient entry for this machine's kind of processor."""
     here, level = processor.name(), vectors_of(get_target("native"))
     by_key = {each.key: each for each in known}
     found = []

@@ -1,4 +1,4 @@
-"""Layers searched one after the other here, or by the machines of a Ray cluster."""
+"""Distribution of layer searches: one after the other here, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tvmrt.plugins.tuning.search import Effort, search
 def search_all(
     layers: Sequence[str], effort: Effort, address: str | None = None
 ) -> Iterator[Entry]:
-    """The entries of layers, given by their signatures, as soon as each is known.
+    """Yield the entry of each layer, given by its signature, as soon as it is known.
 
-    ``address`` is that of a Ray cluster, ``auto`` for the one that this machine belongs to; None:
-    they are measured here. Raises as ``search``, ImportError where Ray is not installed, and
-    ConnectionError where there is no cluster.
+    ``address`` is a Ray cluster, ``auto`` for the one that this machine belongs to, or None to
+    measure here. Raises the errors of ``search``, ImportError if Ray is not installed, and
+    ConnectionError if there is no cluster.
     """
     if address is None:
         return (search(layer, effort) for layer in layers)
@@ -24,7 +24,7 @@ def search_all(
 
 
 def _by_ray(layers: Sequence[str], effort: Effort, address: str) -> Iterator[Entry]:
-    """A machine measures one layer at a time: two would slow each other."""
+    """Search on a Ray cluster, one layer per machine at a time: two would slow each other."""
     ray = _ray()
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     try:
