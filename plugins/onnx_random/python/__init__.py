@@ -1,1 +1,1 @@
-"""Operators of ONNX that draw random numbers."""
+"""ONNX operators that generate random numbers."""

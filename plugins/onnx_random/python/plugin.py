@@ -1,4 +1,4 @@
-"""What this plug-in adds."""
+"""Contributions of this plug-in."""
 
 from tvmrt.plugin import Plugin
 

@@ -1,1 +1,1 @@
-"""Operators of ONNX that make strings and look into them."""
+"""ONNX operators that create and search strings."""

@@ -1,1 +1,1 @@
-"""Operators of ONNX that networks have while they are trained."""
+"""ONNX operators used in training."""

@@ -1,1 +1,1 @@
-"""Operators that tvmrt does not have, computed by onnxruntime."""
+"""onnxruntime as a fallback for operators that tvmrt does not support."""

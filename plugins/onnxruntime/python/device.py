@@ -1,6 +1,6 @@
-"""onnxruntime as the device of last resort: nodes of ONNX that tvmrt has no operator for.
+"""onnxruntime as a fallback device: it runs ONNX nodes that tvmrt does not support.
 
-`pip install onnxruntime` brings the library, here and where a network is loaded.
+The library must be installed (`pip install onnxruntime`) for compiling and for loading a network.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnxruntime.foreign_nodes import IR_VERSION, nodes_to_onnx
 
 PROVIDERS = ["CPUExecutionProvider"]
-_TRIED_ELEMENTS = 1 << 24  # of operands of a node that is run to learn the shapes of its results
+_TRIED_ELEMENTS = 1 << 24  # maximum operand elements of a node that is run to find result shapes
 
 
 @register
 class OnnxRuntime(PackageDevice):
-    """What tvmrt has no operator for, by onnxruntime on the CPU, from its package for Python."""
+    """Operators that tvmrt does not support, run by onnxruntime's Python package on the CPU."""
 
     name = "onnxruntime"
 
     def supports(self, node: Node) -> str | None:
-        """What has an operator is computed without it."""
+        """Accept ``onnx_node`` only; tvmrt computes its own operators."""
         return None if node.op == "onnx_node" else f"tvmrt has an operator for it: {node.op}"
 
     def adopt(
         self, node: Any, opsets: Mapping[str, int], inputs: Sequence[Value | None]
     ) -> list[TensorType]:
-        """The types that onnxruntime infers, or finds in runs where it infers none."""
+        """Return the result types that onnxruntime infers, or finds by running the node."""
         if absent := self.absent():
             raise UnsupportedError(absent)
         session = _open(_single(node, opsets, inputs))
@@ -53,7 +53,7 @@ class OnnxRuntime(PackageDevice):
 
 
 def _open(model: onnx.ModelProto, threads: int = 0) -> Any:
-    """A session; where onnxruntime refuses, its reason is the error."""
+    """Open a session; an error of onnxruntime becomes UnsupportedError with its reason."""
     try:
         import onnxruntime
     except ImportError as problem:
@@ -61,11 +61,11 @@ def _open(model: onnx.ModelProto, threads: int = 0) -> Any:
             "the package onnxruntime is not installed; pip install onnxruntime"
         ) from problem
     settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4  # what is wrong is raised
+    settings.log_severity_level = 4  # errors are raised, so they need no log
     settings.intra_op_num_threads = threads
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), settings, PROVIDERS)
-    except Exception as problem:  # its errors have no base of their own
+    except Exception as problem:  # onnxruntime's errors share no specific base class
         raise UnsupportedError(f"it refuses the node ({_first_line(problem)})") from problem
 
 
@@ -76,7 +76,7 @@ def _first_line(problem: Exception) -> str:
 def _single(
     node: onnx.NodeProto, opsets: Mapping[str, int], inputs: Sequence[Value | None]
 ) -> onnx.ModelProto:
-    """A model of one node, whose constants are known to inference."""
+    """Return a model of one node; its constants are initializers, visible to shape inference."""
     given, constants = [], []
     for i, value in enumerate(inputs):
         if value is None:
@@ -93,12 +93,12 @@ def _single(
 
 
 def _is_told(shape: Sequence[Any]) -> bool:
-    """An empty one may be that of a scalar, or stand for nothing being known."""
+    """Return whether a shape is known; an empty one may mean a scalar or an unknown shape."""
     return bool(shape) and all(isinstance(n, int) and n >= 0 for n in shape)
 
 
 def _kind(text: str) -> str:
-    """The element type of ``tensor(float)``."""
+    """Return the element type in an onnxruntime type such as ``tensor(float)``."""
     found = text[len("tensor(") : -1] if text.startswith("tensor(") else ""
     found = {"float": "float32", "double": "float64"}.get(found, found)
     if found not in DTYPES or found in ("float16", "bfloat16"):
@@ -107,7 +107,7 @@ def _kind(text: str) -> str:
 
 
 def _tried(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]]:
-    """The shapes of the results, which two runs on different numbers must have in common."""
+    """Find the result shapes by two runs with different inputs, which must agree."""
     rows = [(f"i{i}", v) for i, v in enumerate(inputs) if v is not None and v.data is None]
     if sum(v.type.size for _, v in rows) > _TRIED_ELEMENTS:
         raise UnsupportedError("the shapes of its results are not told, and it is large")
@@ -127,7 +127,7 @@ def _tried(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]
 
 
 class _Session:
-    """A session of onnxruntime, shared by the contexts of a region."""
+    """onnxruntime session of a region, shared by its contexts."""
 
     def __init__(self, region: dict, constants: bytes, options: dict) -> None:
         self.session = _open(nodes_to_onnx(region, constants), int(options.get("threads", 0)))
@@ -142,7 +142,7 @@ def _numpy(row: Mapping[str, Any]) -> Any:
 
 
 class _Bound:
-    """A region in one context: its inputs are read, its outputs written where they lie."""
+    """Region in one context; inputs are read and outputs written in place."""
 
     def __init__(self, session: _Session) -> None:
         self._session = session
@@ -151,7 +151,7 @@ class _Bound:
 
     def run(self, symbol: str, *tensors: Any) -> None:
         for place, tensor in enumerate(tensors):
-            if tensor.data_address != self._places[place]:  # executors' tensors stay where they are
+            if tensor.data_address != self._places[place]:  # executors rarely move their tensors
                 self._bind(place, tensor)
         self._session.session.run_with_iobinding(self._binding)
 

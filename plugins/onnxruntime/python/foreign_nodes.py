@@ -1,4 +1,4 @@
-"""Regions of ``onnx_node`` as the ONNX models that they were part of."""
+"""Conversion of regions of ``onnx_node`` back to ONNX models."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ IR_VERSION = 9
 
 
 def nodes_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelProto:
-    """A region of such nodes alone as a model: tensors are named ``t`` and their number.
+    """Convert a region that has only ``onnx_node`` to a model; tensor i is named ``t{i}``.
 
     Parameters
     ----------
     region
-        The JSON of a region, as ``pre_run`` of a device gets it.
+        JSON of the region, as passed to a device's ``pre_run``.
     constants
-        The bytes that its constants' offsets count in.
+        Bytes that the offsets of the region's constants refer to.
     """
     versions: dict[str, int] = {}
     nodes = []

@@ -1,8 +1,8 @@
-"""What this plug-in adds."""
+"""Contributions of this plug-in."""
 
 from tvmrt.plugin import Plugin
 
-DEVICE = "onnxruntime"  # named where the compiler knows no operator of a node
+DEVICE = "onnxruntime"  # recommended in errors about unsupported operators
 
 PLUGIN = Plugin(
     name="onnxruntime",

@@ -1,1 +1,1 @@
-"""Regions computed by OpenVINO."""
+"""OpenVINO as a device for regions."""

@@ -1,4 +1,4 @@
-"""OpenVINO as a device: it gets regions as ONNX. `pip install openvino` brings the library."""
+"""OpenVINO as a device; regions are passed as ONNX. It needs `pip install openvino`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tvmrt.plugins.region_writers.recurrent_to_onnx import CELLS, cell_refusal
 from tvmrt.plugins.region_writers.to_onnx import FORMS, region_to_onnx
 
 OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
-INTEGERS = PRODUCTS | {"gather", "pick"}  # whose constants may be integers
-MOST_RUNS = 8  # of different regions under way; a model with fewer streams lets them wait
+INTEGERS = PRODUCTS | {"gather", "pick"}  # operators that may have integer constants
+MOST_RUNS = 8  # maximum concurrent runs of regions; a model with fewer streams queues them
 
 
 @register
@@ -33,12 +33,12 @@ class OpenVino(PackageDevice):
     """Float32 and quantised networks by Intel's OpenVINO on the CPU, from its Python package."""
 
     name = "openvino"
-    # of which a region has one at least
+    # a region must contain at least one of these
     heavy = frozenset({"conv", "conv_transpose", "matmul", *CELLS}) | PRODUCTS
-    # OpenVINO 2026.4 gives wrong results where cells differ in more, in its own runs of a file too
+    # OpenVINO 2026.4 gives wrong results with different kinds of cells in one model, even alone
     one_kind_of_cells = True
     _starts = True
-    # what takes bytes as well as floats
+    # operators that accept int8 as well as float32
     moves = frozenset({"concat", "expand", "identity", "pick", "reshape", "slice", "transpose"})
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class OpenVino(PackageDevice):
         )
 
     def evaluate(self, region: Region) -> str | None:
-        """Regions without heavy work are quicker in place; a node without a form is lost alone."""
+        """Reject regions without heavy operators, and a node that ONNX cannot express."""
         constants = Constants()
         plain = dataclasses.replace(region, graph=copy_graph(region.graph))
         speak_plainly(plain.graph.nodes)
@@ -84,12 +84,12 @@ class OpenVino(PackageDevice):
         return None
 
     def optimize(self, region: Region) -> Region:
-        """Cells as the region's text can hold them."""
+        """Convert recurrent cells to the form that the region's JSON can express."""
         speak_plainly(region.graph.nodes)
         return region
 
     def enter_runtime(self) -> None:
-        """Register the run-time half in this process, whose runs may be under way together."""
+        """Register the runtime functions in this process, with support for concurrent runs."""
         from tvmrt.runtime import register_func
 
         super().enter_runtime()
@@ -108,7 +108,7 @@ class OpenVino(PackageDevice):
 
 
 class _Compiled:
-    """A model that OpenVINO has compiled, shared by the contexts of a region."""
+    """Compiled OpenVINO model of a region, shared by its contexts."""
 
     def __init__(self, core: Any, region: dict, constants: bytes, options: dict) -> None:
         model = core.read_model(region_to_onnx(region, constants).SerializeToString())
@@ -123,15 +123,15 @@ class _Compiled:
 
 
 class _Request:
-    """A region in one context: its inputs are read, its outputs written in place."""
+    """Region in one context; inputs are read and outputs written in place."""
 
     def __init__(self, compiled: _Compiled) -> None:
         import openvino
 
-        self._compiled = compiled  # which lives as long as the context
+        self._compiled = compiled  # keeps the model alive as long as the context
         self._request = compiled.model.create_infer_request()
         self._bound = [0] * len(compiled.dtypes)
-        # what lies below the package's own infer() makes no dictionary of results
+        # the base class's infer() does not build a dictionary of results
         below = super(openvino.InferRequest, self._request).infer
         self._infer = functools.partial(below, {}, True, False)
 
@@ -149,15 +149,15 @@ class _Request:
         self._bound[place] = tensor.data_address
 
     def run(self, symbol: str, *tensors: Any) -> None:
-        """Compute on this thread."""
+        """Run synchronously on the calling thread."""
         bound = self._bound
         for place, tensor in enumerate(tensors):
-            if tensor.data_address != bound[place]:  # executors' tensors stay where they are
+            if tensor.data_address != bound[place]:  # executors rarely move their tensors
                 self._bind(place, tensor)
         self._infer()
 
     def start(self, symbol: str, *tensors: Any) -> Callable[[int], int]:
-        """Begin a run in one of the model's streams."""
+        """Start an asynchronous run in one of the model's streams."""
         for place, tensor in enumerate(tensors):
             if tensor.data_address != self._bound[place]:
                 self._bind(place, tensor)

@@ -1,1 +1,1 @@
-"""Operators that draw random numbers."""
+"""Operators that generate random numbers."""

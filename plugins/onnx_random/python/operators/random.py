@@ -1,4 +1,4 @@
-"""Operators that draw random numbers, by the seed and the stream of their node."""
+"""Operators that generate random numbers, from their node's seed and stream."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bernoulli(ctx: NodeContext) -> Value:
 
 @onnx_op("Multinomial")
 def multinomial(ctx: NodeContext) -> Value:
-    """How many of the running sums of probabilities, but for the last, a draw is not below."""
+    """Draw classes: count the cumulative probabilities, except the last, <= a random number."""
     x = ctx.required(0)
     batch, classes = x.shape
     count = ctx.attr("sample_size", 1)

@@ -1,1 +1,1 @@
-"""Operators of strings, and of counts of what stands in sequences."""
+"""String operators, and n-gram counts of sequences."""

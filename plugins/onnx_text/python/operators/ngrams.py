@@ -1,4 +1,4 @@
-"""TfIdfVectorizer: how often grams of a pool stand in rows."""
+"""TfIdfVectorizer: n-gram counts of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _required(ctx: NodeContext, name: str):
 
 
 def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
-    """The rows and the pool as numbers."""
+    """Return the rows and the n-gram pool as numbers."""
     words, numbers = ctx.attr("pool_strings"), ctx.attr("pool_int64s")
     if (words is None) == (numbers is None):
         raise ValueError("give one of pool_int64s and pool_strings")
@@ -36,7 +36,7 @@ def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
 
 
 def _sorted_grams(ctx: NodeContext, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """The grams by their number of numbers, each of these sorted, the columns and how many."""
+    """Return the n-grams by length, each group sorted; their columns; the group sizes."""
     starts, columns = _required(ctx, "ngram_counts"), _required(ctx, "ngram_indexes")
     grams, order, lengths, first = [], [], [], 0
     ends = [*starts[1:], pool.size]
@@ -89,7 +89,7 @@ def tf_idf_vectorizer(ctx: NodeContext) -> Value:
 
 
 def _weighted(ctx: NodeContext, counts: Value, mode: str, width: int) -> Value:
-    """``weights`` has a number for each gram of the pool, in the order of ngram_indexes."""
+    """Apply ``mode`` and ``weights``, one per n-gram of the pool in the order of ngram_indexes."""
     if mode == "TF":
         return counts
     weights, columns = ctx.attr("weights"), _required(ctx, "ngram_indexes")

@@ -1,7 +1,7 @@
-"""Regular expressions as automata, of RE2's syntax what a match of a whole string can tell.
+"""Regular expressions as finite automata; RE2's syntax, except what needs more than a full match.
 
-A pattern becomes a tree, the tree an automaton with choices over the bytes of UTF-8, and that one
-without: a state of it is a set of the others', with what stood before for the assertions.
+A pattern is parsed to a tree, and converted to a nondeterministic automaton over UTF-8 bytes, then
+to a deterministic one. Its states are sets of the former's, plus the preceding kind of character.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_CHOICES = 20000
 MOST_REPEATS = 1000
 _LAST = 0x10FFFF
 
-Ranges = list  # of (first, last) code points, sorted, apart
+Ranges = list  # sorted, disjoint (first, last) code points
 
 _DIGIT = [(48, 57)]
 _WORD = [(48, 57), (65, 90), (95, 95), (97, 122)]
@@ -62,8 +62,8 @@ def _others(ranges: Ranges) -> Ranges:
 
 
 class _Parser:
-    """A pattern as a tree of tuples: ("chars", ranges), ("join", parts), ("either", parts),
-    ("repeat", part, least, most or None), ("assert", which)."""
+    """Parser from a pattern to a tree of tuples: ("chars", ranges), ("join", parts),
+    ("either", parts), ("repeat", part, least, most or None), ("assert", which)."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -110,7 +110,7 @@ class _Parser:
     def _repeated(self, part):
         bounds = self._bounds()
         while bounds is not None:
-            self._take("?")  # fewest first makes no difference to whole strings
+            self._take("?")  # lazy repetition matches the same whole strings
             part = ("repeat", part, *bounds)
             bounds = self._bounds()
         return part
@@ -124,7 +124,7 @@ class _Parser:
             return None
         low, comma, high = self.pattern[self.at + 1 : end].partition(",")
         if not low.isdecimal() or not (high.isdecimal() or not high):
-            return None  # a brace is a character
+            return None  # a literal brace
         least, most = int(low), int(high) if high else (None if comma else int(low))
         if least > MOST_REPEATS or (most is not None and not least <= most <= MOST_REPEATS):
             raise self._error("bounds of a repetition")
@@ -172,7 +172,7 @@ class _Parser:
         return ("chars", self._escaped_class())
 
     def _escaped_class(self) -> Ranges:
-        """What stands behind a backslash, in a class or not."""
+        """Return the code points of an escape sequence, inside or outside of a class."""
         kind = self._next()
         sets = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
         if kind.lower() in sets:
@@ -235,7 +235,7 @@ class _Parser:
 
 
 def _utf8(first: int, last: int) -> Iterator[list[tuple[int, int]]]:
-    """Ranges of bytes, one after the other, whose sequences are the code points of a range."""
+    """Yield sequences of byte ranges that together encode a range of code points in UTF-8."""
     for limit in (0x7F, 0x7FF, 0xFFFF):
         if first <= limit < last:
             yield from _utf8(first, limit)
@@ -257,8 +257,8 @@ def _utf8(first: int, last: int) -> Iterator[list[tuple[int, int]]]:
 
 
 class _Choices:
-    """An automaton with choices: ``steps`` by bytes, ``jumps`` without, under an assertion or
-    none."""
+    """Nondeterministic automaton: ``steps`` consume a byte, ``jumps`` none and may have an
+    assertion."""
 
     def __init__(self, tree) -> None:
         self.steps: list[list[tuple[int, int, int]]] = []
@@ -276,7 +276,7 @@ class _Choices:
         return len(self.steps) - 1
 
     def _add(self, tree, start: int) -> int:
-        """The state behind a tree that begins at ``start``."""
+        """Add a tree that begins at state ``start``; return its end state."""
         kind = tree[0]
         if kind == "join":
             for part in tree[1]:
@@ -320,8 +320,8 @@ class _Choices:
         return end
 
     def closed(self, states, before: str, behind: str) -> set[int]:
-        """All states that are reached without a byte; before and behind are "", "word" or
-        "other"."""
+        """Return all states reachable without a byte; ``before`` and ``behind`` are the kinds of
+        the surrounding characters: "" (none), "word" or "other"."""
         border = (before == "word") != (behind == "word")
         holds = {"": True, "begin": not before, "end": not behind, "word": border}
         holds["inside"] = not border
@@ -339,7 +339,7 @@ def _kind(byte: int) -> str:
 
 
 def _classes(choices: _Choices) -> tuple[np.ndarray, list[int]]:
-    """The class of each byte, of those that no step tells apart, and one byte of each."""
+    """Return the equivalence class of each byte, and one byte of each class."""
     cuts = {0, 256}
     ranges = [(low, high) for steps in choices.steps for low, high, _ in steps] + _WORD
     for low, high in ranges:
@@ -349,14 +349,14 @@ def _classes(choices: _Choices) -> tuple[np.ndarray, list[int]]:
     return classes.astype(np.uint8), starts
 
 
-_BEFORE = ("", "other", "word")  # what may stand before a match, or behind it
+_BEFORE = ("", "other", "word")  # kinds of the characters before and after a match
 
 
 def _automaton(pattern: str, befores: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The class of each byte, and for each state the next one by class, then whether it accepts
-    before the end, before other bytes, and before those of words.
+    """Return the class of each byte; for each state, the next state per class, then whether it
+    accepts before the end, before a non-word byte, and before a word byte.
 
-    State i is where a match begins behind ``befores[i]``.
+    A match that follows ``befores[i]`` begins in state i.
     """
     try:
         choices = _Choices(_Parser(pattern).parse())
@@ -391,20 +391,20 @@ def _automaton(pattern: str, befores: tuple[str, ...]) -> tuple[np.ndarray, np.n
 
 @lru_cache(maxsize=64)
 def searching(pattern: str) -> tuple[np.ndarray, np.ndarray]:
-    """An automaton for matches anywhere: the class of each byte, and the table int32[states,
-    classes + 3] with, behind the next states, whether a match may end before the end of the text,
-    before a byte of no word, and before one of a word. A match begins in state 0 where the text
-    does, in 1 behind a byte of no word, in 2 behind one of a word."""
+    """Return an automaton for matches anywhere: the class of each byte, and int32[states,
+    classes + 3]: next states, then whether a match may end at the end of the text, before a
+    non-word byte, and before a word byte. A match begins in state 0 at the start of the text, in 1
+    after a non-word byte, in 2 after a word byte."""
     return _automaton(pattern, _BEFORE)
 
 
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> tuple[np.ndarray, np.ndarray]:
-    """The class of each byte, uint8[256], and the automaton's table, int32[states, classes + 1].
+    """Return the class of each byte, uint8[256], and the automaton, int32[states, classes + 1].
 
-    For each class the next state, then whether the state accepts the end. It begins in state 0.
+    A row has the next state per class, then whether the state accepts. The start state is 0.
 
-    Raises UnsupportedError for what the pattern may not have, or where it needs too many states.
+    Raises UnsupportedError for unsupported syntax or too many states.
     """
     classes, table = _automaton(pattern, ("",))
     return classes, np.ascontiguousarray(table[:, :-2])

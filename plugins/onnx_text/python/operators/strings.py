@@ -1,4 +1,4 @@
-"""Operators that make strings of strings and look into them."""
+"""Operators that create strings from strings and search them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tvmrt.compiler.ir.extent import Whole, most
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_text.operators import regex
 
-MOST_PARTS = 64  # of a string that is split
-MOST_TOKENS = 1024  # of a string
+MOST_PARTS = 64  # maximum number of parts of a split string
+MOST_TOKENS = 1024  # maximum number of tokens of a string
 
 
 @string_op("StringConcat", makes=True)
@@ -29,7 +29,7 @@ def regex_full_match(ctx: NodeContext) -> Value:
 
 
 def _most_of(ctx: NodeContext, counts: Value, limit: int, what: str) -> Whole:
-    """The greatest of the counts, which no run may have above the limit."""
+    """Return the maximum of the counts; a run in which it exceeds the limit fails."""
     if not most(counts.type.size):
         return 0
     flat = ctx.reshape(counts, (counts.type.size,))
@@ -52,7 +52,7 @@ def string_split(ctx: NodeContext) -> list[Value]:
 
 @string_op("Tokenizer", domain="com.microsoft", makes=True)
 def tokenizer(ctx: NodeContext) -> Value:
-    """Of onnxruntime: what a pattern finds in each string; scikit-learn's vectorizers begin so."""
+    """onnxruntime's Tokenizer: all matches of a pattern. scikit-learn's vectorizers use it."""
     x, pattern = operand(ctx, 0), ctx.attr("tokenexp")
     if pattern is None or ctx.attr("mark", 0):
         raise UnsupportedError("separators or mark are set; only tokenexp is supported")
@@ -83,7 +83,7 @@ def string_normalizer(ctx: NodeContext) -> Value:
 
 
 def _without(ctx: NodeContext, x: Value, stops: list[str]) -> Value:
-    """Strings that are no stop words; an empty one where all are."""
+    """Remove stop words; if all strings are stop words, return one empty string."""
     asked = x
     if not ctx.attr("is_case_sensitive", 0):
         stops = list(dict.fromkeys(_lower(word) for word in stops))
@@ -99,5 +99,5 @@ def _without(ctx: NodeContext, x: Value, stops: list[str]) -> Value:
 
 
 def _lower(word: str) -> str:
-    """In lower case as the run does it: what becomes several code points stays."""
+    """Convert to lower case as the runtime does: skip results of several code points."""
     return "".join(c.lower() if len(c.lower()) == 1 else c for c in word)

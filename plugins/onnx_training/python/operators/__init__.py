@@ -1,1 +1,1 @@
-"""Operators of training: losses, steps of optimisers, derivatives."""
+"""Training operators: losses, optimiser steps, gradients."""

@@ -1,5 +1,5 @@
-"""``Gradient`` of ``ai.onnx.preview.training``: derivatives of the sum of a tensor's elements by
-tensors of the same network, as nodes that go backwards through what computes it."""
+"""``Gradient`` of ``ai.onnx.preview.training``: gradients of the sum of a tensor's elements with
+respect to other tensors of the network, by reverse-mode differentiation of its nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Node, Value
 from tvmrt.error import UnsupportedError
 
-# for each operand of a node, its part of the derivative; None for one that has none
+# gradient of each operand of a node; None for an operand without one
 Parts = "list[Numbers | None]"
 
 
@@ -35,12 +35,12 @@ def gradient(ctx: NodeContext) -> list[Value]:
 
 
 def _of(ctx: NodeContext, found: dict[Value, Numbers], x: Value) -> Numbers:
-    """What is collected for a value; nothing is 0."""
+    """Return the gradient accumulated for a value, or zeros."""
     return found.get(x) or Numbers(ctx, ctx.expand(ctx.like(0, x), x.shape))
 
 
 def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, Numbers]:
-    """Derivatives of all values between those that are wanted and y."""
+    """Return the gradients of all values on paths from ``wanted`` to y."""
     before = list(ctx.builder.graph.nodes)
     depends = set(wanted)
     for node in before:
@@ -62,7 +62,7 @@ def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, N
 
 
 def _summed(ctx: NodeContext, part: Numbers, operand: Value) -> Numbers:
-    """Over the axes along which the operand was repeated."""
+    """Sum a gradient over the axes along which the operand was broadcast."""
     more = len(part.shape) - len(operand.shape)
     own = (1,) * more + operand.shape
     axes = tuple(d for d, (a, b) in enumerate(zip(own, part.shape)) if a != b)
@@ -73,7 +73,7 @@ def _summed(ctx: NodeContext, part: Numbers, operand: Value) -> Numbers:
 
 
 def _rule(function: Callable) -> Callable:
-    """A rule of the operands, the result and its derivative, all as Numbers."""
+    """Make a rule from a function of the result's gradient, the result and the operands."""
 
     def rule(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
         return function(g, Numbers(ctx, node.outputs[0]), *(Numbers(ctx, v) for v in node.inputs))
@@ -91,7 +91,7 @@ def _product(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
 
 
 def _repeated(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
-    """Of a sum along axes: the same for all elements."""
+    """Return the gradient of a sum over axes: the result's gradient, broadcast."""
     x, axes = node.inputs[0], node.attrs["axes"]
     kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
     return [Numbers(ctx, ctx.expand(ctx.reshape(g.value, kept), x.shape))]

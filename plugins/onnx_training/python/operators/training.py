@@ -1,4 +1,4 @@
-"""Losses, and the steps of optimisers in ``ai.onnx.preview.training``: formulas of operators."""
+"""Losses and optimiser steps (``ai.onnx.preview.training``), composed of IR operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def softmax_cross_entropy_loss(ctx: NodeContext) -> list[Value]:
 
 
 def _likelihood_loss(ctx: NodeContext, x: Value) -> Value:
-    """Minus the logarithm at each label, weighted; places of the label that is ignored give 0."""
+    """Return the weighted negative log-likelihood; elements with the ignored label give 0."""
     labels, weights, ignored = ctx.required(1), ctx.input(2), ctx.attr("ignore_index")
     reduction = ctx.attr("reduction", "mean")
     if (x.shape[0], *x.shape[2:]) != labels.shape or reduction not in ("none", "sum", "mean"):
@@ -49,7 +49,7 @@ def _likelihood_loss(ctx: NodeContext, x: Value) -> Value:
     if share is not None:
         loss = loss * share
     if skipped is not None:
-        # what is ignored may be infinite
+        # ignored elements may be infinite
         loss, share = skipped.choose(0, loss), skipped.choose(0, share)
     if reduction == "none":
         return loss.value
@@ -65,8 +65,8 @@ def _sum(x: Numbers) -> Numbers:
 
 
 def _optimiser(name: str, count: int) -> Callable:
-    """Decorator: a step of an optimiser for one tensor, whose node has ``count`` operands and
-    results for each, of one kind after the other, behind the rate and the number of updates."""
+    """Register the decorated optimiser step for one tensor. A node's operands are the rate, the
+    update count and ``count`` + 1 groups with one operand per tensor; results, ``count`` groups."""
 
     def add(step: Callable[..., list[Numbers]]) -> Callable:
         @onnx_op(name, domain=_TRAINING)
