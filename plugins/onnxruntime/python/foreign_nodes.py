@@ -16,7 +16,7 @@ IR_VERSION = 9
 
 
 def nodes_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelProto:
-    """Convert a region that has only ``onnx_node`` to a model; tensor i is named ``t{i}``.
+    """Convert a region that has only ``onnx_node`` to a model; tensor N is named ``tN``.
 
     Parameters
     ----------

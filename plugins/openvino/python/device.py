@@ -64,7 +64,7 @@ class OpenVino(PackageDevice):
         )
 
     def evaluate(self, region: Region) -> str | None:
-        """Reject regions without heavy operators, and a node that ONNX cannot express."""
+        """Reject a node that ONNX cannot express, and regions without heavy operators."""
         constants = Constants()
         plain = dataclasses.replace(region, graph=copy_graph(region.graph))
         speak_plainly(plain.graph.nodes)

@@ -16,7 +16,7 @@ def search_all(
 
     ``address`` is a Ray cluster, ``auto`` for the one that this machine belongs to, or None to
     measure here. Raises the errors of ``search``, ImportError if Ray is not installed, and
-    ConnectionError if there is no cluster.
+    ConnectionError if no cluster is found.
     """
     if address is None:
         return (search(layer, effort) for layer in layers)

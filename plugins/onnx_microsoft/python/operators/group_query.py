@@ -117,7 +117,7 @@ def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
 
 
 def _lengths(ctx: NodeContext, steps: Whole) -> tuple[Whole, bool]:
-    """Return the length of the resulting cache, and whether there are no previous keys."""
+    """Return the length of the resulting cache, and whether no previous keys exist."""
     past = 0 if ctx.input(3) is None else ctx.required(3).shape[2]
     if ctx.is_computed(6):
         declared = _declared_length(ctx)

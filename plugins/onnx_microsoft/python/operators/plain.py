@@ -1,4 +1,4 @@
-"""Small operators, most of which ONNX has adopted, and some used around attention."""
+"""Small operators, many of them now in ONNX, and some used around attention."""
 
 from __future__ import annotations
 

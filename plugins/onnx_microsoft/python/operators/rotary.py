@@ -22,7 +22,7 @@ _ATTRIBUTES = (
     attributes=_ATTRIBUTES,
 )
 def rotary_embedding(ctx: NodeContext) -> Value:
-    """Rotate by positions; a single position is that of the first step of every sequence."""
+    """Rotate by positions; a single position applies to the first step of every sequence."""
     _refuse(ctx)
     x, places = ctx.required(0), ctx.required(1)
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]

@@ -95,7 +95,7 @@ def emit_forest(
     left = np.where(leaf, here, nodes.true)
     result = x.dtype.name
     if not links_fit(nodes.features, left, x.dtype.bits):
-        x = ctx.cast(x, "float64")  # has room for wider links; no comparison changes
+        x = ctx.cast(x, "float64")  # float64 holds wider links; no comparison changes
     kind = x.dtype.numpy
     scores = ctx.emit(
         "forest",

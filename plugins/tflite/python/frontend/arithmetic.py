@@ -129,7 +129,7 @@ def squared_difference(ctx: OpContext) -> Value:
         difference = ctx.emit("sub", [ctx.required(0), ctx.required(1)])
         return ctx.emit("mul", [difference, difference])
     a, b, y, zero = _scales(ctx)
-    # 8-bit operands leave room for fraction bits; squares of int16 would overflow with them
+    # 8-bit operands have spare bits for a fraction; squaring int16 would overflow with them
     bits = 7 if is_quantized(ctx, *BYTES) else 0
     twice = f32(2) * max(a, b)
     terms = [

@@ -50,7 +50,7 @@ class _Reader:
         if at < 0 or at + width > len(self.data):
             raise _NoMap
         form = _FORMATS[kind][width.bit_length() - 1]
-        if form == "?":  # there is no one-byte float
+        if form == "?":  # floats have at least two bytes
             raise _NoMap
         return struct.unpack_from("<" + form, self.data, at)[0]
 
@@ -108,7 +108,7 @@ class _Reader:
         return content.decode("utf-8", "replace") if kind == _STRING else content
 
     def _numbers(self, at: int, width: int) -> list | None:
-        """Return the elements of a vector with per-element types, or None if one is no number."""
+        """Return the elements of a vector with typed elements, or None unless all are numbers."""
         size = self._size(at, width)
         kinds = [self._number(at + size * width + i, 1, _UINT) >> 2 for i in range(size)]
         if any(kind not in _FORMATS for kind in kinds):

@@ -50,7 +50,7 @@ class ImportState:
         self.written_out = 0  # number of operators imported from called subgraphs
 
     def check_state(self) -> None:
-        """Raise UnsupportedError inside a loop, where no state can be kept between runs."""
+        """Raise UnsupportedError inside a loop, because no state can be kept there between runs."""
         if self.is_apart:
             raise UnsupportedError("a state inside of a loop whose rounds the run finds")
 

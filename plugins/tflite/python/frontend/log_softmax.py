@@ -36,7 +36,7 @@ def exponentials(ctx: OpContext, x: Value, real: float) -> tuple[Value, Value, t
     """Return each element's distance below its row's maximum, and exp(-real * distance) with 31
     fraction bits; then (m, e, radius): the multiplier, and the distance beyond which exp is 0."""
     fine = min(real * 2.0**26, 2.0**31 - 1)
-    m, e = multiplier(fine) if fine < 2.0**30 else (rounded(fine), 31)  # only the maximum counts
+    m, e = multiplier(fine) if fine < 2.0**30 else (rounded(fine), 31)  # exp is 0 below the max
     radius = math.floor(31 * 2.0**26 / 2.0**e)
     below = -np.arange(256)
     table = np.where(below < -radius, 0, exp_fraction(scale_array(below, m, e), 5))

@@ -62,7 +62,7 @@ def integer_sums(
 
 
 def _wide(ctx: OpContext, x: Value, of_bytes: Callable) -> Value:
-    """Multiply int16 x by its high and low bytes: 256 * product(high) + product(low)."""
+    """Compute the product of int16 x from its high and low bytes: 256 * high + low."""
     parts = [ctx.cast(of_bytes(part, 0, None), "int64") for part in bytes_of(ctx, x)]
     return ctx.emit("add", [ctx.emit("mul", [parts[0], ctx.const(256, np.int64)]), parts[1]])
 

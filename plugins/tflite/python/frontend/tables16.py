@@ -47,7 +47,7 @@ def entries_of(
 
 
 def lookup(ctx: OpContext, x: Value, entries: np.ndarray) -> Value:
-    """Interpolate the table at x, int32 in the range of int16; there are 128 values per entry. The
+    """Interpolate the table at x, int32 in the range of int16; each entry covers 128 values. The
     slope wraps around as int16, and the result is correct modulo 2 ** 16."""
     place = ctx.emit("shift_right", [x, ctx.const(7, np.int32)])
     place = ctx.emit("add", [place, ctx.const(256, np.int32)])

@@ -17,8 +17,8 @@ NAME = "CIRCULAR_BUFFER"
 @tflite_op(CIRCULAR_BUFFER=1)
 def circular_buffer(ctx: OpContext) -> list[Value]:
     """Operand: one slice [1, 1, W, C]. Results: the last slices [1, slots, W, C], and optionally
-    whether this is one of every ``cycles`` runs. Without the second result, the following
-    operators are computed in those runs only."""
+    whether ``cycles_max`` runs have passed. Without the second result, the following operators
+    are computed in those runs only."""
     x, result = ctx.required(0), ctx.result()
     shape = result.shape
     fits = len(shape) == x.type.rank == 4 and x.shape == (shape[0], 1, *shape[2:])
@@ -52,7 +52,7 @@ def _ready(ctx: OpContext, cycles: int) -> Value:
 
 
 def _go_on_if(ctx: OpContext, ready: Value) -> None:
-    """Skip the following operators in other runs, and keep their states unchanged."""
+    """Skip the following operators unless ``ready``, and keep their states unchanged."""
     if len(ctx.importer.open_subgraphs) > 1:
         raise UnsupportedError("a circular buffer that ends runs, inside of a branch or loop")
     ctx.builder.guard = (both(ctx, ctx.builder.guard, ready), True)

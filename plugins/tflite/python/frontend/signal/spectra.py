@@ -81,7 +81,7 @@ def energy(ctx: OpContext) -> Value:
     if len(shape) != 1 or not 0 <= start < end <= min(shape[0], x.shape[0] // 2):
         raise ValueError(f"frequencies {start} to {end} of {x.type} are no {list(shape)}")
     count = min(shape[0], x.shape[0] // 2)
-    # a sum of two squares needs all 32 bits of an unsigned integer
+    # the sum of two squared int16 needs all 32 bits of uint32
     found = squared(ctx, x, 0, count, "uint32")
     if count == shape[0]:
         return found
