@@ -105,7 +105,7 @@ def read_option(
 ) -> tuple[Option | None, str]:
     """Read what describes an option, and give it its flag; None and what is wrong otherwise."""
     if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_"):
-        return None, "its name is no keyword of a Python function"
+        return None, "its name is not a valid Python keyword argument"
     if key in reserved:
         return None, "tvmrt.compile has an option of this name"
     try:
@@ -113,6 +113,6 @@ def read_option(
     except Exception as error:  # whatever code of somebody else raises
         return None, f"{reference} does not load: {type(error).__name__}: {error}"
     if not isinstance(row, Option):
-        return None, f"{reference} is no tvmrt.plugin.Option"
+        return None, f"{reference} is not a tvmrt.plugin.Option"
     flag = f"--{key.replace('_', '-')}"
     return replace(row, flag=f"{flag}/--no-{flag[2:]}" if row.kind == "bool" else flag), ""

@@ -164,8 +164,8 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
                 executors = module["executors"] if module["memory"]["pools"] else []
     except (tarfile.TarError, KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
         raise ValueError(
-            f"{path} is no archive of a network for a board ({error}); 'tvmrt compile NET.onnx -o "
-            f"NET.tar --board {asked.board}' writes one"
+            f"{path} is not an archive of a network for a board ({error}); 'tvmrt compile "
+            f"NET.onnx -o NET.tar --board {asked.board}' writes one"
         ) from None
     if executors != ["aot"]:
         raise ValueError(f"{path} is for the graph executor; compile it with --executor aot")

@@ -105,7 +105,7 @@ def core_of(target: str) -> Core:
     name = SAME.get(target, target)
     if name not in CORES:
         raise ValueError(
-            f"there is no table of cycles for {target}, as its makers publish none, so that time "
-            f"and energy are not told; 'tvmrt compile --target {target}' tells RAM, flash and stack"
+            f"{target} has no published table of cycles, so time and energy cannot be estimated; "
+            f"'tvmrt compile --target {target}' reports RAM, flash and stack"
         )
     return CORES[name]

@@ -110,7 +110,7 @@ def _places(whole: Any) -> list[int]:
         if row.name == PLACES:
             table = np.frombuffer(bytes(whole.buffers[row.buffer].data), "<i4")
             return [int(place) for place in table[FIRST_PLACE:]]
-    raise UnsupportedError("vela's file does not tell where tensors lie")
+    raise UnsupportedError("vela's file has no addresses of tensors")
 
 
 def _check(at: Sequence[int], nbytes: Sequence[int], most: int) -> None:

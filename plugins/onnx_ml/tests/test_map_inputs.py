@@ -101,7 +101,7 @@ def test_a_pipeline_of_scikit_learn():
 @pytest.mark.parametrize(
     ("nodes", "sentence"),
     [
-        ([("CastMap", {}, FLOAT)], r"CastMap .* reads an unknown number of values"),
+        ([("CastMap", {}, FLOAT)], r"CastMap .* reads an unknown number of its values"),
         ([], "m is a map that nothing reads"),
         (
             [("DictVectorizer", WORDS, FLOAT), ("DictVectorizer", NUMBERS, FLOAT)],

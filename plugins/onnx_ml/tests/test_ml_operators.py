@@ -225,9 +225,9 @@ def _wrong() -> dict[str, tuple]:
             "DictVectorizer",
             [X],
             {"int64_vocabulary": [1]},
-            "it reads a map that is no input",
+            "it reads a map that is not an input",
         ),
-        "cast": ("CastMap", [X], {}, "it reads a map that is no input"),
+        "cast": ("CastMap", [X], {}, "it reads a map that is not an input"),
         "strings": (
             "LabelEncoder",
             [INTS],

@@ -110,7 +110,7 @@ def _tried(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]
     """Find the result shapes by two runs with different inputs, which must agree."""
     rows = [(f"i{i}", v) for i, v in enumerate(inputs) if v is not None and v.data is None]
     if sum(v.type.size for _, v in rows) > _TRIED_ELEMENTS:
-        raise UnsupportedError("the shapes of its results are not told, and it is large")
+        raise UnsupportedError("the shapes of its results are not declared, and it is large")
     rng = np.random.default_rng(0)
     found = []
     for most in (1, 2):  # zeros, then zeros and ones
@@ -119,7 +119,8 @@ def _tried(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]
             found.append([np.shape(array) for array in session.run(None, feeds)])
         except Exception as problem:
             raise UnsupportedError(
-                f"the shapes of its results are not told, nor found ({_first_line(problem)})"
+                "the shapes of its results are neither declared nor inferred "
+                f"({_first_line(problem)})"
             ) from problem
     if found[0] != found[1]:
         raise UnsupportedError("the shapes of its results depend on numbers")

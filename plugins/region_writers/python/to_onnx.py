@@ -135,7 +135,7 @@ def _pad(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     pads = w.numbers([*attrs["before"], *attrs["after"]])
     value = inputs[1:2] if attrs["mode"] == "constant" else []
     if value and value[0] and w.shape(node["inputs"][1]):
-        raise UnsupportedError(f"{node['name']}: its value is no scalar")
+        raise UnsupportedError(f"{node['name']}: its value is not a scalar")
     w.add("Pad", [inputs[0], pads, *value], output, mode=attrs["mode"])
 
 

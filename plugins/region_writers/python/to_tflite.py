@@ -156,7 +156,7 @@ def _reduce(w: TfliteWriter, node: Mapping) -> None:
 
 
 def _alone(w: TfliteWriter, node: Mapping) -> None:
-    raise refuse(node, f"{node['op']} has a form behind products alone")
+    raise refuse(node, f"{node['op']} is supported after matmuls only")
 
 
 def _of_bytes(w: TfliteWriter, node: Mapping) -> None:

@@ -138,7 +138,7 @@ def test_others_that_get_weights_in_blocks_are_refused():
     net = Blocks()
     w, _ = net.packed((8, 32), "int8", 32)
     net.op("TRANSPOSE", [w, net.const(np.array([1, 0], np.int32))], [net.output((32, 8), "int8")])
-    with pytest.raises(UnsupportedError, match="in blocks, of which TRANSPOSE is not compiled"):
+    with pytest.raises(UnsupportedError, match="block-wise, which TRANSPOSE does not support"):
         import_model(net.data())
 
 

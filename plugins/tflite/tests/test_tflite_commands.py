@@ -143,4 +143,4 @@ def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
     done = _tvmrt("compile", flat, "-o", tmp_path / "n.so", "--shape", "x=N<=4,12,10,3")
     assert done.returncode == 2 and "right for one size alone" in done.stderr
     (tmp_path / "bad.tflite").write_bytes(b"nothing")
-    assert "is no .tflite file" in _tvmrt("inspect", tmp_path / "bad.tflite").stderr
+    assert "is not a .tflite file" in _tvmrt("inspect", tmp_path / "bad.tflite").stderr

@@ -88,7 +88,7 @@ def test_changed_files_are_compiled_or_refused_in_a_sentence(count):
 
 
 def test_a_file_of_something_else_and_another_version_are_told():
-    assert "is no .tflite file" in _refusal(b"ONNX" * 20)
+    assert "is not a .tflite file" in _refusal(b"ONNX" * 20)
     with pytest.raises(ValueError, match="these 80 bytes are not a"):
         tvmrt.compile(b"ONNX" * 20)
     pytest.importorskip("ai_edge_litert")
@@ -169,9 +169,9 @@ def test_what_contradicts_itself_is_told(change, sentence):
     ("scale", "zero", "sentence"),
     [
         ([0.1, 0.2, 0.3], 0, "has 3 scales along axis 0"),
-        ([np.nan], 0, "is no positive number"),
+        ([np.nan], 0, "is not positive"),
         ([0.1], 300, "zero point outside of int8"),
-        ([-0.1], 0, "is no positive number"),
+        ([-0.1], 0, "is not positive"),
     ],
 )
 def test_impossible_quantisation_is_told(scale, zero, sentence):
@@ -230,4 +230,4 @@ def test_names_are_those_of_the_signature_or_distinct_ones_of_tensors():
     assert [v.name for v in graph.inputs] == ["image"]
     assert graph.output_names == ["plain", "other"]
     rows[2].tensorIndex = 99
-    assert "other of a signature is no tensor" in _refusal(net.data())
+    assert "other of a signature is not a tensor" in _refusal(net.data())

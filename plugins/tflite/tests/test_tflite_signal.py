@@ -138,7 +138,7 @@ _TABLE = np.zeros(4, np.int16)
         ("SignalRfft", [_I16], [((10,), "int16")], {"fft_length": 14}, "no prime factors but"),
         ("SignalRfft", [_I16], [((10,), "int16")], {"fft_length": 6}, "rows of more than 6"),
         ("SignalRfft", [_I16], [((12,), "int16")], {"fft_length": 8}, "declared"),
-        ("SignalIrfft", [_I16], [_I16], {"fft_length": 8}, "no spectrum of 8"),
+        ("SignalIrfft", [_I16], [_I16], {"fft_length": 8}, "not a spectrum of 8"),
         ("SignalEnergy", [_I16], [((4,), "uint32")], {"start_index": 2, "end_index": 5},
          "frequencies 2 to 5"),
         ("SignalFilterBank", [_U32, *[_TABLE] * 4, _TABLE + 9], [((3,), "uint64")],
@@ -169,7 +169,7 @@ _TABLE = np.zeros(4, np.int16)
         ("Mfcc", [((1, 1, 9), "float32"), ((1,), "int32")], [((1, 1, 4), "float32")],
          {"lower_frequency_limit": 20.0, "upper_frequency_limit": 40.0,
           "filterbank_channel_count": 4, "dct_coefficient_count": 4}, "must be a constant"),
-        ("CIRCULAR_BUFFER", [((1, 2, 1, 4), "int8")], [((1, 3, 1, 4), "int8")], {}, "is no slice"),
+        ("CIRCULAR_BUFFER", [((1, 2, 1, 4), "int8")], [((1, 3, 1, 4), "int8")], {}, "not a slice"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_a_sentence(name, inputs, outputs, options, sentence):
@@ -221,7 +221,12 @@ _ZEROS = [0] * 8
         ([0, 1, 0, 0, 1], b"\0", "int8", "not by tables, codes or gaps"),
         ([9, 1, 0, 0, 1, 4, 4, 0, *_ZEROS], b"\0" * 4, "int8", "packed as 9"),
         ([0, 2, 0, 0, 1, 4, 4, 0, *_ZEROS], b"\0" * 4, "int8", "of version 2"),
-        ([0, 1, 0, 0, 1, 0xF4, 4, 0, *_ZEROS, 1, 2], b"\x12\x00", "int8", "behind the 2 values"),
+        (
+            [0, 1, 0, 0, 1, 0xF4, 4, 0, *_ZEROS, 1, 2],
+            b"\x12\x00",
+            "int8",
+            "the end of the 2 values",
+        ),
         ([0, 1, 0, 0, 1, 0xF4, 4, 0, *_ZEROS, 1, 2], b"\x12", "int8", "not hold 4 elements"),
         ([0, 1, 0, 0, 1, 0xF0, 4, 0, *_ZEROS, 1, 2], b"\x12", "int8", "indices of 0 bits"),
         ([0, 1, 0, 0, 1, 0x21, 1, 0, *_ZEROS, 1, 2], b"\x12", "int8", "along axis 2"),

@@ -171,7 +171,7 @@ def _tried_json(tried: Tried) -> dict[str, Any]:
 def entry_of(data: Any) -> Entry:
     """Parse the JSON data of ``as_json``. Raises ValueError with the reason."""
     if not isinstance(data, Mapping):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     texts = [_text_of(data, name) for name in ("layer", "level", "processor")]
     parse_layer(texts[0])
     square, threads = data.get("square", 0), data.get("threads", 0)
@@ -179,9 +179,9 @@ def entry_of(data: Any) -> Entry:
     if square not in (0, 1, 2, 4) or isinstance(square, bool):
         raise ValueError("its square is none of 0, 1, 2, 4")
     if not isinstance(tried, list) or not isinstance(shared, list):
-        raise ValueError("tried or shared is no list")
+        raise ValueError("tried or shared is not a list")
     if threads and not _is_size(threads):
-        raise ValueError("its threads are no whole number")
+        raise ValueError("its threads are not a whole number")
     return Entry(
         *texts, _tried_of(data.get("usual")), _tried_of(data.get("best")), square,
         tuple(map(_tried_of, tried)), str(data.get("tool", ""))[:100], int(threads),
@@ -199,19 +199,19 @@ def _entry(path: Path, number: int, data: Any) -> Entry:
 def _text_of(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, str) or len(value) > 1000:
-        raise ValueError(f"its {name} is no short text")
+        raise ValueError(f"its {name} is not a short text")
     return value
 
 
 def _tried_of(data: Any) -> Tried:
     if not isinstance(data, Mapping):
-        raise ValueError("a choice is no object")
+        raise ValueError("a choice is not an object")
     unknown = data.keys() - _MEMBERS - {"seconds"}
     if unknown:
         raise ValueError(f"a choice has the member {min(map(str, unknown))[:80]}, which is unknown")
     seconds = data.get("seconds")
     if not _is_number(seconds) or not 0 < seconds < MOST_SECONDS:
-        raise ValueError("the seconds of a choice are no number above 0")
+        raise ValueError("the seconds of a choice are not a number above 0")
     tile = data.get("tile")
     if tile is not None:
         if not isinstance(tile, list) or len(tile) != 3 or not all(map(_is_size, tile)):

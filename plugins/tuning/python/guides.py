@@ -22,7 +22,7 @@ def guide_of(tuned: str | os.PathLike[str], native: bool) -> Guide:
     path = path_of(tuned)
     if not path.exists():
         raise FileNotFoundError(
-            f"there is no database of tuning at {path}; make one with 'tvmrt tune NETWORK', or "
-            "leave tuned out"
+            f"there is no tuning database at {path}; create one with 'tvmrt tune NETWORK', or "
+            "omit tuned"
         )
     return Measured(read(path), here)

@@ -47,7 +47,7 @@ def _ray() -> Any:
         import ray
     except ImportError as problem:
         raise ImportError(
-            f"sharing layers out needs the package ray ({problem}): pip install ray, on every "
-            "machine, beside tvmrt; or leave --ray out"
+            f"distributing layers needs the package ray ({problem}): pip install ray on every "
+            "machine; or omit --ray"
         ) from problem
     return ray

@@ -77,16 +77,16 @@ DAMAGED = {
     "is not a tuning database (": "[" * 200_000,
     "has format 'tvmrt/tuning/2'": '{"schema": "tvmrt/tuning/2", "entries": []}',
     "entry 0 is damaged: it is no object": '{"schema": "tvmrt/tuning/1", "entries": [3]}',
-    "entry 0 is damaged: its level is no short text": with_member(level=5),
+    "entry 0 is damaged: its level is not a short text": with_member(level=5),
     "'conv' is not a layer signature": with_member(layer="conv"),
     "its square is none of 0, 1, 2, 4": with_member(square=3),
     "a tile is not three whole numbers above 0": with_member(best={**CHOICE, "tile": [16, -1, 6]}),
     "a choice has a number that none can have": with_member(best={**CHOICE, "at_once": 1 << 40}),
     "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),
-    "the seconds of a choice are no number above 0": with_member(usual={"seconds": float("nan")}),
-    "are no number above 0; remove": with_member(usual={"seconds": 10**400}),
-    "tried or shared is no list": with_member(shared=7),
-    "its threads are no whole number": with_member(threads=-1),
+    "seconds of a choice are not a number above 0": with_member(usual={"seconds": float("nan")}),
+    "are not a number above 0; remove": with_member(usual={"seconds": 10**400}),
+    "tried or shared is not a list": with_member(shared=7),
+    "its threads are not a whole number": with_member(threads=-1),
 }
 
 
@@ -135,7 +135,7 @@ def test_a_database_that_is_not_there_is_told(digits, tmp_path, capsys):
     model, absent = str(digits / "digits_f32.onnx"), str(tmp_path / "none.json")
     out = tmp_path / "net.so"
     assert main(["compile", model, "-o", str(out), "--tuned", absent]) == 2
-    assert f"there is no database of tuning at {absent}; make one" in capsys.readouterr().err
+    assert f"there is no tuning database at {absent}; create one" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -349,5 +349,5 @@ def test_without_ray_a_sentence_says_what_to_install(digits, tmp_path, capsys, m
     path = tmp_path / "tuning.json"
     arguments = ["--database", str(path), "--ray", "auto"]
     assert main(["tune", str(digits / "digits_f32.onnx"), *arguments]) == 2
-    assert "sharing layers out needs the package ray (" in capsys.readouterr().err
+    assert "distributing layers needs the package ray (" in capsys.readouterr().err
     assert not path.exists()

@@ -43,7 +43,9 @@ def form_of(name: str) -> Schema:
         raise ValueError(f"there is no JSON output '{name}'; {reason}")
     if not isinstance(found, dict) or not {"properties", "description"} <= found.keys():
         owner = plugin.owner_of("schemas", name)
-        raise ValueError(f"the schema {name} of the plug-in {owner} is no record with a text")
+        raise ValueError(
+            f"the schema {name} of the plug-in {owner} is not a record with a description"
+        )
     return found
 
 

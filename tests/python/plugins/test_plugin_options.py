@@ -156,10 +156,10 @@ def test_options_of_a_plugin_that_is_left_out_are_refused(added, monkeypatch, ca
 @pytest.mark.parametrize(
     ("key", "what", "words"),
     [
-        ("shade", "DIGITS", f"{__name__}:DIGITS is no tvmrt.plugin.Option"),
+        ("shade", "DIGITS", f"{__name__}:DIGITS is not a tvmrt.plugin.Option"),
         ("shade", "NONE", f"{__name__}:NONE does not load: AttributeError"),
         ("target", "COLOUR", "tvmrt.compile has an option of this name"),
-        ("two words", "COLOUR", "its name is no keyword of a Python function"),
+        ("two words", "COLOUR", "its name is not a valid Python keyword argument"),
     ],
 )
 def test_bad_rows_are_left_out_by_one_sentence(monkeypatch, key, what, words):

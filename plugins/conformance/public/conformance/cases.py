@@ -205,7 +205,7 @@ def _row_chains(make: Maker) -> Iterator[Case]:
         "MatMul, Add, Add, Relu: a residual", [*residual, ("Relu", "v", "y", {})], row, square
     )
     yield _chain(
-        "MatMul, Add, Relu, Add: a residual behind",
+        "MatMul, Add, Relu, Add: a residual at the end",
         [*residual[:2], ("Relu", "u", "v", {}), ("Add", "v x", "y", {})],
         row,
         {"w": make.normal(8, 8), "b": make.normal(8)},  # for two regions to differ in them alone

@@ -51,7 +51,7 @@ class _Placed:
 
 WAYS = {
     "at a multiple of 64": (0, 0, False),
-    "behind a byte_offset": (0, 128, False),
+    "with a byte_offset": (0, 128, False),
     "at the address of its elements": (8, 0, False),
     "with dense strides": (0, 0, True),
 }

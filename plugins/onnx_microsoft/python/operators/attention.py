@@ -163,7 +163,7 @@ def fitted(ctx: NodeContext, x: Value, length: Whole) -> Value:
     if missing == 0:
         return x
     if missing < 0:
-        raise ValueError(f"{x.type} tells of more keys than the {length} there are")
+        raise ValueError(f"{x.type} has more keys than the maximum {length}")
     return ctx.filled_up(x, -1, missing, ctx.like(0, x))
 
 

@@ -59,4 +59,4 @@ def zip_map(ctx: NodeContext) -> Value:
 
 @onnx_op("DictVectorizer", "CastMap", domain=DOMAIN)
 def maps(ctx: NodeContext) -> Value:
-    raise UnsupportedError("it reads a map that is no input of the network")
+    raise UnsupportedError("it reads a map that is not an input of the network")

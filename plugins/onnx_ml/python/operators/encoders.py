@@ -153,7 +153,7 @@ def one_hot_encoder(ctx: NodeContext) -> Value:
     if bool(names) == bool(numbers):
         raise ValueError("one of cats_int64s and cats_strings must be given")
     if not ctx.attr("zeros", 1):
-        raise UnsupportedError("zeros=0, by which rows of unknown categories stop the run")
+        raise UnsupportedError("zeros=0 (stop at rows of unknown categories) is not supported")
     kind = "strings" if names else "int64s"
     x, keys = _keyed(ctx, x, kind, np.asarray(names or numbers, object if names else np.int64))
     wide = ctx.reshape(ctx.cast(x, "int64"), (*x.shape, 1))

@@ -123,7 +123,8 @@ def open_line(place: str) -> Line:
     opener = {"serial": _open_serial, "tcp": _open_tcp, "pipe": _open_pipes}.get(kind)
     if opener is None or not rest:
         raise ValueError(
-            f"'{place}' is no line to a board; give serial:PATH[:BAUD], tcp:HOST:PORT or pipe:PATH"
+            f"'{place}' is not a connection to a board; give serial:PATH[:BAUD], tcp:HOST:PORT "
+            "or pipe:PATH"
         )
     return opener(place, rest)
 
@@ -145,7 +146,7 @@ def _open_serial(place: str, rest: str) -> Line:
         _make_raw(termios, fd, speed)
     except termios.error as error:
         os.close(fd)
-        raise ValueError(f"{path} is no serial port: {error.args[-1]}") from error
+        raise ValueError(f"{path} is not a serial port: {error.args[-1]}") from error
     return Line(place, fd, fd, lambda: os.close(fd))
 
 

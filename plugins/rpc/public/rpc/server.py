@@ -142,8 +142,8 @@ class Server:
     ) -> None:
         if not hasattr(os, "fork"):
             raise RuntimeError(
-                "rpc.Server splits this process, which this system cannot do; "
-                "start 'tvmrt rpc-server' beside it."
+                "rpc.Server forks this process, which this system does not support; start "
+                "'tvmrt rpc-server' instead."
             )
         log = None if silent else (lambda line: print(line, file=sys.stderr, flush=True))
         proxy = (host, port) if is_proxy else None

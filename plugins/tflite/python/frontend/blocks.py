@@ -24,8 +24,8 @@ def check_blocks(ctx: OpContext) -> None:
         tensor = ctx.subgraph.tensors[index] if index >= 0 else None
         if tensor is not None and tensor.blocks is not None and ctx.op.name not in WITH_BLOCKS:
             raise UnsupportedError(
-                f"tensor {tensor.name} is quantised in blocks, of which {ctx.op.name} is not "
-                "compiled; quantise it a tensor or an axis at a time"
+                f"tensor {tensor.name} is quantised block-wise, which {ctx.op.name} does not "
+                "support; quantise it per tensor or per axis"
             )
 
 

@@ -85,7 +85,7 @@ def _by_tables(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
     if axis is not None:
         indices = indices + stride * _channels(result, axis)
     if indices.size and indices.max() >= len(values):
-        raise ValueError(f"an index is behind the {len(values)} values of the tables")
+        raise ValueError(f"an index is past the end of the {len(values)} values of the tables")
     return values[indices]
 
 

@@ -27,7 +27,7 @@ def concatenation(ctx: OpContext) -> Value:
     axis = normalize_axis(ctx.options["axis"], parts[0].type.rank)
     if is_quantized(ctx, *QUANTIZED):
         if activation_name(ctx.options["act"]) != "NONE":
-            raise UnsupportedError("an activation behind a concatenation of integers")
+            raise UnsupportedError("a fused activation of an integer concatenation")
         parts = [_alike(ctx, i, part) for i, part in enumerate(parts)]
         return ctx.emit("concat", parts, axis=axis)
     return activated(ctx, ctx.emit("concat", parts, axis=axis))
@@ -88,7 +88,7 @@ def transpose(ctx: OpContext) -> Value:
     x, perm = ctx.required(0), ctx.ints_of(1, "the order")
     perm = [normalize_axis(p, x.type.rank) for p in perm]
     if sorted(perm) != list(range(x.type.rank)):
-        raise ValueError(f"{perm} is no order of the axes of {x.type}")
+        raise ValueError(f"{perm} is not a permutation of the axes of {x.type}")
     return ctx.transpose(x, perm)
 
 

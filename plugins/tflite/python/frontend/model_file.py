@@ -158,8 +158,8 @@ def load_model(source: str | os.PathLike | bytes) -> Model:
         data, what = _stowed_file(Path(source)), str(source)
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise ValueError(
-            f"{what} is no .tflite file, or is cut short ({len(data)} bytes); convert or copy it "
-            "again"
+            f"{what} is not a .tflite file, or is truncated ({len(data)} bytes); convert or copy "
+            "it again"
         )
     return _Reader(File(data, what)).model()
 
@@ -357,7 +357,7 @@ class _Reader:
                 f"tensor {name} has {scale.size} scales and {zero.size} zero points"
             )
         if not (np.isfinite(scale).all() and (scale >= 0).all()):
-            raise self.file.damaged(f"tensor {name} has a scale that is no positive number")
+            raise self.file.damaged(f"tensor {name} has a scale that is not positive")
         if scale.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scale.size):
             raise self.file.damaged(
                 f"tensor {name} of shape {list(shape)} has {scale.size} scales along axis {axis}"
@@ -382,7 +382,7 @@ class _Reader:
         grid = (shape[0], shape[1] // size)
         scale = self._of_blocks(tensor, tensors, details.number(0, "i"), "scales", grid)
         if not (np.isfinite(scale).all() and (scale >= 0).all()):
-            raise self.file.damaged(f"tensor {tensor.name} has a scale that is no positive number")
+            raise self.file.damaged(f"tensor {tensor.name} has a scale that is not positive")
         points = details.number(1, "i")  # 0 if the field is absent, though it is a valid index
         zero = self._of_blocks(tensor, tensors, points, "zero points", grid) if points > 0 else None
         return Blocks(scale, None if zero is None or not zero.any() else zero, size)
@@ -417,7 +417,7 @@ class _Reader:
             found = {t.text(0): t.number(1, "I") for t in table.tables(field)}
             for name, tensor in found.items():
                 if tensor >= count:
-                    raise self.file.damaged(f"{name} of a signature is no tensor of its graph")
+                    raise self.file.damaged(f"{name} of a signature is not a tensor of its graph")
             return found
 
         return Signature(table.text(2), names(0), names(1), index)

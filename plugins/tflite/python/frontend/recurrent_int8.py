@@ -36,7 +36,7 @@ class _Cell:
         self.h_scale, self.h_zero = ctx.per_tensor(ctx.tensor(18))
         cell = power_of_two(ctx.per_tensor(ctx.tensor(19))[0])
         if cell is None or not -15 <= cell <= -11:
-            raise UnsupportedError("a cell state whose scale is no power of two from -15 to -11")
+            raise UnsupportedError("a cell state whose scale is not a power of two from -15 to -11")
         self.cell = cell
         # TensorFlow Lite Micro does not support a coupled input gate (1 - forget gate)
         self.micro = ctx.micro and ctx.input(1) is not None

@@ -49,9 +49,7 @@ def checked(found: Any) -> dict[str, Any]:
     """The members, if it is a manifest of a known format. Raises ValueError, KeyError or
     TypeError."""
     if not isinstance(found, dict) or found["manifest"] > manifest.FORMAT:
-        raise ValueError(
-            f"it has no format that is known, of which the newest is {manifest.FORMAT}"
-        )
+        raise ValueError(f"its format is unknown; the newest known is {manifest.FORMAT}")
     return found
 
 

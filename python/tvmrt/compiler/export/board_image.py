@@ -82,8 +82,8 @@ def read_facts(path: Path) -> dict[str, Any]:
     end = data.find(b"\0", begin)
     if begin < 0 or end < 0:
         raise ValueError(
-            f"{path} is no image that answers remote calls; 'tvmrt compile NET.onnx -o NET.elf "
-            "--target cortex-m4' writes one"
+            f"{path} is not an image that serves remote calls; 'tvmrt compile NET.onnx -o "
+            "NET.elf --target cortex-m4' writes one"
         )
     return json.loads(data[begin + len(MARK) : end])
 

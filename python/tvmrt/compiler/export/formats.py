@@ -34,6 +34,6 @@ def exporter(key: str) -> plugin.Exporter | None:
     if not isinstance(made, plugin.Exporter):
         owner = plugin.owner_of("exporters", key)
         raise ValueError(
-            f"the exporter of {key} in the plug-in {owner} is no tvmrt.plugin.Exporter"
+            f"the exporter of {key} in the plug-in {owner} is not a tvmrt.plugin.Exporter"
         )
     return made

@@ -162,7 +162,7 @@ class Dims:
         if least(found) < 0 or most(found) > HIGHEST:
             raise ValueError(
                 f"dimension {name} = {text} is from {least(found)} to {most(found)}; declare "
-                "bounds by which it is never below 0"
+                "bounds that keep it from being negative"
             )
         return found
 

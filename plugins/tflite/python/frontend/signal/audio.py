@@ -41,7 +41,7 @@ def mfcc(ctx: OpContext) -> Value:
     within("filterbank_channel_count", bands, 1, MAX_CHANNELS)
     within("dct_coefficient_count", count, 1, bands)
     if len(rate) != 1 or rate[0] < 1 or x.shape[2] < 2:
-        raise ValueError(f"{x.type} at {rate} samples a second is no spectrogram")
+        raise ValueError(f"{x.type} at {rate} samples per second is not a spectrogram")
     if not all(isinstance(limit, (int, float)) for limit in limits):
         raise ValueError("its options have no lower_frequency_limit and upper_frequency_limit")
     low, high = map(float, limits)

@@ -23,7 +23,7 @@ def circular_buffer(ctx: OpContext) -> list[Value]:
     shape = result.shape
     fits = len(shape) == x.type.rank == 4 and x.shape == (shape[0], 1, *shape[2:])
     if x.dtype.name != "int8" or not fits or 0 in shape or shape[0] != 1:
-        raise ValueError(f"{x.type} is no slice of int8 {list(shape)}")
+        raise ValueError(f"{x.type} is not a slice of int8 {list(shape)}")
     zero = int(result.quantization.zero[0]) if result.is_variable and result.quantization else 0
     y, slots = x, shape[1]
     if slots > 1:

@@ -53,7 +53,7 @@ def gain(ctx: OpContext) -> Value:
     table = operand(ctx, 2, "int16", 1)
     shift = within("snr_shift", *whole_options(ctx, "snr_shift"), 0, 63)
     if x.shape != noise.shape:
-        raise ValueError(f"{noise.type} is no noise of {x.type}")
+        raise ValueError(f"{noise.type} does not match the noise of {x.type}")
     if len(ctx.constant_of(2, "the table of gains")) < GAIN_PLACES:
         raise ValueError(f"its table of gains has fewer than {GAIN_PLACES} places")
     return ctx.emit("signal_gain", [x, noise, table], shift=shift)

@@ -56,7 +56,7 @@ def irfft(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16|int32|float32")
     length = _length(*whole_options(ctx, "fft_length"))
     if x.shape[-1] != length + 2:
-        raise ValueError(f"{x.type} is no spectrum of {length} elements")
+        raise ValueError(f"{x.type} is not a spectrum of {length} elements")
     y = ctx.emit("signal_irfft", [x], length=length)
     if x.dtype.name == "float32":
         y = ctx.emit("div", [y, ctx.like(length, y)])

@@ -115,7 +115,7 @@ def stacker(ctx: OpContext) -> list[Value]:
         ctx, "num_channels", *(f"stacker_{name}" for name in names)
     )
     if not 1 <= channels <= x.shape[0] or left < 0 or right < 0:
-        raise ValueError(f"{left} and {right} frames of {channels} channels beside {x.type}")
+        raise ValueError(f"{left} and {right} frames of {channels} channels do not fit {x.type}")
     count = left + right + 1
     within("stacker_step", step, 1, count)
     within("num_channels", channels * count, 1, MAX_SAMPLES)

@@ -84,8 +84,8 @@ def _keys(name: str, node: onnx.NodeProto) -> tuple[int | str, ...]:
         return tuple(_text(word) for word in words)
     if node.op_type != "CastMap" or _text(_attribute(node, "map_form", "DENSE")) != "SPARSE":
         raise UnsupportedError(
-            f"input {name} is a map, of which {node.op_type} ({node.name or 'without a name'}) "
-            "reads an unknown number of values; only values of known keys are supported: "
+            f"input {name} is a map, and {node.op_type} ({node.name or 'without a name'}) reads "
+            "an unknown number of its values; only values of known keys are supported: "
             "DictVectorizer, or CastMap with map_form SPARSE"
         )
     length = _attribute(node, "max_map", 1)
