@@ -1,8 +1,8 @@
-"""Graph to program: where each tensor lies in memory, and which function makes it.
+"""Lower a graph to a program: assign a memory layout to each tensor and a function to each group.
 
-Contract: the program computes the graph's outputs into the caller's buffers, row-major. Views
-cost nothing where strides can express them; a copy is inserted where a step's demand on its
-operands' memory is not met.
+The program computes the graph's outputs into the caller's buffers, row-major. Views cost nothing if
+strides can express them. A copy is inserted if an operand's layout does not meet the demand of the
+step that reads it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from .target import Target
 from .tied_tables import tie_tables
 from .window.tile_sums import PRODUCTS, other_summand
 
-KERNEL_ALIGN_BYTES = 16  # at what multiples tvmrt_scratch_alloc() gives blocks
+KERNEL_ALIGN_BYTES = 16  # alignment of blocks from tvmrt_scratch_alloc()
 
 
 def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
-    """The steps that compute ``graph``; ``concurrent``: those on different devices may run at the
-    same time. Raises UnsupportedError listing every operator that has
-    no kernel, with the names of its nodes."""
+    """Return the program that computes ``graph``. With ``concurrent``, steps on different devices
+    may run at the same time. Raises UnsupportedError listing every operator without a kernel, with
+    the names of its nodes."""
     return _ProgramBuilder(graph, target).build(concurrent)
 
 
@@ -63,7 +63,7 @@ def _lowering_class(op: str) -> type[Lowering]:
 
 
 def _kernel_lowering(node: Node) -> type[Lowering] | None:
-    """That of a node that is computed; None for views and joins, which are places in memory."""
+    """Return the lowering of a computed node, or None for views and concatenations."""
     view = get_op(node.op).kind == VIEW or node.op == "concat"
     return None if view else _lowering_class(node.op)
 
@@ -121,7 +121,7 @@ class _ProgramBuilder:
         return program
 
     def _find_counts(self, program: Program) -> None:
-        """What steps and outputs read of the sizes that the run itself finds."""
+        """Attach to steps and outputs the data-dependent dimensions that they read."""
         for step in program.steps:
             step.counts = self._counts(*step.symbols())
         program.counts = self._counts(*symbols_of(*(t.shape for t in program.output_types)))
@@ -158,8 +158,8 @@ class _ProgramBuilder:
             )
 
     def _follows(self, node: Node, inside: list[Node]) -> bool:
-        """Beside pointwise nodes, the sum of a residual layer is made where the layer's result is:
-        by functions of rows on microcontrollers, by tiles, which end with it, on hosts."""
+        """Return whether a node may be fused after ``inside``. Residual adds are fused too: into
+        row functions on microcontrollers, into tile epilogues, which end with the add, on hosts."""
         pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
         if BOARD_KERNELS.of(self.target):
             return pointwise or (root.op in PRODUCTS and node.op in ("qadd", "qmul"))
@@ -168,13 +168,13 @@ class _ProgramBuilder:
         return inside[-1] is root and other_summand(root, node) is not None
 
     def _apart(self, node: Node) -> bool:
-        """Loops in vectors over near angles are followed by loops over all, see loops/nest.py."""
+        """Return whether a node starts its own function because of its angle; see loops/nest.py."""
         return self.target.lanes > 1 and measures_angle(node)
 
     # Operands.
 
     def _place(self, value: Value) -> Access:
-        """Where a value lies; constants get a buffer of their own when somebody needs one."""
+        """Return the access of a value; a constant gets a buffer on first use."""
         if value not in self.access:
             buffer = Buffer(value.name, value.dtype, value.type.size, CONSTANT)
             buffer.data = value.data.reshape(-1)
@@ -182,7 +182,7 @@ class _ProgramBuilder:
         return self.access[value]
 
     def _meet(self, value: Value, demand: str | tuple[int, ...]) -> Access:
-        """An access to the value that meets the demand, through a copy if need be."""
+        """Return an access to the value that meets the demand, copying it if necessary."""
         access = self._place(value)
         if satisfies(access.at, demand):
             return access
@@ -193,7 +193,7 @@ class _ProgramBuilder:
         return self._copy(value, order)
 
     def _copy(self, value: Value, order: tuple[int, ...]) -> Access:
-        """The value laid out anew; asked for twice, it is made once."""
+        """Return a copy of the value in this axis order, created once."""
         key = (value, order)
         if key not in self.copies:
             self.copies[key] = self._emit_copy(value, order, f"{value.name}_copy")
@@ -234,7 +234,7 @@ class _ProgramBuilder:
         rule = get_op(node.op)
         value = node.inputs[0]
         if value.is_constant:
-            # one that was too large to unfold: steps read constants through the weights alone
+            # a constant too large to fold: steps read constants only through the weights
             self.access[value] = self._copy(value, tuple(range(value.type.rank)))
         source = self._place(value)
         at = rule.access(source.at, node.attrs)
@@ -279,10 +279,10 @@ class _ProgramBuilder:
         self.steps.append(step)
 
     def _levels(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
-        """The lowering for each level of the target's processors; they differ in tiles and scratch
-        memory, not in where tensors lie."""
+        """Return the lowering for each ISA level of the target. Levels differ in tiles and scratch
+        memory, not in tensor layouts."""
         if group.root.op == "region":
-            return {}  # a device's function, for all processors of the family
+            return {}  # a device function, the same for all processors of the family
         found = {}
         for level in self.target.levels:
             found[level.name] = lowering = kind(group, level)
@@ -290,8 +290,7 @@ class _ProgramBuilder:
         return found
 
     def _concat(self, node: Node) -> None:
-        """One copy a part, each into its slice; see join_concatenations for what becomes of
-        them."""
+        """Copy each part into its slice; join_concatenations() removes copies where it can."""
         orders: dict[tuple[int, ...], int] = {}
         for value in node.inputs:
             order = self._place(value).at.order()
@@ -309,7 +308,7 @@ class _ProgramBuilder:
             start += value.shape[axis]
 
     def _split(self, group: Group) -> None:
-        """The kernel alone, then the rest as a pointwise group."""
+        """Emit the kernel alone, then the remaining nodes as a pointwise group."""
         self._step(Group(group.root, group.before))
         rest = group.after
         self._step(Group(rest[-1], rest[:-1]))
@@ -317,20 +316,20 @@ class _ProgramBuilder:
     # Results.
 
     def _states(self) -> list[Buffer]:
-        """The buffers that outlive a run."""
+        """Return the buffers that keep their contents between runs."""
         begun = [n for n in self.graph.nodes if n.op == "begin_state"]
         return [self.access[v].buffer for n in begun for v in n.outputs]
 
     def _leave(self, states: list[Buffer]) -> None:
-        """Behind all else, copy what a run leaves to where the next one finds it; a value that is
-        another state's is saved first."""
+        """After all other steps, copy the final state to the buffers that the next run reads. A
+        value that lies in another state's buffer is saved first."""
         if not self.graph.kept:
             return
         pairs = []
         for buffer, value in zip(states[1:], self.graph.outputs[-self.graph.kept :]):
             source = self._place(value)
             if source.buffer is buffer and source.at.is_dense():
-                continue  # it stays as it is
+                continue  # already in its own buffer
             if source.buffer in states:
                 name = f"{buffer.name}_saved"
                 order = tuple(range(value.type.rank))
@@ -342,7 +341,7 @@ class _ProgramBuilder:
             self._emit_copy(value, order, f"{buffer.name}_left", target)
 
     def _outputs(self, count: int, states: list[Buffer]) -> list[Buffer]:
-        """Bind each output to a buffer of the caller: the producer's own where that fits."""
+        """Bind each output to a caller-provided buffer: its producer's buffer if that fits."""
         bound: set[Buffer] = set(states)
         outputs = []
         for name, value in zip(self.graph.output_names[:count], self.graph.outputs):
@@ -367,22 +366,22 @@ class _ProgramBuilder:
         return outputs
 
     def _know_counts(self, buffer: Buffer, value: Value) -> bool:
-        """Whether each step that touches a buffer depends on all sizes of the value that the run
-        itself finds: parts of a join are written before the other parts are known."""
+        """Return whether every step that touches the buffer depends on all data-dependent extents
+        of the value: parts of a concatenation are written before other parts are known."""
         counts = set(counts_in(value.shape))
         touching = [s for s in self.steps if any(a.buffer is buffer for a in s.accesses())]
         return not counts or all(counts <= step.symbols() for step in touching)
 
 
 def _nested(graph: Graph, target: Target) -> Program:
-    """A graph inside of a node, in memory that the node's step has as its scratch."""
+    """Plan a graph nested in a node; its arena lies in the scratch of the node's step."""
     program = build_program(graph, target)
     plan_program(program)
     return program
 
 
 def reserve_kernel_scratch(step: Step) -> None:
-    """Make the step's scratch hold what its kernels would ask of a runtime."""
+    """Reserve in the step's scratch the blocks that its kernels would allocate at run time."""
     blocks = step.lowering.kernel_blocks(step)
     step.kernel_bytes = sum(round_up(most(nbytes), KERNEL_ALIGN_BYTES) for nbytes in blocks)
     if step.kernel_bytes:
@@ -393,7 +392,7 @@ def reserve_kernel_scratch(step: Step) -> None:
 
 
 def _check_sizes(program: Program) -> None:
-    """Loops count in int: a tensor of more elements than that is refused by name."""
+    """Raise UnsupportedError for tensors whose element count exceeds the range of int."""
     for step in program.steps:
         for access in step.accesses():
             size = most(access.buffer.size)

@@ -1,4 +1,4 @@
-"""The C files of a network: operator functions, the main function, packed entries, weights."""
+"""Generate a network's C files: operator functions, main function, packed entries and weights."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .target import Target
 from .weight_bytes import lay_out
 from .window.tile_definitions import merge_rests
 
-OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
+OPERATORS_PER_FILE = 24  # several files compile in parallel
 
 
 def print_functions(program: Program, target: Target, options: Options) -> Sources:
-    """The operators as C functions, and the constants that they read; no places are needed.
+    """Print the operators as C functions and collect their constants. No memory plan is needed.
 
-    The program stays as it is: the constants get buffers that are the sources' own.
+    The program is not changed: the constants get buffers that belong to the sources.
     """
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
@@ -53,7 +53,7 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
             function = print_function(symbol, step, common)
         sources.functions.append(function)
     if sources.levels is not None and not sources.levels.by_level:
-        sources.levels = None  # nothing of it is compiled for a level
+        sources.levels = None  # no function depends on the level
     buffers = [b for b in common.weights.buffers() if b.size]
     for buffer in buffers:
         buffer.name = symbols.constant(buffer.name)
@@ -63,7 +63,7 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
 
 
 def _held(program: Program, buffers: Sequence[Buffer]) -> dict[Buffer, HeldConstant]:
-    """The constants that modules of devices hold as they are."""
+    """Return the constants that device modules contain unchanged."""
     found = {}
     for module in device_modules(program):
         for buffer in buffers if module.constants else ():
@@ -81,9 +81,9 @@ def generate(
     places: WeightPlaces | None = None,
     printed: Sources | None = None,
 ) -> Sources:
-    """All files of the network. The same program, options and places give the same bytes, and they
-    are only read. ``printed`` is what :func:`print_functions` gave of them, if it was asked before;
-    it is completed."""
+    """Return all files of the network. Equal programs, options and places give equal bytes; none of
+    them is modified. ``printed`` is an earlier result of :func:`print_functions` for the same
+    arguments; it is completed."""
     places = places or WeightPlaces()
     sources = printed or print_functions(program, target, options)
     prefix = sources.prefix
@@ -96,7 +96,7 @@ def generate(
     sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
     if sources.held:
         sources.files[f"{prefix}_held.h"] = _held_header(sources)
-    # firmware in one file, so that no kernel is in the image twice
+    # firmware has one operator file, so that the image contains each kernel once
     most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
     for i, chunk in enumerate(split_functions(sources.functions, most)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = operator_file([prefix], chunk, target)
@@ -117,13 +117,13 @@ def generate(
 
 
 def counted_loops(name: str, target: Target) -> str:
-    """What keeps GCC from counting the loops of a file, where the target can."""
+    """Return the line that stops GCC from counting loops in a file, if the target needs it."""
     counts = HELIUM.of(target) and name.endswith(".c")
     return "#include <tvm/runtime/kernels/scalar/counted_loops.h>\n" if counts else ""
 
 
 def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
-    """The functions of each level, compiled for it, and the choice among the levels."""
+    """Add the functions of each ISA level, compiled with its flags, and the level selection."""
     for level in target.levels:
         for i, chunk in enumerate(
             split_functions(sources.levels.own(level.name), OPERATORS_PER_FILE)
@@ -134,7 +134,7 @@ def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
     sources.files[f"{prefix}_levels.c"] = levels.print_choice(prefix, sources.levels)
 
 
-# What follows the prefix in symbols that are no operators.
+# Endings of symbols that are not operators.
 _ENTRY_NAMES = (
     "run", "network", "steps", "weights", "workspace", "profile_slot", "get_c_metadata",
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
@@ -157,7 +157,7 @@ def _head(program: Program, options: Options) -> str:
 
 
 def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:
-    """Let constants that are copied to pools be read there."""
+    """Read constants that are copied to pools from there."""
     for buffer in sources.weight_buffers:
         if buffer.name in places.resident:
             buffer.kind = ARENA
@@ -166,7 +166,7 @@ def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:
 
 
 def _shared(sources: Sources, known: Mapping[tuple, str]) -> dict[Buffer, str]:
-    """The constants that other networks have, with their symbols."""
+    """Return the constants that other networks already define, with their symbols."""
     keys = {buffer: content_key(buffer) for buffer in sources.weight_buffers}
     return {buffer: known[key] for buffer, key in keys.items() if key in known}
 
@@ -241,7 +241,7 @@ PLACEMENT = [
 
 
 def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target: Target) -> str:
-    """The operators of one network or several, with one copy of each kernel."""
+    """Return a file with the operators of one or more networks, with one copy of each kernel."""
     headers = sorted({h for fn in functions for h in fn.includes})
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     macros += print_macros(target, headers)

@@ -1,4 +1,4 @@
-"""Concatenations without copies: producers write into the slices themselves."""
+"""Concatenation without copies: producers write directly into the slices."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tvmrt.compiler.planner.lifetime import lifetimes
 
 from .loops.nest import Loop, merge_loops
 
-_SOURCE, _TARGET = 0, 1  # whose strides of a copy
+_SOURCE, _TARGET = 0, 1  # index of the strides of a copy
 
 
 def join_concatenations(program: Program, hosted: bool = False) -> None:
-    """Let producers write straight into the concatenation that they are copied into.
+    """Let producers write directly into the concatenation that they are copied into.
 
-    A copy into a slice of a larger buffer vanishes when every step that touches the source
-    buffer can work with the slice's strides. No join takes more memory than what is found; on
-    hosts, whose memory is cheaper than copies, all of them may take an eighth more.
+    The copy into a slice of a larger buffer is removed if every step that touches the source buffer
+    can work with the slice's strides. A join must not increase the peak memory. On hosts, where
+    memory is cheaper than copies, all joins together may add one eighth.
     """
     copies = [step for step in program.steps if _is_plain_copy(step)]
-    if program.states:  # what a run leaves takes its place when nobody reads what it has found
+    if program.states:  # a state is updated by a copy, after all reads of its old value
         copies = [s for s in copies if not {a.buffer for a in s.accesses()} & set(program.states)]
     if not copies:
         return
@@ -46,8 +46,8 @@ def _is_plain_copy(step: Step) -> bool:
 
 
 class _Memory:
-    """Which steps touch each buffer of the arena, and the bytes that live at each step, nothing
-    shared in place. Kept up to date join by join: a network may have thousands."""
+    """Steps that touch each arena buffer, and the live bytes at each step without in-place sharing.
+    Updated incrementally, because a network may have thousands of joins."""
 
     def __init__(self, program: Program, hosted: bool) -> None:
         self.position = {step: i for i, step in enumerate(program.steps)}
@@ -58,16 +58,17 @@ class _Memory:
         self.live = np.zeros(len(program.steps), np.int64)
         for buffer, (first, last) in lifetimes(program).items():
             self.live[first : last + 1] += buffer.nbytes
-        self.spare = self.live.max() // 8 if hosted else 0  # bytes that joins may add in all
+        self.spare = self.live.max() // 8 if hosted else 0  # bytes that all joins may add
 
     def life(self, steps: list[Step]) -> slice:
-        """From the first to the last of some steps."""
+        """Return the range from the first to the last of these steps."""
         places = [self.position[step] for step in steps]
         return slice(min(places), max(places) + 1)
 
     def merged(self, source: Buffer, target: Buffer, copy: Step) -> list[Step] | None:
-        """The steps that touch the target once it takes the source in and nothing is copied; None
-        if the most that lives at one step would then be more than it may be."""
+        """Return the steps that touch the target after it absorbs the source and the copy is
+        removed. Return None if the peak memory would exceed the limit; otherwise record the
+        join."""
         steps = dict.fromkeys([*self.touching[target], *self.touching[source]])
         del steps[copy]
         live = self.live.copy()
@@ -88,7 +89,7 @@ def _join(memory: _Memory, copy: Step) -> bool:
         return False
     at = target.at
     if counts_in(at.shape, at.strides, at.offset):
-        return False  # who makes the source may run before the count is known that tells the place
+        return False  # the source may be written before the count in this layout is known
     if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
     touching = memory.touching[source.buffer]
@@ -97,7 +98,7 @@ def _join(memory: _Memory, copy: Step) -> bool:
         return False
     merged = memory.merged(source.buffer, target.buffer, copy)
     if merged is None:
-        # the concatenation would have to live so long that a copy is the cheaper way
+        # the concatenation would live so long that a copy costs less
         return False
     memory.touching[target.buffer] = merged
     del memory.touching[source.buffer]
@@ -111,8 +112,8 @@ def _join(memory: _Memory, copy: Step) -> bool:
 
 
 def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], Access] | None:
-    """By step and number: accesses to the copy's source as accesses to its target; None if one of
-    them cannot be."""
+    """Return accesses to the copy's target that replace those to its source, by step and operand
+    index; None if an access cannot be replaced."""
     source, target = copy.reads[0], copy.writes[0]
     moved = {}
     for step in touching:
@@ -133,22 +134,22 @@ def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], A
 
 
 def _follows(step: Step, moved: dict[tuple[int, int], Access]) -> bool:
-    """Whether what follows a kernel in its function can be computed there still: what it reads has
-    no demand of its own, kernels take what lies as their rows do."""
+    """Return whether a kernel's epilogue can still be fused: its operands have no demand of their
+    own, but kernels read them in the layout of their rows."""
     reads = (moved.get((id(step), i), access) for i, access in enumerate(step.reads))
     return step.lowering.accepts_epilogue(dict(zip(step.read_values, reads)))
 
 
 def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | None:
-    """An access to the source buffer, as an access to where the copy would put it.
+    """Translate an access to the copy's source buffer into one to its target.
 
-    Every stride and the offset is split along the source's axes, which are dense.
+    Every stride and the offset are split along the source's axes, which are dense.
     """
     order = [d for d in source.order() if source.shape[d] != 1]
     turned = _permuted(at, order, source, target)
     if turned is not None:
         return turned
-    # axes that follow each other without a gap in the target, too, are one
+    # merge axes that are contiguous in the target, too
     axes = merge_loops(source.shape, order, (source.strides, target.strides))
     start = _split(at.offset, axes)
     steps = [_split(s if n != 1 else 0, axes) for n, s in zip(at.shape, at.strides)]
@@ -162,7 +163,7 @@ def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | Non
 
 
 def _split(distance: Whole, axes: list[Loop]) -> list[Whole] | None:
-    """How many steps along each axis a distance in the source is; None if that is not known."""
+    """Return how many steps along each axis a distance in the source is; None if unknown."""
     counts: list[Whole] = [0] * len(axes)
     if symbols_of(distance, [axis.strides[_SOURCE] for axis in axes]):
         for i, axis in enumerate(axes):
@@ -181,9 +182,9 @@ def _split(distance: Whole, axes: list[Loop]) -> list[Whole] | None:
 def _stays_inside(
     shape: Sequence[Whole], start: list[Whole], steps: list[list[Whole]], axes: list[Loop]
 ) -> bool:
-    """Whether no element of an access lies beyond the end of an axis, in the next step of another:
-    only then one stride serves each axis of the access. Both corners would not tell it: they stay
-    where they are if the axes between them change places."""
+    """Return whether all elements of an access stay within their axes and never wrap to the next
+    step of an outer axis. Only then one stride serves each axis of the access. Comparing corners is
+    not enough: they do not move if the axes between them are permuted."""
     for i, axis in enumerate(axes):
         first = last = start[i]
         for extent, step in zip(shape, steps):
@@ -195,8 +196,8 @@ def _stays_inside(
 
 
 def _permuted(at: Strided, order: list[int], source: Strided, target: Strided) -> Strided | None:
-    """An access to all elements whose axes are the source's in any order, whatever their extents
-    turn out to be; None for any other."""
+    """Translate an access to all elements whose axes are a permutation of the source's, also with
+    symbolic extents; None for any other access."""
     axes = {(source.shape[d], source.strides[d]): target.strides[d] for d in order}
     found = [(n, s) for n, s in zip(at.shape, at.strides) if n != 1]
     if at.offset != 0 or len(set(found)) != len(order) or not axes.keys() >= set(found):

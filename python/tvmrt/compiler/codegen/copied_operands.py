@@ -1,5 +1,5 @@
-"""Operands that a kernel cannot read where they lie: constants in the place of a tensor, and one
-tensor as two operands that must lie in different orders."""
+"""Copy operands that a kernel cannot read in place: constants used as tensors, and one tensor used
+as two operands with different layouts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .lowering import ImageLowering, Lowering
 
 
 def copy_operands(graph: Graph, lowering_of: Callable[[Node], type[Lowering] | None]) -> None:
-    """Put a node that copies before each node whose kernel cannot read an operand.
+    """Insert a copy before each node whose kernel cannot read an operand.
 
-    Kernels count on what they work on lying in memory; weights are packed by their lowerings, which
-    say in ``in_memory`` what they do not pack.
+    Kernels expect their tensors in memory. Weights are packed by the lowering, which lists the
+    operands that it does not pack in ``in_memory``.
     """
     copies: dict[Value, Value] = {}
     nodes: list[Node] = []
@@ -29,12 +29,12 @@ def copy_operands(graph: Graph, lowering_of: Callable[[Node], type[Lowering] | N
 
 
 def _unreadable(node: Node, lowering: type[Lowering] | None) -> list[int]:
-    """Positions of operands that must be copied."""
+    """Return the indices of operands that must be copied."""
     if lowering is None:
         return []
     given = {i: value for i, value in enumerate(node.inputs) if value is not None}
     found = [i for i in lowering.in_memory if i in given and given[i].is_constant]
-    if issubclass(lowering, ImageLowering):  # channels innermost, and the other operands dense
+    if issubclass(lowering, ImageLowering):  # channels last; its other operands are dense
         found += [i for i, value in given.items() if i > 0 and value is given.get(0)]
     return found
 

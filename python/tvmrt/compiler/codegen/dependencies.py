@@ -1,8 +1,7 @@
-"""Which steps must have ended before a step begins, when steps may run at the same time.
+"""Dependencies between steps that may run concurrently.
 
-Two steps depend on each other if they touch the same memory and one of them writes it; whether the
-memory holds one tensor for both, or one tensor after another, makes no difference. What follows
-from other dependencies is left out.
+Two steps depend on each other if they touch the same memory and one of them writes it. It makes no
+difference whether that memory holds the same tensor for both. Transitive dependencies are left out.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ class _Touch:
 
 
 def dependencies(program: Program) -> list[list[int]]:
-    """For each step the numbers of those that it waits for, all smaller than its own."""
+    """Return for each step the indices of earlier steps that it must wait for."""
     touches: dict[Buffer, list[_Touch]] = {}
     overlapping = _overlaps(program)
-    before: list[int] = []  # all steps above each, as bits
+    before: list[int] = []  # bit mask of all ancestors of each step
     found = []
     for number, step in enumerate(program.steps):
         own = _touches(number, step)
@@ -62,7 +61,7 @@ def _touches(number: int, step: Step) -> list[_Touch]:
 
 
 def _overlaps(program: Program) -> dict[Buffer, list[Buffer]]:
-    """For each buffer of the arena those that share some of its bytes, itself among them."""
+    """Return for each arena buffer the buffers that share some of its bytes, including itself."""
     buffers = [b for b in program.arena_buffers() if b.kind == ARENA]
 
     def share(a: Buffer, b: Buffer) -> bool:
@@ -74,26 +73,26 @@ def _overlaps(program: Program) -> dict[Buffer, list[Buffer]]:
 
 
 def may_meet(a: Access, b: Access) -> bool:
-    """Whether two accesses have an element in common, or may have."""
+    """Return whether two accesses have, or may have, an element in common."""
     if a.buffer is not b.buffer:
         return True
     if 0 in a.shape or 0 in b.shape:
         return False
     if symbols_of(*((at.shape, at.strides, at.offset) for at in (a.at, b.at))):
-        return True  # where they lie is known only when the network runs
+        return True  # with symbolic layouts, overlap is known only at run time
     low_a, high_a = _extent(a.at)
     low_b, high_b = _extent(b.at)
     if high_a < low_b or high_b < low_a:
         return False
     strides = [s for at in (a.at, b.at) for n, s in zip(at.shape, at.strides) if n > 1]
-    pace = reduce(gcd, strides, 0)  # both step by multiples of it
+    pace = reduce(gcd, strides, 0)  # all elements of both lie at multiples of it
     if pace and (a.at.offset - b.at.offset) % pace:
         return False
     return not _apart_in_a_grid(a.at, b.at)
 
 
 def _extent(at: Strided) -> tuple[int, int]:
-    """First and last element."""
+    """Return the offsets of the first and last element."""
     moves = [(n - 1) * s for n, s in zip(at.shape, at.strides)]
     return (
         at.offset + sum(m for m in moves if m < 0),
@@ -102,7 +101,7 @@ def _extent(at: Strided) -> tuple[int, int]:
 
 
 def _apart_in_a_grid(a: Strided, b: Strided) -> bool:
-    """Whether two boxes of one larger tensor, such as parts of a concatenation, are disjoint."""
+    """Return whether two boxes of one tensor, such as parts of a concatenation, are disjoint."""
     order = [d for d in range(len(a.shape)) if a.shape[d] > 1 or _one(b, d)]
     same_strides = len(a.shape) == len(b.shape) and a.strides == b.strides
     if not same_strides or any(s <= 0 for s in a.strides):
@@ -122,7 +121,7 @@ def _one(at: Strided, axis: int) -> bool:
 
 
 def _starts(at: Strided, order: list[int]) -> dict[int, int] | None:
-    """Index of the box's first element by axis; None if the box leaves its row of the grid."""
+    """Return the index of the box's first element by axis; None if the box crosses a grid row."""
     rest, outer, starts = at.offset, None, {}
     for d in order:
         starts[d], rest = divmod(rest, at.strides[d])

@@ -1,5 +1,5 @@
-"""Files that regions of other devices add to a network: their C source, and the library's context
-through which the code finds the functions of imported modules."""
+"""Files that regions on other devices add to a network: their C source, and the module context
+through which the library finds functions of imported modules."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from tvmrt.compiler.ir.program import Program
 
 
 def program_regions(program: Program) -> list[Region]:
-    """The regions in the order of their steps."""
+    """Return the regions in the order of their steps."""
     roots = (step.group.root for step in program.steps)
     return [root.attrs["region"] for root in roots if root.op == "region"]
 
 
 def device_modules(program: Program) -> list[ModuleBlob]:
-    """The modules of the regions, each once."""
+    """Return the modules of the regions, each once."""
     codes = (region.code for region in program_regions(program))
     return list(dict.fromkeys(code for code in codes if isinstance(code, ModuleBlob)))
 
 
 def add_device_files(program: Program, prefix: str, sources) -> None:
-    """Give ``sources`` the C files, the compiler's flags and the modules of all regions."""
+    """Add the C files, compiler flags and modules of all regions to ``sources``."""
     for region in program_regions(program):
         code = region.code
         if isinstance(code, CSource):

@@ -1,8 +1,8 @@
-"""Which tensors may lie in the memory of a device: those that its regions alone touch.
+"""Selection of tensors that live in device memory: those that only its regions touch.
 
-What lies there between two regions is in no memory of the host's, and inputs and outputs may be the
-caller's tensors on the device. A region that may fail leaves its tensors to the host, whose code
-takes its place.
+A tensor between two regions needs no host memory, and inputs and outputs may be the caller's
+tensors on the device. A region that may fail keeps its tensors on the host, whose code is the
+fallback.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Access, Buffer, Prog
 
 
 def place_on_devices(program: Program) -> None:
-    """Mark the buffers that regions of one device alone touch, before memory is planned."""
+    """Mark the buffers that only regions of one device touch, before memory is planned."""
     touched: dict[Buffer, set[DeviceMemory | None]] = {}
     for step in program.steps:
         memory = _memory(step)
@@ -28,19 +28,19 @@ def place_on_devices(program: Program) -> None:
 
 
 def _memory(step: Step) -> DeviceMemory | None:
-    """The memory that a step reaches beside the host's."""
+    """Return the device memory that a step accesses, or None for the host's."""
     region = _region(step)
     return None if region is None else region.memory
 
 
 def is_movable(access: Access) -> bool:
-    """Whether each run tells anew in which memory a tensor lies."""
+    """Return whether each run may pass the tensor in a different memory."""
     return access.buffer.memory is not None and access.buffer.kind in (INPUT, OUTPUT)
 
 
 def defer_regions(program: Program) -> None:
-    """Mark the regions that a program compiled ahead starts, to wait for them where somebody needs
-    what they write or memory that they read."""
+    """Mark the regions that an ahead-of-time program starts asynchronously. It waits for them
+    before their results are used or the memory that they read is reused."""
     for step in program.steps:
         region = _region(step)
         if region is not None:
@@ -48,7 +48,7 @@ def defer_regions(program: Program) -> None:
 
 
 def _region(step: Step) -> Region | None:
-    """The region of a step that a module always runs: no code of the host's takes its place."""
+    """Return the region of a step if a module always runs it, without a fallback on the host."""
     root = step.group.root
     region = root.attrs["region"] if root.op == "region" else None
     if region is None or region.reports_failure or step.guard is not None:

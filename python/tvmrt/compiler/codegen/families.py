@@ -1,8 +1,8 @@
-"""Families of microcontrollers: for each the processor of a usual part of it, and its memory.
+"""Microcontroller families: the processor and memory of a typical part of each.
 
-Parts of a family differ; a row is the part that boards for trying out have, named in ``part``.
-Sizes are those of its data sheet. What a plan takes is held against the first region of RAM; the
-others are there for ``--pool``.
+Parts of a family differ; each row is the part on common evaluation boards, named in ``part``. Sizes
+are from its data sheet. Memory plans are checked against the first RAM region; other regions can be
+used with ``--pool``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True)
 class Family:
-    """One row. ``target`` names the processor, ``flags`` replace its options where they are not
-    None; ``flash`` is in bytes, ``ram`` has bytes by region, what the workspace goes to first."""
+    """One family. ``target`` names the processor; ``flags`` replace its compiler flags unless None.
+    ``flash`` is in bytes; ``ram`` maps regions to bytes, with the workspace's default region
+    first."""
 
     name: str
     part: str
@@ -36,15 +37,15 @@ class Family:
         return machine if self.flags is None else replace(machine, flags=self.flags)
 
     def pools(self) -> list[MemoryPool]:
-        """The network's own workspace, no larger than the first region of RAM."""
-        from tvmrt.compiler.ir.program import MemoryPool  # the names alone are for a command's help
+        """Return the network's own workspace, limited to the first RAM region."""
+        from tvmrt.compiler.ir.program import MemoryPool  # lazy: command help needs only names
 
         from .pools import WORKSPACE
 
         return [MemoryPool(WORKSPACE, next(iter(self.ram.values())))]
 
     def check_pools(self, asked: Mapping[str, object]) -> None:
-        """Raise ValueError for a pool of a region's name that is larger than the region."""
+        """Raise ValueError for a pool that is named after a RAM region and exceeds it."""
         for name, value in asked.items():
             nbytes, there = value[0] if isinstance(value, tuple) else value, self.ram.get(name)
             if there is not None and nbytes > there:
@@ -54,7 +55,7 @@ class Family:
                 )
 
     def check_flash(self, weights_bytes: int) -> None:
-        """Raise ValueError where weights alone are more than there is flash."""
+        """Raise ValueError if the weights alone exceed the flash."""
         if weights_bytes > self.flash:
             raise ValueError(
                 f"the weights take {weights_bytes} bytes, {weights_bytes - self.flash} more than "
@@ -63,7 +64,7 @@ class Family:
             )
 
     def no_room(self, problem: str) -> str:
-        """The planner's sentence with the board, and the other regions that there are."""
+        """Return the planner's error text with the board's name and its other RAM regions."""
         every = " ".join(f"--pool {name}={nbytes}" for name, nbytes in self.ram.items())
         hint = f", or use all of its memory: {every}" if len(self.ram) > 1 else ""
         return f"board {self.name} ({self.part}): {problem}{hint}"
@@ -114,10 +115,10 @@ FAMILIES = {row.name: row for row in (
 
 
 def find_family(name: str) -> Family:
-    """The row of that name. Raises ValueError listing the names when there is none."""
+    """Return the family of that name. Raises ValueError listing the names if it is unknown."""
     if name in FAMILIES:
         return FAMILIES[name]
-    from difflib import get_close_matches  # loading what is compiled need not wait for it
+    from difflib import get_close_matches  # lazy: loading compiled networks does not need it
 
     near = get_close_matches(name, FAMILIES, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; choose one of {', '.join(FAMILIES)}"

@@ -1,4 +1,4 @@
-"""Geometry of layers: the windows that move over images, for all that plans or prints them."""
+"""Geometry of windows that move over images, for planning and printing layers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .c.initializers import triple
 
 Triple = tuple[int, int, int]
 ONES, ZEROS = (1, 1, 1), (0, 0, 0)
-MOST_PIXELS = (1 << 31) - 1  # of a row
-FLOAT = 4  # bytes, of a pair of bfloat16, too
+MOST_PIXELS = (1 << 31) - 1  # maximum pixels of a row
+FLOAT = 4  # bytes of a float32, or of a pair of bfloat16
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window and the images that it moves over, channels last.
+    """Window and the images that it moves over, channels last.
 
-    Triples are (depth, height, width). ``pad`` is the padding at the start, negative where it
-    crops; the end follows from ``out``. ``x_stride`` and ``y_stride`` are the elements from one
-    pixel to the next.
+    Triples are (depth, height, width). ``pad`` is the padding at the start, negative for cropping;
+    ``out`` determines the padding at the end. ``x_stride`` and ``y_stride`` are the elements from
+    one pixel to the next.
     """
 
     batch: int
@@ -48,8 +48,8 @@ class Window:
         x: Whole,
         y: Whole,
     ) -> Window:
-        """The window of a node with strides, dilations and padding, from shapes with the channels
-        behind the batch; extents that are not there are 1. ``x`` and ``y`` are the strides."""
+        """Return the window of a node with strides, dilations and padding, from shapes in
+        channels-first order; missing extents are 1. ``x`` and ``y`` are the pixel strides."""
         return cls(
             in_[0],
             triple(in_[2:], 1),
@@ -68,62 +68,62 @@ class Window:
 
     @property
     def rows(self) -> int:
-        """Output rows of all images."""
+        """Number of output rows of all images."""
         return self.batch * self.out[0] * self.out[1]
 
     @property
     def pixels(self) -> int:
-        """Output pixels of all images."""
+        """Number of output pixels of all images."""
         return self.rows * self.out[2]
 
     def span(self, dim: int) -> int:
-        """Input extent under a window."""
+        """Return the input extent of one window."""
         return (self.kernel[dim] - 1) * self.dilation[dim] + 1
 
     def reach(self, dim: int) -> int:
-        """Input extent under all windows of an image, with its padding."""
+        """Return the input extent of all windows of an image, including padding."""
         return (self.out[dim] - 1) * self.stride[dim] + self.span(dim)
 
     @property
     def is_pixels(self) -> bool:
-        """Whether each window is a pixel at its own place."""
+        """Whether each window covers exactly the pixel of its own index."""
         still = self.in_ == self.out and self.pad == ZEROS
         return still and self.kernel == ONES and self.stride == ONES
 
     @property
     def flat(self) -> bool:
-        """Whether nothing lies along the depth."""
+        """Whether the window has no depth dimension."""
         depth = (self.in_[0], self.out[0], self.kernel[0], self.stride[0], self.pad[0])
         return depth == (1, 1, 1, 1, 0)
 
     @property
     def picks_pixels(self) -> bool:
-        """Whether each window is a pixel of a single image, from which some are left out."""
+        """Whether a 1x1 window moves over a single image, possibly skipping pixels."""
         alone = self.batch == 1 and self.in_[0] == 1 and not symbols_of(*self.in_, *self.out)
         return alone and self.kernel == ONES and self.pad == ZEROS
 
     def of_picked(self) -> Window:
-        """All those pixels as one row, as if they followed each other."""
+        """Return the picked pixels as one contiguous row."""
         row, step = (1, 1, self.pixels), self.x_stride * self.stride[2]
         return Window(1, row, row, step, self.y_stride)
 
     def overhangs(self, dim: int) -> bool:
-        """Whether some window lies in padding along an axis."""
+        """Return whether a window overlaps padding along an axis."""
         return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
 
     def column_runs(self) -> list[tuple[int, int]]:
-        """(pixels, columns) of the runs of a row whose windows meet the same columns of the kernel
-        inside the image."""
+        """Return (pixels, columns) for each segment of a row whose windows have the same kernel
+        columns inside the image."""
         columns = range(0, self.kernel[2] * self.dilation[2], self.dilation[2])
         first = range(-self.pad[2], self.out[2] * self.stride[2] - self.pad[2], self.stride[2])
         met = ([0 <= x + column < self.in_[2] for column in columns] for x in first)
         return [(len(list(pixels)), sum(inside)) for inside, pixels in groupby(met)]
 
     def in_rows(self) -> Window:
-        """The same windows over the same memory in rows that are as long as can be.
+        """Return the same windows over the same memory in the longest possible rows.
 
-        All pixels of all images are one row where a window is a pixel at its own place; where
-        nothing lies along the last axis, as in an image of one column, it is put first.
+        If each window is the pixel of its own index, all pixels of all images form one row. If the
+        last axis is trivial, as in an image of one column, it is moved to the front.
         """
         if self.is_pixels and most(self.pixels) <= MOST_PIXELS:
             row = (1, 1, self.pixels)
@@ -141,7 +141,7 @@ class Window:
         return replace(self, **{name: (v[2], v[0], v[1]) for name, v in turned.items()})
 
     def members(self) -> dict[str, object]:
-        """The members of the ``tvmrt_window``."""
+        """Return the members of the ``tvmrt_window``."""
         return {
             "batch": self.batch,
             "in": tuple(self.in_),
@@ -157,7 +157,7 @@ class Window:
 
 @dataclass(frozen=True)
 class SlabLayer:
-    """Layer of a chain that a host computes a slab of rows at a time."""
+    """Layer of a depth-first chain that a host computes in slabs of rows."""
 
     window: Window
     weight_bytes: int = 0
@@ -165,7 +165,7 @@ class SlabLayer:
 
     @property
     def pixels(self) -> int:
-        """Of the result."""
+        """Number of output pixels."""
         return self.window.pixels
 
     @property
@@ -173,11 +173,11 @@ class SlabLayer:
         return self.window.y_stride * FLOAT
 
     def unit(self, width: int) -> int:
-        """Pixels that are computed together, by tiles of that width."""
+        """Return how many pixels are computed together, with tiles of this width."""
         return width if self.window.out[1] == 1 else self.window.out[2]
 
     def needed(self, pixels: int) -> int:
-        """Input pixels under the windows of so many neighbouring pixels of the result, at most."""
+        """Return the maximum input pixels for this many neighbouring output pixels."""
         w = self.window
         if w.out[1] == 1:
             return pixels

@@ -1,4 +1,4 @@
-"""The files that networks of one image have in common: their memory, and its sizes."""
+"""Files that the networks of one image share: their memory and its sizes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def memory_files(
     concurrent: Sequence[Sequence[str]],
     numbers: Sequence[str],
 ) -> dict[str, str]:
-    """Texts by file name: the header, and where pools are the image's own, their files.
+    """Return file texts by name: the header, and the files of the pools that the image owns.
 
-    ``concurrent`` lists the networks whose memory is kept apart; ``numbers`` are those of the
-    networks.
+    ``concurrent`` lists groups of networks that do not share memory; ``numbers`` are the identity
+    numbers of the networks.
     """
     prefix = prefix_of(name)
     number = seal.identity(*prefixes, *numbers)
@@ -42,9 +42,9 @@ def memory_files(
 def share_operators(
     name: str, networks: Sequence[Sources], target: Target
 ) -> tuple[str, str, dict[str, str]] | None:
-    """One file of the operators of all networks, so that each kernel is in the image once: its
-    name, its text, and the networks' own files that it takes the place of. None where macros of
-    two networks differ, or fewer than two have operators.
+    """Merge the operators of all networks into one file, so that the image contains each kernel
+    once. Return its name, its text and the networks' files that it replaces. Return None if macros
+    of two networks differ, or if fewer than two networks have operators.
 
     Bodies of custom operators stay in the networks' files.
     """

@@ -1,8 +1,8 @@
-"""Memory of networks that are compiled together: one workspace for all of them.
+"""Memory of networks that are compiled together: one workspace for all.
 
-Networks that run one after the other use the same bytes again, so that the largest need counts;
-those that may be live at a time get bytes of their own, so that their needs add up. Weights that
-are copied to a pool outlive runs, and so are nobody else's in either case: they lie in front.
+Networks that run one after another reuse the same bytes: the largest need counts. Networks that may
+be live concurrently get separate bytes: their needs add up. Weights that are copied to a pool
+outlive runs, so their bytes at the start of the pool are never shared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .target import Target
 
 @dataclass
 class Need:
-    """A network whose memory is planned: its steps, and how they are printed."""
+    """Network whose memory is planned: its steps, and how they are printed."""
 
     program: Program
     target: Target
@@ -33,8 +33,8 @@ class Need:
 
 @dataclass
 class Planned:
-    """Where a network's weights lie, and its functions, if their weights had to be known for
-    that."""
+    """Placement of a network's weights, and its functions if placing the weights required printing
+    them."""
 
     places: WeightPlaces
     printed: Sources | None
@@ -43,11 +43,11 @@ class Planned:
 def plan_memory(
     needs: Sequence[Need], placement: pool_options.Placement, live: Sequence[Sequence[int]] = ()
 ) -> list[Planned]:
-    """Plan each network's memory: its program gets addresses, its weights their places.
+    """Plan each network's memory: set the addresses in its program and place its weights.
 
-    ``live`` lists groups of networks, by their numbers: those of a group get memory side by side;
-    the groups, and each network that is in none, use the same memory in turns. Every network has
-    the same pools. Raises ValueError where they do not suffice, or a placement names nothing.
+    ``live`` lists groups of network indices. Networks of a group get separate memory; the groups,
+    and each network in no group, share the same memory in turns. All networks have the same pools.
+    Raises ValueError if the pools are too small or a placement matches nothing.
     """
     tensors = [placement.of_tensors(need.program) for need in needs]
     shared = [share_memory(need.program, where) for need, where in zip(needs, tensors)]
@@ -77,15 +77,15 @@ def plan_memory(
 
 
 def _printed(need: Need) -> Sources:
-    """Names and sizes of weights are those of the generated code."""
+    """Print a network's functions, which fixes the names and sizes of its weights."""
     return print_functions(need.program, need.target, need.options)
 
 
 def _keep(
     need: Need, rows: dict[str, tuple[str, int]], begins: Sequence[int]
 ) -> tuple[dict[str, tuple[int, int]], list[int]]:
-    """Places of the weights that are copied, from these bytes of each pool on, and the bytes of
-    each pool that they take."""
+    """Place the copied weights in each pool from the offsets ``begins`` on. Return the places and
+    the bytes used in each pool."""
     resident, taken = {}, [0] * len(need.pools)
     numbers = {pool.name: i for i, pool in enumerate(need.pools)}
     for name, (pool_name, nbytes) in rows.items():

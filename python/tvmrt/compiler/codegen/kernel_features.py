@@ -1,13 +1,13 @@
-"""Features of the kernels, by build: what a lowering may use is what the C compiler compiles.
+"""Kernel features of each build, so that lowerings use only code that the C compiler compiles.
 
-A lowering asks ``PLANES.of(target)``; the C of a build without a feature defines the feature's
-macro (``print_macros``), and kernels compile the feature out where that macro is defined. Both come
-from the one table here, so that no condition is written twice. Members of structs that belong to a
-feature do not exist in builds without it: code that sets them does not compile.
+A lowering checks ``PLANES.of(target)``. The generated C of a build without a feature defines the
+feature's macro (``print_macros``), and kernels compile the feature out if it is defined. Both come
+from the table in this file, so that no condition is written twice. Struct members of a feature do
+not exist in builds without it: code that sets them does not compile.
 
-``include/tvm/runtime/kernels`` tests no other macros of the build. The rest follows from the
-compiler's own macros, or is a parameter of a kernel that a lowering sets
-(``FunctionWriter.macro``): ``PARAMETERS``.
+``include/tvm/runtime/kernels`` tests no other build macros. Everything else follows from macros of
+the compiler, or is a kernel parameter that a lowering sets (``FunctionWriter.macro``):
+``PARAMETERS``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _INTEGER_KERNELS = re.compile(r"board/\w+_i8\.h")
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature of the kernels: whether a build has it, and what it is.
+    """Feature of the kernels and the rule that decides which builds have it.
 
-    ``lacking`` is the macro that the C of a build without it defines. It is empty where no kernel
-    compiles the feature out: then the feature is a choice among kernels alone. ``members`` of
-    structs exist in builds with the feature only. ``kernels``: only files that include such headers
-    define the macro; None: all.
+    ``lacking`` is the macro that generated C defines in builds without the feature. It is empty if
+    no kernel compiles the feature out: the feature then only selects kernels. Struct ``members``
+    exist only in builds with the feature. If ``kernels`` is set, only files that include matching
+    headers define the macro.
     """
 
     lacking: str
@@ -40,12 +40,12 @@ class Feature:
     kernels: re.Pattern[str] | None = None
 
     def of(self, target: Target) -> bool:
-        """Whether builds for a target have the feature."""
+        """Return whether builds for a target have the feature."""
         return self.rule(target)
 
 
 def _for_hosts(target: Target) -> bool:
-    """Whether code may be large: on processors that are no microcontrollers, with or without an
+    """Return whether code may be large: on any processor but a microcontroller, with or without an
     operating system."""
     return target.board is None
 
@@ -88,7 +88,7 @@ FLOAT_CODE = Feature(
     lambda target: "rv32" not in (target.board or ()),
     kernels=_INTEGER_KERNELS,
 )
-# Choices among kernels. No kernel compiles these out: there is no macro to disagree with.
+# Features that only select kernels; they have no macro.
 BOARD_KERNELS = Feature(
     "",
     "kernels of microcontrollers (kernels/board), layers by rows, functions of rows",
@@ -105,7 +105,7 @@ FEATURES = (
     BOARD_KERNELS, HELIUM,
 )  # fmt: skip
 
-# Parameters of kernels, which have a default in their header: who sets another.
+# Kernel parameters with a default in their header, and the modules that set another value.
 PARAMETERS = {
     "TVMRT_I8_FORMAT": "window/tiles_i8.py, by Target.int8",
     "TVMRT_MATMUL_BF16_BYTES": "window/matmul.py, as much as it plans scratch for",
@@ -115,8 +115,8 @@ PARAMETERS = {
 
 
 def print_macros(target: Target, headers: Iterable[str]) -> list[tuple[str, str]]:
-    """(name, value) of the macros for what a target's build lacks, of a file that includes these
-    headers of kernels."""
+    """Return (name, value) of the macros for features that a target lacks, for a file that includes
+    these kernel headers."""
     included = list(headers)
     return [
         (feature.lacking, "1")

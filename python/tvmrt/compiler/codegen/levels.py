@@ -1,9 +1,9 @@
-"""Operators for several levels of processors: a function for each, and a table by level.
+"""Operator functions for several ISA levels, and a dispatch table by level.
 
-The functions of a level lie in files of their own, compiled for that level alone. What everybody
-calls is compiled for all processors of the family: it passes the call on to the function of the
-level in use, which is chosen when the library is loaded. All functions of an operator take the same
-parameters, and so the constants that any of them reads.
+The functions of a level lie in separate files, compiled for that level only. The public function is
+compiled for all processors of the family and calls the function of the active level, which is
+chosen when the library is loaded. All functions of an operator take the same parameters, including
+every constant that any of them reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .c.text import broken, wrap
 from .c.writer import Common, Function, FunctionWriter, Parameter
 from .target import Target
 
-# What the compiler defines where it is told the flags of a level.
+# Macros that the compiler defines with the flags of a level.
 _DEFINED = {
     "v2": "__SSE4_2__",
     "v3": "__AVX2__",
@@ -43,40 +43,40 @@ NAMES = (
     "no_level",
     "levels",
     "get_level",
-)  # what follows the prefix in symbols
-TEXT_BYTES = 512  # of the sentence that says why no level fits
+)  # symbols after the prefix
+TEXT_BYTES = 512  # of the error text for a processor without a matching level
 
 
 @dataclass
 class Levels:
-    """The functions of every level by the operator's symbol, and the names of levels, the narrowest
-    first. A level may have a function of one before it."""
+    """Functions of every level by operator symbol, and the level names in ascending order. A level
+    may reuse the function of a lower one."""
 
     names: list[str]
     by_level: dict[str, dict[str, Function]] = field(default_factory=dict)
 
     def add(self, function: Function, own: Sequence[Function]) -> None:
-        """An operator: the function that everybody calls, and that of each level."""
+        """Add an operator: its dispatching function and the function of each level."""
         for name, each in zip(self.names, own):
             self.by_level.setdefault(name, {})[function.symbol] = each
 
     def own(self, name: str) -> list[Function]:
-        """The functions that are printed for a level."""
+        """Return the functions that are printed for a level, without those of lower levels."""
         number = self.names.index(name)
         before = {f.symbol for n in self.names[:number] for f in self.of(n).values()}
         return [f for f in self.of(name).values() if f.symbol not in before]
 
     def of(self, name: str) -> dict[str, Function]:
-        """A level's functions, by the symbol of the one that everybody calls."""
+        """Return a level's functions by the symbol of their dispatching function."""
         return self.by_level.get(name, {})
 
 
 def print_levels(
     prefix: str, symbol: str, names: Sequence[str], step: Step, common: Common, target: Target
 ) -> tuple[Function, list[Function]]:
-    """The function that everybody calls, and that of each level, which have these ``names``."""
+    """Return the dispatching function and the functions of the levels, called ``names``."""
     writers = {}
-    for level, name in reversed(list(zip(target.levels, names))):  # the widest names the weights
+    for level, name in reversed(list(zip(target.levels, names))):  # widest first: names weights
         own = replace(step, lowering=step.levels[level.name])
         writers[level.name] = write_function(name, own, common)
     ordered = [writers[level.name] for level in target.levels]
@@ -90,12 +90,12 @@ def print_levels(
 
 
 def _joined(writers) -> list[Buffer]:
-    """The constants that any of them reads."""
+    """Return the constants that any of the functions reads."""
     return list(dict.fromkeys(buffer for writer in writers for buffer in writer.constants))
 
 
 def _same(writers: Sequence[FunctionWriter], levels: Sequence[Target]) -> list[int]:
-    """For each level the number of the first whose function does as well."""
+    """Return for each level the index of the lowest level with an equivalent function."""
     found: list[int] = []
     for i, (writer, level) in enumerate(zip(writers, levels)):
         likes = (j for j in found if _alike(writers[j], levels[j], writer, level))
@@ -104,17 +104,17 @@ def _same(writers: Sequence[FunctionWriter], levels: Sequence[Target]) -> list[i
 
 
 def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> bool:
-    """Whether the code for a narrower level is as good: the text is the same, and so is all of the
-    target that it asks for."""
+    """Return whether the code for a lower level is as good: its text and all the target fields that
+    it was optimised for are equal."""
     if any(getattr(one, name) != getattr(other, name) for name in a.asks):
         return False
     return _content(a) == _content(b)
 
 
 def _content(f: FunctionWriter) -> tuple:
-    """What is printed, with numbers in place of the symbols that it brings."""
+    """Return the printed content, with the function's own symbols replaced by numbers."""
     numbers = {name: f"*{i}*" for i, name in enumerate((f.symbol, *f.statics))}
-    symbols = sorted(numbers, key=len, reverse=True)  # one begins those that are named after it
+    symbols = sorted(numbers, key=len, reverse=True)  # one may be the prefix of another
     texts = []
     for printed in (*f.definitions, *f.helpers, *f.lines, *f.lines_behind):
         text = str(printed)
@@ -125,7 +125,7 @@ def _content(f: FunctionWriter) -> tuple:
 
 
 def _dispatcher(prefix: str, symbol: str, step: Step, parameters: list[Parameter]) -> Function:
-    """The function that passes a call on."""
+    """Return the function that dispatches calls to the active level."""
     used = _in_use(prefix)
     lines = [
         *signature(symbol, parameters, " {"),
@@ -141,7 +141,7 @@ def _in_use(prefix: str) -> str:
 
 
 def declarations(prefix: str, levels: Levels) -> list[str]:
-    """Lines of the header: the functions of all levels, a table of them, and the one in use."""
+    """Return header lines: the functions of all levels, their table and the active level."""
     lines = []
     for name in levels.names:
         lines += [f"/* For {name}. */"]
@@ -163,7 +163,7 @@ def declarations(prefix: str, levels: Levels) -> list[str]:
 
 
 def head(level: Target) -> str:
-    """The beginning of a level's file: how it is compiled."""
+    """Return the head of a level's file, with its compiler flags."""
     missing = f"defined(__GNUC__) && !defined({_DEFINED[level.name]})"
     lines = [
         f"/* For {level.name}: compile with",
@@ -179,8 +179,8 @@ def head(level: Target) -> str:
 
 
 def _pragma(level: Target, missing: str) -> list[str]:
-    """Lines by which GCC is told the flags where its command does not have them; flags that are no
-    names of instructions have no such form."""
+    """Return lines that set GCC's target if the command line lacks the flags. Flags that do not
+    name instruction sets have no such form."""
     if not level.flags or any(not f.startswith("-m") or "-march=" in f for f in level.flags):
         return []
     names = " ".join(flag[2:] for flag in level.flags)
@@ -193,7 +193,7 @@ def _pragma(level: Target, missing: str) -> list[str]:
 
 
 def print_choice(prefix: str, levels: Levels) -> str:
-    """The file that chooses a level, and answers who asks for it."""
+    """Return the file that selects a level and reports the selection."""
     lines = [
         "#include <stddef.h>",
         "",
@@ -214,7 +214,7 @@ def print_choice(prefix: str, levels: Levels) -> str:
 
 
 def _choice(prefix: str, levels: Levels) -> list[str]:
-    """Lines of C: the names of the levels, and what chooses one when the library is loaded."""
+    """Return C lines with the level names and the constructor that selects a level."""
     names = ", ".join(f'"{name}"' for name in levels.names)
     return [
         f"static const char *const names[] = {{{names}}};",
@@ -241,7 +241,7 @@ def _choice(prefix: str, levels: Levels) -> list[str]:
 
 
 def _answers(prefix: str) -> list[str]:
-    """Lines of C: what says which level is in use, or why none is."""
+    """Return C lines that report the active level, or why no level fits."""
     return [
         f"int32_t {prefix}_no_level(void) {{",
         "  TVMAPISetLastError(refusal);",

@@ -1,7 +1,7 @@
-"""What firmware's C needs beside to be C++ as well, for projects that compile all files so."""
+"""Lines that let the generated C of firmware compile as C++ as well."""
 
-# In C++ compilers warn of members that designated initialisers leave out, though these are 0 there
-# as they are in C; and a keyword of C has another name.
+# C++ compilers warn about members missing from designated initialisers, although they are
+# zero-initialised as in C. The keyword ``restrict`` has another name.
 WORDS = [
     "#ifdef __cplusplus",
     "#define restrict __restrict",

@@ -1,4 +1,4 @@
-"""A step as a C function."""
+"""Print one step as a C function."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .writer import Common, Function, FunctionWriter, Parameter, access_note, co
 def signature(
     symbol: str, parameters: Sequence[Parameter], end: str, result: str = "int32_t", depth: int = 0
 ) -> list[str]:
-    """The lines of a function's head."""
+    """Return the lines of a function's head."""
     declared = [p.declare() for p in parameters] or ["void"]
     return wrap(f"{result} {symbol}", declared, end, depth)
 
 
 def print_function(symbol: str, step: Step, common: Common, result: str = "int32_t") -> Function:
-    """One operator function as text."""
+    """Print one operator function."""
     return finish_function(write_function(symbol, step, common), result)
 
 
 def write_function(symbol: str, step: Step, common: Common) -> FunctionWriter:
-    """One operator function whose head is not printed yet."""
+    """Write the body of one operator function; its head is not printed yet."""
     f = FunctionWriter(symbol, step, common)
     with named(step.sources), printed_symbols() as f.printed:
         step.lowering.emit(step, f)
@@ -34,7 +34,7 @@ def write_function(symbol: str, step: Step, common: Common) -> FunctionWriter:
 
 
 def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
-    """The text of a function that is written."""
+    """Return the complete text of a written function."""
     f.close()
     symbol, step, parameters = f.symbol, f.step, f.parameters()
     if step.kernel_bytes:
@@ -53,7 +53,8 @@ def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:
-    """An operator a line with its layers, of joined names the first; then the tensors."""
+    """Return a comment with one line per operator and its layers (only the first of joined names),
+    then one line per tensor."""
     lines = ["/*"]
     for node in step.group.nodes:
         layers = dict.fromkeys(s.split(";", maxsplit=1)[0] for s in node.sources)
@@ -72,7 +73,8 @@ _TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
 def _parallel_function(
     symbol: str, parameters: Sequence[Parameter], f: FunctionWriter, result: str
 ) -> list[str]:
-    """A task over a part of the outermost loop, its arguments, and the launch on threads."""
+    """Return a task over part of the outermost loop, its argument struct and the parallel
+    launch."""
     extent, task, kind = f.parallel_extent, f.own("_task"), f.own("_args")
     plain = [p.declare().aliased() for p in parameters]
     launch = call("TVMBackendParallelLaunch", task, "&args", f.parallel_most)

@@ -1,4 +1,4 @@
-"""C text of the structs that kernels take."""
+"""Initialisers of the structs that kernels take, as C text."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from .writer import FunctionWriter, literal
 
 
 def triple(values: Sequence[Whole], missing: int) -> tuple[Whole, Whole, Whole]:
-    """Depth, height, width of 1 to 3 spatial numbers."""
+    """Return (depth, height, width) from 1 to 3 spatial values, filling with ``missing``."""
     return (*[missing] * (3 - len(values)), *map(as_extent, values))
 
 
 def number(value: float) -> str:
-    """A float literal."""
+    """Return a float32 literal."""
     return literal(np.float32(value), DTYPES["float32"])
 
 
 def print_struct(
     f: FunctionWriter, head: str, fields: Mapping[str, object] | Iterable[str]
 ) -> None:
-    """A variable with its initialiser, a member a line; ``head`` ends with its name."""
+    """Print a variable with its initialiser, one member per line; ``head`` ends with its name."""
     f.line(f"{head} = {{")
     for member in members(fields) if isinstance(fields, Mapping) else fields:
         f.line(f"    {member},")
     f.line("};")
 
 
-# Members that no run changes, from which on a copy of them is less code than writing each.
+# From this many constant members on, copying a static struct is less code than writing each member.
 COPIED_MEMBERS = 12
 
-# Multiply-adds of floats that two threads share, of the widest vectors: TVMRT_PARALLEL_MIN_MACS. A
-# kernel that never does more is inlined, its struct's numbers with it.
+# TVMRT_PARALLEL_MIN_MACS for the widest vectors: minimum float multiply-adds for two threads. A
+# kernel that never exceeds it is inlined, together with the values of its struct.
 PARALLEL_WORK = 2000 * 4 * 16
 
 
@@ -49,11 +49,11 @@ def print_layer(
     name: str = "layer",
     work: Whole | None = None,
 ) -> None:
-    """A struct of a step's extents, by its type and name.
+    """Print the struct of a step's extents, with this C type and variable name.
 
-    One that no run changes is static. Of the others a static one has all that stays; the sizes of
-    the run are put into a copy. Where the kernel is inlined, for all ``work`` that there can be is
-    little, the struct needs no memory.
+    A struct without symbolic dimensions is static. Otherwise the constant members lie in a static
+    struct, and the symbolic dimensions are written to a copy of it. If the kernel is inlined
+    because ``work`` is always small, the struct needs no memory.
     """
     open_ = dict(_open_members(fields))
     work = fields.get("work") if work is None else work
@@ -73,9 +73,9 @@ def print_layer(
 
 
 def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object], of_run: bool) -> str:
-    """:func:`print_layer` of what many steps have alike: equal ones stand once in front of all
-    functions, which are then equal, too, and one for the compiler. The struct's address in C.
-    ``of_run``: members depend on a size of the run."""
+    """Return the C address of a layer struct (see :func:`print_layer`) that equal steps share.
+    Equal structs are defined once at file scope, so the functions are equal, too, and compiled
+    once. ``of_run``: members depend on a symbolic dimension; the struct is local."""
     if of_run:
         print_struct(f, f"const {kind} layer", fields)
         return "&layer"
@@ -87,8 +87,8 @@ def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object], of_r
 
 
 def _open_members(fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """(path, value) of members that depend on a size of the run, which are extents: texts among the
-    members name constants of C."""
+    """Yield (path, value) of members that depend on a symbolic dimension. Those are extents;
+    strings among the members name C constants."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{path}", each) for path, each in _open_members(value))
@@ -99,14 +99,14 @@ def _open_members(fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _leaves(value: object) -> int:
-    """Members of a struct, of all structs and arrays in it."""
+    """Count the members of a struct, including nested structs and arrays."""
     if isinstance(value, Mapping):
         return sum(map(_leaves, value.values()))
     return len(value) if isinstance(value, tuple) else 1
 
 
 def _closed(fields: Mapping[str, object]) -> dict[str, object]:
-    """The members that no run changes; in arrays 0 stands for the others."""
+    """Return the constant members; symbolic elements of arrays become 0."""
     kept: dict[str, object] = {}
     for name, value in fields.items():
         if isinstance(value, Mapping):
@@ -119,7 +119,7 @@ def _closed(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> None:
-    """The register tiles of a kernel in float32, and the functions that they name."""
+    """Print a float32 kernel's register tiles and the functions that they name."""
     f.include(*tiles.headers)
     f.asks.update(tiles.asks)
     f.line(f"static const {tiles.c_type} {name} = {tiles.initializer()};")
@@ -128,7 +128,7 @@ def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> None:
 
 
 def range_initializer(attrs: dict) -> str:
-    """A ``tvmrt_i8_range`` of a node with a quantised result."""
+    """Return the ``tvmrt_i8_range`` initialiser of a node with a quantised result."""
     return (
         f"{{.zero = {attrs['y_zero']}, .lo = {attrs['low']}, .hi = {attrs['high']}, "
         f".is_signed = {int(attrs['to'] == 'int8')}}}"

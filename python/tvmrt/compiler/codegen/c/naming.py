@@ -1,4 +1,4 @@
-"""Names in generated C: the network's own, made into identifiers, each used once."""
+"""Identifiers in generated C, made from the network's own names and each used once."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ _KEYWORDS = frozenset(
     "union unsigned void volatile while main".split()
 )
 MAX_LENGTH = 60
-LEAST_WORDS = 18  # letters that a long prefix leaves to a layer's words
-LEAST_WORDS_BEFORE_ENDING = 8  # the same of static symbols, which no other file sees
-SYMBOL_LENGTH = 40  # of symbols and offsets, with what stands before the layer's words
-MAX_MODULE_LENGTH = 100  # it begins the names of files
+LEAST_WORDS = 18  # minimum letters of a layer's name after a long prefix
+LEAST_WORDS_BEFORE_ENDING = 8  # minimum for static symbols, which are local to their file
+SYMBOL_LENGTH = 40  # maximum for symbols and offsets, including their prefix
+MAX_MODULE_LENGTH = 100  # a module name begins file names
 
 
 def sanitize(name: str) -> str:
-    """Every character that is no letter or digit becomes an underscore, as TVM does it."""
+    """Replace every character other than a letter or digit by an underscore, as TVM does."""
     return re.sub(r"[^0-9A-Za-z_]", "_", name)
 
 
 def check_module_name(what: str, name: str) -> None:
-    """Raise ValueError where a name, of ``what`` it is, cannot begin symbols and files."""
+    """Raise ValueError if ``name`` cannot begin symbols and file names; ``what`` names its
+    owner."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"{what} name {name!r} is not a C identifier; choose another")
     if len(name) > MAX_MODULE_LENGTH:
@@ -34,9 +35,9 @@ def check_module_name(what: str, name: str) -> None:
 
 
 def identifier(name: str, limit: int = MAX_LENGTH) -> str:
-    """A readable C identifier close to the name: no doubled or outer underscores.
+    """Return a readable C identifier close to the name, without doubled or outer underscores.
 
-    Of names that a converter has joined by semicolons, the first; of long ones the last words.
+    Of names that a converter joined with semicolons, the first is used; long names keep their end.
     """
     text = re.sub(r"_+", "_", sanitize(name.split(";", maxsplit=1)[0])).strip("_") or "unnamed"
     text = _last_words(text, limit)
@@ -45,14 +46,14 @@ def identifier(name: str, limit: int = MAX_LENGTH) -> str:
     return text
 
 
-_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")  # which begins a word
+_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")  # first letter of a word in camel case
 
 
 def _last_words(text: str, limit: int) -> str:
-    """The end of a layer's path says more than its beginning."""
+    """Shorten a name to its last words: the end of a layer's path identifies it best."""
     if len(text) <= limit:
         return text
-    first = len(text) - limit + 1  # one more may come before a digit
+    first = len(text) - limit + 1  # identifier() may prepend a letter before a digit
     if text[first - 1] == "_":
         return text[first:]
     middle = first + limit // 2 + 1
@@ -63,7 +64,7 @@ def _last_words(text: str, limit: int) -> str:
     return text[capital.start() if capital else first :]
 
 
-# Keywords of C and C++ up to the standards of 2023, and words that their compilers take besides.
+# Keywords of C and C++ up to C23 and C++23, and additional compiler keywords.
 _MORE_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t char8_t class "
     "co_await co_return co_yield compl concept const_cast consteval constexpr constinit decltype "
@@ -73,7 +74,7 @@ _MORE_KEYWORDS = frozenset(
     "typeof_unqual using virtual wchar_t xor xor_eq".split()
 )
 
-# Macros with small letters: of the headers of C and POSIX, and of compilers for some systems.
+# Macros in lower case from the headers of C and POSIX and from compilers for some systems.
 _MACROS = frozenset(
     "AF_DECnet L_ctermid L_cuserid L_tmpnam PF_DECnet P_tmpdir arm assert basename complex "
     "d_fileno errno far h_addr h_errno hpux huge i386 imaginary interface linux math_errhandling "
@@ -81,8 +82,8 @@ _MACROS = frozenset(
     "unix vax".split()
 )
 
-# Shapes of names that headers define: macros in capitals, what C and C++ keep for themselves, and
-# the formats, constants, struct members and generic functions that C and POSIX name in families.
+# Patterns of names that headers define: upper-case macros, identifiers reserved by C and C++, and
+# the families of formats, constants, struct members and generic functions of C and POSIX.
 _SHAPE = re.compile(
     r"I|(?=.*[A-Z])[A-Z0-9_]{2,}|_[A-Z_].*"
     r"|(?:PRI|SCN)[a-zX]\w*|M_[A-Z0-9_]+[fl][0-9x]*"
@@ -93,18 +94,18 @@ _WORDS = (_KEYWORDS - {"main"}) | _MORE_KEYWORDS | _MACROS
 
 
 def is_word(name: str) -> bool:
-    """Whether C or C++ take a name otherwise: a keyword, or a macro that is no constant."""
+    """Return whether a name is a C or C++ keyword or a macro that is not a constant."""
     return name in _WORDS
 
 
 def is_reserved(name: str) -> bool:
-    """Whether C, C++ or any header may take a name otherwise, by what it is or looks like."""
+    """Return whether C, C++ or a header may use a name, judged by the word or its pattern."""
     return is_word(name) or _SHAPE.fullmatch(name) is not None
 
 
 def member(name: str) -> str:
-    """The name of a struct member: sanitized alone, so that programs can foresee it, but for words
-    that C or C++ takes otherwise (``class_``) and what looks like a macro (``nEOF``)."""
+    """Return the name of a struct member. It is only sanitized, so that programs can predict it,
+    except for C or C++ keywords (``class_``) and names that look like macros (``nEOF``)."""
     text = sanitize(name)
     if not text or text[0].isdigit():
         text = f"_{text}"
@@ -114,7 +115,7 @@ def member(name: str) -> str:
 
 
 def told_apart(name: str, taken: set[str]) -> str:
-    """The name, with a number where its small letters are taken; it is among those then."""
+    """Return the name, numbered if it is taken (ignoring case), and add it to ``taken``."""
     text, count = name, 1
     while text.lower() in taken:
         count += 1
@@ -123,21 +124,21 @@ def told_apart(name: str, taken: set[str]) -> str:
     return text
 
 
-# What generated C calls by a name of its own beside a variable: types, the runtime's and its own
-# symbols, functions of the C library.
+# Names other than variables in generated C: types, symbols of the runtime and of the network, and
+# functions of the C library.
 _OWN = re.compile(r"(?i:tvm|ktvm|kdl|dl)\w*|\w+_t|mem[a-z]+")
 
 
 def local_name(name: str) -> str:
-    """A readable name for a local variable or parameter, which hides nothing and is no macro."""
+    """Return a readable local variable or parameter name that shadows nothing and is no macro."""
     text = identifier(name)
     return f"n{text}" if is_reserved(text) or _OWN.fullmatch(text) else text
 
 
 class Namer:
-    """Hands out each identifier once; a number tells apart what would clash.
+    """Hand out each identifier once; name clashes are resolved by a number.
 
-    Identifiers have at most ``limit`` letters, as far as prefixes let them.
+    Identifiers have at most ``limit`` letters unless a long prefix forces more.
     """
 
     def __init__(self, limit: int = MAX_LENGTH) -> None:
@@ -145,12 +146,12 @@ class Namer:
         self._limit = limit
 
     def reserve(self, identifier: str) -> None:
-        """Hand this one out to nobody."""
+        """Never hand out this identifier."""
         self._taken.add(identifier.lower())
 
     def take(self, name: str, prefix: str = "", ending: str = "", room: int = 0) -> str:
-        """``prefix``, the name and ``ending`` as an identifier that nobody has yet.
-        ``room``: for letters that may be put behind it.
+        """Return ``prefix``, the name and ``ending`` as an unused identifier. ``room``: number of
+        letters that may be appended to it.
         """
         least = LEAST_WORDS_BEFORE_ENDING if ending else LEAST_WORDS
         limit = max(self._limit - len(prefix) - len(ending) - room, least)
@@ -164,9 +165,9 @@ class Namer:
 
 
 class Symbols:
-    """Hands out the symbols that begin with a network's prefix, each once.
+    """Hand out symbols that begin with a network's prefix, each once.
 
-    ``behind``: what others put behind a function's symbol.
+    ``behind``: ending that callers may append to a function's symbol.
     """
 
     def __init__(self, prefix: str, reserved: Iterable[str], behind: str) -> None:
@@ -177,16 +178,16 @@ class Symbols:
             self._namer.reserve(self._before + word)
 
     def function(self, name: str) -> str:
-        """That of an operator, or of a step inside of one."""
+        """Return the symbol of an operator, or of a step inside one."""
         behind = self._behind
         apart = f"{name}_op" if behind and name.lower().endswith(behind) else name
         return self._namer.take(apart, self._before, room=len(behind))
 
     def constant(self, name: str) -> str:
-        """What follows ``<prefix>_w_`` in that of a constant."""
+        """Return the symbol of a constant without its ``<prefix>_w_``."""
         before = f"{self._before}w_"
         return self._namer.take(name, before)[len(before) :]
 
     def derived(self, symbol: str, ending: str) -> str:
-        """A static one that tells by its ending what it is to the function of this symbol."""
+        """Return a static symbol derived from a function's symbol; the ending names its role."""
         return self._namer.take(symbol[len(self._before) :], self._before, ending)

@@ -1,4 +1,4 @@
-"""Packed functions in generated C: their prototypes, and how they begin."""
+"""Prototypes and heads of packed functions in generated C."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from tvmrt.compiler.ir import PACKED_NAMES, PACKED_PARAMETERS
 
 from .text import wrap
 
-# In front of a definition, for names that each of several networks in one program has.
+# Placed before a definition whose name several networks in one program may define.
 WEAK = ["#if defined(__GNUC__) && !defined(_WIN32)", "__attribute__((weak))", "#endif"]
 
 
 def packed_prototype(symbol: str, end: str = ";", result: str = "int32_t") -> list[str]:
-    """Declaration of a packed function, or the head of its definition."""
+    """Return the declaration of a packed function, or the head of its definition."""
     return wrap(f"{result} {symbol}", PACKED_PARAMETERS, end)
 
 
 def exported_head(symbol: str, unused: Sequence[str], result: str = "int32_t") -> list[str]:
-    """Declaration and head of an exported packed function that leaves some parameters unused."""
+    """Return the declaration and head of an exported packed function with unused parameters."""
     return [
         *packed_prototype(symbol, result=f"TVM_DLL {result}"),
         *packed_prototype(symbol, " {", result),
@@ -27,8 +27,8 @@ def exported_head(symbol: str, unused: Sequence[str], result: str = "int32_t") -
 
 
 def shared_name(name: str, own: str) -> list[str]:
-    """Lines of C: a packed function by the name that whoever loads the library knows, which calls
-    the network's own."""
+    """Return C lines of a weak packed function with a well-known name that calls the network's own
+    function."""
     return [
         "/* By the name that executors ask for; weak, as each of several networks in one program",
         " * has it. */",
@@ -44,7 +44,8 @@ def shared_name(name: str, own: str) -> list[str]:
 def exported_call_head(
     symbol: str, count: int, refusal: Sequence[str], result: str = "int32_t"
 ) -> list[str]:
-    """The same of one that takes ``count`` tensors and returns nothing but a code."""
+    """Return the declaration and head of an exported packed function that takes ``count`` tensors
+    and returns only a code; for another argument count it runs ``refusal``."""
     unused = ["type_codes", "out_ret_value", "out_ret_tcode", "resource_handle"]
     if not count:
         unused.append("args")

@@ -1,4 +1,4 @@
-"""C as data until it is printed: declarations, initialisers, lines of at most 100 columns."""
+"""Helpers that print C: declarations, initialisers and lines of at most 100 columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE = 100  # columns of generated C
 
 @dataclass(frozen=True)
 class Declaration:
-    """A parameter, a member or a variable: ``const type *restrict name``."""
+    """Declaration of a parameter, member or variable: ``const type *restrict name``."""
 
     type: str
     name: str
@@ -27,11 +27,11 @@ class Declaration:
         return f"{qualifier}{self.type} {star}{self.name}"
 
     def aliased(self) -> Declaration:
-        """The same, that others may point to as well."""
+        """Return this declaration without ``restrict``, for memory that has other pointers."""
         return replace(self, restrict=False, pointer=self.pointer or self.restrict)
 
     def pointee(self) -> Declaration:
-        """What a pointer points to, under its name."""
+        """Return a declaration of the pointee, under the pointer's name."""
         return Declaration(self.type, self.name)
 
 
@@ -43,7 +43,7 @@ def wrap(
     columns: int = LINE,
     brackets: str = "()",
 ) -> list[str]:
-    """``head(part, part)end`` on one line if it fits, else the parts below each other."""
+    """Return ``head(part, part)end`` on one line if it fits, else wrapped after the head."""
     margin = "  " * depth
     texts = [str(part) for part in parts]
     first, last = brackets
@@ -61,7 +61,7 @@ def wrap(
 
 
 def members(fields: Mapping[str, object]) -> list[str]:
-    """The members of an initialiser, each by its name; a mapping is a struct, a tuple an array."""
+    """Return designated initialisers; a mapping is a struct, a tuple an array."""
     return [f".{name} = {_member(value)}" for name, value in fields.items()]
 
 
@@ -72,12 +72,12 @@ def _member(value: object) -> object:
 
 
 def initializer(fields: Mapping[str, object]) -> str:
-    """An initialiser on one line."""
+    """Return an initialiser on one line."""
     return braces(members(fields))
 
 
 def nested(fields: Mapping[str, object]) -> str:
-    """An initialiser as a member of another, on as many lines as it takes."""
+    """Return an initialiser nested in another, wrapped if necessary."""
     lines, line = [], ""
     for part in (f"{member}, " for member in members(fields)):
         if len(line) + len(part) > 80:
@@ -88,7 +88,7 @@ def nested(fields: Mapping[str, object]) -> str:
 
 
 def print_fields(head: str, fields: Mapping[str, object], depth: int = 0) -> list[str]:
-    """A variable with its initialiser by names: on one line if it fits, else a member a line."""
+    """Return a variable with designated initialisers, on one line or with one member per line."""
     line = f"{head} = {initializer(fields)};"
     if len(line) <= LINE:
         return [line]
@@ -97,15 +97,15 @@ def print_fields(head: str, fields: Mapping[str, object], depth: int = 0) -> lis
 
 
 def rows(head: str, elements: Sequence[Mapping[str, object]]) -> list[str]:
-    """An array of structs whose members go by their names, an element after the other."""
+    """Return an array of structs with designated initialisers, one element after another."""
     lines = [line for each in elements for line in wrap("", members(each), ",", 1, brackets="{}")]
     return [f"{head} = {{", *lines, "};"]
 
 
 def laid_out(text: str) -> str:
-    """A file with its gaps filled: by a space, or in lines that are too long by the next line.
+    """Fill the gaps of a file: by a space, or by a line break in lines that are too long.
 
-    Nothing else is changed, so that who makes a text says where it may be broken.
+    Nothing else changes, so the author of a text decides where its lines may break.
     """
     return "\n".join(line for each in text.split("\n") for line in _lines(each))
 
@@ -126,7 +126,7 @@ def _lines(text: str) -> list[str]:
 
 
 def refusal(test: str, error: str = "FunctionCallInvalidArg") -> list[str]:
-    """Lines of C in a firmware's function that return an error code where the test holds."""
+    """Return C lines of a firmware function that return an error code if the test holds."""
     code = f"return kTvmError{error};"
     line = f"  if ({test}) {code}"
     return [line] if len(line) <= LINE else [f"  if ({test}) {{", f"    {code}", "  }"]
@@ -136,65 +136,66 @@ OUT_OF_RANGE = "NetworkDimensionOutOfRange"
 
 
 def bounds_check(size: str, least: object, most: object) -> list[str]:
-    """The same of a size that is not within its bounds."""
+    """Return C lines that return an error code if a size is out of bounds."""
     return refusal(f"{size} < {least}{GAP}|| {size} > {most}", OUT_OF_RANGE)
 
 
 def any_null(pointers: Sequence[str]) -> str:
-    """The C condition that one of the pointers is NULL."""
+    """Return the C condition that at least one pointer is NULL."""
     return f"{GAP}|| ".join(f"{name} == NULL" for name in pointers)
 
 
 def broken(text: str, width: int = LINE, first: str = "", more: str = "") -> list[str]:
-    """The words of a text in lines of at most so many columns, which begin with these."""
+    """Wrap a text to ``width`` columns; ``first`` and ``more`` begin its first and later lines."""
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=more, break_on_hyphens=False
     )
 
 
 def guarded(guard: str, lines: Sequence[str]) -> str:
-    """The text of a header that is read once."""
+    """Return the text of a header with an include guard."""
     head = [f"#ifndef {guard}", f"#define {guard}", ""]
     return "\n".join([*head, *lines, "", f"#endif /* {guard} */", ""])
 
 
 def comment_lines(text: str) -> list[str]:
-    """Lines inside a comment."""
+    """Return a text wrapped to lines of a C block comment."""
     return broken(text, first=" * ", more=" *     ")
 
 
 def braces(values: Sequence[object]) -> str:
-    """``{a, b}``."""
+    """Return ``{a, b}``."""
     return "{" + listed(values) + "}"
 
 
 def listed(values: Sequence[object]) -> str:
-    """``a, b``."""
+    """Return ``a, b``."""
     return f",{GAP}".join(map(str, values))
 
 
 def call(function: str, *arguments: object) -> str:
-    """``function(a, b)``."""
+    """Return ``function(a, b)``."""
     return f"{function}({listed(arguments)})"
 
 
 def bytes_of(count: object, ctype: str) -> str:
-    """``count * sizeof(ctype)``; a count that is no number is an expression of int."""
+    """Return ``count * sizeof(ctype)``; a count that is not an int is a C expression of type
+    int."""
     cast = "" if isinstance(count, int) else "(size_t)"
     return f"{cast}{count} * sizeof({ctype})"
 
 
 def times(name: str, factor: int) -> str:
-    """``name * factor``, without a factor of 1."""
+    """Return ``name * factor``, or the name alone for a factor of 1."""
     return name if factor == 1 else f"{name} * {factor}"
 
 
 def minus(name: str, number: int) -> str:
-    """``name - number`` without two signs in a row, or the name alone."""
+    """Return ``name - number`` with a single sign, or the name alone for 0."""
     sign = "-" if number > 0 else "+"
     return f"{name} {sign} {abs(number)}" if number else name
 
 
 def plus(pointer: str, *terms: str) -> str:
-    """``pointer + terms``, without the terms that are zero."""
+    """Return ``pointer + terms`` without the terms that are zero."""
     return f"{GAP}+ ".join([pointer, *(t for t in terms if t != "0")])

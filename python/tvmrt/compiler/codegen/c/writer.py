@@ -1,4 +1,4 @@
-"""Writing C text: a file's parts, and one function with its parameters."""
+"""Writers of C text: literals, weights, and functions with their parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .text import Declaration
 
 
 def literal(value: object, dtype: DType) -> str:
-    """A C literal that reads back as exactly this number."""
+    """Return a C literal that reads back as exactly this value."""
     if dtype.is_float:
         return _float_literal(float(value), dtype.bits)
     if dtype.is_half:
@@ -51,20 +51,20 @@ def _float_literal(number: float, bits: int) -> str:
 
 
 def comment_text(text: str) -> str:
-    """A name from the network inside a C comment: nothing may end the comment or the line."""
+    """Return a network's name as comment text that cannot end the comment."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
 
 
 def place_text(node: Node, operand: str) -> str:
-    """A C string that tells people where a run-time fault is: operator, node, operand."""
+    """Return a C string that locates a run-time error: operator, node and operand."""
     name = comment_text(node.name)
     short = name if len(name) <= 60 else f"{name[:57]}..."
     return c_string(f"{node.op} '{short}', {operand}")
 
 
 def c_string(text: str) -> str:
-    """A C string of this text; what is no printable ASCII is escaped."""
+    """Return a C string literal; characters other than printable ASCII are escaped."""
     quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
     plain = (c if c.isascii() and c.isprintable() else _octal(c) for c in quoted)
     return '"' + "".join(plain) + '"'
@@ -75,15 +75,15 @@ def _octal(character: str) -> str:
 
 
 class Weights:
-    """All constant arrays of a program, equal ones stored once."""
+    """Constant arrays of a program; equal arrays are stored once."""
 
     def __init__(self) -> None:
         self._by_content: dict[tuple, Buffer] = {}
 
     def add(self, array: np.ndarray, name: str) -> Buffer:
-        """The buffer of an array's elements in memory order."""
+        """Return the buffer of an array's elements in memory order."""
         data = np.ascontiguousarray(array).reshape(-1)
-        # the bytes themselves as a key would be kept beside the array
+        # hash the content: a key made of the bytes would keep a second copy of the array
         key = (data.dtype.str, data.size, hashlib.sha256(data.view(np.uint8)).digest())
         if key not in self._by_content:
             data = stowed(data)
@@ -96,9 +96,9 @@ class Weights:
 
 @dataclass
 class Parameter:
-    """One parameter of a function and what the caller passes for it: the place in a buffer, or
-    where there is none the size of a dimension; or the device that ``device_of`` lies on,
-    or the place of the ``ticket`` of a run that is started."""
+    """One parameter of a function and its argument: an offset in ``buffer``; without a buffer, the
+    size of a dimension; the device of the memory of ``device_of``; or the ``ticket`` by which a
+    caller waits for a step that was started."""
 
     name: str
     buffer: Buffer | None
@@ -120,7 +120,7 @@ class Parameter:
 
 @dataclass
 class Function:
-    """A printed function: its parameters in order and its text."""
+    """Printed function: its parameters in order and its text."""
 
     symbol: str
     step: Step
@@ -135,8 +135,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Common:
-    """What the functions of a network have in common: constants, symbols, whether threads may share
-    their work."""
+    """Context that a network's functions share: constants, symbols, whether threads may be used."""
 
     weights: Weights
     symbols: Symbols
@@ -144,28 +143,29 @@ class Common:
 
 
 class FunctionWriter:
-    """Text of one function. ``read(i)`` and ``write(i)`` name the pointers of its operands."""
+    """Writer of one function. ``read(i)`` and ``write(i)`` name the pointers of its operands."""
 
     def __init__(self, symbol: str, step: Step, common: Common) -> None:
         self.symbol = symbol
         self.step = step
         self.common = common
         self.threads = common.threads
-        self.statics: list[str] = []  # symbols that it brings besides its own
+        self.statics: list[str] = []  # static symbols other than the function's
         self.includes: set[str] = set()
         self.macros: dict[str, str] = {}
         self.definitions: list[object] = []
-        self.asks = {"lanes"}  # fields of Target by which its text is as fast as it is
+        self.asks = {"lanes"}  # fields of Target that the text was optimised for
         self.helpers: list[str] = []
         self.lines: list[str] = []
-        self.printed: set[Symbol] = set()  # whose names its text has
-        # set when the body is a task over [begin, end) of this extent, for so many threads at most
+        self.printed: set[Symbol] = set()  # symbols that the text names
+        # set if the body is a task over [begin, end) of this extent, for at most parallel_most
+        # threads
         self.parallel_extent: Whole | None = None
         self.parallel_most = 0  # 0: all
-        # what the caller of such tasks does when all have ended, and operands that it alone reads
+        # lines that the caller runs after all tasks, and names of operands that only they read
         self.lines_behind: list[str] = []
         self.names_behind: list[str] = []
-        self._ended: list[list[str]] = []  # lines that end by a result of their own
+        self._ended: list[list[str]] = []  # lines that end with a return statement
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
@@ -191,7 +191,7 @@ class FunctionWriter:
         names = [f"{stem}{i}" for i in range(len(accesses))] if len(accesses) > 1 else [stem]
         found = []
         for i, (name, a) in enumerate(zip(names, accesses)):
-            # a place that the run itself finds is known to who gets the count
+            # a data-dependent offset is added in the function, which receives the count
             late = bool(counts_in(a.at.offset))
             offset = 0 if late else a.at.offset
             parameter = Parameter(self.fresh(name), a.buffer, offset, const, i not in aliased)
@@ -201,7 +201,7 @@ class FunctionWriter:
         return found
 
     def fresh(self, name: str) -> str:
-        """A name for a parameter or variable that nothing else in the function has."""
+        """Return a parameter or variable name that is unique in the function."""
         stem, count = name.rstrip("0123456789"), 1
         candidate = name
         while candidate in self._names:
@@ -217,7 +217,7 @@ class FunctionWriter:
         return self.writes[index].name
 
     def name_read(self, index: int, name: str) -> str:
-        """Give an operand's pointer the name that its role has in the literature.
+        """Name an operand's pointer after its role in the literature.
 
         An operand of two roles keeps the first name.
         """
@@ -231,26 +231,26 @@ class FunctionWriter:
         return self.writes[index].name
 
     def scratch(self) -> str:
-        """The pointer to the step's scratch bytes (uint8_t)."""
+        """Return the pointer to the step's scratch bytes (uint8_t)."""
         if self.scratch_parameter is None:
             raise ValueError(f"{self.symbol} asked for no scratch memory")
         return self.scratch_parameter.name
 
     def constant(self, name: str, array: np.ndarray) -> str:
-        """The pointer to a constant array, which becomes part of the weights."""
+        """Add a constant array to the weights and return the pointer to it."""
         buffer = self.common.weights.add(in_memory(array), f"{self.step.name}_{name}")
         if buffer not in self._constants:
             self._constants[buffer] = Parameter(self.fresh(name), buffer)
         return self._constants[buffer].name
 
     def own(self, ending: str) -> str:
-        """The symbol of something static that this function alone uses."""
+        """Return a symbol for a static object that only this function uses."""
         self.statics.append(self.common.symbols.derived(self.symbol, ending))
         return self.statics[-1]
 
     def adopt(self, function: Function) -> None:
-        """Print a function that this one alone calls in front of it, with all that it needs; the
-        constants that it reads become this one's, too."""
+        """Print a helper function before this one, with all that it needs. Its constants become
+        constants of this function, too."""
         self.helper(function.text + "\n")
         self.statics += [function.symbol, *function.statics]
         self.includes |= function.includes
@@ -265,12 +265,12 @@ class FunctionWriter:
 
     @property
     def constants(self) -> list[Buffer]:
-        """The constant arrays that it reads, in the order of their parameters."""
+        """Constant arrays that the function reads, in parameter order."""
         return list(self._constants)
 
     def take_constants(self, buffers: Sequence[Buffer]) -> None:
-        """Have these as the constants among the parameters, its own and what others read that are
-        called like it."""
+        """Use these constants as parameters: the function's own and those of functions that share
+        its signature."""
         own = self._constants
         spare = (b for b in buffers if b not in own)
         others = {b: Parameter(self.fresh("unused"), b) for b in spare}
@@ -278,25 +278,25 @@ class FunctionWriter:
         self._constants = {b: own.get(b) or others[b] for b in buffers}
 
     def passed_constant(self, buffer: Buffer) -> str:
-        """The pointer to a constant of an adopted function."""
+        """Return the pointer to a constant of an adopted function."""
         return self._constants[buffer].name
 
     def include(self, *headers: str) -> None:
-        """Kernel headers that the file needs, by their name in ``kernels/``; "" is none."""
+        """Include kernel headers, named relative to ``kernels/``; empty names are ignored."""
         self.includes.update(filter(None, headers))
 
     def macro(self, name: str, value: str) -> None:
-        """A macro that the file's kernel headers must see; one value a program."""
+        """Define a macro before the file's kernel headers; a program has one value of each."""
         self.macros[name] = value
 
     def define(self, definition: object) -> None:
-        """Text at file scope in front of the function, or what prints it; equal ones stand there
-        once a file."""
+        """Add text at file scope before the function, or an object that prints it; equal
+        definitions are printed once per file."""
         if definition not in self.definitions:
             self.definitions.append(definition)
 
     def helper(self, text: str) -> None:
-        """A static function or type that only this function uses, printed in front of it."""
+        """Print a static function or type, used by this function only, before it."""
         self.helpers.append(text)
 
     def line(self, text: str = "") -> None:
@@ -304,20 +304,20 @@ class FunctionWriter:
             self.lines.append(("  " * self._depth + part) if part else "")
 
     def result(self, code: str) -> None:
-        """Return a code, an expression (int32_t); outside of blocks nothing comes behind it."""
+        """Return a code, a C expression of type int32_t; outside of blocks, no line may follow."""
         self.line(f"return {code};")
         if self._depth == 1:
             self._ended.append(self.lines)
 
     def close(self) -> None:
-        """Have the body, and what comes behind its tasks, return 0 where they end otherwise."""
+        """End the body, and the lines after its tasks, with ``return 0`` unless they return."""
         for lines in filter(None, (self.lines, self.lines_behind)):
             if not any(lines is ended for ended in self._ended):
                 lines.append("  return 0;")
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """``head {`` ... ``}`` with the lines between indented."""
+        """Print ``head {`` ... ``}`` with the lines between indented."""
         self.line(f"{head} {{")
         self._depth += 1
         yield
@@ -325,16 +325,16 @@ class FunctionWriter:
         self.line("}")
 
     def loop(self, name: str, last: object, first: object = 0) -> AbstractContextManager[None]:
-        """A block for each ``name`` from ``first`` up to ``last``, which is none."""
+        """Return a block that loops over ``name`` from ``first`` to ``last``, exclusive."""
         return self.block(f"for (int {name} = {first}; {name} < {last}; ++{name})")
 
     @contextmanager
     def behind_tasks(self, names: Iterable[str]) -> Iterator[None]:
-        """What is printed comes behind the tasks that the lines before are, on the caller alone, as
-        do the operands of these ``names``."""
+        """Print lines that the caller alone runs after the parallel tasks; the operands in
+        ``names`` are used only there."""
         self.names_behind.extend(names)
         task, self.lines = self.lines, self.lines_behind
-        with printed_symbols():  # the tasks do not name them by it
+        with printed_symbols():  # collected apart: the tasks do not name these
             yield
         self.lines = task
 
@@ -353,29 +353,29 @@ class FunctionWriter:
         ]
 
     def ticket(self) -> str:
-        """A pointer to where the function leaves what its run is waited for by."""
+        """Return a pointer to where the function stores the ticket that its caller waits with."""
         self._tickets = [Parameter(self.fresh("ticket"), None, ticket=self.step)]
         return self._tickets[0].name
 
     def number(self, name: str) -> str:
-        """An int that the caller passes, who is the compiler's own."""
+        """Add an int parameter whose argument the compiler generates."""
         self._numbers.append(Parameter(self.fresh(name), None))
         return self._numbers[-1].name
 
     def device_of(self, parameter: Parameter) -> str:
-        """The DLDevice in whose memory an operand lies, which the caller passes."""
+        """Return the DLDevice parameter with the device of an operand's memory."""
         name = self.fresh(f"{parameter.name}_device")
         made = Parameter(name, None, device_of=parameter.buffer)
         return self._devices.setdefault(parameter.buffer, made).name
 
     def _count_parameter(self, symbol: Symbol, access: Access) -> Parameter:
-        # it may become a result in place
+        # not restrict: the pointer may alias a result that is computed in place
         name = self.fresh(f"{symbol.c}_found")
         return Parameter(name, access.buffer, access.at.offset, restrict=False)
 
     def count_lines(self) -> list[str]:
-        """Lines that come first in the body: the sizes that the run itself has found, and a mention
-        of sizes that the other lines do not name."""
+        """Return the first lines of the body: data-dependent dimensions, and a mention of symbols
+        that the other lines do not name."""
         counts = [f"  const int {s.c} = *{p.name};" for s, p in self._counts.items()]
         moves = [f"  {p.name} += {offset};" for p, offset in self._moved]
         named = self.printed | symbols_of(*(offset for _, offset in self._moved))
@@ -383,7 +383,7 @@ class FunctionWriter:
         return [*counts, *moves, *unused]
 
     def bound_lines(self) -> list[str]:
-        """Lines behind those: what sizes there are, by which kernels know whether threads pay."""
+        """Return lines with the bounds of symbols, by which kernels decide whether threads pay."""
         if not self.threads or not self.includes:
             return []
         given = [s for s in self.symbols if s.source is None]
@@ -394,12 +394,12 @@ class FunctionWriter:
 
     @property
     def storage(self) -> str:
-        """How a struct of the step's extents is declared: one that no run changes is static."""
+        """Storage class of a struct of the step's extents: static if no extent is symbolic."""
         return "const" if self.symbols else "static const"
 
 
 def access_note(access: Access) -> str:
-    """``float32[1, 8, 6, 6]`` and, where memory is not in that order, the order."""
+    """Return text like ``float32[1, 8, 6, 6]``, plus the axis order if it is not row-major."""
     order = access.at.order()
     shape = ", ".join(map(shown, access.shape))
     text = f"{access.dtype}[{shape}]"
