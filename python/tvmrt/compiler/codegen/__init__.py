@@ -1,1 +1,1 @@
-"""From a graph to C: fusion, physical layout, loops and kernel calls, and the files' frame."""
+"""Code generation: fusion, memory layout, loops and kernel calls, and the text of the C files."""

@@ -168,7 +168,7 @@ class _ProgramBuilder:
         return inside[-1] is root and other_summand(root, node) is not None
 
     def _apart(self, node: Node) -> bool:
-        """Return whether a node starts its own function because of its angle; see loops/nest.py."""
+        """Return whether a node is fused only with pointwise nodes; see loops/nest.py on angles."""
         return self.target.lanes > 1 and measures_angle(node)
 
     # Operands.

@@ -1,7 +1,7 @@
-"""How a group becomes C: the interface that every operator's lowering fills.
+"""Interface of operator lowerings, which print a group of nodes as C.
 
-A lowering is made per group. The builder asks it for demands on memory, then fixes places, and
-only then asks it to print. Register one with ``@lowers("operator")``.
+One lowering is created per group. The builder queries its memory demands, fixes the layouts, and
+only then lets it print. Register a class with ``@lowers("operator")``.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from .geometry import SlabLayer
 
 
-# What an element of a result takes that has no multiply-adds, with what follows those elsewhere.
+# Instructions for one element of a result without multiply-adds, epilogue included.
 ELEMENT_INSTRUCTIONS = 12
-# At what multiples runtimes of hosts give scratch memory.
+# Granularity at which host runtimes allocate scratch memory.
 PAGE_BYTES = 4096
 
 
 class Lowering:
-    """Base: dense row-major operands, dense row-major results, no epilogue."""
+    """Base class: dense row-major operands, dense row-major results, no epilogue."""
 
     takes_epilogue = False
     in_memory: tuple[int, ...] = (
         0,
-    )  # operands that a constant must be copied for: it packs others
+    )  # operands that must be tensors: constants are copied; the lowering packs all others
 
     def __init__(self, group: Group, target: Target) -> None:
         self.group = group
@@ -53,129 +53,130 @@ class Lowering:
         self.target = target
 
     def nest(self, build: Callable[[Graph], Program]) -> None:
-        """Have the graphs that are in attributes of the node become programs of their own, with
-        places in an arena of their own."""
+        """Build programs, each with its own arena, from the graphs in the node's attributes."""
 
     def operands(self) -> list[Value]:
-        """Values that become parameters, in order. Constants are not among them: the lowering
-        packs those itself (``FunctionWriter.constant``)."""
+        """Return the values that become parameters, in order. Constants are excluded: the lowering
+        packs them itself (``FunctionWriter.constant``)."""
         return [v for v in self.group.inputs() if not v.is_constant]
 
     def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
-        """Whether the pointwise nodes after the root can be computed in this function, given
-        where the values that they read lie."""
+        """Return whether the pointwise nodes after the root can be computed in this function, given
+        the layouts of their operands."""
         return not self.group.after
 
     def demand(self, value: Value) -> str | tuple[int, ...]:
-        """What the memory of an operand must look like: ANY, DENSE, CHANNELS_LAST, or an order of
-        axes in which its elements lie without gaps."""
+        """Return the layout required of an operand: ANY, DENSE, CHANNELS_LAST, or an order of axes
+        in which its elements are contiguous."""
         return DENSE
 
     def result_demand(self, index: int) -> str | tuple[int, ...]:
-        """The same for results: what other places than its own buffer a result may get."""
+        """Return the layout required of a result if it is moved out of its own buffer."""
         return DENSE
 
     def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...] | None:
-        """Order of axes in memory of a result; None is row-major."""
+        """Return the axis order of a result in memory; None is row-major."""
         return None
 
     def scratch_bytes(self) -> int:
-        """Bytes of arena that the step needs while it runs."""
+        """Return the arena bytes that the step needs while it runs."""
         return 0
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        """Bytes of the blocks that the body's kernels take by tvmrt_scratch_alloc() at a time, each
-        thread; code for machines without an operating system has them in the arena."""
+        """Return the bytes of the blocks that the kernels of the body take concurrently from
+        tvmrt_scratch_alloc(), per thread. On bare metal they lie in the arena."""
         return ()
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        """(read index, write index) pairs that may be the same memory."""
+        """Return (read index, write index) pairs that may share memory."""
         return []
 
     def over(self, step: Step, operand: Value) -> list[tuple[int, int]]:
-        """The pair of an operand and the result, where both lie alike."""
+        """Return the in-place pair of an operand and the result if their layouts are equal."""
         i = step.read_values.index(operand)
         return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
 
     def macs(self) -> int:
-        """Multiply-accumulates, for the summary."""
+        """Return the number of multiply-accumulates, for the summary."""
         return 0
 
     def parts(self, step: Step) -> Sequence[Step]:
-        """The steps that are computed as this one."""
+        """Return the steps that are computed as this one."""
         return (step,)
 
     def options(self, step: Step) -> list[Choice]:
-        """The ways in which the node can be computed on this target, the one of the estimate first;
-        none where there is nothing to choose."""
+        """Return the alternatives for computing the node on this target, the estimated best first;
+        empty if there is only one."""
         return []
 
     def chosen(self, step: Step) -> Choice:
-        """What tuning says of them; an empty choice where it says nothing."""
+        """Return the tuned choice among ``options(step)``, or an empty choice."""
         return self.chosen_among(partial(self.options, step))
 
     def chosen_among(self, options: Callable[[], list[Choice]]) -> Choice:
-        """The same where the options follow from the node alone."""
+        """Return the tuned choice among options that depend on the node alone."""
         tuned = self.target.tuned
         return Choice() if tuned is None else tuned.choice(self.node, options)
 
     def chosen_by_widest(self, step: Step) -> Choice:
-        """The same for the widest level, in the order of whose tiles weights lie."""
+        """Return the tuned choice of the widest ISA level, whose tiles determine the weight
+        order."""
         widest = self.target.widest
         return Choice() if widest is None else type(self)(self.group, widest).chosen(step)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        """Print the function's body."""
+        """Print the body of the function."""
         raise NotImplementedError(type(self).__name__)
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        """How rows of the result follow from rows of an operand, where a chain may compute the step
-        a few rows at a time; None where it may not. Of other operands it reads the rows of the
-        result."""
+        """Return how rows of the result depend on rows of an operand, if row-wise fusion may
+        compute the step a few rows at a time, else None. From all other operands it reads the rows
+        of the result."""
         return None
 
     def row_operand(self, step: Step) -> int:
-        """The number of that operand among those that the step reads."""
+        """Return the index, among the step's reads, of the operand of ``row_layer``."""
         return 0
 
     def slab_layer(self, step: Step) -> SlabLayer | None:
-        """The same on hosts, where a chain may compute the step a slab of rows at a time."""
+        """Return the step as a layer of a depth-first chain, which hosts compute in slabs of
+        rows."""
         return None
 
     def slab_width(self, step: Step) -> int:
-        """Pixels that are computed together of a layer in such a chain, where it has no rows."""
+        """Return how many pixels are computed together by such a layer if it has no rows."""
         raise NotImplementedError
 
     def print_slab(
         self, step: Step, f: FunctionWriter, x: str, residual: tuple[str, int], y: str
     ) -> Sequence[str]:
-        """Print a layer of such a chain; the members of its ``tvmrt_slab_layer_f32`` but the place.
-        The arguments are those of ``ConvolutionLowering.print_layer``."""
+        """Print a layer of a depth-first chain. Return the members of its ``tvmrt_slab_layer_f32``
+        without the place. The arguments are those of ``ConvolutionLowering.print_layer``."""
         raise NotImplementedError
 
     def row_step(self, step: Step) -> Step:
-        """The step as a chain calls it."""
+        """Return the step as a row-fused chain calls it."""
         return step
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
-        """Print the body of a function for some rows; one without ``f.number()`` makes one row of
-        one row."""
+        """Print the body of a function for some rows. A function without ``f.number()`` computes
+        one row from one row."""
         self.emit(step, f)
 
     def row_blocks(self, step: Step) -> tuple[int, ...]:
-        """``kernel_blocks()`` of that function."""
+        """Return the ``kernel_blocks()`` of the function for some rows."""
         return self.kernel_blocks(step)
 
     def row_surplus(self, step: Step) -> int:
-        """Instructions that it takes more than the step alone, where its kernel is another one."""
+        """Return the extra instructions of the row function if it uses another kernel."""
         return 0
 
     def row_work(self, step: Step) -> int:
-        """Instructions that it takes for all rows, about."""
+        """Return the approximate instructions of the row function for all rows."""
         return ELEMENT_INSTRUCTIONS * most(step.writes[0].at.size)
 
     def pointer(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
-        """An input by position: an operand, a constant laid out as demanded, or NULL."""
+        """Return an input by index: an operand, a constant in the demanded layout, or NULL."""
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         if value is None:
             return "NULL"
@@ -187,12 +188,12 @@ class Lowering:
         return f.constant(name, data)
 
     def pointers(self, step: Step, f: FunctionWriter, *names: str, first: int = 0) -> list[str]:
-        """The inputs from the ``first`` on, by the names of their roles."""
+        """Return the inputs from index ``first`` on, named after their roles."""
         return [self.pointer(step, f, i, name) for i, name in enumerate(names, first)]
 
 
 class ImageLowering(Lowering):
-    """The first operand and the results have channels innermost, other operands are dense."""
+    """Base class with channels-last first operand and results; other operands are dense."""
 
     def demand(self, value: Value) -> str:
         return CHANNELS_LAST if value is self.node.inputs[0] else DENSE
@@ -208,7 +209,7 @@ _TABLE: dict[str, type[Lowering]] = {}
 
 
 def lowers(*names: str):
-    """Class decorator: this lowering prints groups whose root is one of these operators."""
+    """Class decorator: register a lowering for groups whose root is one of these operators."""
 
     def add(cls: type[Lowering]) -> type[Lowering]:
         for name in names:
@@ -221,17 +222,17 @@ def lowers(*names: str):
 
 
 def lowering_for(op: str) -> type[Lowering]:
-    """The lowering class of a kernel operator. Raises KeyError when there is none."""
+    """Return the lowering class of a kernel operator. Raises KeyError if there is none."""
     return _TABLE[op]
 
 
 def has_lowering(op: str) -> bool:
-    """Whether a kernel operator has a lowering."""
+    """Return whether a kernel operator has a lowering."""
     return op in _TABLE
 
 
 def same_place(a: Strided, b: Strided) -> bool:
-    """Whether two accesses visit the same offsets for the same index."""
+    """Return whether two accesses visit the same offsets for the same index."""
     return (
         a.shape == b.shape
         and a.offset == b.offset
@@ -240,8 +241,8 @@ def same_place(a: Strided, b: Strided) -> bool:
 
 
 def thread_bytes(program: Program) -> int:
-    """What each thread of a host takes of the runtime's scratch memory at most, at the level of
-    processors that takes most; boards have theirs in the arena."""
+    """Return the maximum runtime scratch bytes per thread on a host, over all ISA levels. On
+    boards, kernel scratch lies in the arena."""
     steps = [step for step in program.steps if step.lowering.target.hosted]
     ways = ((step, way) for step in steps for way in step.levels.values() or (step.lowering,))
     blocks = (way.kernel_blocks(step) for step, way in ways)

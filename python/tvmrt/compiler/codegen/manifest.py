@@ -1,8 +1,8 @@
-"""What a compiled network says of itself: by whom it was made, of what, for which machine.
+"""Manifest of a compiled network: the tool, network, options and target that it was made with.
 
-It is JSON, the same for the same network, options and version of tvmrt, wherever and whenever that
-is compiled. In a library it is the text ``__tvmrt_manifest``, whose last member is a checksum of
-what stands before it, so that whoever loads the library can tell whether it is whole.
+It is JSON and reproducible: equal networks, options and tvmrt versions give equal text. A library
+contains it as the string ``__tvmrt_manifest``. The last member is a checksum of the text before it,
+so that a loader can detect damage.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .lowering import thread_bytes
 from .options import Options, Sources
 from .target import Target
 
-FORMAT = 1  # of these members
-# Of the calls between a library and what runs it; runtimes refuse a greater one than they know.
+FORMAT = 1  # version of the members
+# Version of the calls between library and runtime; runtimes refuse newer versions.
 ABI = 1
 SYMBOL = "__tvmrt_manifest"
 CHECKSUM = ', "checksum": '
@@ -31,7 +31,7 @@ CHECKSUM = ', "checksum": '
 def describe(
     program: Program, target: Target, options: Options, sources: Sources
 ) -> dict[str, Any]:
-    """The members, all of them plain data."""
+    """Return the members, all of them plain data."""
     given = options.provenance
     weights = sources.flash_bytes if options.firmware else len(sources.weights)
     used = [
@@ -70,13 +70,13 @@ def _sha256(chunks: Iterable[bytes | memoryview]) -> str:
 
 
 def text_of(manifest: Mapping[str, Any]) -> str:
-    """The text of a library's: on one line, with its checksum."""
+    """Return the manifest as one line with its checksum."""
     body = json.dumps(manifest)[:-1]
     return f'{body}{CHECKSUM}"{checksum(body.encode()):016x}"}}'
 
 
 def checksum(data: bytes) -> int:
-    """FNV-1a of 64 bits, as the runtime computes it."""
+    """Return the 64-bit FNV-1a hash, as computed by the runtime."""
     found = 0xCBF29CE484222325
     for byte in data:
         found = (found ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -84,7 +84,7 @@ def checksum(data: bytes) -> int:
 
 
 def read(text: str) -> dict[str, Any]:
-    """The members of a library's manifest. Raises ValueError saying what is damaged."""
+    """Parse a library's manifest. Raises ValueError describing the damage."""
     body, mark, rest = text.rpartition(CHECKSUM)
     if not mark or rest != f'"{checksum(body.encode()):016x}"}}':
         raise ValueError("its checksum is wrong")
@@ -95,7 +95,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def print_manifest(manifest: Mapping[str, Any]) -> list[str]:
-    """Lines of C."""
+    """Return C lines that define the manifest."""
     return [
         "/* What this code was made of and how; for tools, and for who loads the library. Weak, as",
         " * each of several networks in one program has it. */",

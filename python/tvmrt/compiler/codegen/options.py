@@ -1,4 +1,4 @@
-"""What the generated code must look like, and what is generated."""
+"""Options of code generation, and the generated sources."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SharedImage:
-    """What several networks of one image have between them: the prefix of its symbols, and by
-    their content the symbols of the weights that the networks before one have."""
+    """State shared by the networks of one image: the prefix of its symbols, and the symbols of
+    weights that earlier networks define, by content."""
 
     prefix: str
     weights: Mapping[tuple, str] = field(default_factory=dict)
 
     def after(self, sources: Sources) -> SharedImage:
-        """The same for those that come after a network of these sources."""
+        """Return the state for the networks that follow a network with these sources."""
         own = {content_key(b): sources.symbol_of(b) for b in sources.weight_buffers}
         return replace(self, weights={**own, **self.weights})
 
 
 def content_key(buffer: Buffer) -> tuple:
-    """What equal constants have in common."""
+    """Return a key that is equal for equal constants."""
     return str(buffer.dtype), buffer.data.tobytes()
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a network comes from: the hash of its file, None where it has none, its licence, ""
-    where it does not say, and the options that differ from what goes without saying."""
+    """Origin of a network: the hash of its file or None, its licence or "", and the options that
+    differ from their defaults."""
 
     network_sha256: str | None = None
     licence: str = ""
@@ -49,18 +49,18 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Options:
-    """What the generated code must look like from outside.
+    """Interface of the generated code.
 
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
-    arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
-    makes code for machines without an operating system, called by ``interface_api``; its memory is
-    its own, the caller's, or that of the ``image`` of several networks, of which it is one. ``abi``
-    ``tvm-ffi`` adds functions of that calling convention.
+    arrays; ``file`` omits them: they become inputs of the main function. ``runtime="crt"``
+    generates bare-metal code, called through ``interface_api``; it owns its memory, takes it from
+    the caller, or shares the memory of the ``image`` to which it belongs. ``abi="tvm-ffi"`` adds
+    functions with that calling convention.
 
-    ``provenance`` goes into the manifest.
+    ``provenance`` is written to the manifest.
 
-    ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
-    tensors, in a ring of ``trace_records`` (None: enough for one run).
+    ``profile`` and ``record`` let the code record cycles of its operators and digests of its
+    tensors in a ring buffer of ``trace_records`` entries (None: enough for one run).
     """
 
     module_name: str = "default"
@@ -87,16 +87,16 @@ class Options:
 
     @property
     def packs_operators(self) -> bool:
-        """Whether each operator has a packed function of its own."""
+        """Whether each operator has its own packed function."""
         return self.executor == "graph" or (self.firmware and not self.unpacked_api)
 
 
 @dataclass(frozen=True)
 class WeightPlaces:
-    """Where planning memory puts constants, by their names.
+    """Placement of constants by the memory planner, by name.
 
-    ``resident`` has pool and address of those that are copied at the start, ``sections`` the
-    linker's sections of those that do not lie with the others.
+    ``resident`` has the pool and address of constants that are copied at start-up, ``sections`` the
+    linker sections of constants outside the default section.
     """
 
     resident: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class WeightPlaces:
 
 @dataclass(frozen=True)
 class HeldConstant:
-    """A constant that a device's module holds: how far in front of the module's end it begins."""
+    """Constant inside a device module, at ``place`` bytes before the module's end."""
 
     module: ModuleBlob
     place: int
@@ -115,9 +115,9 @@ class HeldConstant:
 class Sources:
     """Everything that is written to files for one network.
 
-    ``resident`` are the constants that are copied to pools at the start, ``shared`` those that
-    another network of the image has, with its symbols for them. ``held`` lie in the modules of
-    devices alone. ``number`` tells the network from others of its name, in digits.
+    ``resident`` are the constants that are copied to pools at start-up. ``shared`` are those that
+    another network of the image defines, with their symbols. ``held`` exist only in device modules.
+    ``number`` is a decimal number that distinguishes networks of one name.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -129,27 +129,27 @@ class Sources:
     resident: list[Buffer] = field(default_factory=list)
     shared: dict[Buffer, str] = field(default_factory=dict)
     held: dict[Buffer, HeldConstant] = field(default_factory=dict)
-    levels: Levels | None = None  # the functions of levels of processors, where there are several
-    manifest: dict[str, Any] = field(default_factory=dict)  # what manifest.py describes
-    # compiled parts that come with it, by file name; archives carry them in codegen/host/lib
+    levels: Levels | None = None  # functions by ISA level, if there are several levels
+    manifest: dict[str, Any] = field(default_factory=dict)  # see manifest.py
+    # additional object files by name; archives store them in codegen/host/lib
     objects: dict[str, bytes] = field(default_factory=dict)
-    # of regions on other devices: modules to import, flags by file, flags for the linker
+    # regions on other devices: imported modules, compiler flags by file, linker flags
     modules: list[ModuleBlob] = field(default_factory=list)
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     link_flags: list[str] = field(default_factory=list)
-    # what a file's code calls, for those who build, and for packages
+    # external libraries that a file calls, for builds and for packages
     vendors: dict[str, Vendor] = field(default_factory=dict)
     packaged: dict[str, Packaged] = field(default_factory=dict)
 
     @property
     def flash_bytes(self) -> int:
-        """What the weights take as C arrays, of which each begins at a multiple of 16 bytes."""
+        """Size of the weights as C arrays, each aligned to 16 bytes."""
         return sum(round_up(b.nbytes, 16) for b in self.weight_buffers)
 
     def held_symbols(self) -> dict[str, HeldConstant]:
-        """The constants in modules of devices by the names that the code has for them."""
+        """Return the constants in device modules by their C symbols."""
         return {self.symbol_of(buffer): held for buffer, held in self.held.items()}
 
     def symbol_of(self, buffer: Buffer) -> str:
-        """The C array of a constant, where constants are arrays."""
+        """Return the C array of a constant, if constants are arrays."""
         return self.shared.get(buffer) or f"{self.prefix}_w_{identifier(buffer.name)}"

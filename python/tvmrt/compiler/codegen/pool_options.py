@@ -1,4 +1,4 @@
-"""Memory pools and placements as a user asks for them."""
+"""Validation of memory pools and placements requested by the user."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SECTION = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
 def make_pools(asked: Mapping[str, int | tuple[int, str]] | None) -> list[MemoryPool]:
-    """The pools of options ``name: bytes`` (lent by the caller) and ``name: (bytes, section)``
-    (the image's own), in their order. Raises ValueError for what cannot be."""
+    """Return the pools for options ``name: bytes`` (caller-provided) and ``name: (bytes, section)``
+    (part of the image), in order. Raises ValueError for invalid ones."""
     if not asked:
         return [MemoryPool(pools_file.WORKSPACE)]
     if len({name.lower() for name in asked}) < len(asked):
@@ -41,7 +41,7 @@ def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
 
 
 def with_io_in_pools(program: Program) -> Program:
-    """The program with inputs and outputs that the planner places, too."""
+    """Return the program with inputs and outputs as buffers that the planner places."""
     io = [*program.inputs, *program.outputs]
     moved = {b: Buffer(b.name, b.dtype, b.size, ARENA) for b in io}
 
@@ -62,14 +62,13 @@ def with_io_in_pools(program: Program) -> Program:
 
 
 def align_bytes(options: Options) -> int:
-    """At what multiples buffers lie in pools."""
+    """Return the alignment of buffers in pools."""
     return pools_file.ALIGN_BYTES if options.firmware else ALIGN_BYTES
 
 
 class Placement:
-    """Patterns of names of tensors and weights, each with a pool, ``flash`` or, for weights,
-    ``flash@SECTION``; the first that matches counts. Raises ValueError for a pool that there is
-    not."""
+    """Ordered patterns of tensor and weight names, each with a pool, ``flash`` or, for weights,
+    ``flash@SECTION``; the first match decides. Raises ValueError for an unknown pool."""
 
     def __init__(self, patterns: Mapping[str, str], pools: Iterable[MemoryPool]) -> None:
         self.patterns = dict(patterns)
@@ -82,7 +81,7 @@ class Placement:
                 f"{', '.join(known)} and flash@SECTION")  # fmt: skip
 
     def pool_of(self, name: str) -> str | None:
-        """Where a tensor of that name shall lie; None where nothing says so."""
+        """Return the place of a tensor with that name; None if no pattern matches."""
         self._names.add(name)
         for pattern, pool in self.patterns.items():
             if fnmatchcase(name, pattern):
@@ -91,15 +90,15 @@ class Placement:
         return None
 
     def of_tensors(self, program: Program) -> dict[Buffer, str]:
-        """The pools of the program's intermediate tensors."""
+        """Return the pools of the program's intermediate tensors."""
         found = {b: self.pool_of(b.name) for b in program.arena_buffers()}
         return {buffer: pool for buffer, pool in found.items() if _is_pool(pool)}
 
     def of_weights(
         self, weights: Iterable[Buffer]
     ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
-        """Names of the weights that are copied to pools, with the pool and their bytes, and of
-        those that lie elsewhere in flash, with their sections."""
+        """Return the pool and bytes of weights that are copied to pools, and the sections of
+        weights that lie elsewhere in flash, both by name."""
         found, sections = {}, {}
         for buffer in weights:
             pool = self.pool_of(buffer.name)
@@ -111,7 +110,7 @@ class Placement:
         return found, sections
 
     def check_used(self) -> None:
-        """Raises ValueError for a pattern that matched nothing."""
+        """Raise ValueError for a pattern that matched nothing."""
         for pattern in self.patterns:
             if pattern not in self._matched:
                 names = ", ".join(sorted(self._names)[:20])
@@ -124,6 +123,6 @@ def _is_pool(place: str | None) -> bool:
 
 
 def _flash_section(place: str | None) -> str | None:
-    """The section of ``flash@SECTION``."""
+    """Return the section of ``flash@SECTION``."""
     word, at, section = (place or "").partition("@")
     return section if word == FLASH and at and _SECTION.fullmatch(section) else None

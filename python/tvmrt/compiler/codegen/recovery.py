@@ -1,12 +1,12 @@
-"""Programs of which no bytes are kept that others can give back.
+"""Rematerialise quantised tensors that another tensor can restore.
 
-A quantised tensor is often read twice: in another scale by the next layer, and as it is by a sum
-several layers later. Both versions then live side by side. Where the change of scale loses
-nothing, as it mostly does behind a bound, a table computes the first version again from the
-second one, just before it is read. That is one more pass over a tensor, so it is done only where
-the network's memory is fullest, and only for targets whose memory is counted in kilobytes.
+A quantised tensor is often read twice: requantised by the next layer, and unchanged by a residual
+add several layers later. Both versions are then live together. If requantisation is lossless, as it
+usually is after a clamp, a lookup table restores the first version from the second just before it
+is read. That costs another pass over a tensor, so it is done only at the memory peak, and only for
+targets with kilobytes of memory.
 
-Contract: equal to the bit, and never more memory than without.
+Results are bit-exact, and memory never increases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .target import Target
 
 
 def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
-    """The steps that compute ``graph``; as :func:`builder.build_program`."""
+    """Build a program like :func:`builder.build_program`, with rematerialised tensors."""
     program = builder.build_program(graph, target, concurrent)
     made: set[Node] = set()
     while not target.hosted:
@@ -35,8 +35,8 @@ def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Pro
 
 
 def _recoverable(graph: Graph, program: Program, made: set[Node]):
-    """A table, its inverse and the nodes that shall read that one's result, where memory is
-    fullest; None if there is none."""
+    """Return a table step at the memory peak, its inverse and the nodes that shall read the
+    inverse's result; None if there is none."""
     live = live_bytes_of_steps(program)
     fullest = [i for i, nbytes in enumerate(live) if nbytes == max(live)]
     users = graph.consumers()
@@ -68,14 +68,14 @@ def _reads(step: Step, buffer) -> bool:
 
 
 def _all_known(table: Node, users, program: Program) -> bool:
-    """Whether steps read a table's source as the nodes say, and not through views or slices."""
+    """Return whether all users of a table's input are computed in steps, not views or slices."""
     value = table.inputs[0]
     steps = {node for step in program.steps for node in step.group.nodes}
     return all(node in steps and get_op(node.op).kind != VIEW for node in users[value])
 
 
 def _inverse(table: Node) -> np.ndarray | None:
-    """The table that gives back what a table was given; None where two bytes become one."""
+    """Return the inverse of a lookup table; None if it maps two bytes to one."""
     source, entries = table.inputs[0], table.inputs[1].data
     given = _possible(source)
     if len(np.unique(entries[given])) != len(given):
@@ -86,7 +86,7 @@ def _inverse(table: Node) -> np.ndarray | None:
 
 
 def _possible(value: Value) -> np.ndarray:
-    """The bytes, as unsigned numbers, that a tensor of 8-bit elements can have."""
+    """Return the values of an 8-bit tensor, as unsigned bytes."""
     node = value.producer
     if node is not None and "low" in node.attrs and "high" in node.attrs:
         numbers = np.arange(node.attrs["low"], node.attrs["high"] + 1)
@@ -97,7 +97,7 @@ def _possible(value: Value) -> np.ndarray:
 
 
 def _recover(graph: Graph, table: Node, entries: np.ndarray, readers: list[Node]) -> Node:
-    """Let nodes read what a table gives back; the node of that table."""
+    """Insert the inverse table as a node, let ``readers`` use its result, and return the node."""
     source, result = table.inputs[0], table.output
     name = f"{table.name}_undone"
     attrs = {"to": source.dtype.name}

@@ -1,4 +1,4 @@
-"""Neighbouring steps as one step that computes them a few rows at a time, in less memory."""
+"""Row-wise fusion: compute neighbouring steps a few rows at a time, which needs less memory."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ from .operators.row_chain import RowChainLowering, made_by, main_read, outside_o
 from .pools import ALIGN_BYTES
 from .target import Target
 
-MOST_LAYERS = 16  # of a chain
-PATCHES = (2, 3, 4, 6)  # that the columns of an image are cut into
-MOST_OF_CALL = 255  # rows that a tvmrt_chain_call tells
+MOST_LAYERS = 16  # maximum steps of a chain
+PATCHES = (2, 3, 4, 6)  # numbers of patches that the columns of an image are split into
+MOST_OF_CALL = 255  # maximum rows in a field of tvmrt_chain_call
 
 
 def find_layers(program: Program) -> list[RowLayer | None]:
-    """For each step how its rows follow from those of an operand, if they do."""
+    """Return for each step how its rows depend on rows of an operand, or None."""
     layers = []
     for step in program.steps:
         alone = bool(step.reads) and len(step.writes) == 1 and step.guard is None
@@ -71,14 +71,14 @@ def find_layers(program: Program) -> list[RowLayer | None]:
 
 @dataclass(frozen=True)
 class Joined:
-    """What the planner is told of a chain; of one in patches, the columns of its layers in each."""
+    """Planner's view of a chain; with patches, the columns of its layers in each patch."""
 
     chain: Chain
     windows: tuple[ColumnWindow, ...] = ()
     columns: tuple[tuple[Columns, ...], ...] = ()
 
     def patches(self, steps: Sequence[Step]) -> list[Patch]:
-        """What it is made of."""
+        """Return the patches of the chain; one patch of whole rows if it is not split."""
         if not self.columns:
             return [whole_rows(steps, self.chain.plans[0])]
         each = zip(self.columns, self.chain.plans)
@@ -86,7 +86,7 @@ class Joined:
 
 
 def find_chains(program: Program) -> dict[Way, Joined]:
-    """The chains that there can be."""
+    """Find all candidate chains."""
     layers = find_layers(program)
     live = live_bytes_of_steps(program, ALIGN_BYTES)
     most = max(live, default=0)
@@ -112,19 +112,19 @@ def find_chains(program: Program) -> dict[Way, Joined]:
 
 
 def _around(program: Program, first: int, last: int) -> int:
-    """Bytes that live beside what any chain of these steps keeps, at least."""
+    """Return the minimum live bytes outside the memory of a chain of these steps."""
     return live_bytes(program, (first, last, 1), Chain((), 0, True), ALIGN_BYTES)
 
 
 def _are_told(chain: Chain) -> bool:
-    """Whether all numbers of its calls fit into their table."""
+    """Return whether all values of the chain's calls fit into their table."""
     calls = [call for plan in chain.plans for call in plan.calls]
     return all(max(call.rows, call.dropped) <= MOST_OF_CALL for call in calls)
 
 
 class _Patches:
-    """Chains in patches, where rows are most of what lies in memory and no chain over whole rows
-    needs as little."""
+    """Search for patch-based chains, for segments where rows dominate the memory and chains over
+    whole rows need too much."""
 
     def __init__(
         self,
@@ -142,14 +142,14 @@ class _Patches:
             way: live_bytes(program, way, joined.chain, ALIGN_BYTES)
             for way, joined in chains.items()
         }
-        # for each step the least that it can do with in whole rows
+        # minimum live bytes of each step with chains over whole rows
         self.least = live_bytes_of_steps(program, ALIGN_BYTES)
         for (first, last, _), live in self.live.items():
             for i in range(first, last + 1):
                 self.least[i] = min(self.least[i], live)
 
     def find(self) -> dict[Way, Joined]:
-        """All that are worth it."""
+        """Return all patch-based chains that reduce the peak."""
         bound, found = max(self.least, default=0), {}
         for way, joined in self.chains.items():
             first, last, _ = way
@@ -160,7 +160,8 @@ class _Patches:
         return found
 
     def _of(self, way: Way, around: int, bound: int) -> dict[Way, Joined]:
-        """A chain in more and more patches, while that makes it smaller and most is done once."""
+        """Try increasing patch counts while memory shrinks and recomputation at most doubles
+        work."""
         first, last, _ = way
         macs = sum(cut.macs for cut in self.known[first : last + 1])
         found: dict[Way, Joined] = {}
@@ -196,15 +197,15 @@ class _Patches:
 
 
 def last_uses(program: Program) -> dict[Buffer, int]:
-    """The last step that has to do with each buffer; behind all of them for those that stay."""
+    """Return each buffer's last step; the number of steps for outputs, states and counts."""
     found = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
     kept = [*program.outputs, *program.states, *(a.buffer for a in program.counts.values())]
     return found | dict.fromkeys(kept, len(program.steps))
 
 
 def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
-    """Whose rows each of these steps reads; None where one reads others than whole rows of
-    another."""
+    """Return the sources of each step's rows; None if a step reads anything but whole rows of
+    another step."""
     inside, found = made_by(steps), []
     images = {step.writes[0].shape[0] for step in steps}
     for step in steps:
@@ -234,7 +235,7 @@ def _whole_rows(
 def _chain(
     plans: Sequence[ChainPlan], cut: Sequence[CutLayer], whole: Sequence[CutLayer], images: int
 ) -> Chain:
-    """What the planner is told of these plans, of the layers ``cut`` in all patches."""
+    """Return the planner's description of plans with the layers ``cut`` over all patches."""
     blocks, nbytes = max(each.blocks for each in cut), max(plan.nbytes for plan in plans)
     scratch = round_up(nbytes, ir_program.ALIGN_BYTES) + round_up(blocks, KERNEL_ALIGN_BYTES)
     slower = sum(each.slower + each.work for each in cut) - sum(each.work for each in whole)
@@ -243,7 +244,7 @@ def _chain(
 
 
 def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
-    """Whether the chain's result may begin where its input does."""
+    """Return whether the chain's result may start at its input's address."""
     x, y = main_read(steps[0]), steps[-1].writes[0]
     if not (plan.in_place and x.covers_buffer() and y.covers_buffer()):
         return False
@@ -252,19 +253,19 @@ def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
         for k, step in enumerate(steps)
         if any(a.buffer is x.buffer and a is not main_read(step) for a in step.reads)
     ]
-    # a sum with the input reads a row of it when the same row of the result is written
+    # a residual add reads a row of the input while the same row of the result is written
     return not again or (again == [len(steps) - 1] and same_place(x.at, y.at))
 
 
 def passes(written: Access, read: Access) -> bool:
-    """Whether rows lie behind each other, and are read as they are written."""
+    """Return whether rows are contiguous, and read as they are written."""
     whole = written.buffer.kind == ARENA and written.covers_buffer()
     same = written.buffer is read.buffer and same_place(written.at, read.at)
     return whole and same and pixel_stride(written.at) == written.shape[1]
 
 
 def with_chains(program: Program, target: Target, chains: Mapping[Way, Joined]) -> Program:
-    """The program with these chains, of which no two have a step in common, as one step each."""
+    """Return the program with these disjoint chains as one step each."""
     steps: list[Step] = []
     begins = {way[0]: (way[1], joined) for way, joined in chains.items()}
     at = 0
@@ -279,8 +280,8 @@ def with_chains(program: Program, target: Target, chains: Mapping[Way, Joined]) 
 
 
 def as_one(steps: Sequence[Step], make: Callable[[Group], Lowering]) -> Step:
-    """A step in place of these, each of which reads results of those before; ``make``: its
-    lowering."""
+    """Return one step that replaces consecutive steps, each of which reads results of earlier ones;
+    ``make`` creates its lowering."""
     last = steps[-1]
     before = [node for step in steps[:-1] for node in step.group.nodes]
     group = Group(last.group.root, [*before, *last.group.before], list(last.group.after))
@@ -304,9 +305,9 @@ def _form(steps: Sequence[Step], target: Target, joined: Joined) -> Step:
 
 
 def find_plans(program: Program, target: Target) -> list[tuple[RowPlan, Program]]:
-    """From the program as it is on, those that need less and less memory, with what that costs.
+    """Return plans with their programs, ordered by decreasing memory, beginning without chains.
 
-    Their sizes are those of whole plans, in one memory.
+    Sizes are those of complete plans in one pool.
     """
     chains = find_chains(program)
     found: list[tuple[RowPlan, Program]] = []
@@ -331,11 +332,11 @@ def _row_plan(
 
 
 def within(program: Program, target: Target, limit: int, asked: bool) -> Program:
-    """The fastest program whose memory is no more than ``limit`` bytes, with all plans that there
-    are, if it is not the one that is given.
+    """Return the fastest program that fits into ``limit`` bytes; unless the given program fits
+    already, it has all plans attached.
 
-    Where none is, ValueError with what there is, if the user has ``asked`` for the limit; else the
-    one of the least memory, of which the planner says what is missing.
+    If none fits: raise ValueError with the alternatives if the user ``asked`` for the limit, else
+    return the smallest program, for which the planner reports what is missing.
     """
     if not asked and _fits(program, limit):
         return program

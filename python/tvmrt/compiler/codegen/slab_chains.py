@@ -1,12 +1,11 @@
-"""Neighbouring layers that hosts compute a slab of rows at a time, so that what lies between them
-stays in the cache.
+"""Depth-first execution on hosts: neighbouring layers are computed a slab of rows at a time, so
+that intermediate results stay in the cache.
 
-A layer whose result is larger than the cache writes it to memory, where the next one reads it
-again. Where both take few multiply-adds for each of those numbers, as before and behind depthwise
-layers, that is much of their time. In a chain the next layer reads them at once, and they take no
-memory of the network's.
+A result larger than the cache is written to memory and read again by the next layer. If both layers
+need few multiply-adds per element, as around depthwise layers, this takes much of their time. In a
+chain, the next layer reads a slab immediately, and the intermediate tensor needs no arena memory.
 
-Contract: equal to the bit, by any number of threads.
+Results are bit-exact for any number of threads.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from .operators.slab_factors import FactorsChainLowering, as_factors
 from .row_chains import as_one, last_uses, passes
 from .target import Target
 
-CACHE_SHARE = 0.5  # of the second-level cache: what is smaller is still there when it is read
-FEW_ROWS = 8  # of a depthwise layer, which are a slab
-# Multiply-adds for each number between two layers, beyond which moving it is a twentieth of their
-# time at most.
+CACHE_SHARE = 0.5  # of the L2 cache: smaller results are still there when they are read
+FEW_ROWS = 8  # maximum rows of a depthwise layer that form one slab
+# Multiply-adds per intermediate element above which memory traffic is at most a twentieth of the
+# time.
 MOST_MACS = 256
-LEAST_TILES = 2  # of pixels: of no more, threads share a layer by channels
+LEAST_TILES = 2  # minimum pixel tiles; with fewer, threads split a layer by channels
 
 
 def with_slabs(program: Program, target: Target, asked: bool | None = None) -> Program:
-    """The program with one step in place of each chain: of those that win, or of all that there can
-    be where they are ``asked`` for."""
+    """Replace each chain by one step: chains that are faster, or all possible chains if
+    ``asked``."""
     steps: list[Step] = []
     last_use, begin = last_uses(program), 0
     while begin < len(program.steps):
@@ -48,7 +47,7 @@ def with_slabs(program: Program, target: Target, asked: bool | None = None) -> P
 def _longest(
     program: Program, begin: int, last_use: Mapping[Buffer, int], target: Target, asked: bool | None
 ) -> tuple[Step, int]:
-    """The chain that begins with a step, or that step, and the step behind it."""
+    """Return the longest chain that starts with a step (or that step alone), and the next index."""
     found, end = program.steps[begin], begin + 1
     while end < len(program.steps) and end - begin < MOST_LAYERS:
         before, after = program.steps[end - 1 : end + 1]
@@ -64,7 +63,7 @@ def _longest(
 
 
 def _joins(before: Step, after: Step) -> bool:
-    """Whether a step reads what another writes through its windows alone."""
+    """Return whether a step reads the previous result only through its windows."""
     if not (_can_be_cut(before) and _can_be_cut(after)):
         return False
     return before.lowering.epilogue.residual is None and _reads_alone(before, after)
@@ -79,7 +78,7 @@ def _reads_alone(before: Step, after: Step) -> bool:
 def _with_factors(
     program: Program, at: int, last_use: Mapping[Buffer, int], target: Target
 ) -> Step | None:
-    """Step ``at``, factors of channels, and the 1x1 convolution behind it as one, if they are."""
+    """Fuse channel scaling at step ``at`` with the following 1x1 convolution, if possible."""
     before = as_factors(program.steps[at], target)
     if before is None or last_use[before.writes[0].buffer] != at + 1:
         return None
@@ -101,8 +100,8 @@ def _can_be_cut(step: Step) -> bool:
 
 
 def _wins(before: Step, after: Step, target: Target) -> bool:
-    """Whether what lies between two layers is too large for the cache, no smaller than what is read
-    or written anyway, and moving it is much of the time that they take."""
+    """Return whether fusing two layers pays: the intermediate tensor exceeds the cache, is at least
+    as large as the input or output, and moving it takes much of the time."""
     between = before.writes[0].buffer
     others = main_read(before).at.size, after.writes[0].at.size
     macs = before.lowering.macs() + after.lowering.macs()
@@ -111,8 +110,8 @@ def _wins(before: Step, after: Step, target: Target) -> bool:
 
 
 def _few_rows(before: Step, after: Step, target: Target) -> bool:
-    """Whether threads should have channels of two layers: what one of them makes of few rows is
-    then in its own cache, where a layer that is cut by rows reads many of the others'."""
+    """Return whether threads should split two layers by channels. One thread's channels of few rows
+    stay in its own cache; a split by rows would read many rows of other threads."""
     layers = [step.lowering.slab_layer(step) for step in (before, after)]
     if not (target.threads and layers[1].depthwise):
         return False

@@ -1,4 +1,4 @@
-"""Targets: what the C compiler is told and what the kernels may count on."""
+"""Targets: compiler flags and the processor features that kernels may use."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ if TYPE_CHECKING:
 class Target:
     """One kind of machine.
 
-    ``lanes`` is the number of float32 lanes of a vector register (1: none), ``registers`` how
-    many there are. ``int8`` names the integer kernels' instruction set. ``board`` names the
-    instructions that kernels for microcontrollers may count on, and is None where those are not
-    used. ``hosted`` targets have threads, a heap and shared libraries. ``tables`` of 256 bytes are
-    looked up in registers, as far as levels are told apart. ``bf16`` is the kind of tiles by which
-    bfloat16 is multiplied (``tiles_f32``), empty where no instruction does; ``int8_tiles`` is the
-    format of tiles of matrices of bytes (``tiles_i8``), empty alike. ``triple`` names the cross
-    compiler of another system; it is empty where this system's compiler does.
+    ``lanes`` is the number of float32 lanes of a vector register (1: no vectors), ``registers`` the
+    number of vector registers. ``int8`` names the instruction set of integer kernels. ``board`` has
+    the instructions that microcontroller kernels may use; it is None for other targets. ``hosted``
+    targets have threads, a heap and shared libraries. ``tables``: 256-byte tables are looked up in
+    registers (known only for ISA levels). ``bf16`` names the bfloat16 tiles (``tiles_f32``) and
+    ``int8_tiles`` the int8 matrix tiles (``tiles_i8``); both are empty without such instructions.
+    ``triple`` names the cross compiler; it is empty if this system's own compiler is used.
 
-    ``levels`` are those of a family of processors for which a library has code side by side, the
-    narrowest first. The family itself counts on no more than all its processors have, and chooses
-    by its last level; ``widest`` is that level for each of the others, which read weights in its
-    order. A level that is ``named`` is only in libraries for which somebody names it.
+    ``levels`` are the ISA levels that a library of a processor family contains, in ascending order.
+    The family's common code uses only features of all its processors; its choices follow the last
+    level. ``widest`` is that last level, set on the other levels, which read weights in its order.
+    A ``named`` level is included only if it is requested by name.
 
-    ``tuned`` has what was found out about the layers of the network that is compiled.
+    ``tuned`` has tuning results for the layers of the compiled network.
     """
 
     name: str
@@ -53,9 +52,9 @@ class Target:
     tuned: Tuned | None = field(default=None, compare=False)
 
     def by(self, guide: Guide) -> Target:
-        """The target with choices for its layers, of each level those for such processors."""
+        """Return the target with tuned choices for its layers, separately for each level."""
         from tvmrt.compiler.ir.tuned import (
-            Tuned,  # with numpy, which the command's help does without
+            Tuned,  # imports numpy, which command help does not need
         )
 
         levels = tuple(replace(each, tuned=Tuned(vectors_of(each), guide)) for each in self.levels)
@@ -65,19 +64,19 @@ class Target:
 
     @property
     def used_choices(self) -> list[UsedChoice]:
-        """The choices that went into the network's code."""
+        """Tuned choices that the network's code uses."""
         own = [self.tuned] if self.tuned else []
         known = [each.tuned for each in self.levels if each.tuned] or own
         return [used for tuned in known for used in tuned.used]
 
     @property
     def library_suffix(self) -> str:
-        """What the names of its shared libraries end with."""
+        """File extension of shared libraries."""
         return {"windows": ".dll", "macos": ".dylib"}.get(self.name.rpartition("-")[2], ".so")
 
     @property
     def digits(self) -> bool:
-        """Whether floats meet weights of 4 bits as integers: kernels/op/matmul_digits.h."""
+        """Whether 4-bit weights of float32 matmuls are multiplied as integers (matmul_digits.h)."""
         return self.int8 == "vnni512"
 
     @property
@@ -86,16 +85,15 @@ class Target:
 
 
 def vectors_of(target: Target) -> str:
-    """What the choice of tiles depends on, in words: ``16x32`` is 32 registers of 16 lanes;
-    the kind of tiles where an instruction multiplies bfloat16; the instructions for bytes."""
+    """Return what tile selection depends on, as text: ``16x32`` is 32 registers of 16 lanes,
+    followed by the bfloat16 tiles, if any, and the int8 instruction set."""
     words = [f"{target.lanes}x{target.registers}", target.bf16, target.int8]
     return " ".join(filter(None, words))
 
 
 _HARD = ("-mthumb", "-mfloat-abi=hard")
 _M4F = ("-mcpu=cortex-m4", *_HARD, "-mfpu=fpv4-sp-d16")
-# registers are saved by the compiler library's functions: a twentieth less code for half a percent
-# more instructions
+# the compiler library saves registers: a twentieth less code for half a percent more instructions
 _SAVED = "-msave-restore"
 
 FIRMWARE = {
@@ -108,21 +106,21 @@ FIRMWARE = {
     "cortex-m23": ("-mcpu=cortex-m23", "-mthumb"),
     "cortex-m33": ("-mcpu=cortex-m33", *_HARD, "-mfpu=fpv5-sp-d16"),
     "cortex-m55": ("-mcpu=cortex-m55", *_HARD),
-    # by its architecture: GCC knows the processor's name from 13 on
+    # by architecture: GCC knows the processor name only since version 13
     "cortex-m85": ("-march=armv8.1-m.main+mve.fp+fp.dp", *_HARD),
     "riscv32": ("-march=rv32imc", "-mabi=ilp32", _SAVED),
     "rv32imac": ("-march=rv32imac", "-mabi=ilp32", _SAVED),
     "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f", _SAVED),
-    # integers by vectors, as cores without a float unit have them
+    # integer vectors, as in cores without a float unit
     "rv32imac_zve32x": ("-march=rv32imac_zve32x", "-mabi=ilp32", _SAVED),
-    # each with a compiler of its own, which knows the processor; calls reach beyond 512 KiB
+    # each has its own compiler with this processor as default; -mlongcalls: code beyond 512 KiB
     "xtensa-lx106": ("-mlongcalls",),
     "xtensa-lx6": ("-mlongcalls",),
     "xtensa-lx7": ("-mlongcalls",),
 }
 
-# Levels of x86-64, each with all that the ones before it have: what the compiler is told, and what
-# kernels may count on. include/tvm/runtime/kernels/levels.h has the bits by which they are found.
+# ISA levels of x86-64, each a superset of the levels before it: compiler flags and kernel features.
+# include/tvm/runtime/kernels/levels.h has the CPUID bits that detect them.
 _V2 = ("-mcx16", "-msahf", "-mpopcnt", "-msse3", "-mssse3", "-msse4.1", "-msse4.2")
 _V3 = (*_V2, "-mavx", "-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mlzcnt", "-mmovbe")
 _V4 = (
@@ -132,9 +130,9 @@ _V4 = (
 _VNNI = (*_V4, "-mavx512vnni")
 _VBMI = (*_VNNI, "-mavx512vbmi")
 _BF16 = (*_VBMI, "-mavx512bf16")
-# AVX-VNNI is for those who name it: a sixth copy of products of bytes is more than four times the
-# code of one, GCC knows it from version 11 on, and most processors that have it have AVX-512, too.
-# Of systems Linux alone is asked for AMX's registers.
+# AVX-VNNI is opt-in: a sixth copy of int8 kernels is more than four times the code of one, GCC
+# supports it since version 11, and most processors with it also have AVX-512. AMX state is
+# requested on Linux only.
 X86_LEVELS = (
     Target("v2", _V2, 4, 16, "sse41"),
     Target("v3", _V3, 8, 16, "avx2"),
@@ -149,7 +147,7 @@ X86_LEVELS = (
     ),
 )  # fmt: skip
 
-# Levels of AArch64, told by the system. GCC has these instructions from ARMv8.2 on alone.
+# ISA levels of AArch64, as reported by the system. GCC needs ARMv8.2 for these instructions.
 _DOT = "-march=armv8.2-a+dotprod"
 ARM_LEVELS = (
     Target("neon", (), 4, 32, "neon"),
@@ -158,21 +156,21 @@ ARM_LEVELS = (
     Target("bf16", (f"{_DOT}+i8mm+bf16",), 4, 32, "neon_i8mm", bf16="bf16_mmla"),
 )
 
-# Levels of 32-bit ARM. NEON rounds the smallest numbers to zero (below 1.2e-38).
+# ISA levels of 32-bit ARM. NEON flushes denormals (below 1.2e-38) to zero.
 _VFP = ("-march=armv7-a+fp",)
 ARMV7_LEVELS = (
     Target("vfp", _VFP),
     Target("neon", ("-march=armv7-a+simd",), 4, 16, "neon32"),
 )
 
-# Levels of RISC-V. Eight lanes are two registers of 128 bits, the least that vectors have.
+# ISA levels of RISC-V. Eight lanes are two registers of 128 bits, the minimum vector length.
 RISCV_LEVELS = (
     Target("rv64"),
     Target("rvv", ("-march=rv64gcv",), 8, 16, "rvv"),
 )
 
-# Those of x86-64 on Windows. GCC's stack has vectors of 32 bytes at places that are no multiples of
-# 32 there, and moves them by instructions that want them to be: the assembler takes the others.
+# ISA levels of x86-64 on Windows. GCC's stack there does not align 32-byte vectors, but GCC moves
+# them by aligned instructions: this option makes the assembler emit unaligned ones.
 _ANY_PLACE = "-Wa,-muse-unaligned-vector-move"
 WINDOWS_LEVELS = (
     X86_LEVELS[0],
@@ -183,7 +181,7 @@ LEVELS = {
     "riscv64-linux": RISCV_LEVELS, "x86_64-windows": WINDOWS_LEVELS,
 }  # fmt: skip
 
-# Other systems and processors, for every one of a family. RISC-V promises no vectors.
+# Other systems and processors; each covers all of a family. RISC-V does not guarantee vectors.
 _OTHERS = (
     Target("aarch64-linux", (), 4, 32, "neon", triple="aarch64-linux-gnu"),
     Target("riscv64-linux", (), triple="riscv64-linux-gnu"),
@@ -193,15 +191,15 @@ _OTHERS = (
 )
 CROSS = {each.name: each for each in _OTHERS}
 
-# The family of a Linux machine, by its instructions. A RISC-V machine's own compiler may not know
-# vectors, so that it has no family unless it is named.
+# Family of a Linux machine by its architecture. RISC-V has none by default, because the machine's
+# own compiler may not support vectors.
 _OWN_FAMILIES = {"x86_64": "x86-64", "aarch64": "aarch64-linux", "armv7l": "armv7-linux"}
 DEFAULT_VARIABLE = "TVMRT_TARGET"
-HERE = "here"  # native, or where a network has products for it the level of AMX
+HERE = "here"  # native, or the AMX level for networks with int8 matmuls
 MATRICES = "v4amx"
 _AMX = {"amx_tile", "amx_bf16", "amx_int8"}
 
-# instructions beyond those that every processor has: SIMD in registers, Helium, RISC-V's vectors
+# instructions beyond the base set: SIMD in registers (DSP), Helium (MVE), RISC-V and its vectors
 BOARDS = {
     "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
     "cortex-m33": {"dsp"}, "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
@@ -211,17 +209,16 @@ BOARDS = {
 
 
 def target_names() -> list[str]:
-    """All targets, this machine first."""
+    """Return all target names, this machine first."""
     return list(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *FIRMWARE]))
 
 
 def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
-    """What is compiled for where no target is named: that of $TVMRT_TARGET, or all processors of
-    this machine's family, or this very machine. Raises ValueError where the variable names none.
+    """Return the target to compile for by default: $TVMRT_TARGET, else this machine's family, else
+    this machine. Raises ValueError if the variable names an unknown target.
 
-    Where C sources are what is wanted, or there is no operating system, it is this very machine in
-    place of a family, since all files are compiled alike there. ``levels`` that are named are those
-    of the family.
+    For C sources, where all files are compiled with the same flags, a family is replaced by this
+    machine. Requested ``levels`` select this machine's family.
     """
     family = own_family()
     if levels and family:
@@ -231,12 +228,12 @@ def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
 
 
 def target_here(levels: Sequence[str] = (), bf16: bool = False) -> tuple[str, Sequence[str]]:
-    """The same for what is compiled to run at once and here, with the levels to name: other
-    processors' would only be waited for. Raises ValueError as ``default_target``.
+    """Return the default target and levels for code that runs here immediately: code for other
+    processors would only take time to compile. Raises ValueError like ``default_target``.
 
-    Products in bfloat16 take AMX where the processor has it, by the level that asks the system for
-    its registers: by other instructions such processors compute them slower than in float32.
-    Whether there are products of bytes is seen when the network is (``with_matrices``).
+    bfloat16 matmuls use the AMX level if the processor has it, because it requests the AMX state
+    from the system; other instructions are slower than float32 on such processors. Whether there
+    are int8 matmuls is known only after import (``with_matrices``).
     """
     named, family = _named_target(), own_family()
     if bf16 and _has_matrices() and not levels and not named:
@@ -245,7 +242,7 @@ def target_here(levels: Sequence[str] = (), bf16: bool = False) -> tuple[str, Se
 
 
 class Asked(Protocol):
-    """What a request says of the target."""
+    """Target options of a request."""
 
     @property
     def target(self) -> str | None: ...
@@ -254,13 +251,13 @@ class Asked(Protocol):
 
 
 def _has_matrices() -> bool:
-    """Whether this processor has the level of AMX."""
+    """Return whether this processor has the AMX level."""
     return _AMX <= processor.flags() and own_family() == "x86-64"
 
 
 def with_matrices(machine: Target, asked: Asked) -> Target:
-    """The target for a network with products of bytes, where nobody has named levels: a family with
-    the level that multiplies matrices, and what runs at once and ``here`` that level alone."""
+    """Return the target for a network with int8 matmuls if no levels were requested. A family gains
+    the AMX level; ``here`` becomes that level alone."""
     name, levels = asked.target or "", asked.levels
     if name == HERE and _has_matrices():
         return get_target("x86-64", (MATRICES,))
@@ -282,23 +279,23 @@ def _named_target() -> str:
 
 
 def own_family() -> str:
-    """The target for all processors like this machine's, which has the least of its levels; empty
-    where there is none."""
+    """Return the target for all processors of this machine's family; empty if there is none, or if
+    this processor lacks its lowest level."""
     machine, flags = processor.machine(), processor.flags()
     name = _OWN_FAMILIES.get(machine, "") if sys.platform == "linux" else ""
     if machine != "armv7l" and sys.maxsize < 1 << 32:
-        return ""  # programs of 32 bits on a processor of 64
+        return ""  # a 32-bit process on a 64-bit processor
     oldest = machine == "x86_64" and flags and not {"cx16", "popcnt", "sse4_2"} <= flags
     return "" if oldest else name
 
 
 def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Target:
-    """The target of that name, of a family with these of its levels or all of them, those for
-    products in bfloat16 where there are such. Raises ValueError listing the names when there is
-    none.
+    """Return the target of that name. For a family, ``levels`` selects ISA levels (default: all but
+    opt-in ones; bfloat16 levels only with ``bf16``). Raises ValueError listing the names if it is
+    unknown.
 
-    ``native`` is this very machine, and so is ``here``, which ``with_matrices`` may replace;
-    ``host`` is any machine of its architecture.
+    ``native`` and ``here`` are this machine (``with_matrices`` may replace ``here``); ``host`` is
+    any machine of its architecture.
     """
     if name in LEVELS:
         return _family(name, LEVELS[name], levels, bf16)
@@ -318,7 +315,7 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
 
 
 def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str], bf16: bool) -> Target:
-    """One target for several levels."""
+    """Return one target with several ISA levels."""
     known = [level.name for level in all_levels]
     for each in wanted:
         if each not in known:

@@ -1,5 +1,5 @@
-"""Tables of which rows are gathered, and whose rows are the columns of a product's weights, as the
-tied embeddings of language models are: stored once, in the product's order."""
+"""Tied embeddings: a gathered table whose rows are the columns of a matmul's weights, as in
+language models, is stored once, in the matmul's order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .window.matmul import MatMulLowering
 
 
 def tie_tables(program: Program) -> None:
-    """Have gathers of such tables read what the product reads, at every level of processors."""
+    """Let gathers from tied tables read the matmul's weights, at every ISA level."""
     products = [s for s in program.steps if isinstance(s.lowering, MatMulLowering)]
     for step in program.steps:
         if isinstance(step.lowering, GatherLowering):

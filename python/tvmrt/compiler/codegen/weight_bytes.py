@@ -1,4 +1,4 @@
-"""The constants of a network as the one block of bytes that its library has."""
+"""Constants of a network as one block of bytes, as stored in its library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHUNK = 1 << 22
 
 
 class WeightBytes:
-    """Arrays one after the other, each at a multiple of ``ALIGN_BYTES``; no copy of them."""
+    """Concatenation of arrays, each aligned to ``ALIGN_BYTES``, without copying them."""
 
     def __init__(self, arrays: Sequence[np.ndarray] = ()) -> None:
         self.addresses: list[int] = []
@@ -31,7 +31,7 @@ class WeightBytes:
         return b"".join(self.chunks())
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """All bytes in order; no more than a few of them are in memory, and none at the end."""
+        """Yield all bytes in order, with only a few of the mapped pages in memory at a time."""
         at = read = 0
         for address, array in zip(self.addresses, self._arrays):
             yield bytes(address - at)
@@ -48,7 +48,7 @@ class WeightBytes:
 
 
 def lay_out(buffers: Sequence[Buffer]) -> WeightBytes:
-    """The block of these constants, each of which gets its offset in it."""
+    """Return the block of these constants and set the offset of each."""
     for buffer in buffers:
         buffer.data = buffer.data.astype(buffer.data.dtype.newbyteorder("<"), copy=False)
     block = WeightBytes([buffer.data for buffer in buffers])

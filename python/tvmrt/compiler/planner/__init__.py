@@ -1,4 +1,4 @@
-"""Memory planning: lifetimes of a program's buffers, and their places in memory pools."""
+"""Memory planning: buffer lifetimes, and addresses of buffers in memory pools."""
 
 from .arena import Interval, liveness_bound, place
 from .plan import live_bytes_of_steps, plan_program, share_memory

@@ -1,7 +1,7 @@
-"""Packing intervals into one arena: each has a size and a first and last step of life.
+"""Packing of intervals into one arena; each has a size and a first and last live step.
 
-Finding the best packing is NP-hard; ours are good because networks are kind: a few orders of
-placing, then a short local search, and it stops as soon as the lower bound is reached.
+Optimal packing is NP-hard, but networks are easy in practice: a few placement orders are tried,
+followed by a short local search, which stops at the lower bound.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SEARCH_ROUNDS = 400
-SEARCH_VISITS = 1 << 24  # of a neighbour in one search, about ten seconds; an order visits each
+SEARCH_VISITS = 1 << 24  # maximum visits of neighbours in one search, about ten seconds
 
 
 @dataclass(frozen=True)
 class Interval:
-    """``size`` bytes that must exist from step ``first`` to step ``last``, both included."""
+    """``size`` bytes that are live from step ``first`` to step ``last``, inclusive."""
 
     size: int
     first: int
@@ -27,7 +27,7 @@ class Interval:
 
 
 def liveness_bound(intervals: Sequence[Interval]) -> int:
-    """The most bytes that live at one step: no plan without copies can need less."""
+    """Return the maximum bytes live at one step, which every plan without copies needs."""
     change: dict[int, int] = {}
     for interval in intervals:
         change[interval.first] = change.get(interval.first, 0) + interval.size
@@ -40,7 +40,7 @@ def liveness_bound(intervals: Sequence[Interval]) -> int:
 
 
 def neighbours_of(intervals: Sequence[Interval]) -> list[list[int]]:
-    """For each interval the others that live together with it at some step."""
+    """Return for each interval the others that are live at a common step."""
     found: list[list[int]] = [[] for _ in intervals]
     alive: list[int] = []
     for i in sorted(range(len(intervals)), key=lambda i: intervals[i].first):
@@ -53,9 +53,9 @@ def neighbours_of(intervals: Sequence[Interval]) -> list[list[int]]:
 
 
 def place(intervals: Sequence[Interval]) -> list[int]:
-    """An offset for each interval so that none that live together overlap.
+    """Return an offset for each interval so that intervals live together do not overlap.
 
-    Deterministic: the search draws from a generator that always starts alike.
+    Deterministic: the search uses a fixed random seed.
     """
     bound = liveness_bound(intervals)
     neighbours = neighbours_of(intervals)
@@ -81,7 +81,7 @@ def place(intervals: Sequence[Interval]) -> list[int]:
 
 
 def _search(intervals, neighbours, order, offsets, top, bound) -> list[int]:
-    """Move what stands highest to the front of the order, again and again."""
+    """Repeatedly move an interval at the top of the arena to the front of the order."""
     generator = random.Random(0)
     best, best_top, order = offsets, top, list(order)
     current = offsets
@@ -107,7 +107,7 @@ def _search(intervals, neighbours, order, offsets, top, bound) -> list[int]:
 
 
 def search_rounds(neighbours: Sequence[Sequence[int]]) -> int:
-    """How many orders may be tried of so many intervals that live together."""
+    """Return how many orders may be tried, given the intervals that are live together."""
     return SEARCH_VISITS // max(1, sum(map(len, neighbours)))
 
 
@@ -116,7 +116,7 @@ def _length(interval: Interval) -> int:
 
 
 def top_of(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
-    """Where the highest interval ends."""
+    """Return the end of the highest interval."""
     return max((o + i.size for o, i in zip(offsets, intervals)), default=0)
 
 
@@ -127,7 +127,7 @@ def _fill(intervals, neighbours, order) -> list[int]:
 def fill(
     sizes: Sequence[int], neighbours: Sequence[Sequence[int]], order: Sequence[int]
 ) -> list[int]:
-    """Give each in turn the gap that it fits best; ``neighbours`` must not overlap it."""
+    """Place each interval, in ``order``, in its best-fitting gap among placed ``neighbours``."""
     offsets = [-1] * len(sizes)
     for i in order:
         taken = sorted(
@@ -138,8 +138,8 @@ def fill(
 
 
 def best_fit(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """Where ``size`` bytes go among taken ranges in order: the narrowest gap that holds them,
-    else behind them all."""
+    """Return the offset for ``size`` bytes among sorted ranges in use: the smallest gap that fits,
+    else after all of them."""
     cursor, best, best_gap = 0, None, None
     for begin, end in taken:
         gap = begin - cursor

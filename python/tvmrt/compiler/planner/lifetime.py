@@ -1,4 +1,4 @@
-"""When each buffer of a program is alive."""
+"""Lifetimes of a program's buffers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 
 
 def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
-    """First and last step that touches each arena buffer.
+    """Return the first and last step that uses each arena buffer.
 
-    Inputs among them exist before the first step, outputs, and the counts that tell their extents,
-    until after the last one, states from before the first to after the last; what stays until the
-    next run, until after the last one, too. So does what
-    regions of other devices touch in a program whose steps may run at the same time: nobody knows
-    what runs beside them.
+    Inputs are live from before the first step. Outputs, and the counts that give their extents,
+    stay live until after the last step, as do buffers that persist until the next run. States are
+    live throughout. In concurrent programs, so are buffers that regions on other devices use,
+    because any step may run at the same time.
     """
     lives: dict[Buffer, tuple[int, int]] = {b: (-1, -1) for b in program.inputs if b.kind == ARENA}
     for i, step in enumerate(program.steps):
@@ -39,7 +38,7 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
 
 
 def _kept(program: Program) -> list[Buffer]:
-    """What stays until the next run."""
+    """Return the buffers that persist until the next run."""
     makers = [step for step in program.steps if get_op(step.group.root.op).keeps]
     return [a.buffer for step in makers for a in step.writes if a.buffer.kind == ARENA]
 
@@ -50,7 +49,7 @@ def _touched_by_regions(program: Program) -> set[Buffer]:
 
 
 def traffic(program: Program) -> dict[Buffer, int]:
-    """Return the bytes of each arena buffer that the steps read and write in one run, at most."""
+    """Return the maximum bytes of each arena buffer that the steps read and write in one run."""
     moved: dict[Buffer, int] = {}
     for step in program.steps:
         for access in [*step.reads, *step.writes]:

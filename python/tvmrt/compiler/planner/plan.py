@@ -1,4 +1,4 @@
-"""Lifetimes of a program's buffers, sharing in place, and their places in the memory pools."""
+"""Lifetimes of a program's buffers, in-place sharing, and addresses in the memory pools."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ def plan_program(
     placement: Mapping[Buffer, str] | None = None,
     shared: Mapping[Buffer, Buffer] | None = None,
 ) -> None:
-    """Give every arena buffer its pool and address; the program gets pools with their sizes.
+    """Set the pool and address of every arena buffer, and the pools with their sizes.
 
-    ``pools`` in order of preference, the fastest first; without any there is one of any size.
-    ``placement`` names the pool that a buffer must lie in; ``shared`` is what
-    :func:`share_memory` gave for it, if it was asked before. ``program.lower_bound_bytes`` becomes
-    the most bytes that live at one step, given the same sharing in place and the same alignment
-    of sizes.
+    ``pools`` are in order of preference, the fastest first; the default is one pool of any size.
+    ``placement`` names the pool that a buffer must lie in; ``shared`` is an earlier result of
+    :func:`share_memory` for it. ``program.lower_bound_bytes`` becomes the maximum bytes live at one
+    step, with the same in-place sharing and alignment.
 
-    Raises ValueError where the pools cannot hold the network: it says by how many bytes, and which
-    operator needs most.
+    Raises ValueError if the pools are too small; the text gives the missing bytes and the operator
+    at the peak.
     """
     program.pools = [replace(pool) for pool in pools] or [MemoryPool("workspace")]
     placement = {**(placement or {}), **_add_device_pools(program)}
@@ -55,7 +54,7 @@ def plan_program(
 
 
 def _add_device_pools(program: Program) -> dict[Buffer, str]:
-    """Give the program a pool for each memory of devices, and say what must lie there."""
+    """Add a pool for each device memory, and return the buffers that must lie there."""
     placement: dict[Buffer, str] = {}
     pools: dict[DeviceMemory, MemoryPool] = {}
     for buffer in program.arena_buffers():
@@ -70,8 +69,8 @@ def _add_device_pools(program: Program) -> dict[Buffer, str]:
 
 
 def share_memory(program: Program, placement: Mapping[Buffer, str]) -> dict[Buffer, Buffer]:
-    """For each buffer the one whose memory it takes over, itself if none; steps keep those of their
-    pairs ``in_place`` that really share. Of a plan this is all that printing needs."""
+    """Return for each buffer the one whose memory it reuses, or itself, and keep in each step's
+    ``in_place`` only the pairs that share. Printing needs no other part of a plan."""
     shared, pairs = share_in_place(program, lifetimes(program), placement)
     for step, kept in zip(program.steps, pairs):
         step.in_place = kept
@@ -79,8 +78,8 @@ def share_memory(program: Program, placement: Mapping[Buffer, str]) -> dict[Buff
 
 
 def live_bytes_of_steps(program: Program, align_bytes: int = 1) -> list[int]:
-    """Bytes of memory that are in use at each step, given the sharing in place that a plan
-    without placements would have; nothing is planned yet."""
+    """Return the bytes live at each step with the in-place sharing of a plan without placements.
+    Nothing is planned yet."""
     lives = lifetimes(program)
     shared, _ = share_in_place(program, lives, {})
     intervals = _intervals(lives, _groups(lives, shared), align_bytes)
@@ -91,7 +90,7 @@ def live_bytes_of_steps(program: Program, align_bytes: int = 1) -> list[int]:
 
 
 def _groups(lives, shared: Mapping[Buffer, Buffer]) -> dict[Buffer, list[Buffer]]:
-    """The buffers at each address, by the first of them."""
+    """Group the buffers that share memory, by the first of them."""
     groups: dict[Buffer, list[Buffer]] = {b: [] for b in lives if shared[b] is b}
     for buffer in lives:
         groups[shared[buffer]].append(buffer)
@@ -101,8 +100,8 @@ def _groups(lives, shared: Mapping[Buffer, Buffer]) -> dict[Buffer, list[Buffer]
 def _intervals(
     lives, groups: Mapping[Buffer, Sequence[Buffer]], align_bytes: int
 ) -> list[Interval]:
-    """Size and life of what lies at each address; sizes are multiples of the alignment, so that
-    all addresses are."""
+    """Return size and lifetime of each group. Sizes are multiples of the alignment, so that all
+    addresses are, too."""
     return [
         Interval(
             _aligned(root.nbytes, max(align_bytes, root.memory.align_bytes if root.memory else 1)),
@@ -114,7 +113,7 @@ def _intervals(
 
 
 def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) -> list[int]:
-    """Numbers of the pools that buffers at one address may lie in."""
+    """Return the indices of the pools that buffers sharing memory may lie in."""
     wanted = {placement[b] for b in buffers if b in placement}
     return [
         i for i, pool in enumerate(pools) if (pool.name in wanted if wanted else not pool.memory)
@@ -156,7 +155,7 @@ def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
 
 
 def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str, int]:
-    """The operator at which most bytes live, and those bytes."""
+    """Return the operator at the memory peak, and the live bytes."""
 
     def live(step: int) -> int:
         return sum(i.size for i in intervals if i.first <= step <= i.last)
@@ -170,10 +169,10 @@ def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str,
 def share_in_place(
     program: Program, lives, placement: Mapping[Buffer, str]
 ) -> tuple[dict[Buffer, Buffer], list[list[tuple[int, int]]]]:
-    """For each buffer the one whose memory it takes over (itself if none); for each step those of
-    its pairs ``in_place`` that really share.
+    """Return for each buffer the one whose memory it reuses, or itself, and for each step the pairs
+    of ``in_place`` that share.
 
-    Only buffers of equal placement share.
+    Only buffers with equal placement share.
     """
     shared = {b: b for b in lives}
     pairs = []
@@ -197,7 +196,7 @@ def _may_share(step: Step, index: int, source: Buffer, target: Buffer, lives) ->
     if lives[source][1] != index or lives[target][0] != index:
         return False
     pairs = {r for r, _ in step.in_place}
-    # every read of the source must be one that visits the same places as the write
+    # every read of the source must access the same elements as the write
     return all(r in pairs for r, a in enumerate(step.reads) if a.buffer is source)
 
 

@@ -1,8 +1,8 @@
-"""Packing intervals into several memories, the first of them the fastest.
+"""Packing of intervals into several memories, ordered from fastest to slowest.
 
-Each interval goes where it fits, early memories first; what is touched most goes early. Then each
-memory is packed by itself. As with one arena a few orders of placing are tried, and a short search
-follows where something does not fit.
+Each interval lies in the first memory in which it fits; those with the most traffic are placed
+first. Each memory is then packed separately. As for a single arena, a few placement orders are
+tried, followed by a short search if something does not fit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .arena import Interval, best_fit, neighbours_of, place, search_rounds, top_
 
 SEARCH_ROUNDS = 200
 
-Place = tuple[int, int]  # number of the memory, offset in it
+Place = tuple[int, int]  # index of the memory, and offset in it
 
 
 def place_in_pools(
@@ -23,12 +23,12 @@ def place_in_pools(
     allowed: Sequence[Sequence[int]],
     traffic: Sequence[int],
 ) -> list[Place]:
-    """A memory and an offset for each interval, so that none that live together overlap.
+    """Return a memory and an offset for each interval; intervals live together do not overlap.
 
-    ``capacities`` in bytes, None for no limit; ``allowed`` names for each interval the memories
-    that it may lie in, the best one first; ``traffic`` is what one run reads and writes of it.
-    What fits nowhere lies in the roomiest memory allowed to it and reaches beyond its end: the
-    caller compares. Deterministic.
+    ``capacities`` are in bytes, None for no limit. ``allowed`` lists the memories for each
+    interval, the best first. ``traffic`` is the bytes of it that one run reads and writes.
+    Intervals that fit nowhere exceed the capacity of the allowed memory with the smallest overflow;
+    the caller checks. Deterministic.
     """
     favourites = {pools[0] for pools in allowed}
     if len(favourites) == 1:
@@ -66,7 +66,7 @@ class _Search:
         return places if cost[0] == 0 else self._repair(cost, places, order)
 
     def _repair(self, cost, places, order) -> list[Place]:
-        """Place what did not fit earlier, again and again."""
+        """Repeatedly place an interval that did not fit earlier."""
         generator = random.Random(0)
         for _ in range(min(SEARCH_ROUNDS, search_rounds(self.neighbours))):
             self._try(order)
@@ -81,7 +81,7 @@ class _Search:
         return places
 
     def _try(self, order: Sequence[int]) -> tuple[tuple[int, int, int], list[Place]]:
-        """The plan of an order, and its cost: bytes too many, traffic in late memories, size."""
+        """Place in this order; return the cost (overflow, slow traffic, size) and the plan."""
         places: list[Place | None] = [None] * len(self.intervals)
         self.failed = []
         for i in order:
@@ -110,7 +110,7 @@ class _Search:
 
 
 def _compacted(intervals, places: Sequence[Place], count: int) -> list[Place]:
-    """Each memory packed by itself, where that is shorter."""
+    """Pack each memory separately, and keep the result if it is shorter."""
     places = list(places)
     for pool in range(count):
         members = [i for i, place_ in enumerate(places) if place_[0] == pool]

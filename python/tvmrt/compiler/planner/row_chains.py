@@ -1,10 +1,9 @@
-"""Chains of layers that are computed a few rows at a time: the calls, and the memory they need.
+"""Row-wise fusion: the calls that compute a chain of layers a few rows at a time, and their memory.
 
-Between layers of a chain lie only the rows that a later one has not read yet; depthwise layers keep
-what they need again in a ring of their own. Several layers may read the rows of one: a row stays
-until the last of them has read it. All calls are found here, one after the other, by asking the
-last layer for its rows; so the memory that a chain takes is what these calls need, and no estimate.
-No row is computed twice.
+Between layers, only rows that a later layer still needs are in memory; depthwise layers keep rows
+for reuse in a line buffer. If several layers read a row, it stays until the last has read it. The
+calls are found by simulation, starting with requests for rows of the last layer, so the memory of a
+chain is exact and not estimated. No row is computed twice.
 """
 
 from __future__ import annotations
@@ -16,33 +15,33 @@ from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 from .arena import fill
 
-MOST_ROWS = 2  # that a call makes of a layer without windows
-OUTSIDE = -1  # the chain's own input
+MOST_ROWS = 2  # maximum rows per call of a layer without windows
+OUTSIDE = -1  # index for the chain's own input
 
 
 @dataclass(frozen=True)
 class RowLayer:
-    """How the output rows of a layer follow from its input rows.
+    """Dependency of a layer's output rows on its input rows.
 
     Parameters
     ----------
     in_rows, out_rows
-        All rows of input and output.
+        Number of input and output rows.
     in_bytes, out_bytes
         Bytes of a row in memory.
     reach
-        Input rows under a window; 1 where there is none.
+        Input rows of a window; 1 without windows.
     stride, pad
-        Of the windows, along the rows; ``pad`` is that in front, 0 or more.
+        Of the windows, along the rows; ``pad`` is the padding at the start, 0 or more.
     unit
-        Input rows that the layer copies at a time into a ring of its own, a slot of it; 0 where it
-        has none and reads windows where the rows lie.
+        Input rows per slot of the layer's line buffer, copied together; 0 without a line buffer:
+        windows are read in place.
     ring_bytes
-        Of the ring, which lives as long as the chain runs.
+        Size of the line buffer, which is live while the chain runs.
     over_input
-        Whether a call may write its rows where those begin that it reads for the last time.
+        Whether a call may overwrite the input rows that it reads for the last time.
     most_rows
-        That a call makes where the layer has no windows.
+        Maximum rows per call of a layer without windows.
     """
 
     in_rows: int
@@ -59,26 +58,28 @@ class RowLayer:
 
     @property
     def step(self) -> int:
-        """Output rows that a call makes at most."""
+        """Maximum output rows of a call."""
         if self.unit:
             return max(1, self.unit // self.stride)
         return self.most_rows if self.reach == 1 and self.stride == 1 else 1
 
     def needed(self, row: int, rows: int) -> int:
-        """Input rows, from the first on, that must be there for output rows from ``row`` on."""
+        """Return how many input rows, from the first, are needed for output rows from ``row``
+        on."""
         end = (row + rows - 1) * self.stride - self.pad + self.reach
         if self.unit:
             end = self.slots(row) * self.unit - self.pad
         return min(max(end, 0), self.in_rows)
 
     def slots(self, row: int) -> int:
-        """Slots of the ring, from the first on, that are read for the step from ``row`` on."""
+        """Return how many line buffer slots, from the first, are read for the step from ``row``
+        on."""
         window = (self.step - 1) * self.stride + self.reach
         return row * self.stride // self.unit + ceil_div(window, self.unit)
 
     def kept(self, row: int, there: int) -> int:
-        """The first input row that is read in memory again when output row ``row`` is next, and
-        the first ``there`` input rows were in memory."""
+        """Return the first input row that is still needed in memory when output row ``row`` is next
+        and the first ``there`` input rows were available."""
         if self.unit:
             last = self.slots(row)
             if there < self.in_rows:
@@ -89,8 +90,8 @@ class RowLayer:
 
 @dataclass(frozen=True)
 class RowSources:
-    """Whose rows a layer reads: through its windows those of ``main``, and of each of ``added`` the
-    row that it writes; numbers of earlier layers, or ``OUTSIDE``."""
+    """Layers whose rows a layer reads: ``main`` through its windows, and each of ``added`` at its
+    output row. Values are indices of earlier layers, or ``OUTSIDE``."""
 
     main: int
     added: tuple[int, ...] = ()
@@ -98,8 +99,8 @@ class RowSources:
 
 @dataclass(frozen=True)
 class Call:
-    """One call: ``rows`` output rows of a layer are made, after which it does not read ``dropped``
-    more rows of its input."""
+    """One call, which computes ``rows`` output rows of a layer and then releases ``dropped`` more
+    rows of its input."""
 
     layer: int
     rows: int
@@ -108,12 +109,12 @@ class Call:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """The calls of a chain and its memory.
+    """Calls of a chain and their memory.
 
-    ``heights`` and ``places`` are, for each layer but the last, the most rows of its output that
-    lie in memory and where they begin; ``rings`` where each layer's ring does. ``in_place``: the
-    result of the chain may begin where its input does. ``moved_bytes``: of rows that are moved to
-    the front of their place.
+    For each layer but the last, ``heights`` is the maximum number of its output rows in memory and
+    ``places`` their offset. ``rings`` are the offsets of the line buffers. ``in_place``: the
+    chain's result may start at its input's address. ``moved_bytes``: bytes of rows that are moved
+    to the start of their place.
     """
 
     layers: tuple[RowLayer, ...]
@@ -127,24 +128,24 @@ class ChainPlan:
     moved_bytes: int
 
     def overlaps(self, layer: int) -> bool:
-        """Whether a layer inside the chain writes its rows where its input lies."""
+        """Return whether a layer inside the chain overwrites its input."""
         source = self.sources[layer].main
         inside = source != OUTSIDE and layer < len(self.layers) - 1
         return inside and self.places[source] == self.places[layer]
 
     def readers(self, layer: int) -> tuple[list[int], list[int]]:
-        """The layers that read a layer's output through windows, and those that add it."""
+        """Return the layers that read an output through windows, and those that add it."""
         return _readers(self.sources, layer)
 
 
 class Walks:
-    """The calls of chains whose layers differ in the bytes of their rows alone, each found once."""
+    """Cache of the calls of chains whose layers differ only in row sizes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], _Walk] = {}
 
     def walk(self, layers: Sequence[RowLayer], sources: Sequence[RowSources]) -> _Walk:
-        """The calls of these layers."""
+        """Return the calls of these layers."""
         bare = (replace(layer, in_bytes=0, out_bytes=0, ring_bytes=0) for layer in layers)
         key = (*bare, *sources)
         if key not in self._known:
@@ -158,8 +159,8 @@ def plan_chain(
     sources: Sequence[RowSources] | None = None,
     walks: Walks | None = None,
 ) -> ChainPlan:
-    """The calls of these layers and the places of their rows and rings, at multiples of
-    ``align_bytes``. Without ``sources`` each reads what the one before has made."""
+    """Return the calls of these layers and the offsets of their rows and line buffers, aligned to
+    ``align_bytes``. Without ``sources``, each layer reads the previous one."""
     known = sources or [RowSources(k - 1) for k in range(len(layers))]
     walk = (walks or Walks()).walk(layers, known)
     groups = _join(walk)
@@ -190,8 +191,8 @@ def _readers(sources: Sequence[RowSources], layer: int) -> tuple[list[int], list
 
 
 def _join(walk: _Walk) -> list[list[int]]:
-    """Outputs whose places are one: that of a layer and that of its input, where every call may
-    write over what it reads."""
+    """Group outputs that share a place: a layer with its input if every call may overwrite what it
+    reads."""
     groups: list[list[int]] = []
     for place, others in enumerate(walk.conflicts[:-1]):
         of_input = [group for group in groups if walk.sources[place].main in group]
@@ -205,7 +206,7 @@ def _join(walk: _Walk) -> list[list[int]]:
 def _neighbours(
     groups: Sequence[Sequence[int]], conflicts: Sequence[set[int]], rings: int
 ) -> list[list[int]]:
-    """For each group of places, and then for each ring, what it must not overlap."""
+    """Return for each group of places, then for each line buffer, what it must not overlap."""
     count = len(groups) + rings
     taken = [set().union(*(conflicts[k] for k in group)) for group in groups]
     found = [
@@ -217,7 +218,7 @@ def _neighbours(
 
 
 def _place(sizes: Sequence[int], neighbours: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-    """An offset for each, and the end of all."""
+    """Return an offset for each, and the total size."""
     largest = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
     crowded = sorted(range(len(sizes)), key=lambda i: (-len(neighbours[i]), -sizes[i], i))
     found = [fill(sizes, neighbours, order) for order in (largest, crowded)]
@@ -227,40 +228,40 @@ def _place(sizes: Sequence[int], neighbours: Sequence[Sequence[int]]) -> tuple[l
 
 
 class _Walk:
-    """The calls as they come, and which rows lie in memory meanwhile."""
+    """Simulation of the calls in order, and of the rows that are in memory."""
 
     def __init__(self, layers: Sequence[RowLayer], sources: Sequence[RowSources]) -> None:
-        """Have all rows of the last layer made."""
+        """Request all rows of the last layer."""
         self.layers, self.sources = layers, sources
         self.last = len(layers) - 1
         self.readers = [_readers(sources, k) for k in range(len(layers))]
         self.calls: list[Call] = []
         self.made = [0] * len(layers)
-        self.first = [0] * len(layers)  # input rows that a layer does not read any more
-        self.base = [0] * len(layers)  # output rows in front of those in the place
+        self.first = [0] * len(layers)  # input rows that a layer has released
+        self.base = [0] * len(layers)  # first output row that is in memory
         self.heights = [0] * len(layers)
-        # for each output the others that lie in memory at the same time
+        # for each output, the others that are in memory at the same time
         self.conflicts: list[set[int]] = [set() for _ in layers]
         self.never_over: set[int] = set()
         self.lying: set[int] = set()
-        self.moved = [0] * len(layers)  # output rows that go to the front of their place
-        # for each call of the last layer the rows that it has made, and those of the chain's input
-        # that nobody reads any more
+        self.moved = [0] * len(layers)  # output rows that are moved to the start of their place
+        # for each call of the last layer, the total of rows computed, and of the chain's input rows
+        # that are released
         self.written: list[tuple[int, int]] = []
         self.run(self.last, layers[self.last].out_rows)
 
     def in_place(self, layers: Sequence[RowLayer]) -> bool:
-        """Whether the result may begin where the input does, of rows of these layers' bytes."""
+        """Return whether the result may start at the input's address, for these row sizes."""
         sizes = layers[self.last].out_bytes, layers[0].in_bytes
         return all(made * sizes[0] <= free * sizes[1] for made, free in self.written)
 
     def there(self, layer: int) -> int:
-        """Input rows, from the first on, that have been made for a layer."""
+        """Return how many input rows, from the first, are available to a layer."""
         source = self.sources[layer].main
         return self.layers[layer].in_rows if source == OUTSIDE else self.made[source]
 
     def run(self, layer: int, target: int) -> None:
-        """Have that many output rows made."""
+        """Compute output rows until there are ``target``."""
         shape = self.layers[layer]
         while self.made[layer] < target:
             rows = min(shape.step, shape.out_rows - self.made[layer])
@@ -274,7 +275,7 @@ class _Walk:
             self._call(layer, rows)
 
     def _fill_slots(self, layer: int) -> None:
-        """All slots of the next step but the last, one by one, so that few rows lie in memory."""
+        """Fill all slots of the next step but the last, one by one, to keep few rows in memory."""
         shape = self.layers[layer]
         inside = self.sources[layer].main != OUTSIDE
         for slot in range(1, shape.slots(self.made[layer]) if inside else 0):
@@ -305,7 +306,7 @@ class _Walk:
         self._note(self._busy())
 
     def _make_room(self, layer: int, rows: int) -> None:
-        """What nobody reads any more of a layer's output goes, and what is left to the front."""
+        """Discard released rows of a layer's output, and move the remaining rows to the start."""
         kept, made = self._kept(layer), self.made[layer]
         if self.base[layer] < kept < made:
             self.moved[layer] += made - kept
@@ -313,12 +314,12 @@ class _Walk:
         self.heights[layer] = max(self.heights[layer], made + rows - kept)
 
     def _kept(self, layer: int) -> int:
-        """The first output row of a layer that is read again."""
+        """Return the first output row of a layer that is still needed."""
         windows, adding = self.readers[layer]
         return min([*(self.first[k] for k in windows), *(self.made[k] for k in adding)])
 
     def _note_write(self, layer: int, busy: set[int], before: int) -> None:
-        """What lies in memory while a call writes; ``before``: the first input row it reads."""
+        """Record conflicts while a call writes; ``before``: the first input row that it reads."""
         if layer == self.last:
             self.written.append((self.made[layer], self._released(before)))
             return
@@ -330,13 +331,12 @@ class _Walk:
             self._note({source, layer} - {OUTSIDE})
 
     def _released(self, before: int) -> int:
-        """Rows of the chain's input that nobody reads any more."""
+        """Return how many rows of the chain's input are released."""
         firsts = [self.first[k] for k, s in enumerate(self.sources) if s.main == OUTSIDE]
         return min([*firsts, *([before] if self.sources[self.last].main == OUTSIDE else [])])
 
     def _look(self, layer: int) -> None:
-        """Have the outputs that a call of this layer changes or reads among those in memory, or
-        not."""
+        """Update which outputs are in memory after a call of this layer."""
         for k in (layer, self.sources[layer].main, *self.sources[layer].added):
             if k in range(self.last) and self.made[k] > self._kept(k):
                 self.lying.add(k)
@@ -344,7 +344,7 @@ class _Walk:
                 self.lying.discard(k)
 
     def _busy(self) -> set[int]:
-        """The layers of which output rows lie in memory between two calls."""
+        """Return the layers with output rows in memory between two calls."""
         return set(self.lying)
 
     def _note(self, together: set[int]) -> None:

@@ -1,4 +1,4 @@
-"""Which steps to join to chains: the least cost for each amount of memory."""
+"""Selection of the steps to fuse row-wise: the minimum cost for each amount of memory."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from .lifetime import lifetimes
 from .plan import live_bytes_of_steps
 from .row_chains import ChainPlan
 
-Way = tuple[int, int, int]  # first and last step, and in how many patches
+Way = tuple[int, int, int]  # first step, last step and number of patches
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What calls by rows take more, in instructions: a ``call``, one of a layer with ``windows``
-    that are read where the rows lie, and for a byte that moves to the front."""
+    """Extra instructions of row-wise execution: per ``call``, per call of a layer with ``windows``
+    that are read in place, and per byte ``moved`` to the start of its place."""
 
     call: int
     windows: int
     moved: float
 
 
-# As measured on a Cortex-M4F, and on RV32IMC, which has no load of several words.
+# Measured on a Cortex-M4F, and on RV32IMC, which has no load-multiple instruction.
 CORTEX_M = Costs(450, 200, 0.55)
 RISCV = Costs(1300, 200, 1.2)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps that can be one: the calls for each patch, the scratch memory that they take, and
-    whether its result may begin where its input does. ``slower``: the instructions that its kernels
-    take more than those that are chosen elsewhere, and what is computed twice.
-    ``images``: the calls are made for each. ``surplus_macs``: multiply-adds that are done twice."""
+    """Steps that can be fused: the calls per patch, their scratch memory, and whether the result
+    may start at the input's address. ``slower``: extra instructions of its kernels compared with
+    the usual ones, and of recomputation. ``images``: number of images, each with its own calls.
+    ``surplus_macs``: multiply-adds that are recomputed."""
 
     plans: tuple[ChainPlan, ...]
     scratch_bytes: int
@@ -45,7 +45,7 @@ class Chain:
     surplus_macs: int = 0
 
     def instructions(self, costs: Costs) -> int:
-        """Those that it takes more than its steps one after the other, estimated."""
+        """Return the estimated extra instructions compared with separate steps."""
         moved = sum(int(plan.moved_bytes * costs.moved) for plan in self.plans)
         calls = sum(_call_instructions(plan, costs) for plan in self.plans)
         return self.images * (calls + moved) + self.slower
@@ -60,8 +60,8 @@ def _call_instructions(plan: ChainPlan, costs: Costs) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """Chains, and the instructions that they take more, estimated. ``bound_bytes``: the most that
-    live at a step."""
+    """Chains with their estimated extra instructions. ``bound_bytes``: the maximum bytes live at a
+    step."""
 
     chains: tuple[Way, ...]
     instructions: int
@@ -71,8 +71,8 @@ class Choice:
 def frontier(
     program: Program, chains: Mapping[Way, Chain], align: int, costs: Costs = CORTEX_M
 ) -> list[Choice]:
-    """From no chain at all on, each choice of chains that needs less memory than those before, at
-    the least cost for that memory; all sizes are multiples of ``align``."""
+    """Return choices of chains with decreasing memory, starting with none, each at the minimum cost
+    for that memory. Sizes are multiples of ``align``."""
     singles = live_bytes_of_steps(program, align)
     ways = {(i, i, 1): (nbytes, 0) for i, nbytes in enumerate(singles)}
     for way, chain in chains.items():
@@ -94,7 +94,7 @@ def frontier(
 
 
 def _cheapest(count: int, ways: Mapping[Way, tuple[int, int]], limit: int) -> list[Way] | None:
-    """The ways that cover all steps once, none of more bytes than ``limit``, at the least cost."""
+    """Return the cheapest ways that cover each step once with at most ``limit`` bytes each."""
     best: list[tuple[int, Way | None] | None] = [(0, None), *[None] * count]
     by_end: dict[int, list[Way]] = {}
     for way, (nbytes, _) in ways.items():
@@ -121,7 +121,7 @@ def _cheapest(count: int, ways: Mapping[Way, tuple[int, int]], limit: int) -> li
 
 
 def live_bytes(program: Program, way: Way, chain: Chain, align: int) -> int:
-    """Bytes that live while a chain runs."""
+    """Return the bytes that are live while a chain runs."""
     first, last, _ = way
     begin = program.steps[first]
     x = begin.reads[begin.lowering.row_operand(begin)].buffer

@@ -1,1 +1,1 @@
-"""C as data: declarations, names, literals, functions, printed last; it knows no operator."""
+"""Printing of C, independent of operators: declarations, names, literals and functions."""

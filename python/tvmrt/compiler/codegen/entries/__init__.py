@@ -1,1 +1,1 @@
-"""What calls the operators from outside: arguments, the AOT entry, the graph, metadata, hooks."""
+"""Callers of operator functions: arguments, AOT entry points, graph, metadata and hooks."""

@@ -1,8 +1,8 @@
-"""The main function of an ahead-of-time compiled network, for hosted runtimes.
+"""Main function of a network compiled ahead of time, for hosted runtimes.
 
-Its arguments are tensors: inputs, outputs, then one (unused) constant buffer and one workspace
-if the network has an arena; that is what executors of the classic ABI pass. Where tensors lie in
-the memory of devices, a workspace there follows for each.
+Its arguments are tensors, as executors with the classic ABI pass them: inputs, outputs, then an
+(unused) constant buffer and a workspace if the network has an arena. Workspaces in device memory
+follow, one per pool.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .arguments import call_arguments, weight_inputs
 
 
 def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
-    """Lines of C: the profile slot, the sequence of calls, the packed main function."""
+    """Return C lines: the profile slot, the sequence of calls and the packed main function."""
     extra = weight_inputs(sources, options)
     pointers = [*_pointers(program, arguments), *((arguments.weight(b), b) for b in extra)]
     return [
@@ -52,8 +52,8 @@ def _profile_slot(program: Program, prefix: str) -> list[str]:
 
 
 def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
-    """Lines of C: the steps in their order, and around them, where some are regions that are
-    started, what waits for the last of these."""
+    """Return C lines with all steps in order. If regions are started asynchronously, a wrapper
+    waits for the unfinished ones."""
     parameters = _parameters(program, pointers, arguments)
     declared = [kind + name for kind, name in parameters]
     name = f"{prefix}_network"
@@ -70,7 +70,7 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
 
 
 def _parameters(program: Program, pointers, arguments) -> list[tuple[str, str]]:
-    """Types and names of what a network's function takes."""
+    """Return the C types and names of the network function's parameters."""
     found = [(f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *", name) for name, b in pointers]
     if uses_arena(program):
         found.append(("uint8_t *", "workspace"))
@@ -103,7 +103,8 @@ def _steps(
 def guarded_call(
     step, function, arguments, around: tuple[list[str], list[str]] | None = None, depth: int = 1
 ) -> list[str]:
-    """Lines of C: the operator's call between others, under its guard where it has one."""
+    """Return C lines with an operator's call between the ``around`` lines, under its guard, if
+    any."""
     margin = "  " * depth
     depth += step.guard is not None
     call = checked_call(function.symbol, call_arguments(function, arguments), depth)
@@ -116,7 +117,7 @@ def guarded_call(
 
 
 def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]:
-    """Lines of C that call a function and end the network where it fails."""
+    """Return C lines that call a function and return -1 if it fails."""
     whole = wrap(f"if ({symbol}", passed, " != 0) return -1;", depth)
     if len(whole) == 1:
         return whole
@@ -128,7 +129,7 @@ def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]
 
 
 def guard_text(guard, arguments) -> str:
-    """The C condition under which a guarded step runs."""
+    """Return the C condition under which a guarded step runs."""
     access, wanted = guard
     pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
     return f"*({pointer}) {'!=' if wanted else '=='} 0"
@@ -139,7 +140,7 @@ def uses_arena(program: Program) -> bool:
 
 
 def num_pools(program: Program) -> int:
-    """How many pools of memory main takes: the workspace, and those on devices."""
+    """Return the number of pools that main takes: the workspace, and those on devices."""
     return uses_arena(program) + len(program.device_pools())
 
 
@@ -183,8 +184,8 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
 def _network_call(
     program: Program, name: str, passed, results, arguments, workspace: int
 ) -> list[str]:
-    """Lines of C that end the main function: the run, then extents that it has found.
-    ``workspace`` is the place of the workspace among the arguments."""
+    """Return C lines that end the main function: the call, then data-dependent output extents.
+    ``workspace`` is the index of the workspace argument."""
     found = {place: item for place, item in results.items() if counts_in(item[1].shape)}
     if not found:
         return wrap(f"return {name}", passed, ";", 1)

@@ -1,4 +1,4 @@
-"""What the callers of operator functions pass to them."""
+"""Arguments that callers pass to operator functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..c.writer import Function, Parameter
 from ..options import Options, Sources
 from . import hooks
 
-# What else functions name that call operators: their parameters, variables and helpers.
+# Other names in functions that call operators: parameters, variables and helpers.
 _LOCALS = (
     "args", "begin", "call", "cycles", "devices", "dims", "inputs", "misplaced", "num_args",
     "operands", "out_ret_tcode", "out_ret_value", "outputs", "pools", "rc", "resource_handle",
@@ -21,9 +21,9 @@ _LOCALS = (
 
 
 class Arguments:
-    """What the callers of operator functions pass: expressions for buffers by their kind.
+    """C expressions for the arguments of operator functions, by buffer kind.
 
-    Places in the workspace and among the weights get names, printed by ``places()``.
+    Offsets in the workspace and in the weights get names, which ``places()`` prints.
     """
 
     def __init__(self, program: Program, sources: Sources, options: Options) -> None:
@@ -41,14 +41,14 @@ class Arguments:
         counts = ["counts"] if program.counts else []
         for word in (*_LOCALS, *contexts, *sizes, *counts):
             taken.take(word)
-        # what the functions that pass a pool on call it, by the pool's number
+        # parameter names of the pools, by pool index
         self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]
         if options.params == "file":
             for buffer in self._weights:
                 self._places[buffer] = taken.take(buffer.name, "w_")
         for buffer in [*program.inputs, *program.outputs]:
             self.names[buffer] = taken.take(local_name(buffer.name))
-        # where those lie that may lie on a device
+        # DLDevice parameters of tensors that may lie on a device
         self.devices = {
             b: taken.take(f"{name}_device") for b, name in self.names.items() if b.memory
         }
@@ -59,15 +59,15 @@ class Arguments:
                 self._places[buffer] = taken.take(buffer.name, "w_")
 
     def place(self, buffer: Buffer) -> str:
-        """The name of a buffer's offset in its pool."""
+        """Return the name of a buffer's offset in its pool."""
         return self._places[buffer]
 
     def named_places(self) -> list[tuple[str, Buffer]]:
-        """Names of offsets in pools, with what lies there."""
+        """Return the names of offsets in pools, with their buffers."""
         return [(self._places[b], b) for b in self._arena]
 
     def places(self) -> list[str]:
-        """Lines of C that name the offsets."""
+        """Return C lines that define the offsets."""
         lines = []
         for number, name in enumerate(self.pools):
             inside = [b for b in self._arena if b.pool == number]
@@ -120,10 +120,10 @@ class Arguments:
 
 
 def call_arguments(function: Function, arguments: Arguments) -> list[str]:
-    """The expressions that a caller passes."""
+    """Return the argument expressions of a call."""
     return [arguments.expression(p) for p in function.parameters]
 
 
 def weight_inputs(sources: Sources, options: Options) -> list[Buffer]:
-    """Constants that the caller passes, as further inputs named like their layers."""
+    """Return constants that the caller passes as additional inputs, named after their layers."""
     return sources.weight_buffers if options.params == "file" else []

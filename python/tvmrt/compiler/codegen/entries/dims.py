@@ -1,8 +1,8 @@
-"""What a network says of the dimensions that a run may choose, and how it learns their sizes.
+"""Dynamic dimensions of a network: their description, and how their run-time sizes are read.
 
-The extents of the inputs are the sizes of a run. A main function reads them once and passes them on
-as plain numbers; in a graph, whose operators see only their own tensors, the first node reads them
-into a tensor that the others get.
+The input shapes determine the sizes of a run. A main function reads them once and passes them on as
+integers. In a graph, whose operators see only their own tensors, the first node writes them to a
+tensor that the other nodes read.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from tvmrt.compiler.ir.program import Access, Buffer, Program
 from ..c.text import LINE, call, print_fields, rows, wrap
 from ..c.writer import Parameter, c_string
 
-PIECE = 80  # characters of a string on a line, which may have more by what is escaped
-ABOUT = "dims"  # the constant in generated C
+PIECE = 80  # characters of a string literal per line, before escaping
+ABOUT = "dims"  # name of the constant in generated C
 TAKES = "(const TVMValue *args, int32_t *sizes)"
 REFUSED = "refuse_sizes(args, sizes)"
 
 
 @dataclass(frozen=True)
 class Calls:
-    """What generated C reads and compares extents by."""
+    """Runtime functions with which generated C reads and checks extents."""
 
     headers: tuple[str, ...]
     read: str
     check: str
     check_steps: str
     give: str
-    codes: bool  # what fails returns a code of its own
-    straight: bool  # sizes are read in as little time as can be, at the price of some code
+    codes: bool  # the functions return error codes
+    straight: bool  # read sizes with inlined comparisons: fast, but more code
 
     def begin(self) -> list[str]:
-        """Lines at the beginning of a function in which some of them may fail."""
+        """Return the first lines of a function that calls one of these functions."""
         return ["  int32_t code;"] if self.codes else []
 
     def held(self, function: str, *arguments: object) -> list[str]:
-        """Lines that call one of them, and return where it fails."""
+        """Return lines that call one of these functions and return if it fails."""
         called = call(function, *arguments)
         if self.codes:
             return [f"  code = {called};", "  if (code != 0) return code;"]
@@ -67,7 +67,7 @@ ON_HOSTS = Calls(
     codes=False,
     straight=True,
 )
-# operators that the graph executor of firmware calls
+# operators called by the graph executor of firmware
 ON_BOARDS = Calls(
     ("#include <tvm/runtime/crt/graph_dims.h>",),
     "tvmrt_graph_read_dims",
@@ -80,8 +80,8 @@ ON_BOARDS = Calls(
 
 
 def print_about(program: Program, prefix: str) -> list[str]:
-    """Lines of C: the struct of a network whose dimensions are not all fixed, and what reads sizes
-    by it; else none."""
+    """Return C lines with the ``tvmrt_dims`` struct of a network and the function that reads its
+    run-time sizes; empty if all dimensions are fixed."""
     if not program.is_sized():
         return []
     text = f"{prefix}_dims_text"
@@ -97,7 +97,7 @@ def print_about(program: Program, prefix: str) -> list[str]:
 
 
 def print_struct(program: Program, text: str) -> list[str]:
-    """Lines of C: the constant; ``text`` is the C text of its last member."""
+    """Return C lines of the constant; ``text`` is the C text of its last member."""
     symbols = program.dims()
     inputs = list(zip(program.input_names, program.input_types))
     outputs = list(zip(program.output_names, program.output_types))
@@ -122,7 +122,7 @@ def print_struct(program: Program, text: str) -> list[str]:
 
 
 def string_pieces(text: str) -> list[str]:
-    """The lines of a long string of C."""
+    """Return the lines of a long C string."""
     pieces, at = [], 0
     while at < len(text):
         count = PIECE
@@ -153,12 +153,12 @@ def _tensors(
 
 
 def _which(extent: Whole, symbols: Sequence[Symbol]) -> int:
-    """The number of the dimension that an extent is; -1 if it is fixed or computed of others."""
+    """Return the index of the dimension that equals an extent; -1 if it is fixed or computed."""
     return next((i for i, s in enumerate(symbols) if s.extent == extent), -1)
 
 
 def described(program: Program) -> dict[str, Mapping]:
-    """The dimensions for people and for tools: numbers, and expressions as text."""
+    """Describe the dimensions for people and tools: numbers, and expressions as text."""
 
     def shapes(names: Sequence[str], types: Sequence[TensorType]) -> dict[str, list]:
         return {
@@ -174,8 +174,8 @@ def described(program: Program) -> dict[str, Mapping]:
 
 
 def print_reader(program: Program, calls: Calls) -> list[str]:
-    """Lines of C: the function that reads the sizes of a run, and compares with them what else the
-    inputs' extents must be."""
+    """Return C lines of the function that reads the sizes of a run and checks all other extents of
+    the inputs."""
     symbols = program.dims()
     if not symbols:
         return []
@@ -194,7 +194,7 @@ def print_reader(program: Program, calls: Calls) -> list[str]:
 
 
 def _by_table(program: Program, calls: Calls, head: str) -> list[str]:
-    """The function that begins with ``head``: a loop over the tables in which the network tells its
+    """Return the function, beginning with ``head``, that loops over the network's table of
     extents."""
     symbols = program.dims()
     read, steps = _read_in_steps(program, calls)
@@ -219,8 +219,8 @@ def _by_table(program: Program, calls: Calls, head: str) -> list[str]:
 
 
 def _read_in_steps(program: Program, calls: Calls) -> tuple[list[str], set[tuple[int, int]]]:
-    """Return lines that read the sizes of dimensions which no axis is, from axes such as
-    ``32 * height + 5``, and those axes as (input, axis)."""
+    """Return lines that read dimensions which no axis equals, from axes such as ``32 * height +
+    5``, and those axes as (input, axis)."""
     symbols, lines, axes = program.dims(), [], set()
     every = [
         (i, axis, extent)
@@ -242,8 +242,8 @@ def _read_in_steps(program: Program, calls: Calls) -> tuple[list[str], set[tuple
 
 
 def _straight(program: Program, extents: Sequence[tuple[str, Whole, int]]) -> list[str]:
-    """The function that takes a run a few nanoseconds: a comparison for each extent, given with its
-    place and the number of the dimension that it is."""
+    """Return the fast function, with inlined comparisons, for (C place, extent, dimension index)
+    triples."""
     symbols = program.dims()
     lines: list[str] = []
     checks: list[str] = []
@@ -277,7 +277,7 @@ def _straight(program: Program, extents: Sequence[tuple[str, Whole, int]]) -> li
 
 
 def print_read(symbols: Sequence[Symbol]) -> list[str]:
-    """Lines of a function with ``args``: all sizes, each in a variable of its name."""
+    """Return lines of a function with ``args`` that read each size into a variable of its name."""
     if not symbols:
         return []
     return [
@@ -288,7 +288,7 @@ def print_read(symbols: Sequence[Symbol]) -> list[str]:
 
 
 def named_sizes(symbols: Sequence[Symbol], places: Iterable[int]) -> list[str]:
-    """Lines that name some of the sizes."""
+    """Return lines that define variables for some of the sizes."""
     return [f"  const int {symbols[i].c} = sizes[{i}];" for i in places]
 
 
@@ -297,8 +297,8 @@ def print_extents(
     before_the_run: bool = False,
     calls: Calls = ON_HOSTS,
 ) -> list[str]:
-    """Lines that give outputs, by their place among ``args``, the extents of this run; before it
-    the most that it may find, for which there must be room."""
+    """Return lines that set the extents of outputs, given by argument index. Before the run, the
+    maximum of each data-dependent extent is set, which checks that there is enough memory."""
     lines = []
     for place, (name, type) in outputs.items():
         for axis, extent in enumerate(type.shape):
@@ -309,7 +309,7 @@ def print_extents(
 
 
 def print_counts(counts: Mapping[Symbol, Access], arguments) -> list[str]:
-    """Lines that read sizes that the run has found."""
+    """Return lines that read data-dependent dimensions after the run."""
     lines = []
     for symbol, access in counts.items():
         place = arguments.expression(Parameter("", access.buffer, access.at.offset))
@@ -318,7 +318,7 @@ def print_counts(counts: Mapping[Symbol, Access], arguments) -> list[str]:
 
 
 def output_types(program: Program) -> dict[Buffer, tuple[str, TensorType]]:
-    """Name and type of each output by its buffer."""
+    """Return name and type of each output by its buffer."""
     return {
         b: (name, type)
         for b, name, type in zip(program.outputs, program.output_names, program.output_types)
@@ -326,7 +326,7 @@ def output_types(program: Program) -> dict[Buffer, tuple[str, TensorType]]:
 
 
 def bytes_text(type: TensorType) -> str:
-    """The C text of the bytes that a tensor has at the sizes of a run."""
+    """Return the C expression for the bytes of a tensor at the sizes of a run."""
     size = type.size
     if not isinstance(size, Extent):
         return str(type.nbytes)

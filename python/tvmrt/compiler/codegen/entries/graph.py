@@ -1,11 +1,11 @@
-"""Packed entries of the operators, and the graph that a graph executor runs them by.
+"""Packed entries of the operators, and the graph JSON for a graph executor.
 
-The arena is one storage of bytes that every operator gets whole, so a graph executor uses
-exactly the planned memory; inputs and outputs are storages of their own. The attribute ``view``
-says where in the arena a node's result lies; debuggers read it. Where there are several memory
-pools, an operator gets those that it touches; a graph has one. Where regions of other devices
-are among the steps, ``device`` names a step's; in a program whose steps may run at the same time,
-``after`` tells a scheduler what each waits for.
+The arena is one byte storage that is passed to every operator as a whole, so a graph executor uses
+exactly the planned memory; inputs and outputs have their own storages. The attribute ``view`` is
+the layout of a node's result in the arena, for debuggers. With several memory pools, an operator
+gets those that it touches; a graph has one pool. If there are regions on other devices, ``device``
+names each step's device. In programs whose steps may run concurrently, ``after`` lists the nodes
+that a scheduler must wait for.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .aot import guard_text
 from .arguments import call_arguments, weight_inputs
 from .placement import is_placed
 
-SIZES = "tvmrt_sizes"  # the tensor of the sizes of a run, and the node that makes it
+SIZES = "tvmrt_sizes"  # tensor with the dynamic sizes of a run, and the node that writes it
 
 
-Operand = Union[int, str, Buffer]  # a number stands for a whole pool
+Operand = Union[int, str, Buffer]  # an int is a pool index
 
 
 def node_buffers(function: Function, options) -> tuple[list[Operand], list[Operand]]:
-    """What an entry takes as tensors: (inputs, outputs)."""
+    """Return the tensors that an entry takes: (inputs, outputs)."""
     step = function.step
     inputs: list[Operand] = []
     outputs: list[Operand] = []
@@ -42,13 +42,13 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
     for parameter in parameters:
         buffer = parameter.buffer
         if buffer is None:
-            continue  # a size, which all entries get from one tensor, or a place of another one
+            continue  # a size, which entries read from one tensor, or a value derived from a tensor
         if buffer.kind == ARENA:
             target: list = inputs if parameter.const else outputs
             item: int | Buffer = buffer.pool
         elif buffer.kind == CONSTANT:
             if options.params != "file" or not buffer.size or buffer.held:
-                continue  # it has a name of its own, or is passed as NULL
+                continue  # accessed by its C symbol, or passed as NULL
             target, item = inputs, buffer
         else:
             target, item = (inputs if parameter.const else outputs), buffer
@@ -65,8 +65,8 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
 
 
 def entry_operands(function: Function, options) -> list[Operand]:
-    """The tensors that an entry takes. In a graph, whose edges they are, what is read comes before
-    what is written, and memory that is both comes twice; else each comes once."""
+    """Return the tensors that an entry takes. In a graph, whose edges they are, inputs come before
+    outputs, and memory that is read and written comes twice; otherwise each comes once."""
     inputs, outputs = node_buffers(function, options)
     operands = [*inputs, *outputs]
     return operands if options.executor == "graph" else list(dict.fromkeys(operands))
@@ -77,7 +77,7 @@ def entry_symbol(function: Function) -> str:
 
 
 def print_entries(program: Program, sources, options, arguments) -> list[str]:
-    """One packed function an operator, after the one that reads the sizes of a run."""
+    """Return the packed function that reads the sizes of a run, then one per operator."""
     lines = _sizes_entry(program, sources, options)
     for function in sources.functions:
         lines += _entry(program, function, options, arguments)
@@ -85,7 +85,7 @@ def print_entries(program: Program, sources, options, arguments) -> list[str]:
 
 
 def sizes_symbol(sources) -> str:
-    """The entry that reads the sizes of a run from all inputs into a tensor of int32."""
+    """Return the entry that reads the sizes of a run from all inputs into an int32 tensor."""
     return f"{sources.prefix}_sizes_packed"
 
 
@@ -112,8 +112,8 @@ def _sizes_data(program: Program, place: int) -> str:
 
 
 def _sized_on_board(program: Program, function: Function, operands) -> list[str]:
-    """The sizes that an entry needs, where a damaged graph may pass anything: they are compared
-    with their bounds again, and what they are needed for comes behind."""
+    """Return lines that read the sizes an entry needs and check their bounds again, because a
+    damaged graph may pass any value."""
     if SIZES not in operands:
         return []
     symbols = program.dims()
@@ -133,15 +133,15 @@ def _sized_on_board(program: Program, function: Function, operands) -> list[str]
 
 
 def _beyond(symbols: Iterable[Symbol]) -> list[str]:
-    """Lines that refuse sizes beyond their bounds."""
+    """Return lines that reject sizes out of bounds."""
     return [line for s in symbols for line in bounds_check(s.c, s.low, s.high)]
 
 
 def _entry_on_board(
     program: Program, function: Function, operands, pointers, arguments
 ) -> list[str]:
-    """Lines of an entry in front of its call: the sizes of the run, whether it has a part in it,
-    what earlier entries have found, the extents of its outputs, and what its arguments point to."""
+    """Return lines of a firmware entry before its call: sizes, guard, counts of earlier entries,
+    extents of its outputs, and pointers."""
     step = function.step
     told = [access.buffer for access in step.counts.values()]
     told += [step.guard[0].buffer] if step.guard else []
@@ -161,7 +161,7 @@ def _entry_on_board(
 
 
 def _checked(pointers: dict[str, tuple[str, str]], names: list[str]) -> list[str]:
-    """Lines that declare some of the pointers and refuse those that are NULL."""
+    """Return lines that declare some of the pointers and reject NULL."""
     lines = [_declared(name, *pointers[name]) for name in names]
     return [*lines, *refusal(any_null(sorted(names)))] if names else []
 
@@ -171,20 +171,20 @@ def _declared(name: str, ctype: str, data: str) -> str:
 
 
 def _guarded(step: Step, arguments) -> list[str]:
-    """Lines that end an entry whose step has no part in this run."""
+    """Return lines that skip a guarded step whose condition is false."""
     if step.guard is None:
         return []
     return [f"  if (!({guard_text(step.guard, arguments)})) return 0;"]
 
 
 def _named_types(program: Program) -> dict:
-    """Name and type of inputs and outputs by their buffers."""
+    """Return name and type of inputs and outputs by their buffers."""
     inputs = zip(program.inputs, program.input_names, program.input_types)
     return {**{b: (n, t) for b, n, t in inputs}, **dims.output_types(program)}
 
 
 def _named_outputs(program: Program, operands, known: set[Symbol]) -> dict:
-    """Name and type of the outputs whose extents a run chooses and are known, by their place."""
+    """Return name and type of dynamic outputs whose dimensions are known, by operand index."""
     types = dims.output_types(program)
     return {
         i: types[b]
@@ -197,7 +197,7 @@ def _named_outputs(program: Program, operands, known: set[Symbol]) -> dict:
 
 
 def _sized(program: Program, function: Function, operands, arguments) -> list[str]:
-    """Lines of an entry: the sizes that it passes, and the extents of the outputs it writes."""
+    """Return lines of an entry that read sizes and set the extents of the outputs it writes."""
     symbols = program.dims()
     used = {p.name for p in function.parameters if p.buffer is None and p.device_of is None}
     named = {
@@ -221,7 +221,7 @@ def _sized(program: Program, function: Function, operands, arguments) -> list[st
 def _entry(program: Program, function: Function, options, arguments) -> list[str]:
     operands = entry_operands(function, options)
     symbol, count = entry_symbol(function), len(operands)
-    # int, as the type of packed functions has it: int32_t is a long on some targets
+    # int, as in the type of packed functions: int32_t is a long on some targets
     lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
     pointers = _pointers(program, function, operands, options, arguments)
     if options.firmware and options.executor == "graph":
@@ -241,7 +241,7 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
 
 
 def _pointer_name(item: int | Buffer, arguments) -> str:
-    """What an entry calls the beginning of an operand."""
+    """Return the C name of an operand's first byte in an entry."""
     if isinstance(item, int):
         return arguments.pools[item]
     return arguments.weight(item) if item.kind == CONSTANT else arguments.names[item]
@@ -250,7 +250,7 @@ def _pointer_name(item: int | Buffer, arguments) -> str:
 def _pointers(
     program: Program, function: Function, operands, options, arguments
 ) -> dict[str, tuple[str, str]]:
-    """The C type and the text of what an entry's arguments point to, by their local names."""
+    """Return the C types and expressions of an entry's pointers, by their local names."""
     known = {*(program.dims() if SIZES in operands else ()), *function.step.counts}
     pointers: dict[str, tuple[str, str]] = {}
     for i, item in reversed(list(enumerate(operands))):
@@ -268,7 +268,7 @@ def _pointers(
 
 
 def _data_text(program: Program, item, index: int, options, known: set[Symbol]) -> str:
-    """Where an argument's elements begin; a graph on firmware also has its size checked."""
+    """Return the address of an argument's elements; graph entries in firmware check its size."""
     if not (options.firmware and options.executor == "graph"):
         return f"tensor_data(args[{index}])"
     if isinstance(item, int):
@@ -276,7 +276,7 @@ def _data_text(program: Program, item, index: int, options, known: set[Symbol]) 
     _, type = _named_types(program).get(item, ("", None))
     if type is None or not isinstance(type.size, Extent):
         return f"tensor_data(args[{index}], {item.nbytes})"
-    if not symbols_of(type.size) <= known:  # what it touches, every size has
+    if not symbols_of(type.size) <= known:  # the step needs no more than the minimum
         return f"tensor_data(args[{index}], {type.dtype.nbytes(least(type.size))})"
     return f"tensor_data(args[{index}], (uint32_t)({dims.bytes_text(type)}))"
 
@@ -291,9 +291,9 @@ def _refusal(symbol: str, count: int, options) -> list[str]:
 
 
 def graph_json(program: Program, sources, options) -> str:
-    """The graph JSON that a graph executor runs the entries by."""
+    """Return the graph JSON with which a graph executor runs the entries."""
     graph = _Graph(program, sources, options).build()
-    if options.firmware:  # it lies in flash
+    if options.firmware:  # compact: it lies in flash
         return json.dumps(graph, separators=(",", ":"))
     return json.dumps(graph, indent=2)
 
@@ -305,12 +305,12 @@ class _Graph:
         self.options = options
         self.nodes: list[dict] = []
         self.entries: list[tuple[list[int], str, int]] = []  # shape, type, storage
-        self.on_device: dict[int, int] = {}  # type of the device, by entry; else the CPU's
+        self.on_device: dict[int, int] = {}  # device type by entry; CPU if missing
         self.row_ptr = [0]
         self.storage: dict[object, int] = {}
         self.latest: dict[object, list[int]] = {}
         self.has_regions = False
-        self.waits: list[list[int]] = []  # per step, where steps may run at the same time
+        self.waits: list[list[int]] = []  # dependencies per step, if steps may run concurrently
         self.first_operator = 0
 
     def build(self) -> dict:
@@ -343,12 +343,12 @@ class _Graph:
             "node_row_ptr": self.row_ptr,
         }
         metadata = {} if self.options.firmware else self._metadata(heads)
-        # last, where other readers of graphs stop
+        # last, because other parsers of graphs stop there
         return {**graph, "metadata": metadata} if metadata else graph
 
     def _metadata(self, heads: Sequence[list[int]]) -> dict[str, Any]:
-        """What an executor asks beyond the graph: outputs' names, as a node has one for all of its,
-        and by which name the library tells sizes, places and state."""
+        """Return metadata for executors: output names, as a node has one name for all its outputs,
+        and the prefix of the library's functions for sizes, placement and state."""
         program: Program = self.program
         found: dict[str, Any] = {}
         if [self.nodes[head[0]]["name"] for head in heads] != program.output_names:
@@ -367,7 +367,7 @@ class _Graph:
         self.row_ptr.append(len(self.entries))
 
     def _sizes(self) -> None:
-        """The node that reads the sizes of a run, in front of all that need them."""
+        """Add the node that reads the sizes of a run, before all nodes that need them."""
         inputs, count = self.program.inputs, len(self.program.dims())
         self.latest[SIZES] = [len(self.nodes), 0, 0]
         attrs = {
@@ -384,7 +384,7 @@ class _Graph:
     def _operator(self, function: Function, shapes: dict) -> None:
         inputs, outputs = node_buffers(function, self.options)
         index = len(self.nodes)
-        # an arena that nobody has written yet is read by nobody: such inputs cannot occur
+        # an arena is written before it is read, so such inputs always have an edge
         edges = [self.latest[item] for item in inputs]
         step = function.step
         name = step.name
@@ -418,7 +418,7 @@ class _Graph:
         self.row_ptr.append(len(self.entries))
 
     def _pool_bytes(self, number: int) -> int:
-        """The size of a pool; one on a device has its entry marked."""
+        """Return the size of a pool; the entry of a device pool is marked."""
         pool = self.program.pools[number]
         if pool.memory is None:
             return self.program.arena_bytes
@@ -429,7 +429,7 @@ class _Graph:
         return [self.on_device.get(i, 1) for i in range(len(self.entries))]
 
     def _schedule(self, step: Step, index: int) -> dict[str, str]:
-        """What a scheduler must know: the device, the region, the nodes that the step waits for."""
+        """Return attributes for a scheduler: device, region, and the nodes to wait for."""
         root = step.group.root
         known = {"device": "cpu"}
         if root.op == "region":

@@ -1,8 +1,8 @@
-"""Hooks of devices in firmware: a board prepares an accelerator around the calls of its regions.
+"""Device hooks in firmware: a board prepares an accelerator around the calls of its regions.
 
-For each device that asks for it, the caller of the network passes a pointer that only the board
-understands. The order of one run: ``TVMDevice<Name>Activate`` for every device; around each region
-``Open``, the region, ``Close``; at the end ``Deactivate``. What fails ends the run.
+For each such device, the caller passes a pointer that only the board interprets. The order in a run
+is ``TVMDevice<Name>Activate`` for every device; ``Open``, the region, ``Close`` for each region;
+``Deactivate`` at the end. An error ends the run.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ HOOKS = ("Activate", "Open", "Close", "Deactivate")
 
 
 def hooked(program: Program) -> list[str]:
-    """Names of the devices with hooks, in the order of their first regions."""
+    """Return the names of devices with hooks, in the order of their first regions."""
     found = (device_of(step) for step in program.steps)
     return list(dict.fromkeys(name for name in found if name is not None))
 
 
 def device_of(step: Step) -> str | None:
-    """The device with hooks that the step is a region of."""
+    """Return the device of a region step, if it has hooks."""
     root = step.group.root
     region = root.attrs["region"] if root.op == "region" else None
     return region.device if region is not None and region.hooks else None
 
 
 def variable(device: str) -> str:
-    """What the functions that call operators call the device's pointer."""
+    """Return the C variable with the device's pointer in functions that call operators."""
     return f"device_{_member(device)}"
 
 
@@ -35,7 +35,7 @@ def _member(device: str) -> str:
 
 
 def struct(program: Program, prefix: str) -> list[str]:
-    """Lines of the header: the devices' pointers, and the hooks that the board defines."""
+    """Return header lines: the devices' pointers, and the hooks that the board defines."""
     devices = hooked(program)
     if not devices:
         return []
@@ -53,17 +53,17 @@ def struct(program: Program, prefix: str) -> list[str]:
 
 
 def activate(program: Program) -> list[str]:
-    """Lines of C before the first operator."""
+    """Return C lines before the first operator."""
     return [_call(device, "Activate") for device in hooked(program)]
 
 
 def deactivate(program: Program) -> list[str]:
-    """Lines of C after the last operator."""
+    """Return C lines after the last operator."""
     return [_call(device, "Deactivate") for device in reversed(hooked(program))]
 
 
 def around(step: Step) -> tuple[list[str], list[str]]:
-    """Lines of C before and after the step's call."""
+    """Return C lines before and after the step's call."""
     device = device_of(step)
     if device is None:
         return [], []

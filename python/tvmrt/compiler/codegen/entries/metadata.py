@@ -1,4 +1,4 @@
-"""The metadata structs that a network carries about itself (metadata.h)."""
+"""Metadata structs of a network (metadata.h)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .arguments import weight_inputs
 
 
 def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
-    """Lines of C: both descriptions and the functions that return them.
+    """Return C lines with both metadata structs and the functions that return them.
 
-    These are packed functions; in firmware they have the network's prefix alone, and with the C
-    interface they are plain ones.
+    These are packed functions, in firmware only under the network's prefix; with the C interface
+    they are plain functions.
     """
     extra = weight_inputs(sources, options)
     inputs = [
@@ -56,7 +56,7 @@ INCLUDES = [
 
 
 def accessor_declarations(prefix: str) -> list[str]:
-    """Lines of the header of a network with the C interface."""
+    """Return header lines with the accessors of a network with the C interface."""
     return [
         "struct TVMMetadata;",
         "struct TVMModelMetadata;",
@@ -73,7 +73,7 @@ def _accessor(symbol: str, struct: str, variable: str) -> list[str]:
 
 
 def _pools(program: Program, options) -> list[tuple[str, int]]:
-    """Names and bytes of the pools that main takes, in its order."""
+    """Return names and bytes of the pools that main takes, in order."""
     if not options.firmware:
         host = [("workspace", program.arena_bytes)] if program.arena_bytes else []
         return [*host, *((pool.name, pool.used_bytes) for _, pool in program.device_pools())]
@@ -84,7 +84,7 @@ def _pools(program: Program, options) -> list[tuple[str, int]]:
 
 
 def pool_memories(program: Program) -> list[DeviceMemory | None]:
-    """The memory of each workspace pool that a hosted network's main takes; None: the host's."""
+    """Return the memory of each workspace pool of a hosted network's main; None is host memory."""
     host = [None] if program.arena_bytes else []
     return [*host, *(pool.memory for _, pool in program.device_pools())]
 
@@ -94,7 +94,7 @@ def _dtype(type: TensorType) -> str:
 
 
 def _shapes(stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:
-    """Arrays of extents, which a tensor without axes does not have."""
+    """Return arrays of extents; a tensor of rank 0 has none."""
     return [
         line
         for i, (_, t) in enumerate(tensors)
@@ -150,8 +150,8 @@ def _infos(array: str, stem: str, tensors: Sequence[tuple[str, TensorType]]) -> 
 
 
 def print_getter(prefix: str, name: str, variable: str) -> list[str]:
-    """Lines of C: the packed function of a host's library that returns the address of a constant,
-    by the network's own name and by the one that is the same for all."""
+    """Return C lines of a packed function in a host library that returns the address of a constant,
+    under the network's own name and under the generic name."""
     return [*_print_own(prefix, name, variable), *shared_name(name, f"{prefix}_{name}")]
 
 
@@ -169,7 +169,7 @@ def _print_own(prefix: str, name: str, variable: str) -> list[str]:
 
 
 def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> list[str]:
-    """Main function first, then the operators, each with the sizes that it needs."""
+    """Return the struct of the main function and the operators with their sizes in bytes."""
     lines: list[str] = []
     if options.executor != "aot":
         lines += [*_shapes("input", inputs), *_shapes("output", outputs)]
@@ -219,7 +219,7 @@ def _main_params(inputs, outputs) -> list[str]:
 
 
 def _parameter(hint: str, name: str, stem: str, type: TensorType) -> dict[str, object]:
-    """A parameter on the host: the network's name and the code's; ``stem`` begins its shape's."""
+    """Return a host parameter: original name, C name and the ``stem`` of its shape array."""
     return {
         "relay_name_hint": c_string(hint),
         "tir_name_hint": c_string(name),
@@ -231,7 +231,7 @@ def _parameter(hint: str, name: str, stem: str, type: TensorType) -> dict[str, o
 
 
 def _sizes(function) -> dict[str, int]:
-    """Bytes of an operator's scratch memory, of what it reads and writes, of its weights."""
+    """Return the bytes of an operator's scratch, operands and weights."""
     step = function.step
     touched = _unique([a.buffer for a in [*step.reads, *step.writes]])
     weights = [
@@ -248,9 +248,9 @@ def _sizes(function) -> dict[str, int]:
 
 
 def _region_params(name: str, function) -> list[str]:
-    """Lines of C: what crosses the border of a region, and where its memory is.
+    """Return C lines with the parameters of a region and the memory of each.
 
-    That is the host's, or where the plan has put a tensor on the device, the device's.
+    A tensor lies in host memory unless the memory plan put it on the device.
     """
     root, step = function.step.group.root, function.step
     values = [*step.read_values, *root.outputs]
@@ -266,7 +266,7 @@ def _region_params(name: str, function) -> list[str]:
 
 
 def _place(buffer: Buffer) -> dict[str, str]:
-    """The device of a parameter that always lies on one."""
+    """Return the device of a parameter that always lies in device memory."""
     stays = buffer.memory is not None and buffer.kind == ARENA
     return {"device": buffer.memory.c} if stays else {}
 

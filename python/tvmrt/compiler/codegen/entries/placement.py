@@ -1,5 +1,5 @@
-"""What a network says of tensors in the memory of devices, and how it learns where the caller's
-are."""
+"""Placement of a network's tensors in device memory, and detection of the device of the caller's
+tensors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ HOST = "{kDLCPU, 0}"
 
 
 def is_placed(program: Program) -> bool:
-    """Whether tensors may lie elsewhere than in the host's memory."""
+    """Return whether tensors may lie outside of host memory."""
     buffers = [*program.inputs, *program.outputs]
     return bool(program.device_pools()) or any(b.memory is not None for b in buffers)
 
 
 def tells_devices(program: Program) -> bool:
-    """Whether a run must be told where inputs or outputs lie."""
+    """Return whether a run reads the devices of inputs or outputs."""
     return any(b.memory is not None for b in [*program.inputs, *program.outputs])
 
 
 def print_about(program: Program, prefix: str) -> list[str]:
-    """Lines of C: the struct of a network with tensors on devices, and its getter; else none."""
+    """Return C lines with the placement struct and its getter; empty if all is in host memory."""
     if not is_placed(program):
         return []
     table = {

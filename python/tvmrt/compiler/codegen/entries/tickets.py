@@ -1,8 +1,8 @@
-"""Regions that a network compiled ahead starts, and waits for where their results are needed.
+"""Regions that an ahead-of-time network starts asynchronously and later waits for.
 
-Each has a ticket: what its start has given, NULL where there is nothing to wait for. The steps wait
-for those that they need; behind the last one, or the one that failed, the network waits for all
-others, since their tensors are the caller's again when it returns.
+Each has a ticket: the handle returned by its start, or NULL if there is nothing to wait for. Steps
+wait for the regions that they depend on. After the last step, or after an error, the network waits
+for all others, because their tensors belong to the caller again when it returns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..dependencies import dependencies
 
 
 def waits_of(program: Program) -> dict[int, list[str]]:
-    """For each step the lines of C that wait for the regions that it needs, each once."""
+    """Return for each step the C lines that wait for the regions it needs, each waited for once."""
     deferred = [i for i, step in enumerate(program.steps) if step.deferred]
     waited: set[int] = set()
     found: dict[int, list[str]] = {}
@@ -29,7 +29,7 @@ def waits_of(program: Program) -> dict[int, list[str]]:
 
 
 def print_wait(steps: Sequence[Step]) -> list[str]:
-    """Lines of C: the function that waits for one region."""
+    """Return C lines of the function that waits for one region."""
     names = [f'"{step.group.root.attrs["region"].symbol}__wait"' for step in steps]
     return [
         "TVM_DLL extern void *__tvm_module_ctx;",
@@ -53,7 +53,7 @@ def print_wait(steps: Sequence[Step]) -> list[str]:
 def print_network(
     name: str, steps: str, declared: Sequence[str], passed: Sequence[str], count: int
 ) -> list[str]:
-    """Lines of C: the function around the steps, with so many tickets."""
+    """Return C lines of the function that calls the steps with ``count`` tickets."""
     return [
         *wrap(f"static int32_t {name}", declared or ["void"], " {"),
         f"  void *tickets[{count}] = {{NULL}};",

@@ -1,7 +1,7 @@
-"""A network as a function of tensors for tvm-ffi, beside its packed main function.
+"""Functions of a network with the tvm-ffi calling convention, in addition to its packed main.
 
-``__tvm_ffi_<name>`` and ``__tvm_ffi_main`` are f(inputs..., outputs...): what they check, and how
-they call the packed one, is in ``kernels/op/tvm_ffi.h``.
+``__tvm_ffi_<name>`` and ``__tvm_ffi_main`` are f(inputs..., outputs...). Their checks and the call
+of the packed function are in ``kernels/op/tvm_ffi.h``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARAMETERS = (
 
 
 def refuse(program: Program) -> None:
-    """Raise UnsupportedError for a network that is no function of tensors of known shapes."""
+    """Raise UnsupportedError for networks with data-dependent output shapes or with state."""
     program.refuse_counts(
         "and a tvm-ffi function writes into preallocated tensors; choose abi packed"
     )
@@ -36,7 +36,7 @@ def refuse(program: Program) -> None:
 
 
 def print_entries(program: Program, prefix: str, module_name: str) -> list[str]:
-    """Lines of C: the ports, and both functions."""
+    """Return C lines with the tensor descriptions and both functions."""
     inputs = list(zip(program.input_names, program.input_types))
     ports = [*inputs, *zip(program.output_names, program.output_types)]
     lines, table = [], []
@@ -75,7 +75,7 @@ def print_entries(program: Program, prefix: str, module_name: str) -> list[str]:
         symbol = f"__tvm_ffi_{word}"
         lines += [
             *wrap(f"TVM_DLL int {symbol}", _PARAMETERS, ";"),
-            *(WEAK if word != name else []),  # several networks in one program each have it
+            *(WEAK if word != name else []),  # each network in a program defines "main"
             *wrap(f"int {symbol}", _PARAMETERS, " {"),
             "  (void)self;",
             "  return ffi_network(args, num_args, result);",

@@ -1,1 +1,1 @@
-"""The files of a firmware network beside its operators: header, entries, steps, checks, traces."""
+"""Firmware files other than operators: header, entry points, steps, checks and traces."""

@@ -1,8 +1,8 @@
-"""A run that is told, and compares, how large the caller's memory is.
+"""Checked run function: it compares the sizes of the caller's memory with those of the network.
 
-Pointers in C carry no size, and tensors of old callers have nothing but a pointer; so the usual run
-function believes what it gets. This one is in a file of its own: who does not call it does not
-link it.
+C pointers carry no size, and tensors from old callers may have only a pointer, so the normal run
+function trusts its arguments. The checked one lies in its own file, so that programs which do not
+call it do not link it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CODES = [
 
 
 def declarations(program: Program, prefix: str, options) -> list[str]:
-    """Lines of the header."""
+    """Return the header lines."""
     if options.interface_api == "packed":
         return [
             *(_sizes_struct(program, prefix, _TAKEN) if program.is_sized() else []),
@@ -67,7 +67,7 @@ def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:
 
 
 def print_file(program: Program, prefix: str, number: str, options) -> str:
-    """Text of the file; ``number`` is the network's."""
+    """Return the text of the file; ``number`` is the network's identity number."""
     lines = [
         *own_includes(prefix),
         "",
@@ -88,7 +88,7 @@ def _parameters(program: Program, prefix: str) -> list[Declaration]:
 
 
 def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
-    """Members of the struct of sizes: name, comparison that refuses, error."""
+    """Return members of the struct of sizes: name, failing comparison and error."""
     rows = []
     invalid = "NetworkTensorMismatch"
     if program.is_sized():
@@ -107,7 +107,7 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
 
 
 def _measured(program: Program, prefix: str) -> list[str]:
-    """Lines of C: what the tensors take at the sizes of this run."""
+    """Return C lines that compute the tensor sizes for the dimensions of this run."""
     if pools_file.io_in_pools(program):
         return []
     given = ["dims"] * bool(program.dims()) + ["NULL"] * bool(program.counts)
@@ -120,7 +120,7 @@ def _measured(program: Program, prefix: str) -> list[str]:
 
 
 def _compared(program: Program, error: str) -> list[tuple[str, str, str]]:
-    """Rows of tensors whose bytes follow from the sizes of the run."""
+    """Return rows for tensors whose sizes depend on dynamic dimensions."""
     if pools_file.io_in_pools(program):
         return []
     inputs = [(t.member, f"!= needed.{t.member}", error) for t in input_tensors(program)]
@@ -128,7 +128,7 @@ def _compared(program: Program, error: str) -> list[tuple[str, str, str]]:
 
 
 def _less_than(macro: str, nbytes: int) -> str:
-    """A comparison with a macro; none where it is 0: no size is less, and compilers say so."""
+    """Return a comparison, or "" for a size of 0: compilers warn that no size is smaller."""
     return f"< {macro}" if nbytes else ""
 
 
@@ -184,7 +184,7 @@ def _packed(program: Program, prefix: str) -> list[str]:
 
 
 def _differs(program: Program) -> list[str]:
-    """Lines of C; where runs choose extents, whatever those are passes, which run compares."""
+    """Return C lines of the check; dynamic extents are accepted here and checked by run."""
     if not program.dims():
         return _DIFFERS
     of_run = [

@@ -1,10 +1,9 @@
-"""The sizes of a run of a firmware network whose dimensions are not all fixed, and the counts that
-a run finds.
+"""Dynamic dimensions of a firmware network, and the data-dependent counts of a run.
 
-The caller passes a struct of sizes beside the structs of pointers. Run compares them with their
-bounds and passes them on as plain numbers; tensors lie without gaps at the extents that follow.
-How many elements results have that only the data tells, the run writes to a struct of counts. What
-the extents are is told by a function in a file of its own: who does not call it does not link it.
+The caller passes a struct of sizes along with the structs of pointers. Run checks their bounds and
+passes them on as integers; tensors are dense with the resulting extents. Run writes the number of
+elements of data-dependent results to a struct of counts. A function in its own file computes all
+extents, so that programs which do not call it do not link it.
 """
 
 from __future__ import annotations
@@ -29,38 +28,38 @@ Row = tuple[Symbol, str]
 
 
 class Structs(NamedTuple):
-    """Where C finds the structs of a call; that of counts is a pointer in each place."""
+    """C expressions for the structs of a call; the struct of counts is always a pointer."""
 
-    holder: str = ""  # in front of a struct's name
-    reach: str = "->"  # between it and a member's
+    holder: str = ""  # text before a struct's name
+    reach: str = "->"  # operator between the struct and a member
 
     def members(self, name: str) -> str:
-        """The C text of the struct of that name, up to its members."""
+        """Return the C text of a struct with its member operator."""
         return f"{self.holder}{name}{self.reach}"
 
 
-ARGUMENTS = Structs()  # the parameters of run
+ARGUMENTS = Structs()  # the structs as parameters of run
 
 
 def members(program: Program) -> list[Row]:
-    """The dimensions with their members in the struct of sizes."""
+    """Return the dimensions with their members in the struct of sizes."""
     return [row for row in _named(program) if row[0].source is None]
 
 
 def counts(program: Program) -> list[Row]:
-    """What a run finds of the outputs' extents, with the members in the struct of counts."""
+    """Return the data-dependent output extents with their members in the struct of counts."""
     return [row for row in _named(program) if row[0].source is not None]
 
 
 def _named(program: Program) -> list[Row]:
-    """Dimensions and counts with names that their macros have apart, too."""
+    """Return dimensions and counts with member names whose upper-case macros are distinct."""
     taken: set[str] = set()
     symbols = (*program.dims(), *program.counts)
     return [(symbol, told_apart(member(symbol.name), taken)) for symbol in symbols]
 
 
 def parameters(program: Program, prefix: str) -> list[Declaration]:
-    """The parameters of sizes and of counts, where there are any."""
+    """Return the parameters for sizes and counts, if there are any."""
     tag = prefix.lower()
     sizes = [Declaration(f"struct {tag}_dims", "dims", pointer=True, const=True)]
     found = [Declaration(f"struct {tag}_counts", "counts", pointer=True)]
@@ -68,19 +67,19 @@ def parameters(program: Program, prefix: str) -> list[Declaration]:
 
 
 def variables(program: Program, prefix: str) -> list[Declaration]:
-    """The same as main's parameters: each size, and the struct of counts."""
+    """Return main's parameters for dynamic dimensions: each size, and the struct of counts."""
     sizes = [Declaration("int", symbol.c) for symbol in program.dims()]
     return [*sizes, *parameters(program, prefix)[bool(sizes) :]]
 
 
 def values(program: Program, structs: Structs) -> list[str]:
-    """What run passes for them."""
+    """Return the arguments that run passes for dynamic dimensions."""
     sizes = [f"(int){structs.members('dims')}{name}" for _, name in members(program)]
     return [*sizes, *([f"{structs.holder}counts"] if program.counts else [])]
 
 
 def print_counts(program: Program, arguments) -> list[str]:
-    """Lines of main behind the last operator: what the run has found."""
+    """Return lines of main after the last operator that write the struct of counts."""
     lines = []
     for symbol, name in counts(program):
         access = program.counts[symbol]
@@ -90,35 +89,35 @@ def print_counts(program: Program, arguments) -> list[str]:
 
 
 def unused(program: Program, sources) -> list[str]:
-    """Those of the variables that no operator is passed."""
+    """Return the size parameters that no operator takes."""
     passed = {p.name for fn in sources.functions for p in fn.parameters if p.buffer is None}
     return [symbol.c for symbol in program.dims() if symbol.c not in passed]
 
 
 def checks(program: Program, prefix: str) -> list[str]:
-    """Lines of C that refuse sizes beyond their bounds."""
+    """Return C lines that reject sizes out of bounds."""
     rows = members(program)
     return [line for _, name in rows for line in check(f"dims->{name}", prefix, name)]
 
 
 def check(size: str, prefix: str, name: str) -> list[str]:
-    """The same of one: a C expression, and the member that its macros are named after."""
+    """Return C lines that check a C expression against the bounds macros of a member."""
     macro = bounds_macro(prefix, name)
     return bounds_check(size, f"{macro}_MIN", f"{macro}_MAX")
 
 
 def bounds_macro(prefix: str, name: str) -> str:
-    """What the macros of a dimension's bounds begin with."""
+    """Return the prefix of the macros of a dimension's bounds."""
     return f"{prefix.upper()}_{name.upper()}"
 
 
 def bounds_text(extents: Iterable[Whole]) -> str:
-    """What follows "in bytes" of a tensor's macro."""
+    """Return the text after "in bytes" in the comment of a tensor's macro."""
     return " at the largest sizes" if any(isinstance(n, Extent) for n in extents) else ""
 
 
 def bounds_macros(program: Program, prefix: str) -> list[str]:
-    """Lines of the header: the bounds of dimensions and counts."""
+    """Return header lines with the bounds of dimensions and counts."""
     lines = []
     for symbol, name in _named(program):
         what = "Dimension" if symbol.source is None else "Count"
@@ -131,7 +130,7 @@ def bounds_macros(program: Program, prefix: str) -> list[str]:
 
 
 def structs(program: Program, prefix: str) -> list[str]:
-    """The same, and the structs of sizes and counts."""
+    """Return header lines with the bounds and the structs of sizes and counts."""
     return [
         *bounds_macros(program, prefix),
         *_struct(prefix, "dims", _SIZES, members(program)),
@@ -167,7 +166,7 @@ def _struct(prefix: str, name: str, about: list[str], rows: list[Row]) -> list[s
 
 
 def declarations(program: Program, prefix: str) -> list[str]:
-    """Lines of the header: the extents that follow from sizes, and who tells them."""
+    """Return header lines with the struct of shapes and the function that computes it."""
     if not program.is_sized():
         return []
     tag = prefix.lower()
@@ -197,7 +196,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
 
 
 def shape_text(type: TensorType) -> str:
-    """A tensor's type for people: ``float32[batch, 16]``."""
+    """Return a tensor's type as readable text: ``float32[batch, 16]``."""
     return comment_text(f"{type.dtype}[{', '.join(map(shown, type.shape))}]")
 
 
@@ -208,12 +207,12 @@ def _parameters(program: Program, prefix: str) -> list[Declaration]:
 
 
 def _ranked(program: Program) -> list[Tensor]:
-    """Inputs and outputs with axes; members of the two structs may have one name."""
+    """Return inputs and outputs with axes. Members of the two structs may have equal names."""
     return [t for t in tensors(program) if t.type.rank]
 
 
 def tensors(program: Program) -> list[Tensor]:
-    """Inputs, then outputs."""
+    """Return the inputs, then the outputs."""
     return [*input_tensors(program), *output_tensors(program)]
 
 
@@ -222,7 +221,7 @@ def _array(tensor: Tensor) -> str:
 
 
 def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
-    """The file of what follows from sizes, by its name; none where all dimensions are fixed."""
+    """Return the file with the measure function by name; empty without dynamic dimensions."""
     if not program.is_sized():
         return {}
     declared = _parameters(program, prefix)
@@ -260,7 +259,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
 
 
 def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:
-    """The members of the struct of bytes, and what they are."""
+    """Return the members of the struct of sizes in bytes with their C expressions."""
     rows = []
     if not pools.io_in_pools(program):
         rows = [(t.member, bytes_text(t.type)) for t in tensors(program)]

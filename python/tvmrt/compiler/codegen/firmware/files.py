@@ -1,4 +1,4 @@
-"""The C files of a firmware network beside its operators: header, entries, metadata."""
+"""C files of a firmware network other than its operators: header, entries, metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .names import header_name, own_include
 def add_firmware_files(
     program: Program, prefix: str, sources, options: Options, target: Target, head: str
 ) -> None:
-    """Add what calls the operators; ``head`` is the comment that all files get in front."""
+    """Add the files that call the operators; ``head`` is the comment at the start of all files."""
     arguments = Arguments(program, sources, options)
     if options.executor == "graph":
         text = graph.print_file(program, prefix, sources, options, arguments)

@@ -1,7 +1,7 @@
-"""The table of a firmware network's packed functions, by their names.
+"""Table of a firmware network's packed functions by name.
 
-For the graph executor these are the operators. Who calls them says in each tensor how large it is;
-an operator that gets too small a one, as a damaged graph would have it, returns a code.
+For the graph executor these are the operators. Callers pass each tensor with its shape; an operator
+returns an error code for a tensor that is too small, as a damaged graph may pass.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ OPEN = "+dims"  # TVMRT_GRAPH_OPEN of crt/graph_dims.h
 
 
 def module_symbol(prefix: str) -> str:
-    """The TVMModule of a network."""
+    """Return the TVMModule of a network."""
     return f"{prefix}_module"
 
 
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
-    """Text of the file with the operators' packed entries and their table."""
+    """Return the text of the file with the operators' packed entries and their table."""
     entries = graph.print_entries(program, sources, options, arguments)
     sized = program.is_sized()
     table = {graph.entry_symbol(f): graph.entry_symbol(f) for f in sources.functions}
@@ -56,7 +56,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
 
 
 def _tensor_data(program: Program) -> list[str]:
-    """The check of a tensor's size; where elements may share bytes it counts their bits."""
+    """Return the function that checks a tensor's size, counted in bits for packed types."""
     packed = any(
         access.buffer.dtype.is_packed
         for step in program.steps
@@ -83,8 +83,8 @@ def _tensor_data(program: Program) -> list[str]:
 
 
 def print_system_library(prefix: str) -> str:
-    """Text of the file with the table of a network compiled ahead of time: its run function and its
-    metadata. An image has it only if something asks for the table."""
+    """Return the text of the file with the function table of a network compiled ahead of time: its
+    run function and its metadata. It is linked only if the table is referenced."""
     names = [f"{prefix}_{name}" for name in ("run", "get_c_metadata", "get_model_metadata")]
     table = {name: name for name in names}
     lines = [
@@ -100,7 +100,7 @@ def print_system_library(prefix: str) -> str:
 
 
 def _open_graph(prefix: str) -> list[str]:
-    """Lines of C: the function by which executors learn what runs choose."""
+    """Return C lines of the function that gives executors the dynamic dimensions."""
     symbol = f"{prefix}_open_graph"
     unused = ["type_codes", "out_ret_value", "out_ret_tcode", "resource_handle"]
     return [
@@ -113,7 +113,7 @@ def _open_graph(prefix: str) -> list[str]:
 
 
 def _table(prefix: str, functions: Mapping[str, str]) -> list[str]:
-    """The table of functions: their symbols by the names that they are looked up by."""
+    """Return the function table that maps names to symbols."""
     names, symbols = list(functions), list(functions.values())
     count = len(names)
     low, high = (f"\\{byte:03o}" for byte in (count & 255, count >> 8))

@@ -1,7 +1,7 @@
-"""The header of a firmware network: sizes as macros, the structs of tensors, the entry function.
+"""Header of a firmware network: size macros, tensor structs and the entry function.
 
-Order and spelling are those that programs for microcontrollers were written against: structs and
-the file in lower case, macros in upper case, every struct member a ``void *``.
+Order and spelling are those that existing microcontroller programs expect: structs and the file in
+lower case, macros in upper case, every struct member a ``void *``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .names import Tensor, input_tensors, output_tensors, size_macro
 
 
 def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
-    """Text of the header; ``body`` are the lines of print_body()."""
+    """Return the text of the header; ``body`` is the result of print_body()."""
     lines = [
         *seal.guard_lines(prefix, number, *seal.NETWORKS),
         "#include <stddef.h>",
@@ -41,9 +41,9 @@ def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
 def print_body(
     program: Program, prefix: str, options, weights_bytes: int, more: Sequence[str] = ()
 ) -> list[str]:
-    """Lines of the header's declarations, and the further ones at its end.
+    """Return the header's declarations, followed by the lines ``more``.
 
-    ``weights_bytes`` lie in flash.
+    ``weights_bytes`` is the size of the weights in flash.
     """
     inputs, outputs = input_tensors(program), output_tensors(program)
     packed = options.interface_api == "packed"
@@ -88,7 +88,7 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
 
 
 def prototype(prefix: str, function: str, parameters: Sequence[object]) -> list[str]:
-    """Declaration of one of the network's functions, one parameter a line."""
+    """Return the declaration of one of the network's functions, one parameter per line."""
     end = seal.linked(prefix, function)
     rows = [f"    {p}," for p in parameters[:-1]] + [f"    {p}){end}" for p in parameters[-1:]]
     head = f"int32_t {prefix}_{function}("

@@ -1,7 +1,7 @@
-"""The entry file of a firmware network: the workspace, the main function and the run function.
+"""Entry file of a firmware network: workspace, main function and run function.
 
-Two choices shape it. The interface: packed functions over DLTensors, or C structs of pointers.
-The operator calls: packed ones over tensors, or plain C calls with pointers. Nothing here calls a
+Its form depends on two options. The interface: packed functions with DLTensors, or C structs of
+pointers. The operator calls: packed with tensors, or plain C with pointers. The code calls no
 library; errors are codes of tvm_crt_error_t.
 """
 
@@ -21,7 +21,7 @@ from .trace import Tracer
 
 
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
-    """Text of the entry file."""
+    """Return the text of the entry file."""
     packed = options.interface_api == "packed"
     tracer = Tracer(program, prefix, options, arguments)
     includes = ["<tvm/runtime/crt/error_codes.h>"]
@@ -71,7 +71,7 @@ _TENSOR_DATA = [
 
 
 def misplaced_function(program: Program) -> list[str]:
-    """Lines of C: the function by which tensors and lent pools are checked."""
+    """Return the C function that checks pointers to tensors and caller-provided pools."""
     if not _tensors(program) and not any(p.lent for _, p in pools_file.used(program)):
         return []
     return [
@@ -84,7 +84,7 @@ def misplaced_function(program: Program) -> list[str]:
 
 
 def _tensors(program: Program) -> list[Buffer]:
-    """Inputs and outputs that the caller passes."""
+    """Return the inputs and outputs that the caller passes."""
     return [b for b in [*program.inputs, *program.outputs] if b.kind != ARENA]
 
 
@@ -96,7 +96,7 @@ def _cast(buffer: Buffer, expression: str) -> str:
 def _plain_main(
     program: Program, prefix: str, sources, options, arguments, tracer: Tracer
 ) -> list[str]:
-    """Main over pointers."""
+    """Return the main function with pointer parameters."""
     declared = main_parameters(program, arguments)
     head = f"int32_t {main_symbol(program, prefix)}"
     lines = [
@@ -115,18 +115,18 @@ def _plain_main(
 
 
 def main_symbol(program: Program, prefix: str) -> str:
-    """Main over pointers. The name that TVM gives it is that of a function without the image's own
-    pools, as programs written for TVM call it."""
+    """Return the main function with pointer parameters. TVM's name is used for a function without
+    parameters for pools that the image owns, as programs written for TVM call it."""
     return f"{prefix}___main__" if _own_pools(program) else f"{prefix}___tvm_main__"
 
 
 def _own_pools(program: Program) -> list:
-    """The pools of the image itself that hold tensors, with their numbers."""
+    """Return the pools owned by the image that hold tensors, with their indices."""
     return [(i, pool) for i, pool in pools_file.used(program) if not pool.lent]
 
 
 def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]:
-    """Main by TVM's name and with its parameters, where main itself takes more."""
+    """Return a wrapper with TVM's name and parameters if main takes more parameters."""
     own = {
         arguments.pools[i]: pools_file.symbol(pool, prefix, options)
         for i, pool in _own_pools(program)
@@ -148,7 +148,7 @@ def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]
 
 
 def main_parameters(program: Program, arguments) -> list[Declaration]:
-    """Main's parameters over pointers: inputs, outputs, pools, devices, sizes."""
+    """Return main's pointer parameters: inputs, outputs, pools, devices, sizes."""
 
     def pointer(kind: str, name: str, const: bool = False) -> Declaration:
         return Declaration(kind, name, pointer=True, const=const)
@@ -160,20 +160,20 @@ def main_parameters(program: Program, arguments) -> list[Declaration]:
 
 
 def unused_names(program: Program, sources, arguments) -> list[str]:
-    """Those of main's parameters that no operator is passed."""
+    """Return the parameters of main that no operator takes."""
     tensors = unused_tensors(program, sources)
     return [*(arguments.names[b] for b in tensors), *extents.unused(program, sources)]
 
 
 def unused_tensors(program: Program, sources) -> list[Buffer]:
-    """Inputs and outputs that no operator touches."""
+    """Return the inputs and outputs that no operator touches."""
     used = {p.buffer for fn in sources.functions for p in fn.parameters}
     used |= {s.guard[0].buffer for s in program.steps if s.guard is not None}
     return [b for b in _tensors(program) if b not in used]
 
 
 def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
-    """Main over tensors: it hands each operator its share of main's own arguments."""
+    """Return a main function with tensor parameters that passes each operator its operands."""
     operands_of_main = [*_tensors(program), *(i for i, _ in pools_file.used(program))]
     place = {operand: i for i, operand in enumerate(operands_of_main)}
     operands = [
@@ -218,8 +218,8 @@ def _call_helper(most: int) -> list[str]:
 
 
 def too_few_arguments(count: int) -> list[str]:
-    """Lines of C that refuse fewer arguments. More are passed over: the executor of TVM's own C
-    runtime passes the pools of the metadata behind the tensors."""
+    """Return C lines that reject too few arguments. More are accepted: the executor of TVM's C
+    runtime passes the pools in the metadata after the tensors."""
     test = f"  if (num_args < {count}) return kTvmErrorFunctionCallNumArguments;"
     return [test] if count else ["  (void)num_args;"]
 
@@ -251,8 +251,8 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
 
 
 def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) -> list[str]:
-    """The tensors again, then the pools in main's order: lent ones from the caller's arguments
-    ``at``, the image's own as tensors of which data alone is set."""
+    """Return lines that append the pools in main's order to the tensors: caller-provided ones from
+    the arguments ``at``, the image's own as tensors with only ``data`` set."""
     tensors, used = _tensors(program), pools_file.used(program)
     own = [pool for _, pool in used if not pool.lent]
     lines = [f"  TVMValue values[{max(len(tensors) + len(used), 1)}];"]
@@ -273,7 +273,7 @@ def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) ->
 
 
 def _pool_pointers(program: Program, prefix: str, options, place: dict[str, str]) -> list[str]:
-    """Expressions for the pools that main takes; ``place`` has those of lent ones by name."""
+    """Return the arguments for main's pools; ``place`` maps caller-provided ones by name."""
     return [
         f"(uint8_t *){place[pool.name]}" if pool.lent else pools_file.symbol(pool, prefix, options)
         for _, pool in pools_file.used(program)
@@ -281,7 +281,7 @@ def _pool_pointers(program: Program, prefix: str, options, place: dict[str, str]
 
 
 def _pool_checks(program: Program, place: dict[str, str]) -> list[str]:
-    """Lines of C that refuse lent pools at no or at odd addresses."""
+    """Return C lines that reject NULL or misaligned caller-provided pools."""
     lines = []
     for _, pool in pools_file.used(program):
         if pool.lent:
@@ -301,7 +301,7 @@ def _checks(pairs) -> list[str]:
 
 
 def run_parameters(program: Program, prefix: str) -> list[Declaration]:
-    """Declarations of what run over structs takes."""
+    """Return the parameters of run with structs."""
     names = [] if pools_file.io_in_pools(program) else ["inputs", "outputs"]
     if pools_file.lent(program):
         names.append("workspace_pools")
@@ -313,7 +313,7 @@ def run_parameters(program: Program, prefix: str) -> list[Declaration]:
 
 
 def run_checks(program: Program, prefix: str, options) -> list[str]:
-    """Lines of C that refuse what run over structs cannot take."""
+    """Return C lines that reject invalid arguments of run with structs."""
     given = structs_read(program)
     names = [parameter.name for parameter in run_parameters(program, prefix)]
     lines = [f"  (void){name};" for name in names if name not in given]
@@ -327,13 +327,13 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
 
 
 def _lent_members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> dict[str, str]:
-    """Expressions for the struct members of lent pools, by their names."""
+    """Return the struct members of caller-provided pools by name."""
     struct = structs.members("workspace_pools")
     return {pool.name: f"{struct}{pool.name}" for pool in pools_file.lent(program)}
 
 
 def structs_read(program: Program) -> list[str]:
-    """Those parameters of run over structs that may not be NULL."""
+    """Return the parameters of run with structs that must not be NULL."""
     passed = not pools_file.io_in_pools(program)
     read = {
         "inputs": passed and bool(program.inputs),
@@ -347,7 +347,7 @@ def structs_read(program: Program) -> list[str]:
 
 
 def _members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> list[str]:
-    """Expressions for the struct members of inputs and outputs that the caller passes."""
+    """Return the struct members of inputs and outputs that the caller passes."""
     if pools_file.io_in_pools(program):
         return []
     inputs, outputs = structs.members("inputs"), structs.members("outputs")
@@ -358,7 +358,7 @@ def _members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> 
 def main_arguments(
     program: Program, prefix: str, options, structs: extents.Structs = extents.ARGUMENTS
 ) -> list[str]:
-    """What run over structs passes to main, in the order of main_parameters()."""
+    """Return the arguments that run passes to main, in the order of main_parameters()."""
     passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, structs))]
     passed += _pool_pointers(program, prefix, options, _lent_members(program, structs))
     devices = hooks.hooked(program)

@@ -1,4 +1,4 @@
-"""What the files of a firmware network call its tensors, their sizes and the header."""
+"""Names of tensors, their size macros and the header in the files of a firmware network."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from . import seal
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output as C sees it: the struct's member and the macro of its size."""
+    """Input or output in C: its struct member and the name of its size macro."""
 
     member: str
-    origin: str  # the network's own name
+    origin: str  # name in the network
     type: TensorType
 
 
 def header_name(prefix: str) -> str:
-    """The file's name; lower case, whatever the module is called."""
+    """Return the header's file name, which is always lower case."""
     return f"{prefix.lower()}.h"
 
 
 def input_tensors(program: Program) -> list[Tensor]:
-    """Each has a macro of its own, which is no output's nor a pool's: a number tells apart."""
+    """Return the inputs; a number distinguishes their macros from those of outputs and pools."""
     taken = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
     taken |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
     named = zip(program.input_names, program.input_types)
@@ -34,19 +34,19 @@ def input_tensors(program: Program) -> list[Tensor]:
 
 
 def output_tensors(program: Program) -> list[Tensor]:
-    """A single output is ``output``, several are ``output0``, ``output1`` ..."""
+    """Return the outputs: a single one is ``output``, several are ``output0``, ``output1`` ..."""
     names = program.output_names
     numbered = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
     return [Tensor(m, n, t) for m, n, t in zip(numbered, names, program.output_types)]
 
 
 def own_include(prefix: str) -> list[str]:
-    """Lines by which the network's own files include the header."""
+    """Return lines that include the header in the network's own files."""
     return seal.own_include(prefix, header_name(prefix))
 
 
 def own_includes(prefix: str) -> list[str]:
-    """The same, after what files with checks of their own include."""
+    """Return the include lines of files that check their arguments."""
     return [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -58,5 +58,5 @@ def own_includes(prefix: str) -> list[str]:
 
 
 def size_macro(prefix: str, name: str) -> str:
-    """The macro of a tensor's size."""
+    """Return the macro of a tensor's size."""
     return f"{prefix.upper()}_{name.upper()}_SIZE"

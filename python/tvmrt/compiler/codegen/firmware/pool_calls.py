@@ -1,5 +1,5 @@
-"""What programs call beside run where pools hold more than intermediate values: functions that give
-out the places of inputs and outputs, and one that copies weights to where they are read."""
+"""Functions in addition to run for pools with more than intermediate values: they return the
+addresses of inputs and outputs, or copy weights into pools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .names import input_tensors, output_tensors, own_include
 
 
 def map_declarations(program: Program, prefix: str, options) -> list[str]:
-    """Lines of the header: the functions that give out the places of inputs and outputs."""
+    """Return header lines with the functions that return the addresses of inputs and outputs."""
     if not io_in_pools(program):
         return []
     lines = []
@@ -24,7 +24,7 @@ def map_declarations(program: Program, prefix: str, options) -> list[str]:
 
 
 def load_declarations(program: Program, prefix: str, options, sources) -> list[str]:
-    """Lines of the header: the function that copies weights to where they are read."""
+    """Return header lines with the function that copies weights into pools."""
     if not sources.resident:
         return []
     nbytes = sum(b.nbytes for b in sources.resident)
@@ -52,24 +52,24 @@ def _map_signature(program: Program, prefix: str, what: str, options) -> str:
 
 
 def base(pool: MemoryPool, prefix: str, options) -> str:
-    """Expression for where a pool begins, in functions over structs."""
+    """Return the C expression for a pool's address in functions with structs."""
     if pool.lent:
         return f"(uint8_t *)workspace_pools->{pool.name}"
     return symbol(pool, prefix, options)
 
 
 def loaded_symbol(pool: MemoryPool, prefix: str) -> str:
-    """The variable that keeps where the weights of a pool were copied to."""
+    """Return the variable with the address to which a pool's weights were copied."""
     return f"{prefix}_loaded_{pool.name}"
 
 
 def loaded_pools(program: Program) -> list[MemoryPool]:
-    """Pools into which weights are copied."""
+    """Return the pools into which weights are copied."""
     return [pool for pool in program.pools if pool.kept_bytes]
 
 
 def loaded_declarations(program: Program, prefix: str) -> list[str]:
-    """Lines of C for every file that asks whether weights were copied."""
+    """Return C lines of files that check whether weights were copied."""
     lines = [
         f"TVMGEN_LOCAL extern const uint8_t *{loaded_symbol(pool, prefix)};"
         for pool in loaded_pools(program)
@@ -78,7 +78,7 @@ def loaded_declarations(program: Program, prefix: str) -> list[str]:
 
 
 def loaded_checks(program: Program, prefix: str, options) -> list[str]:
-    """Lines of C that refuse to run before the weights are where they are read."""
+    """Return C lines that refuse to run before the weights have been copied."""
     lines = []
     for pool in loaded_pools(program):
         test = f"{loaded_symbol(pool, prefix)} != {base(pool, prefix, options)}"
@@ -87,7 +87,7 @@ def loaded_checks(program: Program, prefix: str, options) -> list[str]:
 
 
 def print_files(program: Program, prefix: str, sources, options, arguments) -> dict[str, str]:
-    """The file of these functions, where the network has any, by its name."""
+    """Return the file with these functions by name; empty if the network has none."""
     if not io_in_pools(program) and not sources.resident:
         return {}
     lines = [

@@ -1,4 +1,4 @@
-"""Sizes of a firmware network as macros, and claims about them that the C compiler checks."""
+"""Sizes of a firmware network as macros, and static assertions about them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..c.text import wrap
 
 
 def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]:
-    """Lines of the network's header: the sizes, and that the pools can hold what they must."""
+    """Return header lines with the sizes and an assertion that each pool is large enough."""
     upper = prefix.upper()
     io = sum(t.nbytes for t in [*program.input_types, *program.output_types])
     lent = pools.lent(program)
@@ -62,7 +62,7 @@ def _capacity(prefix: str, pool) -> list[str]:
 
 
 def entry_lines(program: Program, prefix: str, sources, options, arguments) -> list[str]:
-    """Lines of the entry file: every place is inside its pool, and sizes are as the header says."""
+    """Return assertions for the entry file: offsets are in bounds, sizes match the header."""
     tag, upper = prefix.lower(), prefix.upper()
     lines = []
     for place, buffer in arguments.named_places():

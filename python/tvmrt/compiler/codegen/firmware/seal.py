@@ -1,11 +1,10 @@
-"""Programs and libraries of networks of one name, kept apart.
+"""Link-time protection against mixing up networks of one name.
 
-A linker joins a call and a function because their names are equal, and of two static libraries it
-silently takes the first that has the name. So the header of a network gives its functions, as
-programs refer to them, longer symbols, in which a number of this very network stands: another
-network's library does not have them, and what the linker then complains of says so. In C the names
-stay as they are, and under these the functions are there, too, for programs that declare them by
-themselves. Where compilers cannot give a function another symbol nothing is checked.
+A linker resolves calls by name only, and silently takes the first of two static libraries with that
+name. The header of a network therefore declares its functions under longer symbols, which contain a
+number that identifies this very network. Another network's library does not define them, and the
+linker's error contains the reason. In C the names are unchanged, and the plain symbols exist too,
+for programs with their own declarations. Compilers without asm labels skip the check.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _DIGITS = 8
 
 
 def identity(*parts: str | WeightBytes) -> str:
-    """Hexadecimal digits that two networks hardly ever have in common; of all that makes one."""
+    """Return hexadecimal digits of a hash over all parts, which identify a network."""
     found = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -31,12 +30,12 @@ def identity(*parts: str | WeightBytes) -> str:
 
 
 def _suffix(number: str) -> str:
-    """What a program's object has behind the name of a function of the network."""
+    """Return the suffix of a network function's symbol in programs that include the header."""
     return f"_needs_the_library_of_this_header_{number}"
 
 
 def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
-    """The first lines of a header, of which another by the same name must not be read."""
+    """Return the first lines of a header, which reject a different header of the same name."""
     upper = prefix.upper()
     return [
         f"#ifdef {upper}_H_",
@@ -54,7 +53,7 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
 
 
 def declaration_lines(prefix: str, number: str, declarations: Sequence[str]) -> list[str]:
-    """The rest of a header: declarations for C and C++, functions with the ends of ``linked``."""
+    """Return the rest of a header: declarations for C and C++; functions end with ``linked``."""
     macro = _symbol_macro(prefix)
     return [
         "/* Symbols that only the library of this header has: no other links with the program. */",
@@ -82,7 +81,7 @@ _HAS_LABELS = "defined(__GNUC__) && defined(__ELF__)"
 
 
 def linked(prefix: str, function: str) -> str:
-    """The end of a function's declaration in the header: the symbol that it has for programs."""
+    """Return the end of a function's declaration in the header, with its symbol for programs."""
     return f'\n    {_symbol_macro(prefix)}("{prefix}_{function}");'
 
 
@@ -103,13 +102,13 @@ def _symbol_macro(prefix: str) -> str:
 
 
 def own_include(prefix: str, header: str) -> list[str]:
-    """Lines that include the header in one of the network's own files: with the plain names."""
+    """Return lines that include the header in the network's own files, with plain symbols."""
     return [f"#define {_own_macro(prefix)}", f'#include "{header}"']
 
 
 def definition(function: str, number: str, parameters: Iterable[str], result: str = "int32_t"):
-    """Lines of C that give a function its second symbol, where that is possible at no cost, and one
-    whose name is what the linker shall say where two networks have the function.
+    """Return C lines that define a function's second symbol, if the compiler supports aliases, and
+    a symbol that makes the linker report two networks with this function.
 
     ``parameters`` are declarations.
     """

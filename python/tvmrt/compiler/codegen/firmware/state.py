@@ -1,5 +1,5 @@
-"""What outlives a run on a board: it lies in the workspace, and a flag beside it says whether a run
-has begun it, for nobody zeroes workspaces."""
+"""Network state that persists between runs on a board. It lies in the workspace, which is not
+zeroed at start-up, so a flag records whether a run has initialised it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _flag(prefix: str) -> str:
 
 
 def declarations(program: Program, prefix: str) -> list[str]:
-    """Lines of the header: the function that forgets what runs have left."""
+    """Return header lines with the function that resets the state."""
     if not program.states:
         return []
     nbytes = sum(b.nbytes for b in program.states)
@@ -32,7 +32,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
 
 
 def definitions(program: Program, prefix: str) -> list[str]:
-    """Lines of the entry file: the flag, and that function."""
+    """Return lines of the entry file: the flag and the reset function."""
     if not program.states:
         return []
     return [
@@ -45,15 +45,15 @@ def definitions(program: Program, prefix: str) -> list[str]:
 
 
 def flag_declarations(program: Program, prefix: str) -> list[str]:
-    """Lines of C for every file that begins runs."""
+    """Return C lines of files with functions that begin runs."""
     if not program.states:
         return []
     return [f"TVMGEN_LOCAL extern uint8_t {_flag(prefix)};", ""]
 
 
 def begin(program: Program, prefix: str, options, place=None) -> list[str]:
-    """Lines of C that come before a run; ``place`` has expressions for lent pools by their names,
-    for functions that take them in no struct."""
+    """Return C lines before a run. ``place`` maps caller-provided pools to expressions in functions
+    without structs."""
     if not program.states:
         return []
     mark = program.states[0]
@@ -69,9 +69,9 @@ def begin(program: Program, prefix: str, options, place=None) -> list[str]:
 
 
 def refuse_sharing(programs: Sequence[Program], live: Sequence[Sequence[int]]) -> None:
-    """Networks that take turns in one workspace cannot leave anything there. Raises ValueError.
+    """Raise ValueError if a network with state would share its workspace with another network.
 
-    ``live``: groups of those that have memory side by side, by their numbers.
+    ``live``: groups of network indices that do not share memory.
     """
     if any(len(group) == len(programs) for group in (*live, [0])):
         return

@@ -1,7 +1,7 @@
-"""The sliced run of a firmware network: its operators a few at a time.
+"""Sliced run of a firmware network: a few operators per call.
 
-For programs whose loop must come round, or that feed a watchdog. It is a file of its own, so that
-programs that do not call it do not link it; that is why no option asks for it.
+It is for programs with a main loop that must not block, or with a watchdog. It lies in its own
+file, so that programs which do not call it do not link it; therefore it needs no option.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .trace import Tracer
 
 
 def print_step_file(program: Program, prefix: str, sources, options, arguments) -> str:
-    """Text of the file: begin, the operators by their number, step."""
+    """Return the text of the file: begin, operator dispatch and step."""
     tracer = Tracer(program, prefix, options, arguments)
     lines = [
         *own_includes(prefix),
@@ -43,7 +43,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
 
 
 def declarations(program: Program, prefix: str) -> list[str]:
-    """Lines of the header: the state of a run in slices, and its two functions."""
+    """Return header lines with the state of a sliced run and its two functions."""
     state, upper = _state(prefix), prefix.upper()
     structs = main.run_parameters(program, prefix)
     members = [f"  {p if p.name in _KEPT else p.pointee()};" for p in structs]
@@ -81,7 +81,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
     ]
 
 
-_KEPT = ("counts",)  # pointers to what a run writes, which a state has as they are
+_KEPT = ("counts",)  # pointers to results of a run, stored in the state as pointers
 
 
 def _state(prefix: str) -> str:
@@ -114,7 +114,7 @@ def _begin(program: Program, prefix: str, options) -> list[str]:
 def _operator_at(
     program: Program, prefix: str, sources, options, arguments, tracer: Tracer
 ) -> list[str]:
-    """A function with one case an operator, over the names that main's parameters have."""
+    """Return a function with one case per operator, using the names of main's parameters."""
     if not program.steps:
         return []
     lines = [

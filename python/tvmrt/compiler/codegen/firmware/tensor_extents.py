@@ -1,7 +1,7 @@
-"""The sizes of a run of a firmware network that is called with tensors: their shapes have them.
+"""Dynamic dimensions of a firmware network that is called with tensors, read from their shapes.
 
-Inputs bring the sizes; results, whose tensors bring room, are given the extents of the run. All is
-compared before anything is written. Of tensors whose extents are all fixed no shape is read.
+Inputs determine the sizes. The shapes of outputs give the available memory and are set to the
+actual extents. All checks precede all writes. Shapes of tensors with fixed extents are not read.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _SHAPE_OF = [
     "",
 ]
 
-Row = tuple[int, TensorType]  # place among the arguments
+Row = tuple[int, TensorType]  # argument index and type
 
 
 def function(program: Program) -> list[str]:
-    """Lines of C: what the others call."""
+    """Return the C helper function."""
     return _SHAPE_OF if program.dims() else []
 
 
 def read(program: Program, prefix: str) -> list[str]:
-    """Lines of run, behind those that refuse missing tensors: each size in a variable of its name,
-    and the extents of results."""
+    """Return lines of run after the NULL checks: a variable for each size, then the extents of the
+    outputs."""
     if not program.dims():
         return []
     inputs = _open(0, program.input_types)
@@ -60,18 +60,18 @@ def read(program: Program, prefix: str) -> list[str]:
 
 
 def values(program: Program) -> list[str]:
-    """What run passes to main for the sizes."""
+    """Return the arguments that run passes to main for the sizes."""
     return [symbol.c for symbol in program.dims()]
 
 
 def _open(first: int, types: tuple[TensorType, ...] | list[TensorType]) -> list[Row]:
-    """Tensors of which a run chooses an extent."""
+    """Return the tensors with dynamic extents."""
     rows = enumerate(types, first)
     return [(i, t) for i, t in rows if any(isinstance(n, Extent) for n in t.shape)]
 
 
 def _sizes(program: Program, prefix: str, inputs: list[Row]) -> list[str]:
-    """A dimension is what its first axis has, within its bounds; other axes are held to that."""
+    """Read each dimension from its first axis, check its bounds, and check all other axes."""
     left = {symbol.extent: (symbol, name) for symbol, name in extents.members(program)}
     lines, later = [], []
     for place, type in inputs:

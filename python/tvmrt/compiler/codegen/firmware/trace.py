@@ -1,8 +1,7 @@
-"""What a firmware network notes about its runs: cycles of its operators, digests of its tensors.
+"""Tracing in firmware networks: cycles of operators and digests of tensors.
 
-Nothing of it is generated unless asked for. The records and their dump are described in
-``tvm/runtime/trace.h``; ``traced_tensors`` and ``network_hash`` tell a reader of dumps what the
-numbers in them stand for.
+It is generated only on request. Records and their dump are described in ``tvm/runtime/trace.h``;
+``traced_tensors`` and ``network_hash`` let readers of dumps interpret the numbers in them.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ MOST_AXES = 8  # as in kernels/trace.h
 INPUT_NUMBER = 0xFFFF
 TARGET_BYTES = 20
 _ADD_PARAMETERS = ("int32_t row", "uint32_t cycles", "const void *data")
-DEEPEST = 4  # levels of indentation where operators are called
-_KINDS = {0: "SIGNED", 1: "UNSIGNED", 2: "FLOAT", 4: "BFLOAT"}  # by DLPack's code of the type
+DEEPEST = 4  # maximum indentation of operator calls
+_KINDS = {0: "SIGNED", 1: "UNSIGNED", 2: "FLOAT", 4: "BFLOAT"}  # by DLPack type code
 
 
 @dataclass(frozen=True)
 class Traced:
-    """One row of the generated table: which result of which operator, or which input."""
+    """Row of the generated table: one result of an operator, or one input."""
 
     op: int
     result: int
     name: str
-    access: Access | None  # None where only cycles are noted
+    access: Access | None  # None if only cycles are recorded
 
 
 def traced_tensors(program: Program, record: bool) -> list[Traced]:
-    """The rows in the order of records: inputs, then what each operator writes."""
+    """Return the rows in the order of records: inputs, then the results of each operator."""
     steps = list(enumerate(program.steps))
     if not record:
         return [Traced(i, 0, step.name, None) for i, step in steps]
@@ -52,7 +51,7 @@ def traced_tensors(program: Program, record: bool) -> list[Traced]:
 
 
 def network_hash(program: Program, sources) -> int:
-    """The same for equal operators over equal weights, and hardly ever for others."""
+    """Return a hash that is equal for equal operators with equal weights."""
     parts = []
     for step in program.steps:
         results = ", ".join(f"{a.dtype}{list(a.shape)}{list(a.at.strides)}" for a in step.writes)
@@ -65,7 +64,7 @@ def network_hash(program: Program, sources) -> int:
 
 
 class Tracer:
-    """Lines of C that note something, for those who print main functions; none if not asked."""
+    """Printer of C lines that record a run; empty if tracing is off."""
 
     def __init__(self, program: Program, prefix: str, options, arguments) -> None:
         self.program, self.prefix = program, prefix
@@ -74,15 +73,15 @@ class Tracer:
         self._row = {(row.op, row.result): i for i, row in enumerate(rows)}
 
     def includes(self) -> list[str]:
-        """Headers that the lines need."""
+        """Return the headers that the lines need."""
         return [f'#include "{self.prefix}_trace.h"'] if self.options.traced else []
 
     def locals(self) -> list[str]:
-        """Declarations at the top of a function that calls operators."""
+        """Return declarations at the top of a function that calls operators."""
         return ["  uint32_t begin, cycles;"] if self.options.profile else []
 
     def begin(self) -> list[str]:
-        """At the start of a run."""
+        """Return the lines at the start of a run."""
         if not self.options.traced:
             return []
         lines = [f"{self.prefix}_trace_begin();"]
@@ -93,7 +92,7 @@ class Tracer:
         return lines
 
     def around(self, index: int) -> tuple[list[str], list[str]] | None:
-        """Lines before and after the call of an operator."""
+        """Return the lines before and after an operator's call."""
         if not self.options.traced:
             return None
         before, after, cycles = [], [], "0"
@@ -114,7 +113,7 @@ class Tracer:
 
 
 def declarations(program: Program, prefix: str, options) -> list[str]:
-    """Lines of the network's header: the ring."""
+    """Return header lines of the network with the trace's ring buffer."""
     upper, name = prefix.upper(), f"{prefix.lower()}_trace"
     count = ring_records(program, options)
     return [
@@ -136,12 +135,12 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
 
 
 def ring_records(program: Program, options) -> int:
-    """How many records the ring holds: as many as asked for, else those of one run."""
+    """Return the capacity of the ring buffer: as requested, or the records of one run."""
     return options.trace_records or max(len(traced_tensors(program, options.record)), 1)
 
 
 def print_files(program: Program, prefix: str, sources, options, target) -> dict[str, str]:
-    """The files that tracing adds, by name."""
+    """Return the files that tracing adds, by name."""
     return {
         f"{prefix}_trace.h": _private_header(prefix, options),
         f"{prefix}_trace.c": _trace_file(program, prefix, sources, options, target),
@@ -149,7 +148,7 @@ def print_files(program: Program, prefix: str, sources, options, target) -> dict
 
 
 def _private_header(prefix: str, options) -> str:
-    """Text of the private header: what the network's main function calls."""
+    """Return the text of the private header, with the functions that main calls."""
     platform = ["#include <tvm/runtime/platform.h>"] if options.profile else []
     lines = [
         "#include <stdint.h>",
@@ -166,7 +165,7 @@ def _private_header(prefix: str, options) -> str:
 
 
 def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
-    """Text of the file: the table of what is recorded, the ring, and the two functions."""
+    """Return the text of the file: the table of tensors, the ring buffer and both functions."""
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -235,7 +234,7 @@ def _table(rows: list[Traced]) -> list[str]:
 
 
 def merged_axes(at: Strided) -> tuple[tuple[int, int], ...]:
-    """Extent and stride of each axis, innermost first, neighbours without a gap as one."""
+    """Return extent and stride of each axis, innermost first, with contiguous axes merged."""
     if not at.size:
         return ((0, 1),)
     merged: list[tuple[int, int]] = []

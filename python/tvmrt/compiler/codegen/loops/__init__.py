@@ -1,1 +1,1 @@
-"""Loops over elements: fused pointwise chains, reductions, and the nests around them."""
+"""Loop nests over elements: fused pointwise chains and reductions."""

@@ -1,4 +1,4 @@
-"""Pointwise nodes as C statements on scalars, one local variable a node."""
+"""Pointwise nodes as scalar C statements, one local variable per node."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .pair_factors import pair_factors
 
 
 def scalar_literal(value: Value) -> str | None:
-    """The literal of a constant whose elements are all equal; None for anything else."""
+    """Return the literal of a constant whose elements are all equal, else None."""
     if value.data is None or value.type.size == 0:
         return None
     flat = value.data.reshape(-1)
     if value.dtype.is_small:
-        flat = codes_of(flat)  # NaN and zeros of both signs have several
+        flat = codes_of(flat)  # compare codes: NaN has several, and zeros have two signs
     same = value.type.size == 1 or bool(np.all(flat == flat[0]))
     return literal(flat[0], value.dtype) if same else None
 
 
 def measures_angle(node: Node) -> bool:
-    """Whether the node has a form for all but the largest angles, which loops in vectors take."""
+    """Return whether the node has a faster form, used in vector loops, for all but huge angles."""
     rule = get_op(node.op)
     near = isinstance(rule, PointwiseOp) and rule.near is not None
     return near and node.inputs[0].dtype.name == "float32"
@@ -38,11 +38,11 @@ def measures_angle(node: Node) -> bool:
 def print_chain(
     f: FunctionWriter, nodes: Sequence[Node], names: dict[Value, str], far: str | None = None
 ) -> None:
-    """Print the nodes in order. ``names`` holds a C expression for every value read from
-    outside and receives the variable of every value computed.
+    """Print the nodes in order. ``names`` holds a C expression for every value read from outside
+    and receives the variable of every computed value.
 
-    With ``far``, a C variable, functions of angles are those for near ones, and the variable
-    gets its highest bit set where an angle is too large for them.
+    With ``far``, a C variable, functions of angles use their form for small angles, and the
+    variable gets its highest bit set if an angle is too large for it.
     """
     gated = _gated(nodes)
     for node in nodes:
@@ -70,8 +70,8 @@ def print_chain(
 
 
 def _gated(nodes: Sequence[Node]) -> dict[Node, Node]:
-    """Products of a value and its sigmoid that nobody else reads, by that: one function for both is
-    less work. Nobody outside reads any node but the last one."""
+    """Map each product of a value with its own sigmoid to that sigmoid if nothing else reads it: a
+    combined SiLU function is faster. Only the last node's value is read outside."""
     read = [value for node in nodes for value in node.inputs]
     sigmoids = {
         node.output: node
@@ -89,13 +89,13 @@ def _gated(nodes: Sequence[Node]) -> dict[Node, Node]:
 
 
 def _silu(gate: Node, names: dict[Value, str]) -> Expression:
-    """The C expression of a value times ``gate``, its sigmoid."""
+    """Return the C expression of a value times ``gate``, its sigmoid."""
     header = expression(gate, names).header
     return Expression(call("tvmrt_silu_f32", names[gate.inputs[0]]), header)
 
 
 def expression(node: Node, names: dict[Value, str], near: bool = False) -> Expression:
-    """The C expression of one pointwise node; with ``near``, for angles that are not huge."""
+    """Return a pointwise node's C expression; ``near`` selects the form for moderate angles."""
     args = [names[v] for v in node.inputs]
     rule = get_op(node.op)
     if not isinstance(rule, PointwiseOp):
@@ -106,14 +106,14 @@ def expression(node: Node, names: dict[Value, str], near: bool = False) -> Expre
 
 
 def _attribute(value: object, dtype: DType) -> object:
-    """An attribute as C has it."""
+    """Return an attribute in the form used in C."""
     if isinstance(value, float):
         return literal(value, dtype)
     return int(value) if isinstance(value, bool) else value
 
 
 def pair_expression(node: Node, a: str, b: str) -> str:
-    """The C expression (int32_t) of an element of a sum or a product of bytes."""
+    """Return the C expression (int32_t) of one element of an int8 sum or product."""
     attrs, sign, factors = node.attrs, "+" if node.op == "qadd" else "*", pair_factors(node)
     terms = [
         call("tvmrt_dequantize", minus(v, attrs[f"{k}_zero"]), number(factor))

@@ -1,8 +1,8 @@
-"""Which nodes become one function.
+"""Operator fusion: group nodes into functions.
 
-Contract: every node that is no view lands in exactly one group; the groups' order is valid;
-a group has one value that others read (heavy roots may have several when nothing follows
-them). Non-goal: whether a kernel can take a given epilogue; the builder asks and splits.
+Every node other than a view is in exactly one group, and the groups' order is valid. A group has
+one value that others read (kernels may have several if nothing is fused after them). Whether a
+kernel can take a given epilogue is not checked here; the builder checks and splits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tvmrt.compiler.ir import POINTWISE, REDUCE, VIEW, Graph, Node, Value, get_o
 from tvmrt.compiler.ir.program import Group
 from tvmrt.compiler.ir.readers import Readers
 
-MAX_NODES = 48  # a longer chain spills registers and says little to a reader
+MAX_NODES = 48  # longer chains spill registers and are hard to read
 
 
 def _kind(node: Node) -> str:
@@ -19,12 +19,12 @@ def _kind(node: Node) -> str:
 
 
 def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[Group]:
-    """Groups in an order in which they can run, views included as groups of their own.
+    """Return groups in execution order; each view is a group of its own.
 
-    ``takes_epilogue(node)`` says whether nodes may follow a kernel in its function,
-    ``follows(node, inside)`` whether this one may follow these, of which the kernel is the first:
-    without it all that are pointwise. ``apart(node)``: whether a pointwise node shares functions
-    with pointwise ones only.
+    ``takes_epilogue(node)`` returns whether nodes may be fused after a kernel. ``follows(node,
+    inside)`` returns whether a node may be fused after these nodes, the first of which is the
+    kernel; by default all pointwise nodes may. ``apart(node)`` returns whether a pointwise node may
+    be fused only with pointwise nodes.
     """
     readers = Readers(graph)
     position = {node: i for i, node in enumerate(graph.nodes)}
@@ -44,7 +44,7 @@ def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[
         group = Group(node, _feeders(node, [node], node.output.shape, readers, taken))
         _take(group, taken, groups)
     for group in groups:
-        # a group that a reduction has absorbed is left behind without a root
+        # groups absorbed by a reduction have no root
         if group.root is not None and _kind(group.root) == REDUCE:
             _absorb_feeders(group, readers, taken, apart)
     for node in graph.nodes:
@@ -60,9 +60,9 @@ def _take(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
 
 
 def _followers(root: Node, readers: Readers, taken, follows, apart, position) -> list[Node]:
-    """Pointwise nodes that compute on the root's output and on nothing later than it.
+    """Return the pointwise nodes to fuse after a root: they use its output and nothing later.
 
-    The longest prefix that leaves exactly one value for the rest of the graph.
+    They are the longest prefix with exactly one value that the rest of the graph reads.
     """
     if len(root.outputs) != 1:
         return []
@@ -97,13 +97,13 @@ def _joins(node: Node, shape, inside: list[Node], follows, position) -> bool:
     if not fits or node.output.shape != shape or node.guard != root.guard:
         return False
     if any(v.dtype.is_packed for v in (*node.operands(), *node.outputs)):
-        return False  # kernels write whole bytes
+        return False  # kernels do not write parts of bytes
     made = {v for n in inside for v in n.outputs}
     return all(v in made or v.is_constant or not _depends(v, root, position) for v in node.inputs)
 
 
 def _depends(value: Value, root: Node, position) -> bool:
-    """Whether computing ``value`` needs the root; nothing in front of that does."""
+    """Return whether ``value`` depends on the root; earlier nodes are not searched."""
     seen: set[Node] = set()
     stack = [value.producer]
     while stack:
@@ -123,7 +123,7 @@ def _live_out(nodes: list[Node], readers: Readers) -> list[Value]:
 
 
 def _feeders(root: Node, inside: list[Node], shape, readers: Readers, taken) -> list[Node]:
-    """Pointwise nodes of this shape that only the group reads, in order."""
+    """Return the pointwise nodes of this shape that only the group reads, in order."""
     group = list(inside)
     found: list[Node] = []
     changed = True
@@ -144,7 +144,7 @@ def _feeders(root: Node, inside: list[Node], shape, readers: Readers, taken) -> 
 
 
 def _absorb_feeders(group: Group, readers: Readers, taken, apart) -> None:
-    """A reduction computes the pointwise work in front of it on the fly."""
+    """Fuse the pointwise producers of a reduction into its loop."""
     root = group.root
     for value in root.inputs:
         p = None if value is None else value.producer
@@ -180,7 +180,7 @@ def _topological(nodes: list[Node]) -> list[Node]:
 
 
 def _ordered(groups: list[Group], position, taken) -> list[Group]:
-    """Depth first from the groups' first places, so that each comes after what it reads."""
+    """Sort groups depth-first by position, so that each follows the groups that it reads."""
     done: set[int] = set()
     order: list[Group] = []
     for first in sorted(groups, key=lambda g: max(position[n] for n in g.nodes)):

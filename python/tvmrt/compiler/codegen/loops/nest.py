@@ -21,16 +21,16 @@ from .chain import measures_angle, print_chain, scalar_literal
 from .packed import element, store
 from .row_steps import layer_of_elements, step_of_a_row
 
-SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
-SHORT_RUN = 64  # bytes that a few instructions copy
-MOST_THREADS = 256  # of the runtime
+SHORTEST_TRANSPOSE = 8  # minimum extent of both axes for a blocked transpose
+SHORT_RUN = 64  # maximum bytes of a contiguous segment that a few instructions copy
+MOST_THREADS = 256  # maximum threads of the runtime
 PARALLEL_ELEMENTS = 1 << 14  # below this, waking a thread costs more than it saves
 ACCUMULATORS = 256  # partial sums kept on the stack at once
 
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop: its extent and each operand's stride in elements."""
+    """One loop: its extent, and each operand's stride in elements."""
 
     extent: Whole
     strides: tuple[Whole, ...]
@@ -39,9 +39,9 @@ class Loop:
 def merge_loops(
     shape: Sequence[int], order: Sequence[int], operands: Sequence[Sequence[int]]
 ) -> list[Loop]:
-    """Loops over the axes in ``order``, neighbours joined where every operand allows it.
+    """Return loops over the axes in ``order``, merging neighbours if all operands are contiguous.
 
-    ``operands`` holds each operand's strides by axis. Axes of extent 1 vanish.
+    ``operands`` holds each operand's strides by axis. Axes of extent 1 are dropped.
     """
     loops: list[Loop] = []
     for d in order:
@@ -56,7 +56,7 @@ def merge_loops(
 
 
 def index(loops: Sequence[Loop], names: Sequence[str], operand: int) -> str:
-    """The C index of one operand inside the loops."""
+    """Return the C index of one operand inside the loops."""
     terms = []
     for loop, name in zip(loops, names):
         stride = loop.strides[operand]
@@ -74,7 +74,7 @@ def loops_around(f: FunctionWriter, loops: Sequence[Loop], names: Sequence[str])
 
 
 class Operands:
-    """The operands of a loop nest: what each is called and how it is strided."""
+    """Operands of a loop nest with their C names and strides."""
 
     def __init__(self, f: FunctionWriter, step: Step, shape: Sequence[int], order) -> None:
         self.f = f
@@ -88,7 +88,7 @@ class Operands:
         self._step = step
 
     def add(self, value: Value) -> None:
-        """An operand that the nodes read."""
+        """Add an operand that the nodes read."""
         text = scalar_literal(value)
         if text is not None:
             self.literals[value] = text
@@ -106,7 +106,7 @@ class Operands:
         self.strides.append(at.expand(self.shape).strides)
 
     def _constant(self, value: Value) -> tuple[str, Strided]:
-        """A constant, laid out at compile time in the order in which the loops visit it."""
+        """Store a constant in the order in which the loops visit it; return name and layout."""
         lead = len(self.shape) - value.type.rank
         order = [d - lead for d in self.order if d >= lead]
         name = self.f.constant("c", np.transpose(value.data, order))
@@ -115,7 +115,7 @@ class Operands:
 
 @lowers("pointwise")
 class PointwiseLowering(Lowering):
-    """A chain or tree of pointwise nodes: one loop nest, one load an operand."""
+    """Chain or tree of pointwise nodes: one loop nest with one load per operand."""
 
     in_memory = ()
 
@@ -131,13 +131,13 @@ class PointwiseLowering(Lowering):
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
         if self._angles:
-            return []  # what they read may be read again
+            return []  # the second loop, for huge angles, reads the operands again
         return [
             (i, 0)
             for i, a in enumerate(step.reads)
             if same_place(a.at, out.at)
             and a.dtype.itemsize == out.dtype.itemsize
-            # what shares a byte with an element is read after it was written
+            # elements that share a byte are read after it was written
             and not (a.dtype.is_packed or out.dtype.is_packed)
         ]
 
@@ -166,7 +166,7 @@ class PointwiseLowering(Lowering):
             emit_runs(f, operands.names[0], loops)
             return
         if self._packs:
-            f.threads = False  # two of them would write to one byte
+            f.threads = False  # two threads could write to one byte
         else:
             loops = _inner_last(loops)
         far = f.fresh("far") if self._angles else None
@@ -181,28 +181,28 @@ class PointwiseLowering(Lowering):
 
     @property
     def _packs(self) -> bool:
-        """Whether elements share bytes, and are written in their order."""
+        """Whether the result is bit-packed, so that elements must be written in order."""
         return self.group.outputs[0].dtype.is_packed
 
     @property
     def _angles(self) -> bool:
-        """Whether the nodes are printed for near angles, and a second time for all."""
+        """Whether the nodes are printed twice: for small angles, and for all angles."""
         return self.target.lanes > 1 and any(map(measures_angle, self.group.nodes))
 
     def _compares_pointers(self, loops: Sequence[Loop]) -> bool:
-        """Whether the compiler would compare pointers in front of each innermost loop: it is of
-        unknown length, begins often, and an operand may lie where the result does."""
+        """Return whether the compiler would compare pointers before each innermost loop: its length
+        is unknown, it starts often, and an operand may alias the result."""
         plain = self.target.lanes > 1 and not self._angles and not self._packs
         return plain and len(loops) > 1 and bool(symbols_of(loops[-1].extent))
 
     @property
     def _copies(self) -> bool:
-        """Whether elements become others as they are."""
+        """Whether elements are copied unchanged."""
         return all(n.op == "identity" for n in self.group.nodes) and not self._packs
 
     def _copies_runs(self, step: Step, operands: Operands, loops: Sequence[Loop]) -> bool:
-        """Whether it copies short rows, as many as a run chooses: compilers would join them to
-        longer vectors, by more instructions than the rows themselves take."""
+        """Return whether the nest copies a dynamic number of short rows with memcpy: compilers
+        would merge the rows to longer vectors, with more instructions than the copies take."""
         plain = self._copies and len(operands.values) == len(step.reads) == 1
         if not plain or self.target.lanes == 1 or len(loops) < 2:
             return False
@@ -216,7 +216,7 @@ class PointwiseLowering(Lowering):
         )
 
     def _transposed_rows(self, operands: Operands, loops: Sequence[Loop]) -> int | None:
-        """The loop along which a plain copy reads neighbours while it writes along the last."""
+        """Return the loop of contiguous reads in a copy whose last loop writes contiguously."""
         plain = self._copies and len(operands.values) == 1
         if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
             return None
@@ -236,7 +236,7 @@ class PointwiseLowering(Lowering):
 
 
 def emit_runs(f: FunctionWriter, source: str, loops: Sequence[Loop]) -> None:
-    """Print a copy by whole rounds of the last loop, inside the others."""
+    """Print a copy with one memcpy per iteration of the outer loops, replacing the last loop."""
     *outer, run = loops
 
     def print_copy(names: Sequence[str]) -> None:
@@ -247,7 +247,7 @@ def emit_runs(f: FunctionWriter, source: str, loops: Sequence[Loop]) -> None:
 
 
 def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: int) -> None:
-    """Print a copy by square blocks over the loop ``rows`` and the last, inside the others."""
+    """Print a blocked transpose over the loop ``rows`` and the last loop, inside the others."""
     row, column = loops[rows], loops[-1]
     outer = [loop for i, loop in enumerate(loops[:-1]) if i != rows]
     f.include("tile/transpose.h")
@@ -265,8 +265,8 @@ def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: 
 
 
 def _share_transpose(f: FunctionWriter, source: str, row: Loop, column: Loop) -> None:
-    """Print a copy by square blocks of which each task has a part, along the longer side: that is
-    the pixels, which all steps of a network share, and what a task reads here it has written."""
+    """Print a blocked transpose that tasks split along the longer side. These are the pixels, by
+    which all steps of a network are split, so a task reads elements that it has written itself."""
     by_rows = most(row.extent) > most(column.extent)
     shared = row if by_rows else column
     f.parallel_extent = shared.extent
@@ -277,15 +277,15 @@ def _share_transpose(f: FunctionWriter, source: str, row: Loop, column: Loop) ->
 
 
 def worth(size: int) -> int:
-    """How many threads so many elements are worth, as each gets half of what a second one is worth
-    waking for; 0 for all that there can be."""
+    """Return how many threads this many elements are worth; each gets half of the work that
+    justifies waking a second thread. 0 means all threads."""
     threads = size // (PARALLEL_ELEMENTS // 2)
     return threads if threads < MOST_THREADS else 0
 
 
 def shared_range(f: FunctionWriter, extent: Whole, work: Whole) -> tuple[str, str]:
-    """What a call that is passed its range computes: all of ``extent``, or a task's part of it
-    where ``work`` is worth threads."""
+    """Return the range of a call: all of ``extent``, or a task's part of it if ``work`` is worth
+    threads."""
     if f.threads and most(extent) > 1 and most(work) >= PARALLEL_ELEMENTS:
         f.parallel_extent = extent
         return "begin", "end"
@@ -293,8 +293,8 @@ def shared_range(f: FunctionWriter, extent: Whole, work: Whole) -> tuple[str, st
 
 
 def _inner_last(loops: list[Loop]) -> list[Loop]:
-    """Put a long loop that every operand walks with stride 0 or 1 innermost, if a short one
-    stands there: vectors need length."""
+    """Move a long loop in which every operand has stride 0 or 1 innermost if the innermost loop is
+    short: vectors need length."""
     if len(loops) < 2 or most(loops[-1].extent) >= 8:
         return loops
     for i in range(len(loops) - 2, -1, -1):
@@ -304,12 +304,12 @@ def _inner_last(loops: list[Loop]) -> list[Loop]:
 
 
 def sum_size(loops: Sequence[Loop]) -> int:
-    """How often the innermost body runs at most."""
+    """Return the maximum number of executions of the innermost body."""
     return prod(most(loop.extent) for loop in loops)
 
 
 def pointwise_order(value: Value, accesses: dict[Value, Access]):
-    """The order of the largest operand of full shape: its elements then pass in sequence."""
+    """Return the axis order of the largest operand of full shape, to read it in sequence."""
     best, best_bytes = None, -1
     for v, access in accesses.items():
         if v.shape == value.shape and v.type.nbytes > best_bytes:
@@ -330,11 +330,11 @@ def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value,
 def emit_nest(
     f: FunctionWriter, loops: Sequence[Loop], body, size: int, again=None, independent=False
 ) -> None:
-    """Print the loops around ``body(loop variable names)``, split over threads when large.
+    """Print loops around ``body(loop variable names)``; large nests are split over threads.
 
-    ``again``, a C variable and another body: the loops follow a second time, around that one, for
-    when the variable's highest bit has become set in the first. ``independent``: the compiler is
-    told that no round of the innermost loop writes what another reads.
+    ``again`` is a C variable and another body: the loops are repeated with that body if the
+    variable's highest bit was set in the first pass. ``independent`` lets the compiler assume that
+    iterations of the innermost loop do not depend on each other.
     """
     split = f.threads and most(size) >= PARALLEL_ELEMENTS and bool(loops)
     if split:

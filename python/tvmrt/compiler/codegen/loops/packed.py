@@ -1,4 +1,4 @@
-"""Elements in memory: one each place, or several a byte."""
+"""Access to elements in memory, including bit-packed types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..c.writer import FunctionWriter
 
 
 def element(f: FunctionWriter, dtype: DType, pointer: str, index: str) -> str:
-    """The expression of an element; of a packed one, of its code."""
+    """Return the expression of an element; for a bit-packed type, its code."""
     if not dtype.is_packed:
         return f"{pointer}[{index}]"
     f.include(SMALL)
@@ -18,7 +18,7 @@ def element(f: FunctionWriter, dtype: DType, pointer: str, index: str) -> str:
 
 
 def store(f: FunctionWriter, dtype: DType, index: str, value: str) -> None:
-    """Print that the result's element becomes ``value``."""
+    """Print the assignment of ``value`` to an element of the result."""
     if not dtype.is_packed:
         f.line(f"{f.write()}[{index}] ={GAP}{value};")
         return

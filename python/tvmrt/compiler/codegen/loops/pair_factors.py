@@ -1,7 +1,7 @@
-"""Sums and products of two 8-bit tensors without the division by the result's scale.
+"""Sums and products of two 8-bit tensors without dividing by the result's scale.
 
-Both have but 65,536 pairs of operands, so whether multiplying gives the bytes that dividing gives
-is tried for each of them. Division takes as long as all else of a sum.
+Such an operator has only 65,536 pairs of operands, so each is tried to prove that multiplication
+gives the same result as division. The division takes as long as the rest of a sum.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.quantized import storage_range
 
-NEIGHBOURS = 2  # of a factor to either side that are tried, where rounding lets the nearest fail
+NEIGHBOURS = 2  # floats on either side of the nearest factor to try if rounding makes it fail
 
 
 @dataclass(frozen=True)
 class PairFactors:
-    """Of qadd: ``(a * fa + b * fb) / divisor``, of qmul ``(a * fa) * (b * fb) * factor / divisor``;
-    a and b less their zero points, every step rounded to float32."""
+    """Factors of qadd: ``(a * fa + b * fb) / divisor``, or of qmul: ``(a * fa) * (b * fb) * factor
+    / divisor``. Zero points are subtracted from a and b; every step is rounded to float32."""
 
     fa: float
     fb: float
@@ -30,7 +30,7 @@ class PairFactors:
 
 
 def pair_factors(node: Node) -> PairFactors:
-    """Those by which a qadd or qmul is computed: with a divisor of 1 where there are such."""
+    """Return the factors of a qadd or qmul node, with a divisor of 1 if possible."""
     attrs = node.attrs
     operands = [storage_range(node.inputs[i].dtype) for i in (0, -1)]
     names = ("a_scale", "b_scale", "y_scale", "a_zero", "b_zero", "y_zero", "low", "high")
@@ -65,7 +65,7 @@ def _found(
 
 
 def _candidates(op: str, literal: PairFactors) -> list[PairFactors]:
-    """Without a division, the nearest first."""
+    """Return factors without a division, the nearest first."""
     steps = range(-NEIGHBOURS, NEIGHBOURS + 1)
     if op == "qmul":
         inverse = np.float32(1) / np.float32(literal.divisor)
@@ -78,5 +78,5 @@ def _candidates(op: str, literal: PairFactors) -> list[PairFactors]:
 
 
 def _neighbour(value: np.float32, steps: int) -> float:
-    """The float so many steps from one."""
+    """Return the float that is this many steps away."""
     return float((np.float32(value).view(np.int32) + np.int32(steps)).view(np.float32))

@@ -1,4 +1,4 @@
-"""Reductions as loop nests, with the pointwise work before and after in the same function."""
+"""Reductions as loop nests, with pointwise producers and epilogue fused."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from .nest import (
 from .row_steps import layer_of_sums, step_of_a_row, with_sums
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
-ACCUMULATORS_FIRMWARE = 32  # the same without an operating system, where the stack is small
+ACCUMULATORS_FIRMWARE = 32  # on bare metal, where the stack is small
 LANES = 32  # partial results of one long row
-PARTS = 8  # of a fold that tasks share, however many there are: the result is the same for all
-MOST_SUMS = 1 << 16  # bytes of their sums
-SHARED_CHANNELS = 64  # of a part of a short fold that tasks share
-SHARED_ELEMENTS = 1 << 14  # that make it worth waking a thread, which has some of them in its cache
-LEAST_CHANNELS = 4  # side by side in memory for which there is a row of accumulators
+PARTS = 8  # parts of a parallel fold; fixed, so that the result does not depend on threads
+MOST_SUMS = 1 << 16  # maximum bytes of their partial sums
+SHARED_CHANNELS = 64  # channels per part of a short parallel fold
+SHARED_ELEMENTS = 1 << 14  # minimum elements to wake a thread that has some of them in its cache
+LEAST_CHANNELS = 4  # minimum contiguous channels for a row of accumulators
 
 REDUCTIONS = (
     "reduce_sum",
@@ -52,7 +52,7 @@ REDUCTIONS = (
 
 @lowers(*REDUCTIONS)
 class ReduceLowering(Lowering):
-    """A fold over axes: loops over the kept axes around loops over the folded ones."""
+    """Fold over axes: loops over the kept axes around loops over the reduced axes."""
 
     takes_epilogue = True
 
@@ -70,7 +70,7 @@ class ReduceLowering(Lowering):
         return set(self.node.attrs["axes"])
 
     def walk_order(self, accesses: dict[Value, Access]) -> tuple[int, ...]:
-        """Order in memory of the largest operand that the fold walks."""
+        """Return the axis order of the largest operand that the fold reads."""
         shape = self.node.inputs[0].shape
         found = [(v.type.nbytes, a.at.order()) for v, a in accesses.items() if v.shape == shape]
         return max(found)[1] if found else tuple(range(len(shape)))
@@ -83,7 +83,7 @@ class ReduceLowering(Lowering):
         return tuple(left.index(d) for d in order if d not in self.axes)
 
     def spread(self, at: Strided) -> tuple[int, ...]:
-        """Strides by the input's axes of something that has the result's shape."""
+        """Return strides by input axis of an access with the result's shape."""
         strides, k = [], 0
         keep = self.node.attrs["keepdims"]
         for d in range(self.node.inputs[0].type.rank):
@@ -93,8 +93,8 @@ class ReduceLowering(Lowering):
         return tuple(strides)
 
     def scratch_bytes(self) -> int:
-        """For the sums of parts, where tasks may share a fold: it is long enough for many elements
-        of each part."""
+        """Return the bytes of partial sums if tasks may share a fold, which must be long enough for
+        many elements per part."""
         x = self.node.inputs[0]
         rule = get_op(self.node.op)
         floats = x.dtype.name in ("float32", "float64") and rule.combine == "+"
@@ -133,20 +133,20 @@ class ReduceLowering(Lowering):
 
 
 def accumulator_bytes(rule: ReduceOp, dtype: DType) -> int | None:
-    """Bytes of what a fold runs in; None where that is no number of C."""
+    """Return the bytes of an accumulator; None if its type is not a C integer or float."""
     wide = rule.accumulator(dtype)
     known = {"uint32_t": 4, "int64_t": 8, "uint64_t": 8, dtype.c: dtype.itemsize}
     return known.get(wide)
 
 
 def _of_channels(value: Value, shape: Sequence[int]) -> bool:
-    """Whether a constant that is read for a tensor is the same for all images and pixels of it."""
+    """Return whether a constant operand varies only along the channels."""
     full = (1,) * (len(shape) - value.type.rank) + tuple(value.shape)
     return all(n == 1 for d, n in enumerate(full) if d != 1)
 
 
 class _Printer:
-    """Prints one reduction; holds what its parts share. ``shape``: of what the step walks."""
+    """Printer of one reduction and its shared state. ``shape``: of the operand that is reduced."""
 
     def __init__(
         self, lowering: ReduceLowering, step: Step, f: FunctionWriter, shape: Sequence[int]
@@ -201,7 +201,7 @@ class _Printer:
         emit_nest(self.f, loops, self._wide_body if wide else self._narrow_body, size)
 
     def _kept_axis_is_densest(self) -> bool:
-        """Whether consecutive elements in memory belong to different results."""
+        """Return whether consecutive elements in memory belong to different results."""
         if not self.kept or not self.folds or most(self.kept[-1].extent) < LEAST_CHANNELS:
             return False
         walked = range(self.out_operand)
@@ -210,7 +210,7 @@ class _Printer:
         return step == 1 and fold_step != 1
 
     def _fold(self, names: Sequence[str], accumulator: str, missing: str | None = None) -> None:
-        """Take one element in; with ``missing`` NaN is noted there and not in the accumulator."""
+        """Accumulate one element; with ``missing``, NaN is recorded there instead."""
         known = dict(self.walked.literals)
         load(self.f, self.walked, [*self.kept, *self.folds], names, known)
         print_chain(self.f, self.group.before, known)
@@ -223,7 +223,7 @@ class _Printer:
         self.f.line(f"{accumulator} = {update};")
 
     def _narrow_body(self, names: Sequence[str]) -> None:
-        """The folded axes are innermost: one accumulator, or a row of lanes where they are long."""
+        """Print a fold with reduced axes innermost: one accumulator, or lanes for long rows."""
         if self._folds_in_lanes():
             self._lanes_body(names)
             return
@@ -241,14 +241,14 @@ class _Printer:
         self._finish(names, acc)
 
     def _may_reorder(self) -> bool:
-        """Whether a pragma makes the fold vector code: it does not know of NaN among extremes,
-        nor of what a header's functions fold."""
+        """Return whether a pragma may vectorise the fold. It handles neither NaN in min and max nor
+        folds implemented by functions in a header."""
         if self.rule.combine is None or self.header:
             return False
         return not (self.dtype.is_float and self.rule.picks)
 
     def _folds_in_lanes(self) -> bool:
-        """On boards a comparison waits for none before it, and lanes only cost memory."""
+        """Return whether to use lanes; on boards they do not speed up comparisons."""
         walked = range(self.out_operand)
         return (
             self.dtype.is_float
@@ -260,9 +260,9 @@ class _Printer:
         )
 
     def _lanes_body(self, names: Sequence[str]) -> None:
-        """Partial results side by side, so that no addition waits for the one before.
+        """Print partial results in lanes, so that additions do not wait for each other.
 
-        Whether there was a NaN is noted beside them: that keeps each extreme one instruction.
+        NaN is recorded separately, so that each min or max is one instruction.
         """
         f, last = self.f, self.folds[-1]
         acc, lane = f.fresh("acc"), f.fresh("lane")
@@ -294,13 +294,13 @@ class _Printer:
         self._finish(names, f"({missing}[0] ? NAN : {acc}[0])" if missing else f"{acc}[0]")
 
     def _join(self, a: str, b: str) -> str:
-        """The statement that takes partial result ``b`` into ``a``."""
+        """Return the statement that combines partial result ``b`` into ``a``."""
         if self.rule.picks:
             return f"{a} = {b} {'>' if self.rule.combine == 'max' else '<'} {a} ? {b} : {a};"
         return f"{a} = {a} {self.rule.combine} {b};"
 
     def _wide_body(self, names: Sequence[str]) -> None:
-        """A kept axis is densest: a row of accumulators, the folded axes around it."""
+        """Print a row of accumulators for a contiguous kept axis inside the reduced axes."""
         first = self.folds[0]
         self._wide_folds(names, ("0", str(first.extent)), self._finish)
 
@@ -310,7 +310,7 @@ class _Printer:
         return self.f.threads and many and not symbols_of(extent)
 
     def _shared_channels(self) -> None:
-        """The same where tasks share the channels of one image: the fold is too short to be cut."""
+        """Split the channels over tasks, as the fold itself is too short to split."""
         f, extent = self.f, self.kept[-1].extent
         f.parallel_extent = ceil_div(extent, SHARED_CHANNELS)
         last, part = f.fresh("last"), SHARED_CHANNELS
@@ -320,8 +320,8 @@ class _Printer:
         )
 
     def _shared_body(self) -> None:
-        """The same where the channels of one image are all that is kept: tasks share the pixels, as
-        they do in the steps before and behind, so that each reads what is in its own cache."""
+        """Print accumulators of all channels, with the pixels split over tasks as in the steps
+        before and after, so that each task reads data in its own cache."""
         f, parts = self.f, min(PARTS, self.folds[0].extent)
         sums, part, c, acc = (f.fresh(name) for name in ("sums", "part", "c", "acc"))
         (channels,), extent = self.kept, self.folds[0].extent
@@ -353,9 +353,9 @@ class _Printer:
         finish: Callable[[Sequence[str], str], None],
         channels: tuple[str, str] | None = None,
     ) -> None:
-        """Rows of accumulators over the first folded axis between ``pixels`` and all of the others;
-        ``finish`` is given the loop variables and the accumulator of a channel. ``channels``: those
-        between which they are, where a task has some."""
+        """Print rows of accumulators over the first reduced axis in the range ``pixels`` and all of
+        the others. ``finish`` receives the loop variables and a channel's accumulator. ``channels``
+        is the range of one task."""
         f = self.f
         last = self.kept[-1]
         block = min(most(last.extent), self.accumulators)
@@ -383,7 +383,7 @@ class _Printer:
                 finish([*names, place], f"{acc}[{c}]")
 
     def _finish(self, names: Sequence[str], acc: str) -> None:
-        """The fold's result, the nodes after it, the store."""
+        """Print the final result of the fold, its epilogue and the store."""
         f = self.f
         total = f.fresh("result")
         finished = self.rule.finish_for(self.dtype, acc, self.count)
@@ -400,8 +400,8 @@ class _Printer:
 
 
 class _RowPrinter(_Printer):
-    """Prints the fold of some rows of an image into accumulators that are kept from call to call,
-    in the order in which the whole fold takes the elements. ``shape``: of a row."""
+    """Printer of a fold over some rows of an image, with accumulators kept between calls, in the
+    element order of the complete fold. ``shape``: of one row."""
 
     def emit(self) -> None:
         f, width = self.f, self.shape[1]
@@ -419,6 +419,6 @@ class _RowPrinter(_Printer):
             self._finish([c], f"{acc}[{c}]")
 
     def _rows(self) -> Loop:
-        """The loop over the rows, which the step does not tell."""
+        """Return the loop over the rows, which the one-row step does not contain."""
         others = len(self.kept[0].strides) - len(self.walked.strides)
         return Loop(1, (*(at[2] for at in self.walked.strides), *[0] * others))

@@ -1,4 +1,4 @@
-"""Steps of one element after the other, and sums over images, a row at a time."""
+"""Row-wise fusion of elementwise steps and of reductions over images."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..lowering import same_place
 
 
 def layer_of_elements(step: Step) -> RowLayer | None:
-    """What the planner of chains is told of a step each element of whose result follows from those
-    at its place, of operands that have all its shape; None where those are no rows of images."""
+    """Return the row layer of an elementwise step, whose operands all have the result's shape; None
+    if the tensors do not have rows of images."""
     x, y = step.reads[0], step.writes[0]
     shape = y.shape
     if len(shape) != 4 or symbols_of(shape) or shape[2] < 2 or pixel_stride(y.at) is None:
@@ -30,19 +30,19 @@ def layer_of_elements(step: Step) -> RowLayer | None:
 
 
 def layer_of_sums(rows: int, in_bytes: int, out_bytes: int, sums_bytes: int) -> RowLayer:
-    """What the planner of chains is told of a layer that takes all rows of an image, one after the
-    other, into sums of its own, of which it makes the only row of its result."""
+    """Return the row layer of a reduction that accumulates all rows of an image and produces a
+    single output row; the accumulators take ``sums_bytes``."""
     return RowLayer(rows, 1, in_bytes, out_bytes, rows, rows, 0, 1, sums_bytes, over_input=True)
 
 
 def with_sums(step: Step, nbytes: int) -> Step:
-    """The step with those sums as its scratch memory."""
+    """Return the step with the accumulators as its scratch memory."""
     sums = Buffer(f"{step.name}_sums", DTYPES["uint8"], nbytes, ARENA)
     return replace(step, scratch=sums, scratch_bytes=nbytes, kernel_bytes=0)
 
 
 def step_of_a_row(step: Step) -> Step:
-    """The step for the first row of an image."""
+    """Return the step restricted to the first row of an image."""
     return replace(
         step,
         reads=[_row(a) for a in step.reads],

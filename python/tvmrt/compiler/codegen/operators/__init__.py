@@ -1,4 +1,4 @@
-"""Lowerings of operators with kernels of their own, one module a family."""
+"""Lowerings of operators with their own kernels, one module per operator family."""
 
 from importlib import import_module
 from pkgutil import iter_modules

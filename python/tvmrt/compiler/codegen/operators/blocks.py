@@ -1,4 +1,4 @@
-"""Products with weights of few bits."""
+"""Matmul with block-quantised weights (MatMulNBits)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
 
-PANEL_ROWS = 16  # from which on the weights are widened once for all rows: TVMRT_PANEL_ROWS
+PANEL_ROWS = 16  # minimum rows to widen a weight panel once for all rows: TVMRT_PANEL_ROWS
 
 
 @lowers("matmul_blocks")
 class MatMulBlocksLowering(Lowering):
-    """Rows without gaps; weights as the operator has them. Many rows on a host meet weights that
-    are widened a panel at a time."""
+    """Matmul of dense rows with weights as stored. On hosts, many rows are multiplied with weights
+    that are widened one panel at a time."""
 
     def macs(self) -> int:
         rows, columns = self.node.output.shape
         return rows * columns * self.node.inputs[0].shape[1]
 
     def _tiles(self) -> packing.Tiles | None:
-        """The register tiles for as many rows that a panel pays, or None."""
+        """Return the register tiles if there are enough rows for widened panels, else None."""
         rows, columns = self.node.output.shape
         if not self.target.hosted or self.target.lanes < 4 or most(rows) < PANEL_ROWS:
             return None
-        # the run packs each panel, so that other levels of processors have no part in its order
+        # panels are packed at run time, so their order does not depend on other ISA levels
         alone = replace(self.target, widest=None)
         return packing.choose_tiles(rows, columns, self.node.inputs[0].shape[1], alone)
 

@@ -1,4 +1,4 @@
-"""Sizes that the run itself finds."""
+"""Operators with data-dependent output sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..lowering import Lowering, lowers
 
 @lowers("count")
 class CountLowering(Lowering):
-    """One comparison."""
+    """Bounds check of a run-time size."""
 
     in_memory = (0,)
 
@@ -27,7 +27,7 @@ class CountLowering(Lowering):
 
 @lowers("count_nonzero")
 class CountNonzeroLowering(Lowering):
-    """One pass."""
+    """One pass over the elements."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/count.h")
@@ -38,7 +38,7 @@ class CountNonzeroLowering(Lowering):
 
 @lowers("nonzero")
 class NonzeroLowering(Lowering):
-    """One pass up to the last one."""
+    """One pass until the last non-zero element is found."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/count.h")
@@ -51,7 +51,7 @@ class NonzeroLowering(Lowering):
 
 @lowers("choice")
 class ChoiceLowering(Lowering):
-    """One copy."""
+    """Copy of one of two tensors."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         pointers = self.pointers(step, f, "condition", "a", "b")
@@ -65,7 +65,7 @@ class ChoiceLowering(Lowering):
 
 @lowers("unique", "unique_equal_nan")
 class UniqueLowering(Lowering):
-    """A sort of places by what lies there, and a pass over neighbours."""
+    """Sort of indices by their slices, then a pass over neighbours."""
 
     def scratch_bytes(self) -> int:
         return max(12 * most(self.node.outputs[0].type.size), 4)
@@ -93,7 +93,7 @@ class UniqueLowering(Lowering):
 
 @lowers("non_max_suppression")
 class NonMaxSuppressionLowering(Lowering):
-    """A heap of the boxes of each class."""
+    """One heap of boxes per class."""
 
     def scratch_bytes(self) -> int:
         return max(4 * most(self.node.inputs[0].shape[1]), 4)
