@@ -1,4 +1,4 @@
-"""Calls of custom operators' C bodies: the same function as for a built-in one, which calls it."""
+"""Custom operators with C bodies: the generated function calls the body."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..c.writer import FunctionWriter, literal
 from ..lowering import Lowering, lowers
 from .custom_files import header_name
 
-MAX_RANK = 8  # of tvmrt_shape
-# by which a C body looks at what the compiler may use
+MAX_RANK = 8  # maximum rank of tvmrt_shape
+# names by which a C body depends on the instruction set
 _INSTRUCTIONS = re.compile(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon")
 
 
 @lowers("custom")
 class CustomLowering(Lowering):
-    """Operands in the layouts that the node's attribute names, without gaps."""
+    """Call of a C body with dense operands in the layouts of the node's attribute."""
 
     in_memory = ()
 
@@ -90,21 +90,21 @@ class CustomLowering(Lowering):
         return f"&{variable}"
 
     def _layout(self, position: int) -> Layout | None:
-        """Of an operand, inputs that the node has first."""
+        """Return the declared layout of an operand; inputs are numbered before outputs."""
         layouts = self.node.attrs.get("layouts")
         name = layouts[position] if layouts else None
         return parse_layout(name) if name else None
 
     def _order(self, position: int):
-        """The demand on an operand's memory: DENSE, or an order of axes."""
+        """Return the demand on an operand's memory: DENSE, or an order of axes."""
         layout = self._layout(position)
         if layout is None or layout.block > 1:
-            return DENSE  # blocks are axes of the operand already
+            return DENSE  # the operand's shape already has axes for the blocks
         return DENSE if layout.order == tuple(range(layout.rank)) else layout.order
 
 
 def _named(current: str, name: str, rename: Callable[[int, str], str], index: int) -> str:
-    """The operand's pointer under the declaration's name."""
+    """Return the operand's pointer, renamed after its declaration."""
     return current if current == name else rename(index, name)
 
 

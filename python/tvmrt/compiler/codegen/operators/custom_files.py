@@ -1,7 +1,7 @@
-"""Files of C that custom operators bring: each body in a header of its own, as its author wrote it.
+"""C files of custom operators: each body lies in its own header, exactly as its author wrote it.
 
-A message of the C compiler thus names the operator and the line of the author's text. The functions
-that call one body are in a file of their own: what two authors call by the same name stays apart.
+Messages of the C compiler therefore name the operator and the line of the author's text. Functions
+that call one body lie in their own file, so that equal names in different bodies do not clash.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..c.writer import Function, comment_text
 
 
 def header_name(operator: Any) -> str:
-    """The file of an operator's C body; other text has another name."""
+    """Return the header of an operator's C body; its name contains a hash of the text."""
     digest = hashlib.sha256(operator.c.source.encode()).hexdigest()[:8]
     return f"custom_{identifier(operator.name)}_{digest}.h"
 
 
 def header_text(operator: Any) -> str:
-    """The C body between guards; functions of other element types may stay unused."""
+    """Return the C body with include guards; functions for other element types may be unused."""
     guard = header_name(operator).replace(".", "_").upper() + "_"
     quoted = comment_text(operator.name).replace("\\", "/").replace('"', "'")
     body = operator.c.source.strip("\n").rstrip()
@@ -50,12 +50,12 @@ def header_text(operator: Any) -> str:
 
 
 def _first_line(source: str) -> int:
-    """The line, from 1, at which a text begins to say something."""
+    """Return the number of the first non-empty line, from 1."""
     return len(source) - len(source.lstrip("\n")) + 1
 
 
 def split_functions(functions: Sequence[Function], count: int) -> list[list[Function]]:
-    """Functions by file: at most ``count`` in each, those of one custom operator by themselves."""
+    """Split functions into files of at most ``count``; each custom operator has its own file."""
     own: dict[str, list[Function]] = {}
     others = []
     for function in functions:
@@ -68,7 +68,7 @@ def split_functions(functions: Sequence[Function], count: int) -> list[list[Func
 
 
 def add_custom_files(program: Program, files: dict[str, str]) -> None:
-    """The headers of all custom operators that the program calls."""
+    """Add the headers of all custom operators that the program calls."""
     for step in program.steps:
         if step.group.root.op == "custom":
             operator = step.group.root.attrs["operator"]

@@ -1,4 +1,4 @@
-"""Extents as numbers in memory."""
+"""Operators that store extents and ranges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..lowering import Lowering, lowers
 
 @lowers("extents")
 class ExtentsLowering(Lowering):
-    """One store an element."""
+    """Store of extents, one per element."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         for i, value in enumerate(self.node.attrs["values"]):
@@ -19,7 +19,7 @@ class ExtentsLowering(Lowering):
 
 @lowers("iota")
 class IotaLowering(Lowering):
-    """A loop."""
+    """Loop that stores an arithmetic sequence."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         attrs = self.node.attrs

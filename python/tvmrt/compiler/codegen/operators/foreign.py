@@ -1,4 +1,4 @@
-"""Nodes of ONNX that only a device can run, where none did."""
+"""ONNX nodes that need a device, for the case that no device takes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..lowering import Lowering, lowers
 
 @lowers("onnx_node")
 class ForeignLowering(Lowering):
-    """There is no C for it: it was imported for a device."""
+    """Node without C code; it was imported for a device."""
 
     def operands(self):
         raise UnsupportedError(

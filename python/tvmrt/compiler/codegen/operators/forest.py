@@ -1,4 +1,4 @@
-"""Forests of decision trees: their tables, and the call that walks them."""
+"""Forests of decision trees: their tables and the kernel call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOLDS = {"sum": "SUM", "average": "SUM", "min": "MIN", "max": "MAX"}
 
 @lowers("forest")
 class ForestLowering(Lowering):
-    """Each task walks through all trees with some of the rows."""
+    """Evaluation of all trees; tasks split the rows."""
 
     def __init__(self, group, target) -> None:
         super().__init__(group, target)

@@ -1,4 +1,4 @@
-"""Forests on microcontrollers: narrow tables, and leaves as whole numbers of a fraction."""
+"""Forests on microcontrollers: narrow tables, and leaf values in fixed point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 2**31 - 1
 
 
 def supports(node: Node, tables: Tables) -> bool:
-    """Whether the tables fit 16 bits, and sums are of finite floats."""
+    """Return whether the tables fit 16 bits and all summands are finite floats."""
     narrow = max(tables.keys, int(tables.steps.max(initial=0))) <= 1 << 16
     sums = node.attrs["aggregate"] in ("sum", "average") and tables.values.shape[0] > 0
     finite = bool(np.isfinite(tables.values).all() and np.isfinite(node.inputs[9].data).all())
@@ -26,12 +26,12 @@ def supports(node: Node, tables: Tables) -> bool:
 
 
 def _fraction_bits(tables: Tables, base: np.ndarray) -> int:
-    """The most bits behind the point with which no sum of any trees leaves 32 bits."""
+    """Return the maximum fraction bits with which no sum over the trees overflows 32 bits."""
     largest = np.abs(tables.values.astype(np.float64)).max(axis=1, initial=0.0)[tables.leaves]
     left = np.arange(tables.steps.size) + tables.steps
     of_trees = largest_of(left, tables.roots, largest)
     total = float(of_trees.sum() + np.abs(base).max(initial=0.0))
-    room = _LARGEST - tables.roots.size - 1  # each number is rounded
+    room = _LARGEST - tables.roots.size - 1  # reserve for rounding of each summand
     return 30 if total == 0.0 else math.floor(math.log2(room / total))
 
 
@@ -40,7 +40,7 @@ def _narrow(array: np.ndarray) -> np.ndarray:
 
 
 def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
-    """The call; ``x`` is the pointer to the rows."""
+    """Print the call; ``x`` is the pointer to the rows."""
     trees = max(tables.roots.size, 1) if node.attrs["aggregate"] == "average" else 1
     base = node.inputs[9].data.astype(np.float64) * trees
     bits = _fraction_bits(tables, base)

@@ -1,4 +1,4 @@
-"""The tables of a forest as its kernels read them: keys instead of floats, steps to children."""
+"""Forest tables in kernel format: integer keys instead of floats, and offsets to children."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmrt.compiler.ir import Node
 
 
 def keys_of(numbers: np.ndarray) -> np.ndarray:
-    """Integers in the order of the floats; no float is at most NaN, whose key is the least."""
+    """Return integers ordered like the floats; NaN has the minimum key, so no float is <= NaN."""
     integer = np.dtype(f"int{8 * numbers.itemsize}")
     bits = np.ascontiguousarray(numbers).view(integer)
     size = bits & np.iinfo(integer).max
@@ -19,18 +19,18 @@ def keys_of(numbers: np.ndarray) -> np.ndarray:
 
 
 def depths_of(left: np.ndarray, roots: np.ndarray) -> np.ndarray:
-    """Steps from each root to its farthest leaf; children lie behind their node."""
+    """Return the depth of each tree; children follow their parent in the arrays."""
     return _upwards(left, np.zeros(left.size, np.int32), 1)[roots]
 
 
 def largest_of(left: np.ndarray, roots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The largest of the numbers, none negative, that the leaves below each root have."""
+    """Return the maximum over the leaves of each tree of these non-negative numbers."""
     leaf = left == np.arange(left.size)
     return _upwards(left, np.where(leaf, numbers, 0), 0)[roots]
 
 
 def _upwards(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
-    """The larger of what both children have, and a step more, for every node."""
+    """Propagate values from the leaves: each node gets its children's maximum plus ``step``."""
     branches = np.flatnonzero(left != np.arange(left.size))
     first = left[branches]
     while True:
@@ -42,11 +42,11 @@ def _upwards(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Tables:
-    """``steps`` from a node to its left child, 0 for a leaf; ``features`` among the keys of a row,
-    of which there are ``keys``: one for each of ``inputs``, or two where NaN goes both ways.
+    """Forest tables. ``steps`` is the offset from a node to its left child, 0 for a leaf.
+    ``features`` are indices into the ``keys`` of a row: one per input, or two if NaN may go either
+    way.
 
-    ``inputs``: columns of x, None for all of them in order. Trees stand in the order of their
-    depths.
+    ``inputs``: columns of x, None for all in order. Trees are sorted by depth.
     """
 
     thresholds: np.ndarray  # keys
@@ -67,14 +67,14 @@ class Tables:
 
     @property
     def feature_bits(self) -> int:
-        """Of a place among the keys, behind which there is one more for leaves; a whole byte, which
-        processors cut out at once, where there is room."""
+        """Bits of a key index, including one more key for leaves; 8 if there is room, because
+        processors extract whole bytes faster."""
         bits, step = max(self.keys, 1).bit_length(), int(self.steps.max(initial=0)).bit_length()
         return 8 if bits < 8 and step + 8 < 8 * self.thresholds.itemsize else bits
 
     def nodes(self) -> np.ndarray:
-        """Pairs of threshold, 0 for the least, and link; of leaves what they give, and the last of
-        the keys."""
+        """Return pairs of threshold, with 0 as the minimum, and link. Leaves have their value, and
+        the index of the last key."""
         leaf, given = self.steps == 0, self.leaves
         signed = self.thresholds.dtype
         if self.values.shape[1] == 1:
@@ -86,7 +86,7 @@ class Tables:
 
 
 def tables_of(node: Node) -> Tables:
-    """The tables of a node ``forest``."""
+    """Return the tables of a ``forest`` node."""
     _, thresholds, features, left, nan_left, leaves, roots, targets, values, _ = (
         v.data for v in node.inputs
     )

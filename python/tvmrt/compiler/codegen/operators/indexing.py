@@ -1,4 +1,4 @@
-"""Reading by index: gather in its three forms, and reversal of sequences."""
+"""Indexed reads: the three gather operators, and reversal of sequences."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .places import Block, Places
 
 
 def checked_index(f: FunctionWriter, expression: str, extent: int, where: str | None) -> str:
-    """Print the index counted from the front and return its variable.
+    """Print the normalised index (negative ones count from the end) and return its variable.
 
-    Constant ones (``where`` is None) are known to be inside; others end the function when they are
-    not, with a message that names the place.
+    With ``where`` None, indices are known to be in bounds. Otherwise an index out of bounds ends
+    the function with an error text that contains ``where``.
     """
     k = f.fresh("k")
     if where is None:
@@ -36,14 +36,14 @@ def checked_index(f: FunctionWriter, expression: str, extent: int, where: str | 
 
 
 def small(indices: np.ndarray) -> np.ndarray:
-    """Constant indices in half the memory, where they fit."""
+    """Return constant indices as int32 if they fit."""
     fits = indices.size == 0 or abs(indices).max() <= np.iinfo(np.int32).max
     return indices.astype(np.int32 if fits else np.int64)
 
 
 def are_inside(indices: np.ndarray | None, extent: Whole | np.ndarray) -> bool:
-    """Whether constant indices, None for others, are within an extent, whatever a run makes of it,
-    or each tuple in its own."""
+    """Return whether constant indices (None: not constant) are in bounds for every possible extent;
+    for an array of extents, each tuple element is checked against its own."""
     if indices is None:
         return False
     extents = extent if isinstance(extent, np.ndarray) else least(extent)
@@ -53,15 +53,15 @@ def are_inside(indices: np.ndarray | None, extent: Whole | np.ndarray) -> bool:
 def index_operand(
     f: FunctionWriter, places: Places, node: Node, extent: Whole
 ) -> tuple[str, str | None]:
-    """The pointer to a node's indices, and where a message about them points.
+    """Return the pointer to a node's indices, and the location for error texts or None.
 
-    Constants that are inside are counted from the front, and no run can find fault with them: None.
-    An importer refuses those that are outside; what became constant later ends the run.
+    Constants in bounds are stored non-negative and need no check. Importers reject constants out of
+    bounds; indices that became constant later end the run with an error.
     """
     indices = node.inputs[1]
     inside = are_inside(indices.data, extent)
     if inside and isinstance(extent, Extent) and (indices.data < 0).any():
-        inside = False  # the run counts them from its own end
+        inside = False  # negative indices depend on the dynamic extent
     where = None if inside else place_text(node, "indices")
     if not indices.is_constant:
         return places.pointer(indices, "indices"), where
@@ -73,8 +73,8 @@ def index_operand(
 
 @lowers("gather")
 class GatherLowering(Lowering):
-    """A copied block for each index; the data may lie in any order, and that of a product which is
-    ``tied`` to it: there the data's rows are columns of its weights."""
+    """Copy of one block per index. Data may have any axis order, or be ``tied`` to a matmul: then
+    the data's rows are columns of its packed weights."""
 
     in_memory = ()
     tied: Callable[[], Panels | None] = staticmethod(lambda: None)
@@ -121,7 +121,7 @@ def dense_strides(shape) -> tuple[int, ...]:
 
 @lowers("gather_elements")
 class GatherElementsLowering(Lowering):
-    """One element for each index."""
+    """Copy of one element per index."""
 
     in_memory = ()
 
@@ -150,10 +150,10 @@ class GatherElementsLowering(Lowering):
 
 
 class Tuples:
-    """Index tuples of gather_nd and scatter_nd: where in the data each one points.
+    """Index tuples of gather_nd and scatter_nd with their offsets in the data.
 
-    Constant tuples become a table of offsets. Tuples that name neighbouring blocks become one
-    longer block; ``run`` is how many.
+    Constant tuples become a table of offsets. Tuples of adjacent blocks are merged to one longer
+    block of ``run`` tuples.
     """
 
     def __init__(self, node: Node, shape, strides, block: int) -> None:
@@ -180,7 +180,7 @@ class Tuples:
         self.offsets = offsets[:: self.run]
 
     def offset(self, f: FunctionWriter, pointer: str, place: str) -> str:
-        """Print what is needed for the element offset of the tuple at ``place``."""
+        """Print the indices of the tuple at ``place`` and return its element offset."""
         if self.offsets is not None:
             return f"{pointer}[{place}]"
         terms = []
@@ -198,7 +198,7 @@ class Tuples:
 
 @lowers("gather_nd")
 class GatherNdLowering(Lowering):
-    """A copied block for each tuple of indices."""
+    """Copy of one block per index tuple."""
 
     in_memory = ()
 
@@ -214,7 +214,7 @@ class GatherNdLowering(Lowering):
         tuples = Tuples(self.node, named[:depth], strides, block)
         count = prod(indices.shape[first:-1])
         if tuples.run > 1 and count % tuples.run:
-            tuples.run = 1  # a run must not reach into the next sample
+            tuples.run = 1  # a merged block must not cross samples
             tuples.offsets = None
         ids = tuples.pointer(f, places)
         block *= tuples.run
@@ -238,7 +238,7 @@ class GatherNdLowering(Lowering):
 
 @lowers("reverse_sequence")
 class ReverseSequenceLowering(Lowering):
-    """A copied block for each sample and step."""
+    """Copy of one block per sample and step."""
 
     in_memory = ()
 

@@ -1,4 +1,4 @@
-"""Loops as loops of C: the steps of the body, called round after round."""
+"""ONNX loops as C loops that call the steps of the body in each iteration."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..lowering import Lowering, lowers
 
 @lowers("loop")
 class LoopLowering(Lowering):
-    """What is carried lies in its result and in a second place, which take turns; what is collected
-    is written where it stays. The body has an arena in the step's scratch memory."""
+    """Loop. Loop-carried values alternate between the result and a second buffer; scan outputs are
+    written to their final place. The body has an arena in the step's scratch memory."""
 
     program: Program
 
     def nest(self, build: Callable[[Graph], Program]) -> None:
         self.program = build(self.node.attrs["body"])
         carried = self.node.outputs[: self.node.attrs["carried"]]
-        self.turns: list[int] = []  # second places of what is carried, in bytes into scratch
+        self.turns: list[int] = []  # scratch offsets of the second buffers of loop-carried values
         end = round_up(self.program.arena_bytes, ALIGN_BYTES)
         for value in carried:
             self.turns.append(end)
@@ -42,7 +42,7 @@ class LoopLowering(Lowering):
         return self.end
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        """Those of the hungriest step of the body, whose arena has them on boards."""
+        """Return the blocks of the step with the most; on boards the body's arena has them."""
         steps = self.program.steps if self.target.hosted else ()
         blocks = (inner.lowering.kernel_blocks(inner) for inner in steps)
         return max(blocks, key=lambda each: sum(map(most, each)), default=())
@@ -59,7 +59,7 @@ class LoopLowering(Lowering):
 
 
 class _Printer:
-    """The loop of one step."""
+    """Printer of one loop step."""
 
     def __init__(
         self, lowering: LoopLowering, step: Step, f: FunctionWriter, functions: list[Function]
@@ -80,7 +80,7 @@ class _Printer:
             if symbol in inside
         }
         self.passed = {p.name for function in functions for p in function.parameters}
-        self.places: dict[Buffer, str] = {}  # pointers by the body's inputs and outputs
+        self.places: dict[Buffer, str] = {}  # pointers to the body's inputs and outputs
 
     def print(self) -> None:
         f = self.f
@@ -114,7 +114,7 @@ class _Printer:
             f.line(f"*{f.write(last + 1 + i)} = {each.symbol.c};")
 
     def _nbytes(self, index: int, first: bool = False) -> str:
-        """Of what is carried, as large as it is at this place or before the first round."""
+        """Return the bytes of a loop-carried value in this iteration, or before the first."""
         type = self.node.attrs["body"].inputs[1 + index].type
         if first:
             type = self.node.inputs[2 + index].type
@@ -122,11 +122,11 @@ class _Printer:
 
     @property
     def _growing(self) -> set[str]:
-        """The parameters that the extents after a round depend on."""
+        """Symbols that the extents after an iteration depend on."""
         return {s.c for each in self.grows for s in symbols_of(each.after)}
 
     def _print_counts(self, inner: Step, known: set[Symbol]) -> None:
-        """The sizes that a step of the body has found, of those that extents after it depend on."""
+        """Print data-dependent dimensions of a body step that later extents depend on."""
         written = {access.buffer for access in inner.writes}
         for symbol, access in self.counts.items():
             if access.buffer in written:
@@ -135,8 +135,8 @@ class _Printer:
                 self._print_growth(known, {symbol})
 
     def _print_growth(self, known: set[Symbol], found: Collection[Symbol] = ()) -> None:
-        """Print the extents after this round and the check that there is memory for each: those
-        that depend on what was just ``found`` and on ``known``, which takes it in."""
+        """Print the extents after this iteration, with checks of the available memory, if they
+        depend on ``found`` and ``known``; then ``found`` is added to ``known``."""
         f = self.f
         known.update(found)
         for each in self.grows:
@@ -151,7 +151,7 @@ class _Printer:
             f.line(f"if ({call} != 0) return -1;")
 
     def _print_carried(self) -> None:
-        """Both places of what is carried, the first with what it is before the first round."""
+        """Print both buffers of each loop-carried value, and copy its initial value."""
         f = self.f
         self.now, self.next = [], []
         for i in range(self.carried):
@@ -182,7 +182,7 @@ class _Printer:
         self.condition = " && ".join(conditions) or "1"
 
     def _print_limit(self) -> None:
-        """Nothing is collected beyond its place."""
+        """Print the check that scan outputs have room for this iteration."""
         collected = len(self.step.writes) - 1 - self.carried - len(self.grows)
         if not collected or self.node.inputs[0] is None:
             return
@@ -194,7 +194,7 @@ class _Printer:
         f.line(f"if ({call} != 0) return -1;")
 
     def _print_pointers(self) -> None:
-        """Where the body's inputs and outputs lie in this round."""
+        """Set the pointers to the body's inputs and outputs in this iteration."""
         f, inputs, outputs = self.f, self.program.inputs, self.program.outputs
         self.places[inputs[0]] = f"&{self.round}"
         first = 1 + self.carried
@@ -244,7 +244,7 @@ class _Printer:
             self.f.line(line[4:])
 
     def _print_turn(self) -> None:
-        """What was made is what the next round reads."""
+        """Print the swap of the buffers: results become the inputs of the next iteration."""
         f = self.f
         for i, (now, later) in enumerate(zip(self.now, self.next)):
             kind, kept = self.node.outputs[i].dtype.c, f.fresh("kept")

@@ -13,13 +13,13 @@ from ..lowering import ImageLowering, Lowering, lowers
 
 
 class _NormLowering(Lowering):
-    """Scale and shift may be missing, constant or computed; the result may replace the operand."""
+    """Base class: scale and shift are optional and may be dynamic; in-place is possible."""
 
     kernel: str
     factors: tuple[str, ...] = ("scale", "shift")
 
     def members(self, step: Step) -> dict[str, object]:
-        """Those of the kernel's layer."""
+        """Return the members of the kernel's layer."""
         raise NotImplementedError
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
@@ -36,7 +36,7 @@ class _NormLowering(Lowering):
 
 @lowers("layer_norm")
 class LayerNormLowering(_NormLowering):
-    """Rows without gaps."""
+    """Layer norm of dense rows."""
 
     kernel = "tvmrt_layer_norm_f32"
 
@@ -54,7 +54,7 @@ class LayerNormLowering(_NormLowering):
 
 
 class _ImageNormLowering(_NormLowering, ImageLowering):
-    """Channels innermost."""
+    """Base class for channels-last images."""
 
     def strides(self, step: Step) -> dict[str, int | None]:
         return {
@@ -65,7 +65,7 @@ class _ImageNormLowering(_NormLowering, ImageLowering):
 
 @lowers("group_norm")
 class GroupNormLowering(_ImageNormLowering):
-    """Instance norm too."""
+    """Group norm and instance norm."""
 
     kernel = "tvmrt_group_norm_f32"
 
@@ -86,7 +86,7 @@ class GroupNormLowering(_ImageNormLowering):
 
 @lowers("lrn")
 class LocalResponseNormLowering(_ImageNormLowering):
-    """Across neighbouring channels of a pixel."""
+    """Local response norm over neighbouring channels of a pixel."""
 
     kernel = "tvmrt_lrn_f32"
     factors = ()

@@ -1,4 +1,4 @@
-"""Padding: the data's rows are copied whole, what lies around them is filled or mirrored."""
+"""Padding: rows of the data are copied whole, the border is filled or mirrored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .places import Block, Places
 
 @lowers("pad")
 class PadLowering(Lowering):
-    """The result lies in memory like the data, so that channels stay innermost if they are."""
+    """Padding. The result has the axis order of the data, so that channels stay innermost."""
 
     def demand(self, value: Value) -> str:
         return ANY
@@ -31,7 +31,7 @@ class PadLowering(Lowering):
 
 
 class _PadPrinter:
-    """Loops over the axes in memory order, outermost first."""
+    """Printer of loops over the axes in memory order, outermost first."""
 
     def __init__(self, node, step: Step, f: FunctionWriter) -> None:
         self.f = f
@@ -54,7 +54,7 @@ class _PadPrinter:
         self.maps = {d: self._map(d) for d in self._mirrored()}
 
     def _pads(self, axis: int) -> bool:
-        """Whether an axis is padded, or may be at some sizes of a run."""
+        """Return whether an axis is padded, possibly only at some dynamic sizes."""
         return (self.before[axis], self.after[axis]) != (0, 0)
 
     def _mirrored(self) -> list[int]:
@@ -63,7 +63,7 @@ class _PadPrinter:
         return [d for d in self.order if self._pads(d)]
 
     def _map(self, axis: int) -> str:
-        """The table of the element of the data that each element along the axis is."""
+        """Return a table with the source index of each element along the axis."""
         pads = (self.before[axis], self.after[axis])
         table = np.pad(np.arange(self.data.shape[axis], dtype=np.int32), pads, mode=self.mode)
         return self.f.constant(f"{self.mode}_{axis}", table)
@@ -72,7 +72,7 @@ class _PadPrinter:
         self._level(0, [], [])
 
     def _level(self, position: int, to: list[str], of: list[str]) -> None:
-        """Print the loops from one axis on; ``to`` and ``of`` are offsets made so far."""
+        """Print the loops from one axis on; ``to`` and ``of`` are the offsets so far."""
         if position > self.last:
             self._rest(position, to, of)
             return
@@ -91,7 +91,7 @@ class _PadPrinter:
         return self.target.strides[axis], self.source.strides[axis]
 
     def _rest(self, position: int, to: list[str], of: list[str], extra: int | None = None) -> None:
-        """Copy everything from one axis on, and from the axis before it if it is contiguous."""
+        """Copy all axes from one on, and the axis ``extra`` before them if it is contiguous."""
         axes = self.order[position:] if extra is None else (extra, *self.order[position:])
         block = Block(
             [self.data.shape[d] for d in axes],
@@ -102,7 +102,7 @@ class _PadPrinter:
         block.copy(self.f, plus(self.y, *to), plus(self.x, *of))
 
     def _plain_axes(self, position: int, to: list[str], of: list[str]) -> None:
-        """Neighbouring axes without padding, as few loops as their strides allow."""
+        """Print merged loops over consecutive axes without padding."""
         end = position
         while not self._pads(self.order[end]):
             end += 1
@@ -139,7 +139,7 @@ class _PadPrinter:
             self.f.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {row}[{e}] = {self.value};")
 
     def _mirrored_row(self, axis: int, to: list[str], of: list[str]) -> None:
-        """The innermost axis: its middle is one copy."""
+        """Print the innermost axis; its interior is one copy."""
         f, before, extent = self.f, self.before[axis], self.data.shape[axis]
         end = before + extent
         total = end + self.after[axis]

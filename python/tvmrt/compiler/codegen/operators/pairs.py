@@ -1,4 +1,4 @@
-"""Probabilities of classes from those of pairs."""
+"""Class probabilities from pairwise SVM probabilities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..lowering import Lowering, lowers
 
 @lowers("couple_pairs")
 class CouplePairsLowering(Lowering):
-    """A row at a time."""
+    """Pairwise coupling, one row at a time."""
 
     def scratch_bytes(self) -> int:
         classes = self.node.attrs["classes"]

@@ -1,7 +1,7 @@
-"""Layers of a chain over some of their columns, a patch of the image, as steps of their own.
+"""Patch-based inference: layers of a chain as steps over some of their columns.
 
-A patch of the last layer's columns needs columns of each layer before, those under its windows, of
-which neighbouring patches need some both: what is computed twice is the surplus.
+A patch of the last layer's columns needs, in each earlier layer, the columns under its windows.
+Those of neighbouring patches overlap and are recomputed; that is the surplus.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Columns:
         return self.end - self.begin
 
     def join(self, other: Columns | None) -> Columns:
-        """All columns from the first of both to the last."""
+        """Return the range that covers both."""
         if other is None:
             return self
         return Columns(min(self.begin, other.begin), max(self.end, other.end))
@@ -38,7 +38,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class ColumnWindow:
-    """Which columns of its input a layer reads; ``plain``: those that it writes, one for one."""
+    """Columns of its input that a layer reads; ``plain``: exactly those that it writes."""
 
     in_columns: int
     out_columns: int
@@ -52,13 +52,13 @@ class ColumnWindow:
         return same and (self.reach, self.stride, self.pad) == (1, 1, 0)
 
     def moved_pad(self, source: Columns | None, out: Columns) -> int:
-        """The padding in front of columns ``source`` of the input, of all where it is None, for a
-        result that begins with the first of ``out``."""
+        """Return the padding at the start if the input has columns ``source`` (None: all) and the
+        result starts with the first of ``out``."""
         begin = 0 if source is None else source.begin
         return self.pad + begin - out.begin * self.stride
 
     def needed(self, out: Columns) -> Columns:
-        """Those for these columns of the result."""
+        """Return the input columns for these columns of the result."""
         begin = out.begin * self.stride - self.pad
         end = (out.end - 1) * self.stride - self.pad + self.reach
         return Columns(max(begin, 0), min(end, self.in_columns))
@@ -66,8 +66,8 @@ class ColumnWindow:
 
 @dataclass(frozen=True)
 class Patch:
-    """Steps of a chain over some columns, with their plan: the first column of each one's result,
-    and whether its kernel looks for the columns of its input itself."""
+    """Steps of a chain over some columns with their plan; the first column of each result, and
+    whether the kernel itself locates the columns of its input."""
 
     steps: tuple[Step, ...]
     begins: tuple[int, ...]
@@ -76,13 +76,13 @@ class Patch:
 
 
 def whole_rows(steps: Sequence[Step], plan: ChainPlan) -> Patch:
-    """The only patch of a chain over whole rows."""
+    """Return the only patch of a chain over whole rows."""
     count = len(steps)
     return Patch(tuple(steps), (0,) * count, (False,) * count, plan)
 
 
 def column_window(step: Step) -> ColumnWindow | None:
-    """Which columns a step reads that is computed by rows; None where patches of it cannot be."""
+    """Return the columns that a row-wise step reads; None if it cannot be split into patches."""
     node, y = step.group.root, step.writes[0]
     main = step.reads[step.lowering.row_operand(step)]
     if len(y.shape) != 4 or len(main.shape) != 4 or y.shape[2] == 1 or _differs(step):
@@ -98,7 +98,7 @@ def column_window(step: Step) -> ColumnWindow | None:
 
 
 def _differs(step: Step) -> bool:
-    """Whether what is constant differs by column, or what is computed before a window's layer."""
+    """Return whether constants vary by column, or nodes are fused before the root."""
     root = step.group.root
     own = root.inputs[1:] if root.op in (*CONVOLUTIONS, "table") else []
     read = [v for n in step.group.nodes for v in n.inputs if v is not None and v not in own]
@@ -109,8 +109,8 @@ def _differs(step: Step) -> bool:
 def find_columns(
     windows: Sequence[ColumnWindow], sources: Sequence[RowSources], last: Columns
 ) -> list[Columns] | None:
-    """The columns of each layer's result for some of the last one's; None where a layer would need
-    none."""
+    """Return the columns of each layer's result for ``last``, columns of the last one; None if a
+    layer needs none."""
     found: list[Columns | None] = [None] * len(windows)
     found[-1] = last
     for k in range(len(windows) - 1, -1, -1):
@@ -129,9 +129,9 @@ def find_columns(
 
 @dataclass(frozen=True)
 class CutLayer:
-    """What the planner of chains is told of a step over some columns: how its rows follow from each
-    other, its multiply-adds, its instructions and those that its kernel takes more than the one
-    that is chosen elsewhere, and the bytes that its kernels take at a time."""
+    """Step over some columns for the planner of chains: its row layer, multiply-adds, estimated
+    instructions, extra instructions compared with the usual kernel, and scratch bytes of its
+    kernels."""
 
     layer: RowLayer
     macs: int
@@ -141,14 +141,14 @@ class CutLayer:
 
     @classmethod
     def of(cls, step: Step, layer: RowLayer) -> CutLayer:
-        """That of a step as it is."""
+        """Return the entry of a complete step."""
         how = step.lowering
         numbers = how.macs(), how.row_work(step), how.row_surplus(step), sum(how.row_blocks(step))
         return cls(layer, *numbers)
 
 
 class Cutter:
-    """Layers over some of their columns, each shape once."""
+    """Cache of layers over some of their columns."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], CutLayer | None] = {}
@@ -160,8 +160,8 @@ class Cutter:
         sources: Sequence[RowSources],
         columns: Sequence[Columns],
     ) -> list[CutLayer] | None:
-        """The layers over these columns of their results; None where a kernel would make two rows
-        at a time between columns that are not its own."""
+        """Return the layers over these columns of their results; None if a kernel would write two
+        rows at a time next to columns of other patches."""
         found = []
         for k, (step, window) in enumerate(zip(steps, windows)):
             source = None if sources[k].main == OUTSIDE else columns[sources[k].main]
@@ -193,7 +193,7 @@ def cut_patch(
     columns: Sequence[Columns],
     plan: ChainPlan,
 ) -> Patch:
-    """The steps over these columns of their results."""
+    """Return the steps over these columns of their results."""
     mains = [source.main for source in plan.sources]
     made = [
         cut_step(step, window, None if main == OUTSIDE else columns[main], out)
@@ -204,8 +204,8 @@ def cut_patch(
 
 
 def cut_step(step: Step, window: ColumnWindow, source: Columns | None, out: Columns) -> Step:
-    """The step for columns ``out`` of its result, where columns ``source`` of its input lie in
-    memory, all where it is None."""
+    """Return the step for columns ``out`` of its result, with columns ``source`` of its input in
+    memory (None: all)."""
     main = step.lowering.row_operand(step)
     x, y = step.read_values[main], step.group.outputs[0]
     cloned = _Clone(y.shape[2:], out.count)
@@ -241,7 +241,7 @@ def _narrow(value: Value, columns: int) -> Value:
 
 
 def _access(access: Access, shape: Sequence[int]) -> Access:
-    """The same memory of fewer columns; rows of pixels lie behind each other."""
+    """Return an access to fewer columns of the same memory; rows of pixels are contiguous."""
     at, step = access.at, pixel_stride(access.at)
     if step is None:
         return Access(access.buffer, Strided(tuple(shape), at.strides, at.offset))
@@ -250,7 +250,7 @@ def _access(access: Access, shape: Sequence[int]) -> Access:
 
 
 class _Clone:
-    """Nodes again, over fewer columns of everything that has the result's pixels."""
+    """Copies of nodes with fewer columns in all tensors of the result's spatial shape."""
 
     def __init__(self, pixels: Sequence[int], columns: int) -> None:
         self.pixels, self.columns = tuple(pixels), columns

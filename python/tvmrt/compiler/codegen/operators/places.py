@@ -1,4 +1,4 @@
-"""Operands of hand-printed loops: pointers, strides, and blocks that are copied whole."""
+"""Operands of explicitly printed loops: pointers, strides, and copies of blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..loops.nest import index, loops_around, merge_loops
 
 
 class Places:
-    """Where the operands of one step lie. Constants are laid out row-major."""
+    """Pointers and layouts of a step's operands. Constants are stored row-major."""
 
     def __init__(self, step: Step, f: FunctionWriter) -> None:
         self._step = step
@@ -21,7 +21,7 @@ class Places:
         self._names: dict[Value, str] = {}
 
     def pointer(self, value: Value, role: str) -> str:
-        """The C pointer to the operand's first element, named after its role."""
+        """Return the C pointer to the operand's first element, named after its role."""
         if value not in self._names:
             if value.is_constant:
                 self._names[value] = self._f.constant(role, value.data)
@@ -36,7 +36,7 @@ class Places:
 
 
 class Block:
-    """The elements of two operands over some axes, which are visited together.
+    """Elements of two operands over some axes, visited together.
 
     ``strides`` holds the target's and the source's stride by axis.
     """
@@ -54,7 +54,7 @@ class Block:
 
     @property
     def count(self) -> int:
-        """Number of elements, when contiguous."""
+        """Number of elements of a contiguous block."""
         return self.loops[0].extent if self.loops else 1
 
     def copy(self, f: FunctionWriter, target: str, source: str) -> None:
@@ -67,7 +67,7 @@ class Block:
             self._each(f, target, source, "{y} = {x};")
 
     def join(self, f: FunctionWriter, target: str, source: str, reduction: str) -> None:
-        """Print target = target op source for one block."""
+        """Print ``target = target op source`` for one block."""
         if reduction == "none":
             self.copy(f, target, source)
             return

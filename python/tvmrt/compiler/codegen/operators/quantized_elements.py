@@ -1,4 +1,4 @@
-"""Element-wise work and pooling on bytes."""
+"""Elementwise operators and pooling on 8-bit integers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ..window.boards import row_layers
 from ..window.pool import pool_members, window_of
 from ..window.tiles_i8 import name_format
 
-PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
-SUM_BYTES = 4  # of a channel's sum over an image
+PARALLEL_ELEMENTS = 1 << 18  # minimum bytes to wake a second thread
+SUM_BYTES = 4  # of a channel's accumulator
 
 
 def _threads(target: Target, size: Whole) -> int:
-    """As kernels are told: 0 for all of them."""
+    """Return the thread limit for kernels; 0 means all threads."""
     return 0 if target.threads and most(size) >= PARALLEL_ELEMENTS else 1
 
 
 class Bytewise(Lowering):
-    """One element of the result from the elements at the same place, a row at a time."""
+    """Base class of elementwise 8-bit operators, computed one row at a time."""
 
     def demand(self, value: Value) -> str:
         return ANY
@@ -56,16 +56,16 @@ class Bytewise(Lowering):
         return step_of_a_row(step)
 
     def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
-        """Print what stands in front of the loops; the pointer to it, "" if there is none."""
+        """Print the definitions before the loops; return the pointer to them or ""."""
         raise NotImplementedError
 
     def row(self, prepared: str, y: str, x: list[str], n: int, whole: bool) -> str:
-        """The C call for n neighbours; ``prepared``: the pointer to what is prepared; ``whole``: it
-        is the only call and may use all threads."""
+        """Return the C call for n contiguous elements; ``prepared`` is the result of prepare(). If
+        ``whole``, it is the only call and may use all threads."""
         raise NotImplementedError
 
     def element(self, prepared: str, x: list[str]) -> str:
-        """The C expression of one element of the result."""
+        """Return the C expression of one element of the result."""
         raise NotImplementedError
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
@@ -95,7 +95,7 @@ class Bytewise(Lowering):
 
 @lowers("table")
 class TableLowering(Bytewise):
-    """A look-up."""
+    """Lookup table with 256 entries."""
 
     def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         if by_rows:
@@ -114,7 +114,7 @@ class TableLowering(Bytewise):
 
 @lowers("qadd", "qmul")
 class PairLowering(Bytewise):
-    """A sum or a product."""
+    """Quantised sum or product of two tensors."""
 
     in_memory = (0, 1)
 
@@ -155,7 +155,7 @@ class PairLowering(Bytewise):
 
 @lowers("qmax_pool", "qavg_pool", "qavg_pool_zero_first")
 class QPoolLowering(ImageLowering):
-    """Pooling over channels-last bytes."""
+    """Pooling over channels-last 8-bit images."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("pool_i8.h")
@@ -169,8 +169,8 @@ class QPoolLowering(ImageLowering):
             self._emit_call(f, "&layer")
 
     def _has_task(self, step: Step) -> bool:
-        """Whether threads may share it and no run changes the layer: then its task is a function of
-        its own, which knows it."""
+        """Return whether to print a separate task function with a static layer: threads may share
+        the work, and all extents are fixed."""
         shapes = step.reads[0].shape, step.writes[0].shape
         return not BOARD_KERNELS.of(self.target) and not symbols_of(*shapes[0], *shapes[1])
 
@@ -222,7 +222,7 @@ class QPoolLowering(ImageLowering):
         f.result(f"tvmrt_average_pool_i8({layer}, {average}, {f.read(0)}, {f.write()})")
 
     def _print_average(self, f: FunctionWriter) -> str:
-        """Print the scales of an average; the pointer to them."""
+        """Print the scales of an average; return the pointer to them."""
         attrs = self.node.attrs
         if self.node.op == "qmax_pool":
             return "NULL"
@@ -236,7 +236,7 @@ class QPoolLowering(ImageLowering):
         return "&average"
 
     def _shift(self) -> int:
-        """The zero point that is added before a mean is rounded."""
+        """Return the zero point if it is added before a mean is rounded, else 0."""
         return self.node.attrs["y_zero"] if self.node.op == "qavg_pool_zero_first" else 0
 
     def _print_range(self, f: FunctionWriter, attrs: dict) -> None:
@@ -249,12 +249,12 @@ class QPoolLowering(ImageLowering):
         )
 
     def _sums_images(self, step: Step) -> bool:
-        """Whether it is a mean over whole images, which has integer sums."""
+        """Return whether it is a mean over whole images, computed with integer sums."""
         dense = pixel_stride(step.writes[0].at) == self.node.output.shape[1]
         return self.node.op == "qavg_pool" and self._whole_image() and dense
 
     def _emit_sums(self, step: Step, f: FunctionWriter) -> None:
-        """Some rows of an image, whose sums are kept from call to call."""
+        """Print the pooling of some rows of an image, with sums kept between calls."""
         value, attrs = self.node.inputs[0], self.node.attrs
         channels, height, width = value.shape[1:]
         first, count, rows = (f.number(name) for name in ("first", "count", "rows"))
@@ -280,7 +280,7 @@ class QPoolLowering(ImageLowering):
         f.line(f"    {self._scale_of_sum(pixels)}, &range, {f.write()});")
 
     def _scale_of_sum(self, pixels: Whole) -> str:
-        """What a sum over the pixels is multiplied by, in C: rounded once, from doubles."""
+        """Return the C factor for a sum over the pixels, computed in double and rounded once."""
         x, y = (float(self.node.attrs[name]) for name in ("x_scale", "y_scale"))
         if isinstance(pixels, Extent):
             return f"(float)({x!r} / ({y!r} * {pixels}))"

@@ -11,7 +11,7 @@ from ..lowering import Lowering, lowers
 
 @lowers("random")
 class RandomLowering(Lowering):
-    """A count of runs that outlives them, and one call."""
+    """Random generator call, seeded by a static counter of runs."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/random.h")

@@ -19,12 +19,12 @@ from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
 from ..window.pack_once import packed_once
 
-# Members of a job in the order in which the struct has them.
+# Members of a job in the order of the struct.
 JOB = (
     "steps", "x", "r", "r_hidden", "bias", "peephole", "h0", "c0", "lengths", "y", "h", "c", "sums",
 )  # fmt: skip
 
-# C expressions of x, alpha, beta; sigmoid and tanh are functions of the math header
+# C expressions of x, alpha and beta; sigmoid and tanh are functions in the math header
 _EXPRESSIONS = {
     "affine": "{alpha} * x + {beta}",
     "elu": "x >= 0.0f ? x : {alpha} * (tvmrt_exp_f32(x) - 1.0f)",
@@ -39,11 +39,11 @@ _EXPRESSIONS = {
 
 
 class RecurrentLowering(Lowering):
-    """What the cells share: packed weights, states, the instance of the kernel."""
+    """Base class of cells: packed weights, states and the kernel instance."""
 
     gates = 1
-    scratch_rows = 1  # floats of scratch by batch row and hidden unit
-    products: tuple[tuple[int, ...], ...] = ((0,),)  # gates whose weights are packed side by side
+    scratch_rows = 1  # floats of scratch per batch row and hidden unit
+    products: tuple[tuple[int, ...], ...] = ((0,),)  # gates with jointly packed weights, per matmul
 
     def demand(self, value: Value) -> str:
         return ROWS if value is self.node.inputs[0] else DENSE
@@ -67,7 +67,7 @@ class RecurrentLowering(Lowering):
         return self._packed_bytes() + self.batch * self.scratch_rows * self.hidden * 4
 
     def _packed_bytes(self) -> int:
-        """Of scratch in front of the sums, for what a run packs itself."""
+        """Return the scratch bytes, before the accumulators, of operands packed at run time."""
         floats = 0 if self._is_packed() else sum(map(self._packed_floats, self.products))
         bias = self.hidden_bias()
         if bias is not None and not bias.is_constant:
@@ -75,8 +75,8 @@ class RecurrentLowering(Lowering):
         return round_up(4 * floats, ALIGN_BYTES)
 
     def _is_packed(self) -> bool:
-        """Whether the recurrence weights are packed here: not those that a run computes, nor those
-        of a region's fallback, which lie in the library for the device already."""
+        """Return whether the recurrence weights are packed at compile time: not dynamic ones, and
+        not those of a region's fallback, which the library already stores for the device."""
         return self.node.inputs[1].is_constant and not self.node.inputs[1].kept
 
     def _packed_floats(self, gates: Sequence[int]) -> int:
@@ -86,7 +86,7 @@ class RecurrentLowering(Lowering):
         return round_up(self.gates * self.hidden, self.tiles().packed)
 
     def hidden_bias(self) -> Value | None:
-        """The bias that stays with the recurrent product."""
+        """Return the bias that is added to the recurrent matmul."""
         return None
 
     def options(self, step: Step) -> list[Choice]:
@@ -110,8 +110,8 @@ class RecurrentLowering(Lowering):
         return packing.choose_tiles(*self._sizes(), self._chosen())
 
     def functions(self, f: FunctionWriter) -> list[tuple[str, str]]:
-        """Of each activation the word in the kernel's name and its function; those with parameters
-        are defined in front of this one."""
+        """Return, for each activation, its word in the kernel's name and its C function. Functions
+        of activations with parameters are defined first."""
         names = []
         for name, alpha, beta in self.node.attrs["activations"]:
             if name in ("sigmoid", "tanh"):
@@ -140,19 +140,19 @@ class RecurrentLowering(Lowering):
 
     @property
     def variant(self) -> list[str]:
-        """Words that tell this instance from others with the same activations."""
+        """Words that distinguish this instance from others with the same activations."""
         return []
 
     def macro_arguments(self) -> list[str]:
-        """Arguments of the defining macro behind the activations."""
+        """Return the arguments of the defining macro after the activations."""
         return []
 
     def extra(self) -> list[str]:
-        """Arguments of the kernel behind the job."""
+        """Return the arguments of the kernel after the job."""
         return []
 
     def job(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> dict[str, str]:
-        """Members of the job that are not NULL."""
+        """Return the members of the job that are not NULL."""
         x = step.read_values.index(self.node.inputs[0])
         return {
             "steps": str(self.node.inputs[0].shape[0]),
@@ -183,7 +183,7 @@ class RecurrentLowering(Lowering):
         )
 
     def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
-        """The recurrence weights of some gates, side by side."""
+        """Return the packed recurrence weights of some gates."""
         if not self._is_packed():
             return self._packed_here(f, tiles, tuple(gates))
         r = self.node.inputs[1].data.reshape(self.gates, self.hidden, self.hidden)
@@ -191,7 +191,7 @@ class RecurrentLowering(Lowering):
         return f.constant("r_hidden" if gates == [2] else "r", packing.pack_matmul(matrix, tiles))
 
     def _packed_here(self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]) -> str:
-        """The same as a run packs it, in scratch; constants do once."""
+        """Print code that packs recurrence weights into scratch; constants are packed once."""
         number = self.products.index(gates)
         place = _floats(f, sum(map(self._packed_floats, self.products[:number])))
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
@@ -210,13 +210,13 @@ class RecurrentLowering(Lowering):
 
 
 def _floats(f: FunctionWriter, place: int) -> str:
-    """A place in scratch, counted in floats."""
+    """Return a scratch pointer at an offset in floats."""
     return plus(f"(float *){f.scratch()}", str(place))
 
 
 @lowers("lstm")
 class LstmLowering(RecurrentLowering):
-    """Gates i, o, f, c in one product a step."""
+    """LSTM: gates i, o, f, c in one matmul per step."""
 
     gates = scratch_rows = 4
     products = ((0, 1, 2, 3),)
@@ -244,7 +244,7 @@ class LstmLowering(RecurrentLowering):
 
 @lowers("gru")
 class GruLowering(RecurrentLowering):
-    """Gates z, r, h; two products a step where the reset comes before the hidden gate's."""
+    """GRU: gates z, r, h; two matmuls per step if the reset is applied before the hidden matmul."""
 
     gates = 3
     scratch_rows = 4
@@ -280,7 +280,7 @@ class GruLowering(RecurrentLowering):
 
 @lowers("rnn")
 class RnnLowering(RecurrentLowering):
-    """One gate."""
+    """Simple RNN with one gate."""
 
     def job(self, step, f, tiles):
         return {
@@ -295,5 +295,5 @@ def _number(value: float | None) -> str:
 
 
 def _word(value: float) -> str:
-    """A number as part of a C identifier."""
+    """Return a number as part of a C identifier."""
     return number(value).translate(str.maketrans(".-+", "_mp"))

@@ -1,4 +1,4 @@
-"""Regions of other devices: a call of the device's C function, or of its module's function."""
+"""Regions on other devices: calls of the device's C function or of its module's function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..lowering import Lowering, has_lowering, lowering_for, lowers
 
 @lowers("region")
 class RegionLowering(Lowering):
-    """Operands dense, or with channels innermost where the device's module wants that."""
+    """Region call; operands are dense, or channels-last if the device requires that."""
 
     in_memory = ()
 
@@ -35,8 +35,8 @@ class RegionLowering(Lowering):
         return self.node.attrs["region"]
 
     def _demand(self, index: int) -> str | tuple[int, ...]:
-        """Of a tensor by its number among inputs, then outputs. A function with pointers wants it
-        without gaps; a module finds the strides."""
+        """Return the demand on a tensor, numbered over inputs, then outputs. C functions with
+        pointers need contiguous layouts; modules receive strides."""
         rank = [*self.node.inputs, *self.node.outputs][index].type.rank
         if self._is_source():
             last = self._needs().is_last(index) and rank > 2
@@ -48,7 +48,7 @@ class RegionLowering(Lowering):
         return isinstance(self.region.code, CSource)
 
     def _needs(self) -> Needs:
-        """What a function with pointers takes besides tensors."""
+        """Return what a C function takes in addition to tensors."""
         code = self.region.code
         if not isinstance(code, CSource) or code.entry == PACKED:
             return Needs()
@@ -133,7 +133,7 @@ def _arguments(
     accesses: list[Access],
     sizes: Sequence[Symbol] = (),
 ) -> None:
-    """Tensors on the stack and the arguments of a packed function over them."""
+    """Print tensors on the stack and the packed function arguments that refer to them."""
     rows = [_tensor(f, parameter, access) for parameter, access in zip(operands, accesses)]
     if sizes:
         f.line(f"int64_t sizes[] = {{{', '.join(symbol.text(names=False) for symbol in sizes)}}};")
@@ -154,7 +154,7 @@ def _arguments(
 
 
 def _tensor(f: FunctionWriter, parameter: Parameter, access: Access) -> str:
-    """The initialiser of a DLTensor; its shape, and strides where it is not dense, go before."""
+    """Return a DLTensor initialiser, after printing its shape and, if not dense, its strides."""
     dtype, at = access.dtype, access.at
     shape = strides = "NULL"
     if at.shape:
@@ -163,7 +163,7 @@ def _tensor(f: FunctionWriter, parameter: Parameter, access: Access) -> str:
     if not at.is_dense():
         strides = f.fresh(f"{parameter.name}_strides")
         f.line(f"int64_t {strides}[] = {{{', '.join(map(str, at.strides))}}};")
-    # a DLTensor's data is not const; the device does not write to inputs
+    # DLTensor.data is not const; the device does not write to inputs
     data = f"(void *)(uintptr_t){parameter.name}" if parameter.const else parameter.name
     kind = f"{{{dtype.code}, {dtype.bits}, 1}}"
     device = _device(f, parameter, access)

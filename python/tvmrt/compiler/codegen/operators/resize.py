@@ -1,4 +1,4 @@
-"""Resampling by tables: loop nests that look places up, one look-up for all channels of a pixel."""
+"""Resampling with index tables: one lookup for all channels of a pixel."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, emit_nest, index, loops_around, merge_loops, sum_size
 from ..lowering import Lowering, lowers
 
-UNROLLED_TAPS = 8  # sums of more terms are added up in memory
+UNROLLED_TAPS = 8  # longer sums are accumulated in memory
 
 
 class TableLowering(Lowering):
-    """Operands as they come; the result lies in the order of the input."""
+    """Base class: operands in any layout; the result has the axis order of the input."""
 
     def demand(self, value: Value) -> str:
         return ANY
@@ -31,8 +31,8 @@ class TableLowering(Lowering):
         return accesses[self.node.inputs[0]].at.order()
 
     def loops(self, step: Step, axes: Sequence[int]) -> list[Loop]:
-        """Loops over the result; operands: the input (not moved by ``axes``), the result, and for
-        each axis of ``axes`` its own count."""
+        """Return loops over the result. Their operands are the input (stride 0 along ``axes``), the
+        result, and an index for each axis of ``axes``."""
         x, y = step.reads[0].at, step.writes[0].at
         rank = len(y.shape)
         still = tuple(0 if d in axes else x.strides[d] for d in range(rank))
@@ -42,7 +42,7 @@ class TableLowering(Lowering):
 
 @lowers("pick")
 class PickLowering(TableLowering):
-    """Copies whole pixels; the tables hold distances in the input's memory."""
+    """Copy of whole pixels; the tables hold offsets in the input."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         axes = self.node.attrs["axes"]
@@ -64,15 +64,15 @@ class PickLowering(TableLowering):
 
 
 def _table(f: FunctionWriter, name: str, places: np.ndarray, stride: Whole) -> tuple[str, str]:
-    """A table of distances, and what its entries are still to be multiplied by: a stride that a run
-    chooses."""
+    """Return a table of offsets, and the text that multiplies its entries by a dynamic stride, or
+    ""."""
     if symbols_of(stride):
         return f.constant(name, _distances(places, 1)), f" * {stride}"
     return f.constant(name, _distances(places, int(stride))), ""
 
 
 def _distances(places: np.ndarray, stride: int) -> np.ndarray:
-    """Places times stride, in the smallest type that C indexes with."""
+    """Return the places times stride, as int32 if that is large enough."""
     distances = places.astype(np.int64) * stride
     small = distances.size == 0 or np.abs(distances).max() < 1 << 31
     return distances.astype(np.int32) if small else distances
@@ -80,7 +80,7 @@ def _distances(places: np.ndarray, stride: int) -> np.ndarray:
 
 @lowers("resample")
 class ResampleLowering(TableLowering):
-    """Weighted sums of a few pixels, vectors along whatever follows the axis in memory."""
+    """Weighted sums of a few pixels, vectorised over the axes inside of the resampled one."""
 
     def macs(self) -> int:
         return self.node.output.type.size * self.node.inputs[1].shape[1]
@@ -116,7 +116,7 @@ class ResampleLowering(TableLowering):
         return self.node.output.dtype.c
 
     def _sums(self, f: FunctionWriter, inner: list[Loop], result: str, terms: list) -> None:
-        """The pixel, in passes of at most UNROLLED_TAPS terms."""
+        """Print the sum for a pixel in passes of at most UNROLLED_TAPS terms."""
         for first in range(0, len(terms), UNROLLED_TAPS):
             names = [f.fresh(f"c{k}") for k in range(len(inner))]
             source, target = index(inner, names, 0), index(inner, names, 1)

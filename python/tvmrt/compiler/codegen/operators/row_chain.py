@@ -1,4 +1,4 @@
-"""A chain of layers as one step: the calls that the planner has found, from a table."""
+"""Row-fused chain of layers as one step, with its calls in a table."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TABLE_COLUMNS = 88
 
 
 class RowChainLowering(Lowering):
-    """``steps`` as the chain calls them, in memory that plans have laid out in its scratch: once
-    over whole rows, or patch after patch."""
+    """Row-wise execution of ``steps`` in scratch memory laid out by the plans: once over whole
+    rows, or patch by patch."""
 
     def __init__(
         self, group: Group, target: Target, steps: Sequence[Step], patches: Sequence[Patch]
@@ -35,14 +35,14 @@ class RowChainLowering(Lowering):
         self.whole = steps
 
     def _row_steps(self, patch: Patch) -> list[Step]:
-        """The steps of a patch as they are called."""
+        """Return the steps of a patch with their row functions."""
         return [
             replace(s.lowering.row_step(s), in_place=self._shared(patch.plan, k, s))
             for k, s in enumerate(patch.steps)
         ]
 
     def _shared(self, plan: ChainPlan, k: int, step: Step) -> list[tuple[int, int]]:
-        """Which operands of a layer may lie where its result is written."""
+        """Return the operands of a layer that may alias its result."""
         x = self.outside[0][1].buffer
         last = k == len(self.mains) - 1
         again = [(i, 0) for i, a in enumerate(step.reads) if last and a.buffer is x]
@@ -87,7 +87,7 @@ class RowChainLowering(Lowering):
 
 @dataclass(frozen=True)
 class _Printer:
-    """Prints the calls of a patch. ``table``: what its calls are called in C."""
+    """Printer of the calls of a patch. ``table``: C name of its table of calls."""
 
     chain: RowChainLowering
     step: Step
@@ -102,7 +102,7 @@ class _Printer:
         return self.patch.plan
 
     def print_calls(self) -> None:
-        """All calls for an image."""
+        """Print all calls for one image."""
         f, last = self.f, len(self.functions) - 1
         first, width = self.patch.begins[last], self.steps[last].writes[0].shape[-1]
         where = f"/* columns {first} to {first + width - 1} of the result */"
@@ -121,7 +121,7 @@ class _Printer:
                 f.line("here->first = (int16_t)(here->first + call->dropped);")
 
     def _print_case(self, k: int) -> None:
-        """A layer's call; one that makes a row at a time is called for each."""
+        """Print the call of a layer, with a loop if its function computes a single row."""
         f, inner, function = self.f, self.steps[k], self.functions[k]
         by_row = not any(p.name == "rows" for p in function.parameters)
         if k < len(self.steps) - 1:
@@ -144,11 +144,11 @@ class _Printer:
         f.line("  break;")
 
     def _place(self, k: int) -> str:
-        """Where the rows of a layer's output lie."""
+        """Return the address of the rows of a layer's output."""
         return plus(self.f.scratch(), str(self.plan.places[k]))
 
     def _kept(self, k: int) -> str:
-        """The first row of a layer's output that is read again."""
+        """Return the first row of a layer's output that is still needed."""
         windows, adding = self.plan.readers(k)
         rows = [*(f"at[{r}].first" for r in windows), *(f"at[{r}].row" for r in adding)]
         text = rows[0]
@@ -157,13 +157,13 @@ class _Printer:
         return text
 
     def _read(self, k: int, index: int, parameter: Parameter, moved: str) -> str:
-        """What is passed for an operand: of a layer, or of the chain."""
+        """Return the argument for an operand of a layer inside or outside the chain."""
         chain = self.chain
         access, sources = chain.whole[k].reads[index], self.plan.sources[k]
         main = index == chain.mains[k]
         row = f"here->{'first' if main else 'row'}{moved}"
         source = sources.main if main else chain.made.get(access.buffer, OUTSIDE)
-        # a layer with windows looks for its columns itself
+        # a kernel with windows locates its columns itself
         by_window = main and self.patch.windowed[k]
         if source != OUTSIDE:
             const = "const " if parameter.const else ""
@@ -180,11 +180,11 @@ class _Printer:
         return plus(begin, _times(row, at.strides[2]))
 
     def _pixel_bytes(self, k: int) -> int:
-        """Bytes from one pixel of a layer's output to the next."""
+        """Return the distance in bytes between pixels of a layer's output."""
         return self.plan.layers[k].out_bytes // self.steps[k].writes[0].shape[3]
 
     def _expression(self, k: int, parameter: Parameter, moved: str) -> str:
-        """What is passed for another parameter of a layer's function."""
+        """Return the argument for a parameter of a layer's function other than an operand."""
         buffer, plan, last = parameter.buffer, self.plan, len(self.steps) - 1
         f = self.f
         if buffer is None:
@@ -210,23 +210,23 @@ class _Printer:
 
 
 def most_blocks(patches: Sequence[Patch]) -> int:
-    """The most bytes that a layer's kernels take at a time."""
+    """Return the maximum scratch bytes of a layer's kernels."""
     steps = [step for patch in patches for step in patch.steps]
     return max(sum(step.lowering.row_blocks(step)) for step in steps)
 
 
 def main_read(step: Step) -> Access:
-    """Where the rows lie that a step of a chain reads."""
+    """Return the operand whose rows a step of a chain reads."""
     return step.reads[step.lowering.row_operand(step)]
 
 
 def made_by(steps: Sequence[Step]) -> dict[Buffer, int]:
-    """The steps whose results stay in the chain, by where these would lie."""
+    """Map the buffers of results inside the chain to their steps."""
     return {step.writes[0].buffer: k for k, step in enumerate(steps[:-1])}
 
 
 def outside_of(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
-    """Operands of a chain with their demands, each once: its input first."""
+    """Return the external operands of a chain with their demands, each once, its input first."""
     found: list[tuple[Value, Access, str]] = []
     inside = made_by(steps)
     for k, step in enumerate(steps):
@@ -259,7 +259,7 @@ def _times(term: str, factor: int) -> str:
 
 
 def _rows_of(items: Sequence[str]) -> list[str]:
-    """Lines of a table."""
+    """Return a table wrapped into lines."""
     lines = [""]
     for item in items:
         if len(lines[-1]) + len(item) + 2 > TABLE_COLUMNS:

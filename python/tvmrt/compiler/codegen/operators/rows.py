@@ -1,5 +1,4 @@
-"""Operators that walk along one axis: where the extreme is, running sums, the k best, and
-determinants."""
+"""Operators along one axis (argmax, cumulative sums, top-k), and determinants."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ..lowering import ANY, Lowering, lowers
 
 
 def without(at: Strided, axis: int, keep: bool) -> tuple[int, ...]:
-    """Strides by the axes of the walked tensor of one that lacks the axis (or keeps it as 1)."""
+    """Return strides, by the axes of the input, of a result without the axis (or with extent 1)."""
     strides = list(at.strides)
     if not keep:
         strides.insert(axis, 0)
@@ -23,15 +22,15 @@ def without(at: Strided, axis: int, keep: bool) -> tuple[int, ...]:
 
 
 def split_wide(loops: list[Loop], step: int) -> tuple[list[Loop], int]:
-    """Take the innermost loop out if its elements lie closer than those along the axis; the
-    kernel then works on rows of that width."""
+    """Remove the innermost loop if its elements are contiguous and those along the axis are not;
+    the kernel then works on rows of the returned width."""
     if loops and all(s == 1 for s in loops[-1].strides) and abs(step) != 1:
         return loops[:-1], loops[-1].extent
     return loops, 1
 
 
 class RowLowering(Lowering):
-    """Operands in any order of axes; the result in the order of the operand."""
+    """Base class: operands in any axis order; the result has the operand's order."""
 
     def demand(self, value: Value) -> str:
         return ANY
@@ -139,7 +138,7 @@ class TopKLowering(RowLowering):
                 f"{plus(f.write(1), place)}, {places.strides[axis]});"
             )
 
-        emit_nest(f, loops, body, 0)  # all rows share the scratch memory: one thread
+        emit_nest(f, loops, body, 0)  # 0: one thread, as all rows share the scratch
 
 
 @lowers("det")

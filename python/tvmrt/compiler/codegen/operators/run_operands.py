@@ -1,4 +1,4 @@
-"""Operands that a run brings: elements at places that it computes, and numbers that are checked."""
+"""Operators on dynamic operands: elements at computed indices, and checks of run-time values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .places import Places
 
 @lowers("take_at")
 class TakeAtLowering(Lowering):
-    """One call; rows along the last axis are loops over its places."""
+    """Elements at dynamic indices: one kernel call, which loops over rows of the last axis."""
 
     in_memory = ()
 
@@ -38,7 +38,7 @@ class TakeAtLowering(Lowering):
 
 @lowers("require")
 class RequireLowering(Lowering):
-    """One call. The error names the operator as the network has it."""
+    """Check of a run-time value in one call. The error names the operator as in the network."""
 
     in_memory = ()
 

@@ -1,4 +1,4 @@
-"""Writing by index: a copy of the data, then the updates."""
+"""Indexed writes: a copy of the data, then the updates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .places import Block, Places
 
 
 class ScatterLowering(Lowering):
-    """What scatters share: the result is row-major and may take over the data's memory."""
+    """Base class: the result is row-major and may reuse the data's memory."""
 
     in_memory = ()
 
@@ -38,7 +38,7 @@ class ScatterLowering(Lowering):
 
 @lowers("scatter_elements")
 class ScatterElementsLowering(ScatterLowering):
-    """One element for each index."""
+    """Update of one element per index."""
 
     def demand(self, value: Value) -> str:
         return DENSE if value is self.node.inputs[0] else ANY
@@ -67,7 +67,7 @@ class ScatterElementsLowering(ScatterLowering):
 
 @lowers("scatter_nd")
 class ScatterNdLowering(ScatterLowering):
-    """A block for each tuple of indices."""
+    """Update of one block per index tuple."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices, updates = self.node.inputs
@@ -93,7 +93,7 @@ class ScatterNdLowering(ScatterLowering):
 
 @lowers("tensor_scatter")
 class TensorScatterLowering(ScatterLowering):
-    """A block for each step of each row; every sample starts at a place of its own."""
+    """Update of one block per step and row; each sample has its own start index."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         cache, update, start = self.node.inputs
@@ -126,7 +126,7 @@ class TensorScatterLowering(ScatterLowering):
 
 @lowers("sum_into")
 class SumIntoLowering(Lowering):
-    """Each row's elements are added at places known beforehand."""
+    """Accumulation of each row's elements at constant indices."""
 
     in_memory = ()
 

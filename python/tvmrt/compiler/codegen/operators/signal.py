@@ -1,4 +1,4 @@
-"""Steps from sound to features in integers, and fast Fourier transforms."""
+"""Integer audio feature extraction, and fast Fourier transforms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GainLowering(Lowering):
 
 
 def _turns(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """e ^ (i phase) as pairs; fractions are rounded, halves upwards."""
+    """Return e^(i phase) as pairs; in fixed point, halves are rounded up."""
     pairs = np.stack([np.cos(phases), np.sin(phases)], axis=-1)
     if dtype.kind == "f":
         return pairs.astype(dtype)
@@ -59,7 +59,7 @@ def _turns(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @cache
 def tables(size: int, inverse: bool, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Those of a transform of so many complex numbers: of its stages, and of its two halves."""
+    """Return the twiddle factors of a complex FFT's stages, and of the real-input post-pass."""
     sign, kind = 1 if inverse else -1, np.dtype(dtype)
     stages = sign * 2 * np.pi * np.arange(size) / size
     splitting = sign * np.pi * ((np.arange(size // 2) + 1) / size + 0.5)
@@ -67,7 +67,7 @@ def tables(size: int, inverse: bool, dtype: str) -> tuple[np.ndarray, np.ndarray
 
 
 def _print_tables(f: FunctionWriter, size: int, inverse: bool, dtype: str) -> None:
-    """The variable ``fft``."""
+    """Print the variable ``fft``."""
     found = radices(size)
     stages, splitting = tables(size, inverse, dtype)
     print_struct(
@@ -86,7 +86,7 @@ def _print_tables(f: FunctionWriter, size: int, inverse: bool, dtype: str) -> No
 
 @lowers("spectrogram")
 class SpectrogramLowering(Lowering):
-    """A frame at a time in scratch memory."""
+    """Spectrogram, one frame at a time in scratch memory."""
 
     def scratch_bytes(self) -> int:
         return 4 * (self.node.inputs[1].shape[0] + self.node.attrs["length"] + 2)
@@ -117,7 +117,7 @@ class SpectrogramLowering(Lowering):
 
 @lowers("signal_rfft", "signal_irfft")
 class FftLowering(Lowering):
-    """Row after row, each transformed where its result lies; the tables are constants."""
+    """FFT of each row in the memory of its result; the tables are constants."""
 
     def macs(self) -> int:
         length = self.node.attrs["length"]

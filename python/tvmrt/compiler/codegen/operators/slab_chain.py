@@ -1,4 +1,4 @@
-"""A chain of float layers as one step that hosts compute a slab of rows at a time."""
+"""Depth-first chain of float layers as one step that hosts compute in slabs of rows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..lowering import Lowering
 from ..target import Target
 from ..window.slabs import SlabPlan, plan_slabs
 
-MOST_LAYERS = 8  # of a chain, whose states a task has on its stack
+MOST_LAYERS = 8  # maximum layers of a chain; a task has their states on its stack
 
-LEAST_ROWS = 4  # of a slab: with fewer, much of the time goes into rows that are held for the next
-MOST_ROWS = 8  # from there on they only take more memory
-CACHE_SHARE = 0.5  # of the second-level cache, for the results inside of a chain
+LEAST_ROWS = 4  # minimum rows of a slab; with fewer, too much time goes into overlapping rows
+MOST_ROWS = 8  # maximum rows of a slab; more only take memory
+CACHE_SHARE = 0.5  # of the L2 cache, for intermediate results of a chain
 
 
 class SlabChainLowering(Lowering):
-    """``steps`` one after the other, each of which reads what the one before it writes."""
+    """Depth-first execution of ``steps``, each of which reads the result of the previous one."""
 
     def __init__(self, group: Group, target: Target, steps: Sequence[Step]) -> None:
         super().__init__(group, target)
@@ -30,7 +30,7 @@ class SlabChainLowering(Lowering):
         self.rows, self.plan = self._plan()
 
     def _plan(self) -> tuple[int, SlabPlan]:
-        """That of as many rows as the cache has room for."""
+        """Return the plan with the most rows that fit into the cache."""
         widths = [s.lowering.slab_width(s) for s in self.steps]
         found = 1, plan_slabs(self.layers, widths, 1)
         for rows in range(2, MOST_ROWS + 1):
@@ -45,8 +45,8 @@ class SlabChainLowering(Lowering):
 
     @property
     def fits_cache(self) -> bool:
-        """Whether slabs have enough rows, and the cache holds the weights beside them, which pass
-        through it with each of several."""
+        """Whether slabs have enough rows, and the cache also holds the weights, which are read
+        again for each of several slabs."""
         weights = sum(layer.weight_bytes for layer in self.layers)
         if self.plan.pixels >= self.layers[-1].pixels:
             weights = 0
@@ -58,7 +58,7 @@ class SlabChainLowering(Lowering):
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         last, x = self.steps[-1], step.reads[0].buffer
         own = [(last.reads[i], w) for i, w in last.lowering.in_place(last)]
-        # what the first layer reads, other tasks still read where this one writes
+        # excluding the chain's input: other tasks may still read where this one writes
         return [(step.reads.index(a), w) for a, w in own if a in step.reads and a.buffer is not x]
 
     def macs(self) -> int:
@@ -79,7 +79,7 @@ class SlabChainLowering(Lowering):
         f.result(f"tvmrt_slabs_f32(&{chain})")
 
     def _print_layer(self, step: Step, f: FunctionWriter, k: int) -> str:
-        """Print a layer's variables; its row in the table of layers."""
+        """Print a layer's variables and return its row in the table of layers."""
         inner, last = self.steps[k], k == len(self.steps) - 1
         x = f.name_read(0, "in") if k == 0 else "NULL"
         y, residual = f.write() if last else "NULL", self._residual(step, f, k)
@@ -87,7 +87,7 @@ class SlabChainLowering(Lowering):
         return braces([*inner.lowering.print_slab(inner, f, x, residual, y), place])
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
-        """The pointer to what a layer's result is added to, and its pixel stride."""
+        """Return the pointer to a layer's residual operand, and its pixel stride."""
         inner = self.steps[k]
         value = inner.lowering.epilogue.residual
         if value is None:

@@ -1,10 +1,10 @@
-"""Factors of channels, and the 1x1 convolution of what they make, as one step of hosts.
+"""Channel scaling and the following 1x1 convolution as one step on hosts.
 
-Squeeze and excitation ends with them. A task multiplies the pixels that its tiles read next, into
-memory of its own, so that the product is neither written to the network's memory nor read from it,
-and no line of it goes from one processor to another.
+Squeeze-and-excitation blocks end with these. A task scales the pixels that its tiles read next into
+its own memory, so that the scaled image is neither written to nor read from the arena, and no cache
+line moves between processors.
 
-Contract: equal to the bit, by any number of threads.
+Results are bit-exact for any number of threads.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..window.conv import print_data_f32
 from ..window.slabs import SlabPlan, plan_slabs
 from .slab_chain import SlabChainLowering
 
-LEAST_TILES = 2  # of a slab, however large: weights pass through the cache with each
-SLAB_BYTES = 16 << 10  # of the product, beside which a first-level cache has room for the rest
-MOST_TILES = 32  # from there on they save nothing
+LEAST_TILES = 2  # minimum tiles of a slab: weights pass through the cache once per slab
+SLAB_BYTES = 16 << 10  # of scaled pixels, which leaves room in the L1 cache for other data
+MOST_TILES = 32  # maximum tiles of a slab; more save nothing
 
 
 class FactorsLowering(Lowering):
-    """An image times a factor for each of its channels, as a chain prints it. ``image``: which of
-    the operands that is."""
+    """Scaling of an image by a factor per channel, as a layer of a depth-first chain. ``image``:
+    index of the image operand."""
 
     def __init__(self, group: Group, target: Target, image: int) -> None:
         super().__init__(group, target)
@@ -50,7 +50,7 @@ class FactorsLowering(Lowering):
         return 1
 
     def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
-        """As others do; the factors have the place of what is added elsewhere."""
+        """Print the layer; the factors take the place of the residual operand."""
         layer, kernel, data = (f.fresh(name) for name in ("pixels", "multiplied", "image"))
         f.include("slab_factors_f32.h")
         window, channels = self.slab_layer(step).window, step.writes[0].shape[1]
@@ -64,10 +64,10 @@ class FactorsLowering(Lowering):
 
 
 class FactorsChainLowering(SlabChainLowering):
-    """Such a layer and the convolution."""
+    """Depth-first chain of channel scaling and a 1x1 convolution."""
 
     def _plan(self) -> tuple[int, SlabPlan]:
-        """That of as many tiles as leave room in the first-level cache."""
+        """Return the plan with the most tiles that leave room in the L1 cache."""
         widths = [s.lowering.slab_width(s) for s in self.steps]
         found = LEAST_TILES, plan_slabs(self.layers, widths, LEAST_TILES)
         for tiles in range(LEAST_TILES + 1, MOST_TILES + 1):
@@ -86,7 +86,7 @@ class FactorsChainLowering(SlabChainLowering):
 
 
 def as_factors(step: Step, target: Target) -> Step | None:
-    """The step as the first layer of such a chain, if it multiplies one image's channels."""
+    """Return the step as a channel scaling layer, if it scales the channels of one image."""
     image = _image_of(step)
     if image is None:
         return None
@@ -99,7 +99,7 @@ def as_factors(step: Step, target: Target) -> Step | None:
 
 
 def _image_of(step: Step) -> int | None:
-    """Which of two operands is the image; None where the step is another one."""
+    """Return the index of the image operand; None if the step is not a channel scaling."""
     plain = step.guard is None and not step.counts and len(step.writes) == 1
     if not plain or len(step.reads) != 2 or [n.op for n in step.group.nodes] != ["mul"]:
         return None

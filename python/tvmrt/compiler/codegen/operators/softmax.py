@@ -14,11 +14,11 @@ from ..lowering import Lowering, lowers
 
 @lowers("softmax")
 class SoftmaxLowering(Lowering):
-    """Three passes over each row: the largest element, the sum of exponentials, the quotient."""
+    """Softmax in three passes over each row: maximum, sum of exponentials, quotient."""
 
     @property
     def over_channels(self) -> bool:
-        """Whether the axis is that of the channels, which convolutions leave innermost."""
+        """Whether the axis is the channel axis, which is innermost after convolutions."""
         return self.node.attrs["axis"] == 1 and self.node.output.type.rank > 2
 
     def demand(self, value: Value) -> str:
@@ -42,7 +42,7 @@ class SoftmaxLowering(Lowering):
         f.include("op/softmax.h")
         x, y = f.read(0), f.write()
         if not f.threads and inner == outer == 1:
-            # a row, however long: several of them share the function of one
+            # a single row: networks share the row function for any length
             f.line(f"tvmrt_{log}softmax_row_f32({x}, {y}, {count});")
             return
         if not self.over_channels:

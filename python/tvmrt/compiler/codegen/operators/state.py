@@ -1,4 +1,4 @@
-"""What outlives a run gets its first elements."""
+"""Initialisation of state that persists between runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..lowering import Lowering, lowers
 
 @lowers("begin_state")
 class BeginStateLowering(Lowering):
-    """Copies in the first run and after a reset; nothing otherwise."""
+    """Copy of the initial values in the first run and after a reset."""
 
     in_memory = ()
 

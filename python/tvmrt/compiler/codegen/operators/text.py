@@ -1,4 +1,4 @@
-"""Strings, and counts of what stands in sequences."""
+"""String operators, and n-gram counts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..lowering import Lowering, lowers
 
 
 class TextLowering(Lowering):
-    """One call of a kernel over all elements."""
+    """Base class: one kernel call over all elements."""
 
     def body(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
         f.include("op/text.h")
         f.line(f"{call(f'tvmrt_text_{name}', *arguments)};")
 
     def checked(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
-        """A kernel that may end the run, and says where."""
+        """Print a kernel call that may fail, with the location for its error text."""
         f.include("op/text.h")
         where = place_text(self.node, "strings")
         f.result(call(f"tvmrt_text_{name}", *arguments, where))
@@ -33,7 +33,7 @@ class TextLowering(Lowering):
 
 
 def print_strings(f: FunctionWriter, name: str, texts: Sequence[str]) -> None:
-    """A table of strings; it has an element, though there be none."""
+    """Print a table of strings with at least one element."""
     strings = [c_string(text) for text in texts] or ["NULL"]
     for line in wrap(f"static const char *const {name}[] = ", strings, ";", brackets="{}"):
         f.line(line)
@@ -92,7 +92,7 @@ class TextJoinLowering(TextLowering):
 
 
 def case_pairs(to: str) -> np.ndarray:
-    """Code points that have another case, and that, where it is one code point as well."""
+    """Return pairs of code points with their other case, if that is a single code point."""
     turn = str.upper if to == "upper" else str.lower
     points = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
     pairs = [(c, turn(chr(c))) for c in points if turn(chr(c)) != chr(c)]
@@ -176,7 +176,7 @@ class NumberToTextLowering(TextLowering):
 
 @lowers("count_ngrams")
 class CountNgramsLowering(Lowering):
-    """One call."""
+    """N-gram counts by one kernel call."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/ngrams.h")

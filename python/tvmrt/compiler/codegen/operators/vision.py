@@ -1,4 +1,4 @@
-"""Sampling of images at computed places."""
+"""Sampling of images at computed coordinates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..lowering import ImageLowering, lowers
 
 
 class SamplingLowering(ImageLowering):
-    """Each task does some of the pixels or regions."""
+    """Base class: tasks split the pixels or regions."""
 
     in_memory = ()
 
     def stride(self, step: Step, value: Value | None) -> int | None:
-        """Floats from one pixel of an input to the next."""
+        """Return the pixel stride of an input in floats."""
         if value is None:
             return 0
         if value.is_constant:
@@ -29,15 +29,15 @@ class SamplingLowering(ImageLowering):
         return pixel_stride(step.reads[step.read_values.index(value)].at)
 
     def finish(self, f: FunctionWriter, called: Sequence[object], extent: int) -> None:
-        """The call over all of ``extent``, or over a task's part of it where that pays; ``called``
-        are the function and its first arguments."""
+        """Print the call over ``extent``, or over a task's part of it if it is worth threads.
+        ``called`` has the function and its first arguments."""
         begin, end = shared_range(f, extent, self.macs())
         f.result(call(*called, f.write(), begin, end))
 
 
 @lowers("grid_sample")
 class GridSampleLowering(SamplingLowering):
-    """One pixel of the result at a time, vectors over its channels."""
+    """Grid sampling, one output pixel at a time, vectorised over its channels."""
 
     def macs(self) -> int:
         taps = {"nearest": 1, "linear": 2, "cubic": 4}[self.node.attrs["mode"]]
@@ -69,7 +69,7 @@ class GridSampleLowering(SamplingLowering):
 
 @lowers("roi_align", "max_roi_pool")
 class RegionLowering(SamplingLowering):
-    """One region of the result at a time."""
+    """Region pooling, one region of the result at a time."""
 
     def macs(self) -> int:
         return 4 * self.node.output.type.size * max(self.node.attrs.get("ratio", 2), 1) ** 2
@@ -103,7 +103,7 @@ class RegionLowering(SamplingLowering):
 
 @lowers("deform_columns")
 class DeformColumnsLowering(SamplingLowering):
-    """The windows of a deformable convolution; a 1x1 convolution follows."""
+    """Windows of a deformable convolution, for a subsequent 1x1 convolution."""
 
     def demand(self, value: Value) -> str:
         return CHANNELS_LAST
