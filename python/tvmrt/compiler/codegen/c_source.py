@@ -334,7 +334,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     lines += print_metadata(program, prefix, sources, options)
     lines += print_getter(prefix, "get_dims", f"&{dims.ABOUT}") if sized else []
     lines += placement.print_about(program, prefix)
-    if program.states:  # executors ask whether there are any
+    if program.states:  # executors check for this function
         lines += ["static const char has_state = 1;", ""]
         lines += print_getter(prefix, "get_state", "&has_state")
     if options.abi == "tvm-ffi":

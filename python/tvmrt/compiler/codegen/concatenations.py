@@ -66,9 +66,8 @@ class _Memory:
         return slice(min(places), max(places) + 1)
 
     def merged(self, source: Buffer, target: Buffer, copy: Step) -> list[Step] | None:
-        """Return the steps that touch the target after it absorbs the source and the copy is
-        removed. Return None if the peak memory would exceed the limit; otherwise record the
-        join."""
+        """Record a join and return the steps that touch the target afterwards. Return None, with
+        nothing recorded, if the peak memory would exceed the limit."""
         steps = dict.fromkeys([*self.touching[target], *self.touching[source]])
         del steps[copy]
         live = self.live.copy()

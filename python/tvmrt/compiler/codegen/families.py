@@ -22,8 +22,7 @@ KIB, MIB = 1 << 10, 1 << 20
 @dataclass(frozen=True)
 class Family:
     """One family. ``target`` names the processor; ``flags`` replace its compiler flags unless None.
-    ``flash`` is in bytes; ``ram`` maps regions to bytes, with the workspace's default region
-    first."""
+    ``flash`` is in bytes; ``ram`` maps regions to bytes, the workspace's region first."""
 
     name: str
     part: str

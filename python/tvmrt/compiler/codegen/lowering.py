@@ -119,8 +119,7 @@ class Lowering:
         return Choice() if tuned is None else tuned.choice(self.node, options)
 
     def chosen_by_widest(self, step: Step) -> Choice:
-        """Return the tuned choice of the widest ISA level, whose tiles determine the weight
-        order."""
+        """Return the tuned choice of the widest ISA level, which determines the weight order."""
         widest = self.target.widest
         return Choice() if widest is None else type(self)(self.group, widest).chosen(step)
 
@@ -139,8 +138,7 @@ class Lowering:
         return 0
 
     def slab_layer(self, step: Step) -> SlabLayer | None:
-        """Return the step as a layer of a depth-first chain, which hosts compute in slabs of
-        rows."""
+        """Return the step as a layer of a depth-first chain on hosts, or None."""
         return None
 
     def slab_width(self, step: Step) -> int:

@@ -35,8 +35,8 @@ def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Pro
 
 
 def _recoverable(graph: Graph, program: Program, made: set[Node]):
-    """Return a table step at the memory peak, its inverse and the nodes that shall read the
-    inverse's result; None if there is none."""
+    """Find a table whose input is live across the memory peak only for later readers. Return the
+    table, its inverse and these readers; None if there is none."""
     live = live_bytes_of_steps(program)
     fullest = [i for i, nbytes in enumerate(live) if nbytes == max(live)]
     users = graph.consumers()

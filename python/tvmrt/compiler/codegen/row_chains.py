@@ -160,8 +160,7 @@ class _Patches:
         return found
 
     def _of(self, way: Way, around: int, bound: int) -> dict[Way, Joined]:
-        """Try increasing patch counts while memory shrinks and recomputation at most doubles
-        work."""
+        """Increase the patch count while memory shrinks and work at most doubles."""
         first, last, _ = way
         macs = sum(cut.macs for cut in self.known[first : last + 1])
         found: dict[Way, Joined] = {}
@@ -332,8 +331,8 @@ def _row_plan(
 
 
 def within(program: Program, target: Target, limit: int, asked: bool) -> Program:
-    """Return the fastest program that fits into ``limit`` bytes; unless the given program fits
-    already, it has all plans attached.
+    """Return the fastest program that fits into ``limit`` bytes. A program other than the given one
+    lists all plans.
 
     If none fits: raise ValueError with the alternatives if the user ``asked`` for the limit, else
     return the smallest program, for which the planner reports what is missing.

@@ -27,7 +27,7 @@ FEW_ROWS = 8  # maximum rows of a depthwise layer that form one slab
 # Multiply-adds per intermediate element above which memory traffic is at most a twentieth of the
 # time.
 MOST_MACS = 256
-LEAST_TILES = 2  # minimum pixel tiles; with fewer, threads split a layer by channels
+LEAST_TILES = 2  # with at most this many pixel tiles, threads split a layer by channels
 
 
 def with_slabs(program: Program, target: Target, asked: bool | None = None) -> Program:

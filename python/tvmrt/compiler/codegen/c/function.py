@@ -53,8 +53,7 @@ def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:
-    """Return a comment with one line per operator and its layers (only the first of joined names),
-    then one line per tensor."""
+    """Return a comment: a line per operator with its layers' first names, then the tensors."""
     lines = ["/*"]
     for node in step.group.nodes:
         layers = dict.fromkeys(s.split(";", maxsplit=1)[0] for s in node.sources)
@@ -73,8 +72,7 @@ _TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
 def _parallel_function(
     symbol: str, parameters: Sequence[Parameter], f: FunctionWriter, result: str
 ) -> list[str]:
-    """Return a task over part of the outermost loop, its argument struct and the parallel
-    launch."""
+    """Return a task over part of the outermost loop, its arguments and the launch."""
     extent, task, kind = f.parallel_extent, f.own("_task"), f.own("_args")
     plain = [p.declare().aliased() for p in parameters]
     launch = call("TVMBackendParallelLaunch", task, "&args", f.parallel_most)

@@ -23,8 +23,7 @@ def sanitize(name: str) -> str:
 
 
 def check_module_name(what: str, name: str) -> None:
-    """Raise ValueError if ``name`` cannot begin symbols and file names; ``what`` names its
-    owner."""
+    """Raise ValueError if ``name``, of a ``what``, cannot begin symbols and file names."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"{what} name {name!r} is not a C identifier; choose another")
     if len(name) > MAX_MODULE_LENGTH:

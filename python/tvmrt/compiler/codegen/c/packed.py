@@ -44,8 +44,7 @@ def shared_name(name: str, own: str) -> list[str]:
 def exported_call_head(
     symbol: str, count: int, refusal: Sequence[str], result: str = "int32_t"
 ) -> list[str]:
-    """Return the declaration and head of an exported packed function that takes ``count`` tensors
-    and returns only a code; for another argument count it runs ``refusal``."""
+    """Return the head of an exported function of ``count`` tensors that returns only a code."""
     unused = ["type_codes", "out_ret_value", "out_ret_tcode", "resource_handle"]
     if not count:
         unused.append("args")

@@ -179,8 +179,7 @@ def call(function: str, *arguments: object) -> str:
 
 
 def bytes_of(count: object, ctype: str) -> str:
-    """Return ``count * sizeof(ctype)``; a count that is not an int is a C expression of type
-    int."""
+    """Return ``count * sizeof(ctype)``; ``count`` is an int or a C expression of type int."""
     cast = "" if isinstance(count, int) else "(size_t)"
     return f"{cast}{count} * sizeof({ctype})"
 

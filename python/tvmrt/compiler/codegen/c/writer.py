@@ -24,7 +24,7 @@ def literal(value: object, dtype: DType) -> str:
     if dtype.is_float:
         return _float_literal(float(value), dtype.bits)
     if dtype.is_half:
-        return str(int(np.asarray(value, dtype.numpy).view(np.uint16)))  # C keeps their bits
+        return str(int(np.asarray(value, dtype.numpy).view(np.uint16)))  # bit pattern
     if dtype.is_small:
         is_code = isinstance(value, (int, np.integer))
         return str(int(value if is_code else codes_of(np.asarray(value))))

@@ -103,8 +103,7 @@ def _steps(
 def guarded_call(
     step, function, arguments, around: tuple[list[str], list[str]] | None = None, depth: int = 1
 ) -> list[str]:
-    """Return C lines with an operator's call between the ``around`` lines, under its guard, if
-    any."""
+    """Return C lines of an operator's guarded call, with the ``around`` lines."""
     margin = "  " * depth
     depth += step.guard is not None
     call = checked_call(function.symbol, call_arguments(function, arguments), depth)

@@ -42,7 +42,7 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
     for parameter in parameters:
         buffer = parameter.buffer
         if buffer is None:
-            continue  # a size, which entries read from one tensor, or a value derived from a tensor
+            continue  # a size, which entries read from one tensor, or the device of another tensor
         if buffer.kind == ARENA:
             target: list = inputs if parameter.const else outputs
             item: int | Buffer = buffer.pool

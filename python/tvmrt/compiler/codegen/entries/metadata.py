@@ -150,8 +150,8 @@ def _infos(array: str, stem: str, tensors: Sequence[tuple[str, TensorType]]) -> 
 
 
 def print_getter(prefix: str, name: str, variable: str) -> list[str]:
-    """Return C lines of a packed function in a host library that returns the address of a constant,
-    under the network's own name and under the generic name."""
+    """Return C lines of a packed host function that returns the address of a constant. It has the
+    network's own name and a generic name."""
     return [*_print_own(prefix, name, variable), *shared_name(name, f"{prefix}_{name}")]
 
 
@@ -175,7 +175,7 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
         lines += [*_shapes("input", inputs), *_shapes("output", outputs)]
     lines += _main_params(inputs, outputs)
     constant = len(sources.weights)
-    if options.firmware:  # arrays, without gaps
+    if options.firmware:  # C arrays, without padding
         constant = sum(b.nbytes for b in sources.weight_buffers)
     io = sum(t.nbytes for _, t in [*inputs, *outputs])
     main = {

@@ -41,8 +41,8 @@ def print_chain(
     """Print the nodes in order. ``names`` holds a C expression for every value read from outside
     and receives the variable of every computed value.
 
-    With ``far``, a C variable, functions of angles use their form for small angles, and the
-    variable gets its highest bit set if an angle is too large for it.
+    With ``far``, a C variable, functions of angles use their form for moderate angles. The
+    variable's highest bit is set if an angle is too large.
     """
     gated = _gated(nodes)
     for node in nodes:

@@ -186,7 +186,7 @@ class PointwiseLowering(Lowering):
 
     @property
     def _angles(self) -> bool:
-        """Whether the nodes are printed twice: for small angles, and for all angles."""
+        """Whether the nodes are printed twice: for moderate angles, and for all angles."""
         return self.target.lanes > 1 and any(map(measures_angle, self.group.nodes))
 
     def _compares_pointers(self, loops: Sequence[Loop]) -> bool:

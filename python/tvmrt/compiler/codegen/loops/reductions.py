@@ -320,8 +320,8 @@ class _Printer:
         )
 
     def _shared_body(self) -> None:
-        """Print accumulators of all channels, with the pixels split over tasks as in the steps
-        before and after, so that each task reads data in its own cache."""
+        """Print accumulators of all channels. Tasks split the pixels as in the steps before and
+        after, so that each reads data in its own cache."""
         f, parts = self.f, min(PARTS, self.folds[0].extent)
         sums, part, c, acc = (f.fresh(name) for name in ("sums", "part", "c", "acc"))
         (channels,), extent = self.kept, self.folds[0].extent

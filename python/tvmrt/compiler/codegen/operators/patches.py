@@ -67,7 +67,7 @@ class ColumnWindow:
 @dataclass(frozen=True)
 class Patch:
     """Steps of a chain over some columns with their plan; the first column of each result, and
-    whether the kernel itself locates the columns of its input."""
+    whether each kernel itself locates the columns of its input."""
 
     steps: tuple[Step, ...]
     begins: tuple[int, ...]

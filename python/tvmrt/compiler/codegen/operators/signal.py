@@ -59,7 +59,7 @@ def _turns(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @cache
 def tables(size: int, inverse: bool, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the twiddle factors of a complex FFT's stages, and of the real-input post-pass."""
+    """Return the twiddle factors of a complex FFT, and of its conversion from or to real data."""
     sign, kind = 1 if inverse else -1, np.dtype(dtype)
     stages = sign * 2 * np.pi * np.arange(size) / size
     splitting = sign * np.pi * ((np.arange(size // 2) + 1) / size + 0.5)

@@ -15,7 +15,7 @@ from ..window.slabs import SlabPlan, plan_slabs
 
 MOST_LAYERS = 8  # maximum layers of a chain; a task has their states on its stack
 
-LEAST_ROWS = 4  # minimum rows of a slab; with fewer, too much time goes into overlapping rows
+LEAST_ROWS = 4  # minimum rows of a slab; with fewer, keeping rows for the next slab costs too much
 MOST_ROWS = 8  # maximum rows of a slab; more only take memory
 CACHE_SHARE = 0.5  # of the L2 cache, for intermediate results of a chain
 
