@@ -117,7 +117,7 @@ class Sources:
 
     ``resident`` are the constants that are copied to pools at start-up. ``shared`` are those that
     another network of the image defines, with their symbols. ``held`` exist only in device modules.
-    ``number`` is a decimal number that distinguishes networks of one name.
+    ``number`` is a hexadecimal number that distinguishes networks of one name.
     """
 
     files: dict[str, str] = field(default_factory=dict)

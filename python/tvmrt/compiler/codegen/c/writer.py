@@ -158,8 +158,7 @@ class FunctionWriter:
         self.helpers: list[str] = []
         self.lines: list[str] = []
         self.printed: set[Symbol] = set()  # symbols that the text names
-        # set if the body is a task over [begin, end) of this extent, for at most parallel_most
-        # threads
+        # set if the body is a task over [begin, end) of this extent; then the maximum of threads
         self.parallel_extent: Whole | None = None
         self.parallel_most = 0  # 0: all
         # lines that the caller runs after all tasks, and names of operands that only they read

@@ -219,8 +219,8 @@ def _by_table(program: Program, calls: Calls, head: str) -> list[str]:
 
 
 def _read_in_steps(program: Program, calls: Calls) -> tuple[list[str], set[tuple[int, int]]]:
-    """Return lines that read dimensions which no axis equals, from axes such as ``32 * height +
-    5``, and those axes as (input, axis)."""
+    """Return lines that read dimensions from axes such as ``32 * height + 5``, if no axis equals
+    the dimension, and those axes as (input, axis)."""
     symbols, lines, axes = program.dims(), [], set()
     every = [
         (i, axis, extent)
@@ -242,8 +242,8 @@ def _read_in_steps(program: Program, calls: Calls) -> tuple[list[str], set[tuple
 
 
 def _straight(program: Program, extents: Sequence[tuple[str, Whole, int]]) -> list[str]:
-    """Return the fast function, with inlined comparisons, for (C place, extent, dimension index)
-    triples."""
+    """Return the fast function, with inlined comparisons. ``extents`` has triples of C expression,
+    extent and dimension index."""
     symbols = program.dims()
     lines: list[str] = []
     checks: list[str] = []

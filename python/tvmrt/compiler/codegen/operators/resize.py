@@ -72,7 +72,7 @@ def _table(f: FunctionWriter, name: str, places: np.ndarray, stride: Whole) -> t
 
 
 def _distances(places: np.ndarray, stride: int) -> np.ndarray:
-    """Return the places times stride, as int32 if that is large enough."""
+    """Return the indices times stride, as int32 if they fit."""
     distances = places.astype(np.int64) * stride
     small = distances.size == 0 or np.abs(distances).max() < 1 << 31
     return distances.astype(np.int32) if small else distances

@@ -1,7 +1,7 @@
 """Channel scaling and the following 1x1 convolution as one step on hosts.
 
 Squeeze-and-excitation blocks end with these. A task scales the pixels that its tiles read next into
-its own memory. The scaled image needs no arena traffic, and no cache line moves between processors.
+its own memory. The scaled image never passes through the arena or to another processor's cache.
 
 Results are bit-exact for any number of threads.
 """
