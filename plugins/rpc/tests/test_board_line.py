@@ -378,8 +378,8 @@ def test_pipes_carry_it(start, tmp_path):
 @pytest.mark.parametrize(
     "place, text",
     [
-        ("serial:", "no line to a board; give serial:PATH"),
-        ("com1", "no line to a board; give serial:PATH"),
+        ("serial:", "not a connection to a board; give serial:PATH"),
+        ("com1", "not a connection to a board; give serial:PATH"),
         ("serial:/dev/null", "/dev/null is not a serial port"),
         ("serial:/dev/null:12345", "the speed must be one of .*115200"),
         ("tcp:host", "must be tcp:HOST:PORT"),

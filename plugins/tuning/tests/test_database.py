@@ -76,7 +76,7 @@ DAMAGED = {
     "is not a tuning database: it has no entries": "[]",
     "is not a tuning database (": "[" * 200_000,
     "has format 'tvmrt/tuning/2'": '{"schema": "tvmrt/tuning/2", "entries": []}',
-    "entry 0 is damaged: it is no object": '{"schema": "tvmrt/tuning/1", "entries": [3]}',
+    "entry 0 is damaged: it is not an object": '{"schema": "tvmrt/tuning/1", "entries": [3]}',
     "entry 0 is damaged: its level is not a short text": with_member(level=5),
     "'conv' is not a layer signature": with_member(layer="conv"),
     "its square is none of 0, 1, 2, 4": with_member(square=3),
