@@ -14,15 +14,15 @@ GROUPS = {
         "module_plugin.h", "plugin.h",
     ],
     "For authors of operators": ["custom_op.h"],
-    "For programs with special wishes": ["dims.h", "trace.h", "rpc_server.h"],
+    "Special purposes": ["dims.h", "trace.h", "rpc_server.h"],
 }  # fmt: skip
 
 HEAD = """# The C interface
 
-Made by `docs/generate_reference.py` from the comments of `include/tvm/runtime`; the headers say the
-same. They are C99, and C++ takes them as they are; [from C++](../how-to/cpp.md) there are views
-with types besides. [A program in C](../../examples/c_program/README.md) shows them at work, and
-[what of the ABI stays](abi-stability.md) what of them can be relied on.
+`docs/generate_reference.py` makes this page from the comments of `include/tvm/runtime`. The headers
+are C99 and valid C++; [C++ headers](../how-to/cpp.md) add typed wrappers.
+[A program in C](../../examples/c_program/README.md) is a complete example, and
+[ABI stability](abi-stability.md) lists what does not change.
 """
 
 COMMENT = re.compile(r"^/\*!(.*?)\*/\n((?:(?!^/\*!).)*)", re.DOTALL | re.MULTILINE)

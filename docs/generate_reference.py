@@ -32,22 +32,21 @@ ROOT = Path(__file__).parents[1]
 
 HEAD = """# The command line
 
-Made by `docs/generate_reference.py` from the command itself: `tvmrt COMMAND --help` says the same.
+`docs/generate_reference.py` makes this page from the help texts of `tvmrt COMMAND --help`.
 
-Every command prints text for people, or with `--json` one JSON object for programs,
-whose members have [schemas](json.md). Progress goes
-to standard error and only to a terminal. Exit codes:
+Commands print text, or with `--json` one JSON object with a [schema](json.md). Progress is shown on
+standard error if it is a terminal. Exit codes:
 
 | code | meaning |
 |---|---|
 | 0 | done |
 | 1 | the result is wrong (`tvmrt verify`, `tvmrt doctor`) |
-| 2 | the request cannot be met; one sentence on standard error says what, where and what to do |
+| 2 | the request cannot be met; standard error has the reason and what to do |
 
 Bash completes commands, options and their values after
 `eval "$(_TVMRT_COMPLETE=bash_source tvmrt)"`, zsh and fish with `zsh_source` and `fish_source`.
 
-Set `TVMRT_TRACEBACK=1` to see where in the Python sources an error came up.
+Set `TVMRT_TRACEBACK=1` to print the Python traceback of an error.
 
 Commands of plug-ins are listed in their folders, `plugins/<name>/docs/command-line.md`. The site
 has all commands on this page.
@@ -55,7 +54,7 @@ has all commands on this page.
 
 PLUGIN_HEAD = """# {what} of the plug-in {name}
 
-Made by `docs/generate_reference.py`. On the site they are part of the page [{title}]({page}).
+`docs/generate_reference.py` makes this page. On the site it is part of the page [{title}]({page}).
 """
 
 

@@ -9,22 +9,21 @@ from tvmrt.cli.schemas import form_of, names, tag
 
 HEAD = """# JSON output
 
-Made by `docs/generate_reference.py` from the schemas, which `tvmrt schema NAME` prints.
+`docs/generate_reference.py` makes this page from the schemas that `tvmrt schema NAME` prints.
 
-With `--json` a command prints one JSON object on standard output, and nothing else there. Its
-member `schema` names the form and its number: that grows when a member goes or changes its meaning,
-new members do not change it, so that a reader takes what it knows and leaves the rest. Sizes are
-bytes, times seconds. JSON has no number for what is not finite: `"NaN"`, `"Infinity"` and
-`"-Infinity"` stand there. A request that cannot be met prints no object, and the exit code is 2.
+With `--json` a command prints one JSON object on standard output and nothing else. Its member
+`schema` has the name and version of the schema. The version changes when a member is removed or
+changes its meaning, not when one is added, so ignore unknown members. Sizes are in bytes, times in
+seconds. Non-finite numbers are the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. A request that
+cannot be met prints no object; the exit code is 2.
 
 ```sh
 tvmrt schema compile > compile.schema.json
 tvmrt compile examples/digits/digits_f32.onnx -o digits.so --json > digits.json
 ```
 
-`tvmrt inspect digits.so --json` and the like are held to their schemas by tests, with the package
-`jsonschema`; any validator of draft 2020-12 does the same. A `?` stands behind members that may be
-absent.
+Validate output with any validator of JSON Schema draft 2020-12, such as the package `jsonschema`.
+`?` marks members that may be absent.
 """
 
 

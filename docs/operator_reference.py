@@ -11,23 +11,23 @@ from tvmrt.compiler.ir.reduction import ArgReduce, ReduceOp
 
 HEAD = """# The operators between ONNX and C
 
-Made by `docs/generate_reference.py` from the contracts in `python/tvmrt/compiler/ir/`, by which
-every node is checked when it is made and after each pass. Devices and code generators meet these
-operators; `tvmrt compile --explain` shows which of them a network's nodes become. They have a
-version, told by `ir_version` in the text of a region: it grows when an operator goes or changes its
-meaning, not when there are more. This is version VERSION.
+`docs/generate_reference.py` makes this page from the contracts in `python/tvmrt/compiler/ir/`.
+Every node is checked against its contract when it is created and after each pass. Devices and code
+generators receive these operators; `tvmrt compile --explain` shows them for a network. `ir_version`
+in the text of a region has their version. It changes when an operator is removed or changes its
+meaning, not when one is added. This is version VERSION.
 
-How to read a line: `name: types[extents]`. `?` behind a name: may be left out; `+`: one or more;
-`*`: any number; `constant`: the elements are known when compiling.
+Notation: `name: types[extents]`. `?` after a name: optional; `+`: one or more; `*`: any number;
+`constant`: known at compile time.
 
-- Types: names and families, joined by `|`; `E=float` lets the letter stand for the type that is
-  found. A result may have the type that an attribute names.
-- Extents: `H` is the same wherever it stands; `4*H`, `C/groups` (which divides) are formulas;
-  `1|C`: one of them; `_`: any; `*S`: any number of axes, `*S{1..3}` one to three, `*K{S}` as many
+- Types: names and families, joined by `|`. `E=float` binds `E` to the actual type. A result may
+  have the type given by an attribute.
+- Extents: `H` is the same value everywhere; `4*H` and `C/groups` (exact division) are formulas;
+  `1|C`: one of them; `_`: any; `*S`: any number of axes, `*S{1..3}`: one to three, `*K{S}`: as many
   as S; `*`: any axes.
-- Attributes: `ints[*S] 1..` is one integer from 1 on for each axis of S, `int of x` one that the
-  type of x can hold; `axis of x`, `axes of x` and `order of x` count from the front, axes
-  ascending. Integers, extents and the number of a tensor's elements fit 32 bits with a sign.
+- Attributes: `ints[*S] 1..` is one integer of at least 1 for each axis of S, `int of x` an integer
+  in the range of x's type; `axis of x`, `axes of x` and `order of x` count from the front, axes in
+  ascending order. Integers, extents and element counts fit in signed 32 bits.
 """
 
 

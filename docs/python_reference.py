@@ -19,8 +19,8 @@ PACKAGE = ROOT / "python" / "tvmrt"
 
 HEAD = """# The Python API
 
-Made by `docs/generate_reference.py` from the docstrings. What `tvm` 0.8 to 0.18 has in its runtime,
-tvmrt has at the same path with the same behaviour.
+`docs/generate_reference.py` makes this page from the docstrings. Names of the runtime of `tvm` 0.8
+to 0.18 are at the same path with the same behaviour.
 """
 
 
