@@ -1,10 +1,10 @@
-"""Trained networks to plain C, and a small runtime with the classic TVM ABI to run them anywhere.
+"""Compile trained networks to plain C and run them with a small runtime of the classic TVM ABI.
 
-``tvmrt.load`` gives a network as a function of arrays, compiled where it has to be, and
-``tvmrt.compile`` takes one to a library; everything else here is the runtime, with the names and
-the behaviour of ``tvm`` 0.8 to 0.18, so that ``import tvmrt as tvm`` serves deployment code. Both
-halves are imported when they are first used: the compiler works where the runtime is not built, the
-runtime never imports the compiler.
+``tvmrt.load`` returns a network as a function of arrays and compiles it if necessary.
+``tvmrt.compile`` compiles a network to a library. All other names belong to the runtime and behave
+as in ``tvm`` 0.8 to 0.18, so code written for TVM runs with ``import tvmrt as tvm``. Compiler and
+runtime are imported at first use: the compiler works without a built runtime, and the runtime
+never imports the compiler.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _import(module: str) -> Any:
 
 
 def _module(name: str) -> Any:
-    """Any module below the package, those that plug-ins install there among them."""
+    """Return a submodule of the package, including those that plug-ins install."""
     text = f"module 'tvmrt' has no attribute '{name}'"
     if name.startswith("__") or not name.isidentifier():
         raise AttributeError(text)
@@ -132,12 +132,12 @@ def _module(name: str) -> Any:
     except ImportError as error:
         if error.name != f"tvmrt.{name}":
             raise
-        refused = not isinstance(error, ModuleNotFoundError)  # what TVM has and tvmrt does not
+        refused = not isinstance(error, ModuleNotFoundError)  # a TVM module that tvmrt lacks
         raise AttributeError(str(error) if refused else text) from None
 
 
 def __getattr__(name: str) -> Any:
-    """Import what a name stands for when it is first used."""
+    """Import a public name at its first use."""
     if name not in __all__ or name in _MODULES:
         return _module(name)
     home = _import(_OTHER_HOMES.get(name, "tvmrt.runtime"))

@@ -1,4 +1,4 @@
-"""Modules and names of TVM that are not here, with what to use instead; asking for one says so."""
+"""Modules and names of TVM that tvmrt lacks; importing one raises an error with a replacement."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ INSTEAD = {
 
 
 def answer(name: str) -> str | None:
-    """The sentence for a name below the package; None for any that is none of TVM's."""
+    """Return the error text for a name of TVM; None for other names."""
     instead = INSTEAD.get(name)
     return None if instead is None else _sentence(name, instead)
 
@@ -79,24 +79,24 @@ def _sentence(name: str, instead: str) -> str:
 
 
 def full_answer(name: str) -> str | None:
-    """The sentence for a name below the package, those of plug-ins, which are read, among them."""
+    """Return the error text for a name of TVM, including texts of plug-ins; None for others."""
     text = answer(name)
     if text is not None or name.partition(".")[0] in ("plugin", "plugins"):
-        return text  # plug-ins are read by these modules
-    from tvmrt import plugin  # seldom needed
+        return text  # these modules read the plug-ins
+    from tvmrt import plugin  # rarely needed
 
     instead = plugin.instead(name)
     return None if instead is None else _sentence(name, instead)
 
 
 class Finder:
-    """Asked by the import system for what no file has."""
+    """A meta path finder for modules that no file provides."""
 
     @staticmethod
     def find_spec(
         fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Raise ImportError with the sentence for a module of TVM; None for any other."""
+        """Raise ImportError with advice for a module of TVM; return None for other modules."""
         package, _, name = fullname.partition(".")
         if package != __package__:
             return None
@@ -107,6 +107,6 @@ class Finder:
 
 
 def install() -> None:
-    """Let the import system ask, after all others."""
+    """Install the finder after all others."""
     if Finder not in sys.meta_path:
         sys.meta_path.append(Finder)

@@ -1,7 +1,7 @@
-"""Ways to reach a network in another place, by which ``tvmrt run``, ``verify`` and ``bench`` work.
+"""Connections for running networks remotely with ``tvmrt run``, ``verify`` and ``bench``.
 
 A plug-in subclasses :class:`Connection`, :class:`Place` and :class:`RemoteNetwork`, and enters the
-first in its table ``connections``.
+connection in its table ``connections``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ LIBRARY = ".so"
 
 
 class RemoteNetwork:
-    """A network that is loaded in another place.
+    """A network that is loaded on a remote machine or board.
 
     Attributes
     ----------
     inputs
         Name, type and shape of each input.
     output_names
-        The names of the outputs in their order.
+        Names of the outputs, in order.
     bounds
-        Least and largest extent of each dimension that a run chooses, by its name.
+        Minimum and maximum extent of each dynamic dimension, by name.
     """
 
     inputs: Sequence[TensorInfo] = ()
@@ -42,72 +42,72 @@ class RemoteNetwork:
     bounds: Mapping[str, Sequence[int]] = {}
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-        """Run the network once; return its outputs in their order."""
+        """Run the network once and return its outputs in order."""
         raise NotImplementedError(f"{type(self).__name__} has no run()")
 
     def time(self, repeat: int) -> Sequence[float]:
-        """Return the seconds of each of so many runs on the inputs of the last one, without the way
-        there."""
+        """Return the seconds of ``repeat`` runs on the inputs of the last :meth:`run`, without
+        transfer times."""
         raise NotImplementedError(f"{type(self).__name__} has no time()")
 
 
 class Place:
-    """A place where networks run, reached by a :class:`Connection`.
+    """A remote machine or board that runs networks, reached by a :class:`Connection`.
 
     Attributes
     ----------
     suffix
         Suffix of the files that ``verify`` and ``bench`` compile for it: ``.so`` or ``.elf``.
     option
-        The option that asked for it, for errors; the command sets it.
+        The command-line option that selected it, for errors; set by the command.
     """
 
     suffix = LIBRARY
     option = ""
 
     def compile_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options of ``tvmrt.compile`` for a network that is to run there."""
+        """Return the options of ``tvmrt.compile`` for a network that will run there."""
         return options
 
     def check(self, library: CompiledLibrary) -> None:
-        """Raise ValueError for a network that was compiled for it and does not run there."""
+        """Raise ValueError if a network was compiled for it but does not run there."""
 
     def open(self, path: Path, threads: int | None) -> RemoteNetwork:
-        """Load the network of a compiled file of this machine.
+        """Load the network from a compiled local file.
 
         Parameters
         ----------
         path
-            A file of this machine.
+            A local file.
         threads
-            How many threads may run one operator; as many as that place likes if None.
+            Maximum number of threads of one operator; None for the default of that machine.
         """
         raise NotImplementedError(f"{type(self).__name__} has no open()")
 
     def close(self) -> None:
-        """Leave the place; called once, at the end of the command."""
+        """Disconnect; called once, at the end of the command."""
 
 
 class Connection:
-    """Options of the commands that run networks, and the place that their values name.
+    """Command-line options for remote execution, and the machine that their values select.
 
     Attributes
     ----------
     suffixes
-        Suffix of compiled files that run in its places alone to how they are run, for the error
-        where one is to run on this machine: ``{".elf": "--rpc qemu runs it there"}``.
+        Maps a suffix of compiled files that run only remotely to advice for the error on local
+        execution: ``{".elf": "--rpc qemu runs it there"}``.
     boards
-        How networks for a board are run, for the same error of those that are compiled for one.
+        Advice for the error if a network compiled for a board is executed locally.
     """
 
     suffixes: Mapping[str, str] = {}
     boards = ""
 
     def options(self, command: str) -> Sequence[click.Option]:
-        """Return the options of one command.
+        """Return the options that this connection adds to a command.
 
-        The first is named as the connection's key; the names of all others begin with it and
-        ``-``. The connection is asked for where one of them has a value that is not empty.
+        The first has the name of the connection's key; the others begin with that name and ``-``.
+        The connection is used if one of them has a non-empty value.
 
         Parameters
         ----------
@@ -117,41 +117,41 @@ class Connection:
         raise NotImplementedError(f"{type(self).__name__} has no options()")
 
     def takes(self, path: Path, values: Mapping[str, Any]) -> bool:
-        """Whether it runs a file that does not run on this machine; ``values`` as of :meth:`open`.
+        """Return whether it runs a file that does not run locally; see :meth:`open` for ``values``.
 
-        Such a file is then left to the place.
+        Such a file is then executed remotely.
         """
         return False
 
     def open(self, values: Mapping[str, Any]) -> Place | None:
-        """Reach the place that is asked for.
+        """Connect to the machine that the option values select.
 
         Parameters
         ----------
         values
-            What the options have, by their Python names: ``--rpc-key`` is ``rpc_key``.
+            Values of the options, by their Python names: ``--rpc-key`` is ``rpc_key``.
 
         Returns
         -------
-        Place, or None to run on this machine after all
+        Place, or None to run on this machine instead
 
         Raises
         ------
         click.UsageError
-            If the options do not go together.
+            If the options contradict each other.
         OSError, ValueError, tvmrt.TVMError
-            If the place cannot be reached.
+            If the connection fails.
         """
         raise NotImplementedError(f"{type(self).__name__} has no open()")
 
 
 def connections() -> Iterator[tuple[str, Connection]]:
-    """All connections of plug-ins by their keys; one whose code does not load is left out."""
+    """Yield all connections of plug-ins by key; one whose code does not load is left out."""
     for key in plugin.keys("connections"):
         try:
             made: type[Connection] = plugin.find("connections", key)  # type: ignore[assignment]
             found = made()
-        except Exception as error:  # whatever code of somebody else raises
+        except Exception as error:  # third-party code may raise anything
             text = f"{key} is left out: {type(error).__name__}: {error}"
             warnings.warn(text, Remark, stacklevel=2)
             continue
@@ -159,12 +159,12 @@ def connections() -> Iterator[tuple[str, Connection]]:
 
 
 def advice_for_file(suffix: str) -> str:
-    """How a file is run that does not run on this machine, as the end of a sentence."""
+    """Return advice on running a file that does not run locally, as the end of a sentence."""
     texts = (each.suffixes.get(suffix) for _, each in connections())
     return next((f": {text}" for text in texts if text), ", which this machine does not run")
 
 
 def advice_for_board() -> str:
-    """How a network for a board is run, as the end of a sentence."""
+    """Return advice on running a network for a board, as the end of a sentence."""
     texts = (each.boards for _, each in connections())
     return next((f": {text}" for text in texts if text), ", whose code this machine does not run")

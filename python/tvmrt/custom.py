@@ -1,4 +1,4 @@
-"""Operators that users define: declared kernels and compositions of existing operators.
+"""Custom operators: declared kernels and compositions of existing operators.
 
 The public names of ``tvmrt.compiler.custom``; see the how-to page "Custom operators".
 """
@@ -43,7 +43,7 @@ __all__ = [
     "load_operators",
 ]
 
-# Pickles of operators that versions up to 0.2 wrote name functions of these modules.
+# Pickles of operators from versions up to 0.2 refer to functions of these modules.
 _HOME = "tvmrt.compiler.custom"
 for _name in ("operator", "sources", "catalogue"):
     sys.modules[f"{__name__}.{_name}"] = sys.modules[f"{_HOME}.{_name}"]

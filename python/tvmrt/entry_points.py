@@ -1,4 +1,4 @@
-"""What installed packages offer to this one."""
+"""Entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 
 def entry_points(group: str) -> list[Any]:
-    """The entry points of a group; nothing of their packages is loaded yet."""
-    import importlib.metadata  # slow, and seldom needed
+    """Return the entry points of a group, without loading their packages."""
+    import importlib.metadata  # slow and rarely needed
 
     found: Any = importlib.metadata.entry_points()
     if hasattr(found, "select"):

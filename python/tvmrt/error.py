@@ -1,8 +1,8 @@
 """Exceptions of tvmrt. Importable without the runtime library.
 
 An error text from C that starts with the name of a registered exception and a colon is raised as
-that exception; any other is a TVMError. Exceptions of Python functions that C has called come back
-as they were raised.
+that exception; any other text becomes a TVMError. An exception raised by a Python function that C
+called propagates unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Callable
 
 
 class TVMError(RuntimeError):
-    """Base of all errors that are tvmrt's own; those from C carry the C side's text."""
+    """Base of tvmrt's own errors; errors from C carry the C error text."""
 
 
 class InternalError(TVMError):
-    """A promise inside the library is broken: a defect to report, not a mistake of the caller."""
+    """An internal invariant is violated: a defect of tvmrt, not a mistake of the caller."""
 
 
 class OpError(TVMError):
@@ -46,14 +46,14 @@ class DiagnosticError(TVMError):
 
 
 class UnsupportedError(TVMError, NotImplementedError):
-    """The network asks for something that the compiler does not do; the text lists it all."""
+    """The network needs features that the compiler lacks; the text lists all of them."""
 
 
 class OpenDimensionsError(TVMError, ValueError):
-    """Dimensions of a network's inputs are open, and nobody has declared their bounds.
+    """A network has dynamic dimensions without bounds.
 
-    ``names`` has the dimensions that are to be declared; it is empty where the number of an input's
-    axes is open as well.
+    ``names`` are the dimensions that need bounds; it is empty if the number of an input's axes is
+    unknown as well.
     """
 
     def __init__(self, text: str, names: tuple[str, ...] = ()) -> None:
@@ -62,27 +62,27 @@ class OpenDimensionsError(TVMError, ValueError):
 
 
 class UnforeseenError(TVMError, ValueError):
-    """A network is refused because reading a node of it failed in a way that nobody has foreseen.
+    """A network is refused because importing one of its nodes raised an unexpected exception.
 
-    ``__cause__`` is what was raised. The network may be at fault, the message is ours to mend.
+    ``__cause__`` is that exception. The network may be invalid, but tvmrt should report it better.
     """
 
 
 class Remark(UserWarning):
-    """What was done with a network beside compiling it, for whoever compiles; the command prints
+    """A warning with information about a compilation, besides its result; the command line prints
     it."""
 
 
 class SizesRemark(Remark):
-    """A remark on a condition that several open dimensions of a network must satisfy together."""
+    """A remark on a condition that several dynamic dimensions must satisfy together."""
 
 
 class CompileError(TVMError):
-    """The C compiler is missing or refused the generated code; the text says what it said."""
+    """The C compiler is missing or rejected the generated code; the text has its output."""
 
 
 class NameNotFoundError(TVMError, KeyError):
-    """There is no input, output, function or node of a name."""
+    """There is no input, output, function or node of this name."""
 
     def __str__(self) -> str:
         return RuntimeError.__str__(self) if not self.args else str(self.args[0])
@@ -109,14 +109,14 @@ _registered: dict[str, type[BaseException]] = {
 def register_error(
     name: str | type[BaseException] | None = None, cls: type[BaseException] | None = None
 ) -> Callable[[type[BaseException]], type[BaseException]] | type[BaseException]:
-    """Let texts from C that start with ``<name>:`` raise an exception class.
+    """Map error texts from C that start with ``<name>:`` to an exception class.
 
     Usable as ``@register_error``, ``@register_error("mylib.MyError")`` or as a function.
 
     Parameters
     ----------
     name
-        What the text starts with; the class's own name if a class is given in its place.
+        Prefix of the text; the class name if a class is passed instead.
     cls
         The class; if absent, a decorator is returned.
     """
@@ -131,7 +131,7 @@ def register_error(
 
 
 def _key(message: str) -> str:
-    """The key of a KeyError, which other front ends send as Python shows it: in quotes."""
+    """Return the key of a KeyError, which other frontends send in quotes, as Python prints it."""
     if message[:1] in ("'", '"'):
         try:
             key = ast.literal_eval(message)
@@ -142,7 +142,7 @@ def _key(message: str) -> str:
 
 
 def from_text(text: str) -> BaseException:
-    """Return the exception that an error text from C stands for."""
+    """Return the exception for an error text from C."""
     match = re.match(r"([A-Za-z_][\w.]*): (.*)", text, re.DOTALL)
     if match is None:
         return TVMError(text or "a function failed and gave no reason")
@@ -150,6 +150,6 @@ def from_text(text: str) -> BaseException:
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
             return kind(_key(match[2]) if issubclass(kind, KeyError) else match[2])
-        except TypeError:  # its constructor wants more than a text
+        except TypeError:  # its constructor needs more arguments
             return TVMError(text)
     return TVMError(text)

@@ -1,12 +1,12 @@
-"""Packages that an installation may leave out, and the sentence for one that is missing.
+"""Optional dependencies, and the error text if one is missing.
 
-``pip install tvmrt`` brings what running a compiled network takes; the extras are named in
-``pyproject.toml``.
+``pip install tvmrt`` installs only what is needed to run a compiled network; ``pyproject.toml``
+defines the extras.
 """
 
 from __future__ import annotations
 
-# Module to what needs it and the extra that brings it.
+# Module: the feature that needs it, and its extra.
 EXTRAS = {
     "click": ("the command line", "compile"),
     "rich": ("the command line", "compile"),
@@ -22,7 +22,7 @@ COMMAND = ("click", "rich")
 
 
 def sentence(error: ImportError) -> str | None:
-    """What to install for a module that an import did not find; None for one of somebody else's."""
+    """Return which package to install for a failed import; None for unknown modules."""
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None
@@ -32,6 +32,6 @@ def sentence(error: ImportError) -> str | None:
 
 
 def told(error: ImportError) -> ImportError:
-    """The error to raise in place of one: with the sentence where there is one, else itself."""
+    """Return an ImportError with installation advice, or the given error if there is none."""
     text = sentence(error)
     return error if text is None else ImportError(text, name=error.name)

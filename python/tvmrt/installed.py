@@ -1,6 +1,6 @@
-"""Where headers and sources of the package lie on disk, and its version. Knows no room.
+"""Locations of the headers and sources of the package on disk, and its version.
 
-An installed package has them inside it, a source tree at its top; for libraries see
+An installed package contains them; in a source tree they are at its top. For libraries see
 :mod:`tvmrt.libinfo`.
 """
 
@@ -16,7 +16,7 @@ with open(os.path.join(PACKAGE, "VERSION"), encoding="ascii") as _file:
 
 
 def find_include_path() -> list[str]:
-    """Return the folders to give to a C compiler as ``-I``.
+    """Return the include folders for a C compiler (``-I``).
 
     Raises
     ------
@@ -31,7 +31,7 @@ def find_include_path() -> list[str]:
 
 
 def find_firmware_path() -> str:
-    """Return the folder with the sources for microcontrollers, and what build systems read there.
+    """Return the folder with the sources and build files for microcontrollers.
 
     It has ``src_backend`` and ``src_runtime/firmware``, and is a CMake package, a Zephyr module
     and a Meson subproject.
@@ -50,7 +50,7 @@ def find_firmware_path() -> str:
 
 
 def find_boards_path() -> str:
-    """Return the folder ``boards``: start-up code and memory of the boards that QEMU plays.
+    """Return the folder ``boards``: start-up code and memory of the boards emulated by QEMU.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Where the parts of the package lie on disk. Loads nothing but for libraries of a build folder, so
-the compiler may use it.
+"""Locations of the package's parts on disk. Only looking for libraries of a build folder loads the
+runtime, so the compiler may use this module.
 
-An installed package has its libraries in ``lib`` inside it. Those of a source tree are in a build
-folder, whose place is known once the runtime is loaded.
+An installed package has its libraries in its folder ``lib``. In a source tree they are in a build
+folder, which is known once the runtime is loaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROOMS = ("src_runtime", "src_backend", os.path.join("src_runtime", "firmware"))
 
 
 def find_lib_path(name: str = "libtvm_runtime.so") -> list[str]:
-    """Return the path of a library of the package, in a list as ``tvm._ffi.libinfo`` does.
+    """Return the path of a library of the package in a list, as ``tvm._ffi.libinfo`` does.
 
     Parameters
     ----------

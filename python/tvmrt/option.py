@@ -1,4 +1,4 @@
-"""An option of ``tvmrt.compile`` in words: a row of the table of options."""
+"""Descriptions of the options of ``tvmrt.compile``."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """An option in words.
+    """The description of an option.
 
     Parameters
     ----------
     text
-        What it does, for the command's help and for the docstring alike.
+        Effect of the option, for the command's help and the docstring.
     python
-        What its value looks like in Python, where that does not go without saying.
+        Form of the value in Python, if it is not obvious.
     values
-        Those that it may have, if they can be listed.
+        Allowed values, if they can be listed.
     flag
-        The command's name for it; empty where the command has none.
+        Command-line flag; empty if there is none.
     form
-        What stands for the value in the command's help.
+        Placeholder for the value in the command's help.
     repeated
-        Whether the command takes it several times.
+        Whether the flag may be given several times.
     kind
-        What the command makes of the text: ``str``, ``int``, ``float``, ``bool`` or ``path``.
+        Type of the command-line value: ``str``, ``int``, ``float``, ``bool`` or ``path``.
     least
-        The least value of an ``int``.
+        Minimum of an ``int``.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Row:
     least: int | None = None
 
     def each(self, value: Any) -> Any:
-        """Return the single values of a request's value; a list with None if there is none."""
+        """Return a request's value as a list of single values; [None] if there is none."""
         several = self.repeated and isinstance(value, (list, tuple, set, frozenset))
         return value if several else [value]
 
@@ -59,29 +59,29 @@ class Option(Row):
     Parameters
     ----------
     default
-        The value of a request that does not name it.
+        Value if the option is not given.
     type
-        The type of its values, for the reference and for type checkers.
+        Type of the value, for the reference and for type checkers.
     group
-        The title below which the command's help has it.
+        Heading of the option in the command's help.
     commands
-        Names of commands that have it, too, of those that compile for this machine: ``verify``,
+        Further commands with this option, of those that compile for this machine: ``verify``,
         ``bench``, ``report``, ``profile``, ``tune``.
     choose
-        The value in place of the default: a function of the request and of whether the target has
-        an operating system.
+        A function that replaces the default; its arguments are the request and whether the target
+        has an operating system.
     refused
-        A function of the request with everything chosen: a sentence on why it cannot be met, or
-        None; it may raise an error with the sentence itself.
+        A function of the fully resolved request that returns an error text or None. It may also
+        raise the error itself.
     other_networks
-        The sentence that refuses a value for networks that no plug-in's importer reads.
+        Error text for a value given for networks that no plug-in's importer reads.
     target
-        A function of the target and of a value that is not the default: the target to compile for
-        in its place, such as ``target.by(guide)`` with a ``tvmrt.compiler.ir.tuned.Guide``.
+        A function that replaces the target, given the target and a non-default value. It may
+        return ``target.by(guide)`` with a ``tvmrt.compiler.ir.tuned.Guide``.
     file
-        A function of such a value: the file that the result depends on, or None.
+        A function of a non-default value: the file that the result depends on, or None.
     recorded
-        Whether the manifest of the compiled network has the value.
+        Whether the manifest of the compiled network records the value.
     """
 
     default: Any = None
@@ -103,14 +103,14 @@ class Option(Row):
 def read_option(
     key: str, reference: str, resolve: Callable[[str], Any], reserved: Collection[str]
 ) -> tuple[Option | None, str]:
-    """Read what describes an option, and give it its flag; None and what is wrong otherwise."""
+    """Load the description of an option and set its flag; on failure return None and the reason."""
     if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_"):
         return None, "its name is not a valid Python keyword argument"
     if key in reserved:
         return None, "tvmrt.compile has an option of this name"
     try:
         row = resolve(reference)
-    except Exception as error:  # whatever code of somebody else raises
+    except Exception as error:  # third-party code may raise anything
         return None, f"{reference} does not load: {type(error).__name__}: {error}"
     if not isinstance(row, Option):
         return None, f"{reference} is not a tvmrt.plugin.Option"

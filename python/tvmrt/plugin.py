@@ -1,9 +1,9 @@
-"""The plug-in interface: what a plug-in adds to tvmrt, and which plug-ins are present.
+"""The plug-in interface: what a plug-in adds to tvmrt, and which plug-ins are installed.
 
-A plug-in is one :class:`Plugin`. Those of tvmrt's own tree are the attribute ``PLUGIN`` of
+A plug-in is one :class:`Plugin`. Built-in plug-ins are the attribute ``PLUGIN`` of
 ``tvmrt.plugins.<name>.plugin``; installed packages name theirs in the entry point group
-``tvmrt.plugins``. Only these small modules are read, and only when a table of plug-ins is asked
-for; a plug-in's code is imported when what it adds is used. The how-to page "Write a plug-in" has a
+``tvmrt.plugins``. Only these small modules are imported, at the first use of a plug-in table. The
+rest of a plug-in is imported when its additions are used. The how-to page "Write a plug-in" has a
 complete example.
 """
 
@@ -21,58 +21,58 @@ from tvmrt.option import Option, read_option
 from tvmrt.plugin_check import malformed
 
 ENTRY_POINTS = "tvmrt.plugins"
-DEVICES = "tvmrt.devices"  # of packages that are no plug-ins
+DEVICES = "tvmrt.devices"  # entry points of packages that are not plug-ins
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
 TABLES = (
     "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
     "connections",
 )  # fmt: skip
-NETWORKS = (".onnx",)  # suffixes that the compiler reads without a plug-in
-_COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
+NETWORKS = (".onnx",)  # file suffixes that the compiler reads without a plug-in
+_COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # never left to a plug-in
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """What one plug-in adds. References are ``"module:attribute"`` strings, imported at first use.
+    """The additions of one plug-in, as ``"module:attribute"`` references imported at first use.
 
     Attributes
     ----------
     name
-        A letter, then letters, digits, "_" and "-".
+        A letter, followed by letters, digits, "_" and "-".
     summary
         One line for ``tvmrt doctor``.
     requires
-        Names of plug-ins that this one imports; without one of them it is left out.
+        Names of plug-ins that this one imports; if one is missing, this plug-in is left out.
     commands
-        Name on the command line to a ``click.Command``; ``"device test"`` adds ``test`` to the
-        group ``device``.
+        Maps a command name to a ``click.Command``; ``"device test"`` adds ``test`` to the group
+        ``device``.
     servers
-        Those commands that serve until a signal ends them; SIGTERM then ends the process at once.
+        Names of commands that run until a signal ends them; SIGTERM ends the process at once.
     schemas
-        Name of a form of output with ``--json``, a command's with "-" for a blank, to what it has:
-        a ``record`` of ``tvmrt.cli.schema_types``.
+        Maps the name of a ``--json`` format (a command name with "-" for spaces) to its schema, a
+        ``record`` of ``tvmrt.cli.schema_types``.
     devices
-        Name of a device to a subclass or an instance of ``tvmrt.devices.Device``.
+        Maps a device name to a subclass or an instance of ``tvmrt.devices.Device``.
     importers
-        Suffix of a file, such as ``".toy"``, to an :class:`Importer`.
+        Maps a file suffix, such as ``".toy"``, to an :class:`Importer`.
     exporters
-        Suffix of a file that ``tvmrt compile -o`` writes, or name of a kind of folder for its
-        option ``--format``, to a subclass or an instance of :class:`Exporter`.
+        Maps a file suffix of ``tvmrt compile -o``, or a folder format of its option ``--format``,
+        to a subclass or an instance of :class:`Exporter`.
     options
-        Name of a keyword of ``tvmrt.compile`` to the :class:`Option` that describes it.
+        Maps a keyword of ``tvmrt.compile`` to the :class:`Option` that describes it.
     operators
-        (ONNX domain, operator) to the module that enters importers with ``onnx_op``, a reference
-        without an attribute. ``"*"`` in place of an operator stands for all of the domain.
+        Maps (ONNX domain, operator) to a module that registers importers with ``onnx_op``; the
+        reference has no attribute. The operator ``"*"`` stands for the whole domain.
     hooks
-        Name of something that the core leaves to a plug-in to the function or module that
-        does it.
+        Maps the name of an extension point of the core to the function or module that implements
+        it.
     connections
-        Option of ``tvmrt run``, ``verify`` and ``bench``, such as ``"--rpc"``, to a subclass of
-        ``tvmrt.connection.Connection``, which reaches networks in another place.
+        Maps an option of ``tvmrt run``, ``verify`` and ``bench``, such as ``"--rpc"``, to a
+        subclass of ``tvmrt.connection.Connection``, which runs networks remotely.
     instead
-        Name below ``tvm`` that tvmrt does not have to what its users take, a sentence for the
-        error.
+        Maps a name of ``tvm`` that tvmrt lacks to a sentence for the error that names its
+        replacement.
     """
 
     name: str
@@ -92,21 +92,21 @@ class Plugin:
 
 
 class Importer:
-    """A reader of network files of one suffix; subclass it and fill :meth:`import_model`.
+    """A reader of network files of one suffix; implement :meth:`import_model` in a subclass.
 
-    The other methods are optional: what commands ask of the format.
+    The other methods are optional and serve individual commands.
 
     Attributes
     ----------
     rival
-        Name of the runtime that ``tvmrt bench --against`` compares such networks with.
+        Name of the runtime that ``tvmrt bench --against`` uses for comparison.
     """
 
     rival = ""
 
     def accepts(self, model: Any) -> bool:
-        """Whether it reads a model that is not a file of its suffix: bytes, an object of its own
-        or a file of another name. Damaged ones may be accepted; ``import_model`` reports them."""
+        """Return whether it reads a model other than a file of its suffix: bytes, an object or a
+        file of another name. A damaged model may be accepted; ``import_model`` then reports it."""
         return False
 
     def import_model(self, path: Any, request: Any) -> Any:
@@ -115,7 +115,7 @@ class Importer:
         Parameters
         ----------
         path
-            The file, of which nothing is known but its suffix, or a model that it accepts.
+            A file, which is unchecked except for its suffix, or a model that it accepts.
         request
             The ``tvmrt.Request``: ``shapes``, ``dims`` and all other options.
 
@@ -126,12 +126,12 @@ class Importer:
         Raises
         ------
         ValueError
-            If the file is damaged; the text names the file, the place in it and what to do.
+            If the file is damaged; the text names the file, the position and the remedy.
         """
         raise NotImplementedError(f"{type(self).__name__} has no import_model()")
 
     def describe(self, path: Any) -> Any:
-        """Describe a file for ``tvmrt inspect``: a ``tvmrt.cli.describe.Description``."""
+        """Describe a file for ``tvmrt inspect`` as a ``tvmrt.cli.describe.Description``."""
         raise self._lacks("describe", path)
 
     def verify(
@@ -139,17 +139,17 @@ class Importer:
     ) -> Any:
         """Compare every tensor of a network for ``tvmrt verify``.
 
-        Returns the rows, each a ``tvmrt.cli.tolerance.Row``, and who judged. ``options`` are those
-        of ``tvmrt.compile``.
+        Return the rows, each a ``tvmrt.cli.tolerance.Row``, and the name of the reference
+        implementation. ``options`` are those of ``tvmrt.compile``.
         """
         raise self._lacks("verify", path)
 
     def inputs(self, path: Any, inputs_file: Any, options: Any) -> Any:
-        """Arrays by the names of inputs for ``tvmrt bench``, from a file or made up."""
+        """Return input arrays by name for ``tvmrt bench``, from a file or random."""
         raise self._lacks("inputs", path)
 
     def rival_call(self, path: Any, inputs: Any, threads: int, options: Any) -> Callable[[], Any]:
-        """One run of the network by the ``rival``, for ``tvmrt bench --against``."""
+        """Return a call that runs the network once in the ``rival``, for ``bench --against``."""
         raise self._lacks("rival_call", path)
 
     def _lacks(self, method: str, path: Any) -> ValueError:
@@ -161,30 +161,30 @@ class Importer:
 
 
 class Exporter:
-    """A writer of compiled networks in a format of its own; subclass it and fill :meth:`export`."""
+    """A writer of an output format; implement :meth:`export` in a subclass."""
 
     def export(self, library: Any, path: Any) -> None:
-        """Write a network.
+        """Write a compiled network.
 
         Parameters
         ----------
         library
             The ``tvmrt.compiler.export.library.CompiledLibrary``.
         path
-            The file to write, which has a temporary name until it is complete, or an empty folder,
-            whose files are moved to where the user wants them.
+            A file, which has a temporary name until it is complete, or an empty folder, whose
+            files are moved to the user's destination.
 
         Raises
         ------
         ValueError, tvmrt.error.UnsupportedError
-            If the format cannot have such a network; the text says what to choose instead.
+            If the format cannot represent the network; the text names an alternative.
         """
         raise NotImplementedError(f"{type(self).__name__} has no export()")
 
 
 @dataclass(frozen=True)
 class Absent:
-    """A plug-in that is there and not used, and why."""
+    """A plug-in that is installed but not used, with the reason."""
 
     name: str
     reason: str
@@ -192,13 +192,13 @@ class Absent:
 
 
 class _Tables:
-    """All plug-ins that are used, and what each table has: key to plug-in and reference."""
+    """The plug-ins in use, and the entries of each table: key to plug-in and reference."""
 
     def __init__(self) -> None:
         self.plugins: dict[str, Plugin] = {}
         self.absent: list[Absent] = []
         self.entries: dict[str, dict[Any, tuple[Plugin, str]]] = {name: {} for name in TABLES}
-        self.options: dict[str, Option] | None = None  # those that are read
+        self.options: dict[str, Option] | None = None  # None until they are read
         unwanted = _unwanted()
         for name, plugin in _found(self._leave_out):
             if name in unwanted:
@@ -240,14 +240,14 @@ class _Tables:
 
 
 def _remark(text: str) -> None:
-    from tvmrt.error import Remark  # seldom needed
+    from tvmrt.error import Remark  # rarely needed
 
     warnings.warn(text, Remark, stacklevel=2)
 
 
 _lock = threading.RLock()
 _tables: list[_Tables] = []
-_reader: list[int] = []  # the thread that reads the plug-ins now
+_reader: list[int] = []  # id of the thread that is reading the plug-ins
 
 
 def _read() -> _Tables:
@@ -263,7 +263,7 @@ def _read() -> _Tables:
 
 
 def _unwanted() -> set[str]:
-    """The names that the variable leaves out, each with "-" before it."""
+    """Return the plug-in names that the environment variable excludes, each as "-NAME"."""
     names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
     for name in names:
         if not name.startswith("-"):
@@ -290,7 +290,7 @@ def _found(leave_out: Any) -> Iterator[tuple[str, Plugin]]:
 def _loaded(name: str, reference: str, leave_out: Any) -> Plugin | None:
     try:
         plugin = resolve(reference)
-    except Exception as error:  # whatever code of somebody else raises
+    except Exception as error:  # third-party code may raise anything
         leave_out(name, f"{reference} does not load: {type(error).__name__}: {error}")
         return None
     if not isinstance(plugin, Plugin):
@@ -308,39 +308,39 @@ def _home(plugin: Plugin) -> str:
 
 
 def resolve(reference: str) -> Any:
-    """Import what a reference stands for: a module, or an attribute of it behind a colon."""
+    """Import the object of a reference: a module, or an attribute of it after a colon."""
     module, _, attribute = reference.partition(":")
     found = import_module(module)
     return getattr(found, attribute) if attribute else found
 
 
 def plugins() -> dict[str, Plugin]:
-    """The plug-ins that are used, by name; reads them at the first call. Thread-safe."""
+    """Return the plug-ins in use, by name; the first call reads them. Thread-safe."""
     return dict(_read().plugins)
 
 
 def absent() -> list[Absent]:
-    """The plug-ins that are there and not used, with the reason."""
+    """Return the plug-ins that are installed but not used, with the reasons."""
     return list(_read().absent)
 
 
 def keys(table: str) -> list[Any]:
-    """What all plug-ins add to one of the tables, in the order of the plug-ins."""
+    """Return the keys that all plug-ins add to a table, in the order of the plug-ins."""
     return list(_read().entries[table])
 
 
 def has(table: str, key: Any) -> bool:
-    """Whether a plug-in adds this key; imports nothing of it."""
+    """Return whether a plug-in adds this key, without importing its code."""
     return key in _read().entries[table]
 
 
 def owner_of(table: str, key: Any) -> str:
-    """The name of the plug-in that adds a key. Raises KeyError if none does."""
+    """Return the name of the plug-in that adds a key. Raises KeyError if none does."""
     return _read().entries[table][key][0].name
 
 
 def find(table: str, key: Any) -> Any | None:
-    """What a plug-in adds under a key, imported now; None if no plug-in has it.
+    """Import and return the object that a plug-in adds under a key; None if none does.
 
     Raises
     ------
@@ -356,14 +356,14 @@ def find(table: str, key: Any) -> Any | None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("tvmrt."):
             raise ImportError(f"the plug-in {plugin.name} has no {reference}: {error}") from error
-        raise  # a package that an extra brings: the caller says which
+        raise  # a missing optional dependency: the caller names its extra
     except (AttributeError, ImportError) as error:
         raise ImportError(f"the plug-in {plugin.name} does not load: {error}") from error
 
 
 def device_offers(name: str) -> Iterator[Any]:
-    """What is offered under the name of a device, by a plug-in and then by entry points of other
-    packages: a class, an instance, or the path of a C plug-in. One may bring the C half alone."""
+    """Yield the objects registered under a device name, by a plug-in and then by entry points of
+    other packages: a class, an instance, or the path of a C plug-in. One may be only the C half."""
     found = find("devices", name)
     if found is not None:
         yield found
@@ -375,14 +375,14 @@ def device_offers(name: str) -> Iterator[Any]:
 
 
 def hook(name: str, what: str) -> Any:
-    """The function or module that a plug-in adds for something that the core leaves to it.
+    """Return the function or module with which a plug-in implements an extension point of the core.
 
     Parameters
     ----------
     name
         Its key in ``hooks``.
     what
-        What is asked, in words of the user's interface, for the error.
+        Name of the feature in the error, in the words of the user's interface.
 
     Raises
     ------
@@ -397,14 +397,14 @@ def hook(name: str, what: str) -> Any:
 
 
 def instead(name: str) -> str | None:
-    """What plug-ins say to users of a name of TVM; None for one that a plug-in itself imports."""
+    """Return a plug-in's advice for a name of TVM; None while plug-ins are being imported."""
     if _reader == [threading.get_ident()]:
         return None
     return next((p.instead[name] for p in _read().plugins.values() if name in p.instead), None)
 
 
 def why_absent(table: str, key: Any) -> str | None:
-    """Why nothing is found under a key, where a plug-in that is not used has it."""
+    """Return why a key is missing, if an unused plug-in has it; otherwise None."""
     for each in _read().absent:
         if each.plugin is not None and key in getattr(each.plugin, table):
             what = "::".join(filter(None, key)) if isinstance(key, tuple) else key
@@ -413,7 +413,7 @@ def why_absent(table: str, key: Any) -> str | None:
 
 
 def is_network(path: str | os.PathLike[str]) -> bool:
-    """Tell by its suffix a file that has to be compiled first; plug-ins may read more formats."""
+    """Return whether a file, by its suffix, is an uncompiled network; plug-ins add formats."""
     suffix = os.path.splitext(os.fspath(path))[1]
     if not suffix or suffix in _COMPILED:
         return False
@@ -425,12 +425,12 @@ def is_network(path: str | os.PathLike[str]) -> bool:
 
 
 def network_suffixes() -> list[str]:
-    """Suffixes of files that are networks, those of plug-ins last."""
+    """Return the suffixes of network files; suffixes of plug-ins come last."""
     return [*NETWORKS, *keys("importers")]
 
 
 def importers() -> Iterator[Importer]:
-    """All importers of plug-ins; one whose code does not load is left out."""
+    """Yield all importers of plug-ins; an importer whose code does not load is left out."""
     for suffix in keys("importers"):
         try:
             found = find("importers", suffix)
@@ -441,12 +441,12 @@ def importers() -> Iterator[Importer]:
 
 
 def importer_of_file(path: str | os.PathLike[str]) -> Importer | None:
-    """The importer of a file by its suffix; None if no plug-in has one.
+    """Return the importer for a file's suffix; None if no plug-in has one.
 
     Raises
     ------
     ValueError
-        If a plug-in has one that is not used; the text names the plug-in.
+        If only an unused plug-in has one; the text names the plug-in.
     ImportError
         If the plug-in's code does not load.
     """
@@ -461,9 +461,9 @@ def importer_of_file(path: str | os.PathLike[str]) -> Importer | None:
 
 
 def importer_of(model: Any) -> Importer | None:
-    """The importer of a model: that of a file's suffix, else the first that accepts the model.
+    """Return the importer for a file's suffix, or else the first that accepts the model.
 
-    Raises as :func:`importer_of_file` does.
+    Raises the errors of :func:`importer_of_file`.
     """
     if isinstance(model, (str, os.PathLike)):
         if os.path.splitext(os.fspath(model))[1] in NETWORKS:
@@ -474,9 +474,9 @@ def importer_of(model: Any) -> Importer | None:
 
 
 def options(reserved: Collection[str]) -> dict[str, Option]:
-    """The options that plug-ins add, by keyword; ``reserved`` are those that there are already.
+    """Return the options that plug-ins add, by keyword; ``reserved`` names are taken already.
 
-    One that is no option, does not load or has no name of its own is left out; a remark says why.
+    An option that is malformed, does not load or has a taken name is left out with a warning.
     """
     tables = _read()
     if tables.options is None:

@@ -1,4 +1,4 @@
-"""Whether a plug-in has the types that its fields should have."""
+"""Check the field types of a plug-in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def malformed(plugin: Any, tables: Iterable[str]) -> str | None:
-    """What of a plug-in has the wrong type, in a sentence."""
+    """Return a sentence about a field with a wrong type; None if all are right."""
     for part in ("requires", "servers"):
         value = getattr(plugin, part)
         if isinstance(value, str) or not all(isinstance(each, str) for each in value):

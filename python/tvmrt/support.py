@@ -9,7 +9,7 @@ __all__ = ["describe", "libinfo"]
 
 
 def libinfo() -> dict[str, str]:
-    """Return what the library is, by the keys of TVM that have a meaning here."""
+    """Describe the library by those keys of TVM that apply to tvmrt."""
     from tvmrt.libinfo import __version__, find_lib_path
 
     return {
@@ -26,7 +26,7 @@ def libinfo() -> dict[str, str]:
 
 
 def describe() -> None:
-    """Print library, Python and machine, for reports of problems."""
+    """Print library, Python and machine for bug reports."""
     print(f"Python Environment\n  {sys.version}")
     print(f"System\n  {platform.platform()}")
     for name, value in libinfo().items():

@@ -9,7 +9,7 @@ __all__ = ["assert_allclose", "device_enabled", "main"]
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
-    """Compare arrays, which must have one shape; AssertionError tells where they differ."""
+    """Compare arrays of equal shape; the AssertionError shows the differences."""
     import numpy as np
 
     actual, desired = np.asanyarray(actual), np.asanyarray(desired)

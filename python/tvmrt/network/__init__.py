@@ -1,4 +1,4 @@
-"""Networks as functions: ``tvmrt.load`` gives one from any form that it has, any thread calls it.
+"""Networks as functions: ``tvmrt.load`` returns one, and any thread may call it.
 
-Nothing is imported here, since the commands make up inputs where no runtime is built.
+Nothing is imported here, because commands create random inputs without a built runtime.
 """

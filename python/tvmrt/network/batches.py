@@ -1,4 +1,4 @@
-"""More rows than a network was compiled for, as several runs."""
+"""Split a batch that is larger than the compiled maximum into several runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmrt.tensor_info import TensorInfo
 
-# names of a first axis along which nothing depends on each other
+# names of a first axis whose rows are independent of each other
 _BATCH = re.compile(r"n|b|bs|rows|.*batch.*", re.IGNORECASE)
 
 
@@ -19,10 +19,10 @@ def find(
     outputs: Sequence[TensorInfo],
     bounds: Mapping[str, Sequence[int]],
 ) -> int | None:
-    """The most rows of one run, where the first axis of all inputs and outputs is a batch.
+    """Return the maximum batch of one run if the first axis of all inputs and outputs is a batch.
 
-    It is one if its extent has the name of a batch, such as ``N`` or ``batch_size``, or is 1: rows
-    of a fixed number, or along a dimension with another name, may depend on each other.
+    An axis is a batch if its dimension is named like one, such as ``N`` or ``batch_size``, or if
+    its extent is 1. Rows of other axes may depend on each other, so the result is None.
     """
     firsts = {each.shape[0] if each.shape else None for each in (*inputs, *outputs)}
     if len(firsts) != 1 or not inputs:
@@ -37,7 +37,7 @@ def find(
 
 
 def parts(given: Sequence[Any], inputs: Sequence[TensorInfo], most: int) -> list[list[Any]] | None:
-    """The inputs of each run, None where one is enough or the shapes are wrong anyway."""
+    """Return the inputs of each run; None if one run suffices or the shapes do not match."""
     rows = given[0].shape[0] if given[0].shape else 0
     if rows <= most:
         return None
@@ -49,5 +49,5 @@ def parts(given: Sequence[Any], inputs: Sequence[TensorInfo], most: int) -> list
 
 
 def joined(results: Sequence[Sequence[Any]]) -> list[Any]:
-    """The outputs of all runs."""
+    """Concatenate the outputs of all runs."""
     return [np.concatenate(each) for each in zip(*results)]

@@ -1,11 +1,11 @@
-"""Compiled networks kept between processes: a folder for each, named by what it was made from.
+"""The cache of compiled networks: one folder per network, named by its key.
 
-An entry is written aside and renamed, so that a reader finds all of it or nothing, and any number
-of processes may use one cache. Entries that were not used for longest go when there are too many;
-what killed processes have left aside goes when it is old enough.
+An entry is written to a staging folder and renamed, so readers find a complete entry or none, and
+any number of processes may share one cache. When the cache is too large, the least recently used
+entries are removed. Staging folders of killed processes are removed after a while.
 
-An entry is code that is executed. So a folder of another user is refused, the system's where others
-may write to it, and entries of other users are not used.
+An entry contains code that is executed. A folder of another user is therefore refused, as is a
+system folder that others may write to, and entries of other users are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 FOLDER_VARIABLE = "TVMRT_CACHE"
 BYTES_VARIABLE = "TVMRT_CACHE_BYTES"
 MAX_BYTES = 4 << 30
-STAMP = "used"  # its time is that of the entry's last use
+STAMP = "used"  # a file whose modification time is the last use of the entry
 ASIDE = ".new-"
 _ASIDE_NAME = re.compile(rf"{re.escape(ASIDE)}(?P<host>.*)-(?P<process>\d+)-[^-]*")
 LEFT_SECONDS, LEFT_ELSEWHERE_SECONDS = 3600, 24 * 3600
@@ -32,12 +32,12 @@ of its number any more, and if that cannot be asked."""
 
 
 class UnusableCacheError(OSError):
-    """The cache cannot keep anything; the text says why, in a few words."""
+    """The cache cannot be used; the text is a short reason."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A compiled network in the cache: its folder, the time of its last use, its size."""
+    """A compiled network in the cache: folder, time of last use, size."""
 
     folder: Path
     used: float
@@ -45,22 +45,22 @@ class Entry:
 
 
 class Cache:
-    """The compiled networks of a user.
+    """The compiled networks of one user.
 
     Parameters
     ----------
     folder
-        Where they are: the variable ``TVMRT_CACHE``, or ``tvmrt`` in the user's folder of caches.
+        Folder of the cache; ``TVMRT_CACHE`` or ``tvmrt`` in the user's cache folder by default.
     max_bytes
-        How many bytes they may have: the variable ``TVMRT_CACHE_BYTES``, or 4 GiB.
+        Maximum size of the cache; ``TVMRT_CACHE_BYTES`` or 4 GiB by default.
 
     Raises
     ------
     UnusableCacheError
-        If no folder is named and the user has no home, or if it is refused.
+        If the default folder is refused or the user has no home folder.
     PermissionError
-        If a folder that was named is refused: it belongs to another user, or to the system and
-        others may write to it.
+        If a named folder is refused: it belongs to another user, or to the system and others may
+        write to it.
     """
 
     def __init__(
@@ -73,22 +73,22 @@ class Cache:
             raise PermissionError(refused) if named else UnusableCacheError(refused)
 
     def find(self, key: str) -> Path | None:
-        """Return the folder of an entry, None where there is none."""
+        """Return the folder of an entry, or None, and update its time of last use."""
         entry = self.folder / key
         try:
             os.utime(entry / STAMP)
         except FileNotFoundError:
             return None
-        except OSError:  # of another user, or on a medium that is not to be written
+        except OSError:  # owned by another user, or on a read-only file system
             if not os.path.exists(entry / STAMP):
                 return None
         return entry if self._is_trusted(entry) else None
 
     def add(self, key: str, write: Callable[[Path], None]) -> Path:
-        """Make an entry of what ``write`` puts into a folder, and return its folder.
+        """Create an entry from the files that ``write`` puts into a folder; return its folder.
 
-        Where another process was faster, its entry stays. Raises UnusableCacheError where the
-        folder of the cache cannot be written, and what ``write`` raises.
+        An entry that another process has added meanwhile stays. Raises UnusableCacheError if the
+        cache is not writable, and the errors of ``write``.
         """
         aside = self._make_aside()
         try:
@@ -104,29 +104,29 @@ class Cache:
         return self.folder / key
 
     def remove(self, key: str) -> None:
-        """Take an entry away, if it is there."""
+        """Remove an entry if it exists."""
         _remove(self.folder / key)
 
     def entries(self) -> list[Entry]:
-        """Return the entries, the one that was not used for longest first."""
+        """Return the entries, least recently used first."""
         found = []
         for stamp in self.folder.glob(f"*/{STAMP}"):
             try:
                 used = stamp.stat().st_mtime
                 size = sum(file.stat().st_size for file in stamp.parent.iterdir())
-            except OSError:  # another process has just removed it
+            except OSError:  # removed by another process
                 continue
             found.append(Entry(stamp.parent, used, size))
         return sorted(found, key=lambda entry: (entry.used, entry.folder))
 
     def leftovers(self) -> list[Entry]:
-        """Return the folders of processes that were killed while they wrote an entry."""
+        """Return the abandoned staging folders of killed processes."""
         return [entry for entry in self._asides() if _is_left(entry)]
 
     def clear(self, older_than: float = 0) -> list[Entry]:
-        """Remove the entries that were not used for so many seconds, and leftovers; return them.
+        """Remove and return the entries unused for ``older_than`` seconds and abandoned folders.
 
-        Raises PermissionError where one cannot be removed.
+        Raises PermissionError if one cannot be removed.
         """
         before = time.time() - older_than
         gone = [entry for entry in self.entries() if entry.used <= before] + self.leftovers()
@@ -145,7 +145,7 @@ class Cache:
             raise UnusableCacheError(error.strerror or str(error)) from error
 
     def _put(self, aside: Path, entry: Path) -> None:
-        """Rename, over what is there and no entry: a link without an end, a file, half a folder."""
+        """Rename a staging folder; replace a dangling link, a file or an incomplete folder."""
         try:
             os.rename(aside, entry)
         except OSError:
@@ -155,7 +155,7 @@ class Cache:
             os.rename(aside, entry)
 
     def _is_trusted(self, entry: Path) -> bool:
-        """Whether an entry is of this user or of the system's."""
+        """Return whether an entry belongs to this user or to the system."""
         try:
             return _owner(entry) in (0, _user())
         except OSError:
@@ -165,14 +165,14 @@ class Cache:
         for folder in self.folder.glob(f"{ASIDE}*"):
             try:
                 about = [path.stat() for path in (folder, *folder.rglob("*"))]
-            except OSError:  # another process has just renamed it
+            except OSError:  # renamed by another process
                 continue
             size = sum(one.st_size for one in about if stat.S_ISREG(one.st_mode))
             yield Entry(folder, max(one.st_mtime for one in about), size)
 
     def _prune(self, newest: str) -> None:
-        """Remove leftovers, and what was not used for longest until the rest has room; never the
-        newest."""
+        """Remove abandoned folders, then the least recently used entries beyond the maximum size,
+        except the newest."""
         for left in self.leftovers():
             _remove(left.folder)
         found = self.entries()
@@ -186,7 +186,7 @@ class Cache:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder with all that is in it, or a link or a file, as far as that can be done."""
+    """Remove a folder with its contents, a link or a file; errors are ignored."""
     try:
         os.unlink(path)
     except OSError:
@@ -194,12 +194,12 @@ def _remove(path: Path) -> None:
 
 
 def _host() -> str:
-    """The machine's name, as names of files can have it; "" where processes are not asked for."""
+    """Return the host name in the form for file names; "" on systems without uname()."""
     return re.sub(r"[^\w.]", "_", os.uname().nodename) if hasattr(os, "uname") else ""
 
 
 def _is_left(entry: Entry) -> bool:
-    """Whether the process that writes a folder is gone, as far as this machine can know."""
+    """Return whether the process that wrote a staging folder has ended, as far as is known."""
     quiet = time.time() - entry.used
     named = _ASIDE_NAME.fullmatch(entry.folder.name)
     if named is None or named["host"] != _host() or not _host():
@@ -212,7 +212,7 @@ def _is_running(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # of another user
+    except OSError:  # a process of another user
         return True
     return True
 
@@ -222,16 +222,16 @@ def _user() -> int | None:
 
 
 def _owner(path: Path) -> int | None:
-    """The owner's number, None where the system has none."""
+    """Return the user id of the owner, None on systems without user ids."""
     return os.stat(path).st_uid if hasattr(os, "geteuid") else None
 
 
 def _judge(folder: Path) -> str:
-    """Why a folder must not be used, "" where it may be: others could have written code there."""
+    """Return why a folder is unsafe because others could have put code there; "" if it is safe."""
     user = _user()
     try:
         owner, mode = _owner(folder), os.stat(folder).st_mode
-    except OSError:  # it is still to be made, or cannot be used at all
+    except OSError:  # the folder does not exist yet or is not accessible
         return ""
     if user == owner or (owner == 0 and not mode & (stat.S_IWGRP | stat.S_IWOTH)):
         return ""

@@ -1,4 +1,4 @@
-"""What is known of a compiled network and does not stand in its library: a file beside it."""
+"""Metadata of a compiled network that its library does not contain, in a file next to it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PICTURE = "memory.svg"
 
 @dataclass(frozen=True)
 class Memory:
-    """What a network takes, in bytes, known before it ran.
+    """Memory use of a network in bytes, known before its first run.
 
     Parameters
     ----------
     arena_bytes
-        All tensors between its operators, for each caller that runs it at the same time.
+        Intermediate tensors, for each concurrent caller.
     lower_bound_bytes
-        What no plan of the tensors could do with less of.
+        Lower bound of every memory plan for these tensors.
     weights_bytes
-        Its weights, once for all callers.
+        Weights, shared by all callers.
     input_bytes, output_bytes
-        Its inputs and its outputs, at their largest.
+        Inputs and outputs at their maximum size.
     """
 
     arena_bytes: int
@@ -47,26 +47,26 @@ class Memory:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the compiler told; empty for a library that was found compiled.
+    """Metadata from the compiler; empty for a library that was loaded compiled.
 
     Parameters
     ----------
     inputs, outputs
-        Their names as the network has them, in their order.
+        Names of the network's inputs and outputs, in order.
     labels
-        Strings that an output's numbers are places of, by its name.
+        Strings that the integers of an output index, by output name.
     bundles
-        The sequences and optional values among inputs and outputs, by name.
+        Sequences and optional values among inputs and outputs, by name.
     memory
-        What the network takes.
+        Memory use of the network.
     beside
-        Digests of the files with weights that stand beside the network's own, by their names.
+        Digests of the external weight files next to the network file, by file name.
     aliases
-        Further names of inputs, to their names.
+        Maps further names of inputs to their names.
     related_dims
-        Dimensions whose elements depend on each other, so that no run is split along them.
+        Dimensions whose elements depend on each other, so a run is never split along them.
     picture
-        What lies where in memory and when, as SVG; empty where nothing drew it.
+        Memory layout over time as SVG; empty if none was drawn.
     """
 
     inputs: tuple[str, ...] = ()
@@ -80,14 +80,14 @@ class Facts:
     related_dims: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Write the file into a folder, and the picture beside it. Raises OSError."""
+        """Write the metadata and the picture into a folder. Raises OSError."""
         told = asdict(self)
         (folder / PICTURE).write_text(told.pop("picture"), encoding="utf-8")
         (folder / FILE).write_text(json.dumps(told), encoding="utf-8")
 
 
 def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
-    """What a compiled library tells."""
+    """Return the metadata of a compiled library."""
     summary = library.summary
     memory = Memory(
         summary.arena_bytes,
@@ -110,8 +110,8 @@ def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
 
 
 def _picture(library: CompiledLibrary) -> str:
-    """That of its memory; empty where Jinja2 is missing, which a compiler's installation has."""
-    from tvmrt.compiler.pictures import memory_picture  # needed when something was compiled
+    """Draw the memory layout as SVG; empty if Jinja2, a compiler dependency, is missing."""
+    from tvmrt.compiler.pictures import memory_picture  # needed only after compilation
 
     try:
         return memory_picture.svg(memory_picture.of_libraries([library]))
@@ -120,7 +120,7 @@ def _picture(library: CompiledLibrary) -> str:
 
 
 def read_facts(folder: Path) -> Facts:
-    """Read the file in a folder. Raises ValueError or OSError where it is damaged or missing."""
+    """Read the metadata in a folder. Raises ValueError if it is damaged, OSError if missing."""
     try:
         found: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return Facts(
@@ -139,6 +139,6 @@ def read_facts(folder: Path) -> Facts:
 
 
 def _bundle(found: Mapping[str, Any]) -> Bundle:
-    from tvmrt.compiler.ir.bundle import Bundle  # seldom needed
+    from tvmrt.compiler.ir.bundle import Bundle  # rarely needed
 
     return Bundle(**{**found, "parts": tuple(found["parts"]), "keys": tuple(found["keys"])})

@@ -1,4 +1,4 @@
-"""What a compiled network depends on, as one text: the key of its place in the cache."""
+"""The cache key of a compiled network, made from everything that it depends on."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tvmrt.compiler.request import Request, added_rows
 from tvmrt.libinfo import __version__, find_include_path
 
 PACKAGE = Path(__file__).parents[1]
-# what has no part in the result
+# options without influence on the compiled library
 NOT_ASKED = ("progress",)
 
 
 class Unknowable(Exception):
-    """An option whose value has no text that tells it from others, such as a function."""
+    """An option whose value has no textual identity, such as a function."""
 
 
 def digest(*parts: bytes | str) -> str:
-    """A text of 40 letters that differs where one of the parts does."""
+    """Return a digest of 40 hexadecimal digits of some byte strings and texts."""
     found = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -39,8 +39,8 @@ def digest(*parts: bytes | str) -> str:
 
 
 def digest_of_file(path: str | os.PathLike[str]) -> str:
-    """The digest of a file's bytes. Raises OSError where it cannot be read."""
-    found, chunk = hashlib.sha256(), memoryview(bytearray(1 << 18))  # stays in cache
+    """Return the digest of a file. Raises OSError if it cannot be read."""
+    found, chunk = hashlib.sha256(), memoryview(bytearray(1 << 18))  # fits the CPU cache
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(chunk):
             found.update(chunk[:count])
@@ -48,13 +48,13 @@ def digest_of_file(path: str | os.PathLike[str]) -> str:
 
 
 def key_of(network: str, request: Request) -> str:
-    """The key of a network, given by its digest, that is compiled by a request here and now.
+    """Return the cache key for a network digest, a request, this machine and its tools.
 
     Raises
     ------
     Unknowable
-        If an option is an object of a program, a device or an operator, which has no contents that
-        can be compared.
+        If an option is a Python object, such as a device or an operator, whose contents cannot be
+        compared.
     """
     settled = request.with_target()
     asked = "".join(
@@ -74,7 +74,7 @@ def key_of(network: str, request: Request) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as a text that equals another's only where the values do."""
+    """Return a text that is equal for two values only if they are equal."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)
     if isinstance(value, os.PathLike):
@@ -87,12 +87,12 @@ def _text(value: Any) -> str:
 
 
 def compiler_of(cc: str | None) -> str:
-    """Which C compiler compiles, without asking it: its file, and when that was written."""
+    """Identify the C compiler, without running it, by its path, size and modification time."""
     wanted = cc or os.environ.get("CC")
     for name in [wanted] if wanted else ["cc", "gcc", "clang"]:
         words = [name]
         if wanted:
-            import shlex  # loading what is compiled need not wait for it
+            import shlex  # keeps loading a compiled network fast
 
             words = shlex.split(wanted)
         found = shutil.which(words[0]) if words else None
@@ -112,13 +112,13 @@ def _stamp(path: Path) -> str:
 
 @lru_cache(maxsize=1)
 def _sources() -> str:
-    """This package's own files: what was changed or installed anew is another compiler."""
+    """Return the digest of the package's files, since a changed file is another compiler."""
     roots = [PACKAGE, *_plugin_folders(), *(Path(each) / "tvm" for each in find_include_path())]
     return digest(*(line for root in roots for line in sorted(_files(root))))
 
 
 def _plugin_folders() -> Iterator[Path]:
-    """Folders of plug-ins beside the package, as an editable installation has them."""
+    """Return the folders of plug-ins outside of the package, as in an editable installation."""
     for each in iter_modules(plugins.__path__):
         if not (PACKAGE / "plugins" / each.name).is_dir():
             found = find_spec(f"{plugins.__name__}.{each.name}")
@@ -127,7 +127,7 @@ def _plugin_folders() -> Iterator[Path]:
 
 
 def _installed() -> str:
-    """When a package was last installed or removed: some bring operators and devices."""
+    """Identify the installed packages, since some bring operators and devices."""
     folders = [Path(each) for each in sys.path if each.endswith("-packages")]
     return " ".join(f"{folder} {_stamp(folder)}" for folder in folders)
 

@@ -1,4 +1,4 @@
-"""What a network's inputs are, and values that are made up for them."""
+"""Random inputs for a network."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def largest(info: TensorInfo, bounds: Mapping[str, Sequence[int]]) -> TensorInfo:
-    """The input with the largest extents that ``bounds``, (least, most) by name, allow.
+    """Return an input with its dynamic dimensions at the maximum of ``bounds``, (min, max) by name.
 
-    Raises ValueError where an extent follows from others.
+    Raises ValueError if an extent depends on other extents.
     """
     unknown = [e for e in info.shape if isinstance(e, str) and e not in bounds]
     if unknown:
@@ -27,16 +27,16 @@ def largest(info: TensorInfo, bounds: Mapping[str, Sequence[int]]) -> TensorInfo
 
 
 def random_inputs(infos: Iterable[TensorInfo]) -> dict[str, np.ndarray]:
-    """Return inputs that suit most networks: normal floats, all of 8-bit integers, indices 0 and 1.
+    """Return reproducible random inputs that suit most networks.
 
-    They are the same each time.
+    Floats are normally distributed, 8-bit integers cover their range, other integers are 0 or 1.
     """
     import numpy as np
 
     rng = np.random.default_rng(0)
     arrays = {}
     for info in infos:
-        shape: Any = info.shape  # of numbers alone
+        shape: Any = info.shape  # integers only
         values: np.ndarray[Any, Any]
         if info.dtype in ("int8", "uint8"):
             limits = np.iinfo(info.dtype)

@@ -1,4 +1,4 @@
-"""From any form that a network has to one that can be called."""
+"""Load networks from source files, compiled libraries and in-memory models."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tvmrt.compiler.option_types import CompileOptions
 
 LIBRARY = "network.so"
-FULL_BYTES = 64 << 20  # free on a file system: with less, a failing C compiler may have filled it
-ROWS = 64  # of a model of scikit-learn in one run, if the caller does not say; more take several
+FULL_BYTES = 64 << 20  # with less free space, a C compiler may have failed for lack of it
+ROWS = 64  # default maximum batch of a scikit-learn model; more rows take several runs
 
 
 @documented
@@ -40,39 +40,38 @@ def load(
     cache: bool | str | os.PathLike[str] = True,
     **options: Unpack[CompileOptions],
 ) -> Network:
-    """Load a network as a function of arrays; it is compiled when it has to be.
+    """Load a network as a function of arrays and compile it if necessary.
 
-    What is compiled is kept in a folder of the user's, and found again by the contents of the
-    network, the options, the C compiler, the processor and the version. It is for this very
-    machine, which takes half the time, unless a target, levels or ``TVMRT_TARGET`` say otherwise;
-    one that is pickled for other machines wants ``target="x86-64"``.
+    Compiled networks are cached in a folder of the user. The cache key covers the contents of the
+    network, the options, the C compiler, the processor and the version of tvmrt. By default the
+    code is specialised for this machine, which halves the run time. Set a target, ISA levels or
+    ``TVMRT_TARGET`` for another; a network pickled for other machines needs ``target="x86-64"``.
 
-    Open dimensions get bounds by their use, which ``tvmrt.Network.dims`` has; ``dims`` sets others.
+    Dynamic dimensions get default bounds (see ``tvmrt.Network.dims``); ``dims`` sets others.
 
     Parameters
     ----------
     model
-        Path of an ``.onnx`` or ``.tflite`` file, of a compiled ``.so`` or of a package of ``tvmc``
+        Path of an ``.onnx`` or ``.tflite`` file, of a compiled ``.so`` or of a ``tvmc`` package
         (``.tar``); an ``onnx.ModelProto``, the bytes of a ``.tflite`` file, a
-        ``CompiledLibrary``, or a trained model of scikit-learn (with ``skl2onnx``).
+        ``CompiledLibrary``, or a trained scikit-learn model (needs ``skl2onnx``).
     request
-        All options of ``tvmrt.compile`` as one record, in place of naming them one by one.
+        All options of ``tvmrt.compile`` as one record, instead of keyword arguments.
     cache
-        The folder to keep what is compiled in; ``False`` to keep nothing. By default the variable
-        ``TVMRT_CACHE`` or, without it, ``tvmrt`` in the user's folder of caches; 4 GiB or
-        ``TVMRT_CACHE_BYTES``. Where it cannot be written, a warning says so once and nothing is
-        kept.
+        Folder for compiled networks, or ``False`` for no cache. The default is ``TVMRT_CACHE`` or
+        else ``tvmrt`` in the user's cache folder. Its size limit is ``TVMRT_CACHE_BYTES`` or
+        4 GiB. If the cache is not writable, a warning is issued once and nothing is cached.
     {options}
 
     Returns
     -------
-    A Network, which any number of threads may call.
+    A Network that any number of threads may call.
 
     Raises
     ------
-    As ``tvmrt.compile``, ``CompiledLibrary.export_library`` and ``tvmrt.runtime.load_module``;
-    PermissionError where the folder of ``cache`` or ``TVMRT_CACHE`` belongs to another user, or to
-    the system and others may write to it.
+    The errors of ``tvmrt.compile``, ``CompiledLibrary.export_library`` and
+    ``tvmrt.runtime.load_module``; PermissionError if the folder of ``cache`` or ``TVMRT_CACHE``
+    belongs to another user, or to the system and others may write to it.
     """
     if isinstance(model, (str, os.PathLike)) and not is_network(model):
         if request is not None or options:
@@ -97,7 +96,7 @@ def load(
 
 @dataclass(frozen=True)
 class _Source:
-    """A network that is not compiled: a path, a ModelProto, bytes or a GraphBuilder."""
+    """A network before compilation: a path, a ModelProto, bytes or a GraphBuilder."""
 
     model: Any
 
@@ -110,7 +109,7 @@ class _Source:
         return str(self.file or f"a {type(self.model).__name__}")
 
     def digest(self) -> str:
-        """That of its contents. Raises OSError, or Unknowable where they cannot be had."""
+        """Return the digest of the contents. Raises OSError, or Unknowable if there is none."""
         if self.file is not None:
             return identity.digest_of_file(self.file)
         if isinstance(self.model, (bytes, bytearray)):
@@ -120,7 +119,7 @@ class _Source:
         raise identity.Unknowable(type(self.model).__name__)
 
     def beside(self) -> dict[str, str]:
-        """Digests of the files with its weights, by their names."""
+        """Return the digests of the external weight files, by file name."""
         if self.file is None or self.file.suffix != ".onnx":
             return {}
         from tvmrt.compiler.frontend.onnx import data_files
@@ -129,7 +128,7 @@ class _Source:
         return {name: identity.digest_of_file(folder / name) for name in data_files(self.file)}
 
     def is_that_of(self, facts: Facts) -> bool:
-        """Whether the files with its weights are those that were compiled."""
+        """Return whether the external weight files are unchanged since compilation."""
         folder = self.file.parent if self.file else Path()
         try:
             return all(
@@ -149,7 +148,7 @@ def _loaded(source: _Source, asked: Request, kept: Cache | None, key: str | None
             facts = read_facts(entry)
             if source.is_that_of(facts):
                 return Network(open_library(entry / LIBRARY), facts, source.name)
-        except (OSError, ValueError):  # damaged, or removed by another process meanwhile
+        except (OSError, ValueError):  # damaged, or removed by another process
             pass
         kept.remove(key)
     library, beside = _library_of(source, asked), source.beside()
@@ -165,7 +164,7 @@ def _loaded(source: _Source, asked: Request, kept: Cache | None, key: str | None
 
 
 def _cache_of(folder: str | None) -> Cache | None:
-    """The cache, None where this user has none."""
+    """Return the cache, or None if this user cannot have one."""
     try:
         return Cache(folder)
     except UnusableCacheError as error:
@@ -177,7 +176,7 @@ _SAID: set[str] = set()
 
 
 def _say_unusable(folder: str, why: str) -> None:
-    """Say it once a process for each folder."""
+    """Warn once per process and folder that the cache is not usable."""
     if folder in _SAID:
         return
     _SAID.add(folder)
@@ -192,7 +191,7 @@ def _say_unusable(folder: str, why: str) -> None:
 
 
 def _may_be_full(error: OSError | CompileError, folder: Path) -> bool:
-    """Whether a failure may be the cache's: a C compiler does not say why it could not write."""
+    """Return whether a full disk may be the cause; a C compiler does not report that."""
     if not isinstance(error, CompileError):
         return True
     try:
@@ -206,7 +205,7 @@ def _compiled_for_now(source: _Source, asked: Request) -> Network:
 
 
 def _opened_for_now(library: Any, beside: Mapping[str, str], name: str) -> Network:
-    """Without a cache; the file goes once it is in memory."""
+    """Load a library without the cache; its file is deleted once it is in memory."""
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
         folder = Path(folder_name)
         _write(library, beside, folder)
@@ -233,7 +232,7 @@ def _from_library(library: Any) -> Network:
 
 
 def _network_of(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A trained model of scikit-learn as ONNX, with any number of rows up to ROWS; others stay."""
+    """Convert a scikit-learn model to ONNX with a dynamic batch; return other models unchanged."""
     features = getattr(model, "n_features_in_", None)
     if features is None or not hasattr(model, "fit"):
         return model, options

@@ -1,4 +1,4 @@
-"""How long calls take."""
+"""Measure the time of calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timing:
-    """Calls one after the other; times in seconds."""
+    """Times of successive calls, in seconds."""
 
     calls: int
     median: float
@@ -27,7 +27,7 @@ class Timing:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: ``3.4 us``."""
+    """Format a time: ``3.4 us``."""
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
@@ -35,8 +35,8 @@ def duration(seconds: float) -> str:
 
 
 def measure(call: Callable[[], object], seconds: float) -> Timing:
-    """Call for as long as asked, at least five times, after two calls that are not counted."""
-    from statistics import median, quantiles  # what loads a network does not wait for it
+    """Time calls for some seconds, at least five, after two warm-up calls."""
+    from statistics import median, quantiles  # keeps loading a network fast
 
     call()
     call()

@@ -1,4 +1,4 @@
-"""A network as a function that any number of threads may call."""
+"""A compiled network as a function that any number of threads may call."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from tvmrt.network.measure import Timing
     from tvmrt.network.report import Report
 
-_Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # as ArrayCall has it
+_Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # the format of ArrayCall
 _Ports = tuple[tuple[_Port, ...], tuple[_Port, ...]]
 
 
 class _Context:
-    """One executor with its own inputs, outputs and tensors between."""
+    """One executor with its own inputs, outputs and intermediate tensors."""
 
     __slots__ = ("call", "executor", "run")
 
@@ -48,20 +48,20 @@ class _Context:
 class Network:
     """A compiled network, called as a function.
 
-    ``network(x)`` or ``network(name=x, ...)`` gives the output, or a tuple of them; a dictionary of
-    inputs gives one of outputs, by name. Results are of the kind that was given: numpy arrays,
-    tensors of torch and of all that exchange tensors by DLPack, NDArrays; lists count as numpy
-    arrays. They belong to the caller.
+    ``network(x)`` or ``network(name=x, ...)`` returns the output, or a tuple of several outputs. A
+    dictionary of inputs returns a dictionary of outputs, by name. Results have the same type as the
+    inputs: NumPy arrays, DLPack tensors (such as PyTorch's) or NDArrays. Lists count as NumPy
+    arrays. The results belong to the caller.
 
-    Calls are atomic, from any number of threads: each that is under way at the same time has
-    inputs, outputs and tensors of its own (``memory.arena_bytes``), all share the weights. A
-    network that keeps tensors from call to call, such as the state of recurrent layers, has one
-    set, and calls wait for each other. After a fork parent and child may both call it.
+    Calls are atomic and thread-safe. Concurrent calls each use their own inputs, outputs and
+    intermediate tensors (``memory.arena_bytes``) and share the weights. A network that keeps state
+    between calls, such as the state of recurrent layers, has one set of tensors, and its calls
+    wait for each other. After a fork, parent and child may both call it.
 
-    Where the first axis of all inputs and outputs is a batch, a number of rows beyond what was
-    compiled is run in several parts.
+    If the first axis of all inputs and outputs is a batch, a batch larger than the compiled
+    maximum is run in several parts.
 
-    ``tvmrt.load`` makes them.
+    Instances are created by ``tvmrt.load``.
     """
 
     def __init__(self, opened: Opened, facts: Facts, name: str) -> None:
@@ -69,7 +69,7 @@ class Network:
         self._facts = facts
         self._name = name
         first = opened.make()
-        # compiles the network once more, if this process knows what it was made from
+        # compiles the network again; None if this process did not compile it
         self.made_from: Callable[[], CompiledLibrary] | None = None
         self._lock = threading.Lock() if opened.keeps_state() else None
         self._timed: str | None = None
@@ -119,12 +119,12 @@ class Network:
         Raises
         ------
         KeyError
-            If there is no input of a name.
+            If there is no input of this name.
         TypeError
-            If an input is missing or given twice, or its elements have another type that cannot be
-            converted without loss; floats are rounded.
+            If an input is missing or given twice, or its element type cannot be converted without
+            loss. Floating-point values are rounded.
         ValueError
-            If a shape differs.
+            If a shape does not match.
         """
         if self._direct is not None and not (named and inputs):
             given = self._all_named(named) if named else inputs
@@ -146,20 +146,20 @@ class Network:
         return results[0] if len(results) == 1 else tuple(results)
 
     async def acall(self, *inputs: Any, **named: Any) -> Any:
-        """Run the network as ``__call__`` does, on another thread, while other tasks go on."""
-        import asyncio  # who awaits has it already
+        """Run the network as ``__call__`` does, on another thread; the event loop continues."""
+        import asyncio  # an awaiting caller has imported it already
 
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, partial(self, *inputs, **named))
 
     def reset_state(self) -> None:
-        """Have the next call begin as the first one did; for networks that keep tensors."""
+        """Reset the state of a network that keeps tensors between calls."""
         if self._lock is not None:
             with self._lock:
                 self._free[0].executor.reset_state()
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs, numpy arrays of the caller's own."""
+        """Return the outputs as NumPy arrays owned by the caller."""
         given = [_converted(each, info) for each, info in zip(inputs, self._inputs)]
         if self._batch is not None:
             parts = batches.parts(given, self._inputs, self._batch)
@@ -168,7 +168,7 @@ class Network:
         return self._run_once(given)
 
     def _run_part(self, part: Sequence[Any]) -> Sequence[Any]:
-        """The outputs for some of the rows that were given."""
+        """Return the outputs for some rows of a batch."""
         found = NotImplemented if self._direct is None else self._direct(tuple(part))
         if found is NotImplemented:
             return self._run_once(part)
@@ -181,7 +181,7 @@ class Network:
             return self._in_a_context(given)
 
     def _in_a_context(self, given: Sequence[Any]) -> list[Any]:
-        # a list's pop and append are atomic, and nothing is held while another process is forked
+        # pop and append of a list are atomic, so no lock is held during a fork
         try:
             context = self._free.pop()
         except IndexError:
@@ -207,7 +207,7 @@ class Network:
         return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]
 
     def _all_named(self, named: dict[str, Any]) -> tuple[Any, ...] | None:
-        """All inputs in their order, if each is given by its own name and nothing else is."""
+        """Return all inputs in order if each, and nothing else, is given by name; else None."""
         try:
             found = tuple([named[each.name] for each in self._inputs])
         except KeyError:
@@ -215,7 +215,7 @@ class Network:
         return found if len(found) == len(named) else None
 
     def _ordered(self, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
-        """All inputs in their order, sequences and optional values as tensors of the library."""
+        """Return all inputs in order, with sequences and optional values split into tensors."""
         given = self._spread(inputs, named)
         found: list[Any] = [_MISSING] * len(self._inputs)
         for name, value in given.items():
@@ -255,7 +255,7 @@ class Network:
         return ", ".join(self._public_inputs()) or "none"
 
     def _by_name(self, results: Sequence[Any], as_mapping: bool) -> Any:
-        """Outputs with their strings, sequences and optional values."""
+        """Return the outputs with labels, sequences and optional values restored."""
         found = dict(zip((each.name for each in self._outputs), results))
         for name, labels in self._facts.labels.items():
             if found[name].dtype.kind == "i":
@@ -270,64 +270,64 @@ class Network:
             return outputs
         return next(iter(outputs.values())) if len(outputs) == 1 else tuple(outputs.values())
 
-    # ---- what it is ----
+    # ---- properties and tools ----
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Name, type and shape of each input; an extent that calls choose by its name."""
+        """Name, type and shape of each input; a dynamic dimension is given by its name."""
         return tuple(self._inputs)
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Name, type and shape of each output; an extent that calls choose by its name."""
+        """Name, type and shape of each output; a dynamic dimension is given by its name."""
         return tuple(self._outputs)
 
     @property
     def dims(self) -> dict[str, tuple[int, int]]:
-        """The least and the most of each dimension that calls choose."""
+        """Minimum and maximum of each dynamic dimension, by name."""
         return {name: (least, most) for name, (least, most) in self._bounds.items()}
 
     @property
     def memory(self) -> Memory | None:
-        """What it takes; None for a library that was compiled elsewhere."""
+        """Memory use of the network; None for a library that was loaded compiled."""
         return self._facts.memory
 
     def example_inputs(self) -> dict[str, np.ndarray]:
-        """Inputs that are made up, the same each time, with the largest extents."""
+        """Return reproducible random inputs with the maximum extents."""
         return random_inputs([largest(each, self._bounds) for each in self._inputs])
 
     def benchmark(self, *inputs: Any, seconds: float = 1.0, **named: Any) -> Timing:
-        """Measure calls for some seconds, on inputs that are made up where none are given."""
-        from tvmrt.network.measure import measure  # what only calls need not wait for it
+        """Measure the time of calls for some seconds, on random inputs if none are given."""
+        from tvmrt.network.measure import measure  # not needed for calls
 
         if not inputs and not named:
             named = self.example_inputs()
         return measure(lambda: self(*inputs, **named), seconds)
 
     def profile(self, *inputs: Any, **named: Any) -> Any:
-        """Run once, and return the time of every operator: a tvmrt.runtime.profiling.Report.
+        """Run once and return the time of each operator, a ``tvmrt.runtime.profiling.Report``.
 
-        Inputs are given as to a call; they are made up if there are none.
+        Inputs are given as in a call; without any, random inputs are used.
         """
         return self.warm_executor(*inputs, **named).profile()
 
     def report(self, *inputs: Any, **named: Any) -> Report:
-        """All that is known of the network: its graph, memory, and the time of its operators.
+        """Return a report of the network: its graph, its memory and the time of each operator.
 
-        Notebooks show it as a page, ``report().save("net.html")`` writes that. The network is
-        compiled once more, since a library does not say where its tensors lie.
+        Notebooks show it as a page; ``report().save("net.html")`` writes that page. The network is
+        compiled again, because a library does not record its memory layout.
 
         Parameters
         ----------
         inputs, named
-            What to time it on, made up if not given.
+            Inputs for the timing; random if not given.
 
         Raises
         ------
         ValueError
-            If it was loaded compiled; load the network's own file.
+            If it was loaded from a compiled library; load the network file instead.
         ImportError
-            If no plug-in makes reports.
+            If no plug-in creates reports.
         """
         from tvmrt import plugin
 
@@ -340,7 +340,7 @@ class Network:
         return make(self.made_from(), self._name, self.warm_executor(*inputs, **named))
 
     def warm_executor(self, *inputs: Any, **named: Any) -> Executor:
-        """An executor of one's own that has run once, on inputs that are made up if not given."""
+        """Return a new executor that has run once, on random inputs if none are given."""
         if not inputs and not named:
             named = self.example_inputs()
         if len(inputs) == 1 and not named and isinstance(inputs[0], Mapping):
@@ -354,7 +354,7 @@ class Network:
         return executor
 
     def new_executor(self) -> Executor:
-        """An executor of the network for one's own use: a GraphModule or an AotModule."""
+        """Return a new executor of the network: a GraphModule or an AotModule."""
         return self._opened.make()
 
     def __repr__(self) -> str:
@@ -367,8 +367,8 @@ class Network:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: inputs, outputs, the time of a run, and a picture of its memory."""
-        from html import escape  # scripts need not wait for it
+        """Return the HTML for notebooks: inputs, outputs, the time of a run, and memory use."""
+        from html import escape  # only notebooks need it
 
         rows = "".join(
             f"<tr><td>{title}</td><td>{escape(e.name)}</td><td>{escape(e.dtype)}</td>"
@@ -385,20 +385,20 @@ class Network:
         )
 
     def _time_of_a_run(self) -> str:
-        """In words; measured once, on inputs that are made up, in some hundredths of a second."""
+        """Return the time of one run as text; measured once, for 0.03 s on random inputs."""
         from tvmrt.network.measure import duration, measure
 
         if self._timed is None:
             try:
                 run = self.warm_executor().run
-            except ValueError:  # no inputs can be made up
+            except ValueError:  # random inputs are not possible
                 self._timed = ""
             else:
                 self._timed = f"a run takes {duration(measure(run, seconds=0.03).median)}"
         return self._timed
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process gets the library's bytes, and a state of its own."""
+        """Pickle the bytes of the library; the copy starts with its own state."""
         return _restored, (self._opened.module, self._facts, self._name)
 
     def _after_fork(self) -> None:
@@ -407,8 +407,8 @@ class Network:
 
 
 def _direct_way(network: Network) -> Callable[[tuple[Any, ...]], Any]:
-    """The shortest way of a call: a function of arrays that are just what the network takes, which
-    gives NotImplemented for others. Its names are local ones, since each microsecond shows."""
+    """Return the fast path of a call, which takes arrays of exactly the declared types and shapes.
+    It returns NotImplemented for others. Local variables save time in each call."""
     free, new_executor, ports = network._free, network.new_executor, network._ports
 
     def direct(given: tuple[Any, ...]) -> Any:
@@ -453,7 +453,7 @@ def _tensors(
     open_shapes: Mapping[str, Sequence[Any]],
     names: Sequence[str],
 ) -> list[TensorInfo]:
-    """What is known of inputs or outputs; graph executors say ``name:position`` of outputs."""
+    """Describe inputs or outputs; graph executors name outputs ``name:index``."""
     shapes, dtypes = info
     own = list(dtypes)
     found = []
@@ -465,7 +465,7 @@ def _tensors(
 
 
 def _is_plain(info: TensorInfo) -> bool:
-    """Whether numpy has the elements under the same name, and all extents are fixed."""
+    """Return whether all extents are fixed and NumPy has a built-in type of the same name."""
     fixed = all(isinstance(extent, int) for extent in info.shape)
     try:
         return fixed and np.dtype(info.dtype).isbuiltin == 1
@@ -481,7 +481,7 @@ def _converted(value: Any, info: TensorInfo) -> Any:
 
 
 def _public(names: Sequence[str], bundles: Mapping[str, Any]) -> list[str]:
-    """The names that callers use: a sequence or optional value in place of its tensors."""
+    """Return the public names, with sequences and optional values in place of their tensors."""
     owner = {
         part: name for name, b in bundles.items() for part in (*b.parts, b.count, b.there) if part
     }

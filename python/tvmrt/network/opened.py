@@ -1,4 +1,4 @@
-"""Libraries that hold a network, and the executors that they make."""
+"""Loaded libraries that contain a network, and their executors."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ EXECUTORS: Mapping[str, type[Executor]] = {
 
 @dataclass(frozen=True)
 class Opened:
-    """A library in this process; ``make`` gives executors that share nothing but the weights."""
+    """A loaded library; ``make`` returns executors that share only the weights."""
 
     module: Module
     make: Callable[[], Executor]
 
     def keeps_state(self) -> bool:
-        """Whether a run finds what the last one of its executor left."""
+        """Return whether an executor keeps state between its runs."""
         try:
             self.module.get_function("get_state", True)
         except (AttributeError, TVMError):
@@ -39,16 +39,16 @@ class Opened:
 
 
 def open_library(path: str | os.PathLike[str]) -> Opened:
-    """Load a library, or a package of ``tvmc compile``, that holds one network.
+    """Load a library, or a package of ``tvmc compile``, that contains one network.
 
     Raises
     ------
     OSError
-        If there is no such file, or the system cannot load it.
+        If the file does not exist or the system cannot load it.
     ValueError
-        If it is a network that is not compiled, or holds none.
+        If the network is not compiled, or the file contains none.
     TVMError
-        If it is damaged.
+        If the file is damaged.
     """
     file = Path(path)
     check_compiled(file)
@@ -56,7 +56,7 @@ def open_library(path: str | os.PathLike[str]) -> Opened:
 
 
 def check_compiled(file: Path) -> None:
-    """Raise ValueError for a network that is still to be compiled, by its name."""
+    """Raise ValueError, with the file name, for a network that is not compiled."""
     if is_network(file):
         raise ValueError(
             f"{file} is not compiled; run 'tvmrt compile {file} -o net.so', then use net.so"
@@ -66,7 +66,7 @@ def check_compiled(file: Path) -> None:
 
 
 def open_module(module: Module, name: str) -> Opened:
-    """The network of a module that was loaded from ``name``. Raises ValueError if it has none."""
+    """Return the network of a module loaded from ``name``. Raises ValueError if it has none."""
     kind = EXECUTORS.get(module.type_key)
     names = _names(module) if kind else []
     if kind is None or not names:
@@ -85,9 +85,9 @@ def _names(module: Module) -> list[str]:
 
 
 def names_of_outputs(executor: Executor) -> list[str]:
-    """Return the names of the outputs in their order, each different from the others.
+    """Return the unique names of the outputs, in order.
 
-    Graph executors say ``name:position``; the position is left out where the name alone tells.
+    Graph executors name outputs ``name:index``; the index is removed if the name is unique.
     """
     count = executor.get_num_outputs()
     full = [str(executor.module["get_output_name"](i)) for i in range(count)]
@@ -99,5 +99,5 @@ def names_of_outputs(executor: Executor) -> list[str]:
 
 
 def shown(shape: Sequence[Any]) -> str:
-    """A shape in words: ``1 x 3 x H``."""
+    """Format a shape: ``1 x 3 x H``."""
     return " x ".join(str(extent) for extent in shape) or "scalar"

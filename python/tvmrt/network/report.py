@@ -1,4 +1,4 @@
-"""What a report of a network is to programs; a plug-in makes it."""
+"""The interface of network reports, which a plug-in implements."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, Protocol
 
 
 class Report(Protocol):
-    """All that is known of a network: ``data``, plain dictionaries and lists.
+    """A report of a network; ``data`` contains it as plain dictionaries and lists.
 
-    Notebooks show it as the page.
+    Notebooks show it as a page.
     """
 
     data: dict[str, Any]
 
     def html(self) -> str:
-        """The page as text."""
+        """Return the page as HTML text."""
         ...
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, ``.html``, or the data, ``.json``."""
+        """Write the page (``.html``) or the data (``.json``)."""
         ...

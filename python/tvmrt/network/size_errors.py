@@ -1,4 +1,4 @@
-"""What to declare for a size that a network was not compiled for."""
+"""Suggest bounds for an input size that a network was not compiled for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")
 def declaration(
     shape: Sequence[int], info: TensorInfo, bounds: Mapping[str, Sequence[int]]
 ) -> str | None:
-    """The ``dims`` with which a network takes an input of this shape; None where no bounds help."""
+    """Return the ``dims`` that would accept an input of this shape; None if no bounds would."""
     dims: dict[str, str | tuple[int, int]] = {}
     if len(shape) != len(info.shape):
         return None
@@ -40,7 +40,7 @@ def declaration(
 
 
 def _narrowed(name: str, step: int) -> str | None:
-    """The dimension of which one is a part, as ``height_by_4`` and ``height_by_2_by_2``."""
+    """Return the dimension that ``height_by_4`` or ``height_by_2_by_2`` is a fraction of."""
     whole = re.sub(r"(_by_\d+)+$", "", name)
     factors = map(int, re.findall(r"_by_(\d+)", name[len(whole) :]))
     return whole if step > 1 and prod(factors) == step else None

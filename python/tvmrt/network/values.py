@@ -1,4 +1,4 @@
-"""What a caller gives and gets: arrays of numpy, tensors of torch and others, NDArrays, lists."""
+"""Convert the arrays and tensors of callers to inputs, and outputs to the caller's type."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 
 from tvmrt.runtime.ndarray import NDArray, array, from_dlpack
 
-Wrap = Callable[[Any], Any]  # a result, a numpy array, as the caller's kind of tensor
+Wrap = Callable[[Any], Any]  # converts a NumPy array to the caller's type of tensor
 
 
 def plain(value: Any) -> Any:
-    """The value as a numpy array, or an NDArray over the memory of what has no such form.
+    """Return a value as a NumPy array, or as an NDArray that borrows the memory of a tensor.
 
-    Raises TypeError for what is no tensor and cannot become one.
+    Raises TypeError for a value that cannot become a tensor.
     """
     if isinstance(value, (np.ndarray, NDArray)):
         return value
-    if hasattr(value, "detach"):  # a tensor of torch that gradients flow through
+    if hasattr(value, "detach"):  # a PyTorch tensor with gradients
         value = value.detach()
     if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
         try:
             return from_dlpack(value)
-        except (TypeError, ValueError, BufferError):  # strides, or a device that has no view here
+        except (TypeError, ValueError, BufferError):  # strides, or a device without a view here
             return np.asarray(value)
     found = np.asarray(value)
     if found.dtype == object and not all(isinstance(e, (str, bytes)) for e in found.reshape(-1)):
@@ -34,9 +34,9 @@ def plain(value: Any) -> Any:
 
 
 def fitting(value: Any, dtype: str) -> Any:
-    """The value with elements of a type; numbers keep their value, but for a float's rounding.
+    """Convert the elements of a value to a type; only floating-point values may be rounded.
 
-    Raises TypeError where the type cannot hold them.
+    Raises TypeError if the type cannot represent them.
     """
     if isinstance(value, NDArray):
         if value.dtype == dtype:
@@ -45,7 +45,7 @@ def fitting(value: Any, dtype: str) -> Any:
     if dtype == "handle" or str(value.dtype) == dtype:
         return value
     wanted = _numpy_type(dtype)
-    if wanted is None:  # of a type that numpy has not: the executor knows more
+    if wanted is None:  # NumPy lacks the type; the executor checks it
         return value
     if np.can_cast(value.dtype, wanted, "safe"):
         return value.astype(wanted)
@@ -72,7 +72,7 @@ def _numpy_type(dtype: str) -> np.dtype[Any] | None:
 
 
 def wrapper(values: Iterable[Any]) -> Wrap | None:
-    """What makes results of the kind of the first tensor given; None for numpy's own arrays."""
+    """Return a function that converts results to the first tensor's type; None for NumPy arrays."""
     for value in values:
         if isinstance(value, np.ndarray):
             return None
@@ -84,7 +84,7 @@ def wrapper(values: Iterable[Any]) -> Wrap | None:
 
 
 def _taker(package: str) -> Wrap | None:
-    """The function of a package that takes tensors of others."""
+    """Return a package's function that imports DLPack tensors; None if it has none."""
     module = importlib.import_module(package)
     take = getattr(module, "from_dlpack", None) or getattr(
         getattr(module, "dlpack", None), "from_dlpack", None

@@ -1,6 +1,6 @@
-"""The runtime: tensors, packed functions, modules, executors. Knows nothing of the compiler.
+"""The runtime: tensors, packed functions, modules, executors. Independent of the compiler.
 
-It needs numpy and the shared library alone. Names and behaviour are those of ``tvm.runtime``.
+It needs only NumPy and the shared library. Names and behaviour follow ``tvm.runtime``.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ __all__ = [
 
 
 def convert(value: Any) -> Any:
-    """Return a Python value as the runtime's kind: containers, strings and functions as objects."""
+    """Convert strings, lists, tuples, dicts and callables to runtime objects; keep other values."""
     if isinstance(value, str):
         return String(value)
     if isinstance(value, (list, tuple)):
@@ -134,7 +134,7 @@ def convert(value: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the executors and the profiler when they are first used."""
+    """Import the executors and the profiler at first use."""
     if name in ("executor", "profiling"):
         return importlib.import_module(f"tvmrt.runtime.{name}")
     raise AttributeError(f"module 'tvmrt.runtime' has no attribute '{name}'")

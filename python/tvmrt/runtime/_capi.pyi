@@ -1,4 +1,4 @@
-"""The types of the cffi module over the C API; what C gives is checked by C's compiler."""
+"""Types of the cffi module for the C API; the C compiler checks the declarations."""
 
 from typing import Any
 

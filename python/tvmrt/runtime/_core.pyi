@@ -1,4 +1,4 @@
-"""The types of the extension module, whose sources are in ``python/src``."""
+"""Types of the extension module, whose sources are in ``python/src``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ class Object:
 class Module(Object): ...
 
 class PackedFunc:
-    """A function of C or Python with the packed calling convention; calls are typed by nobody."""
+    """A C or Python function with the packed calling convention; calls are untyped."""
 
     release_gil: bool
     @property

@@ -1,4 +1,4 @@
-"""What the extension module asks Python for: classes to make and rare conversions."""
+"""Python classes and rare conversions for the extension module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tvmrt.runtime.source_lines import with_lines
 
 
 def _convert(value: Any) -> Any:
-    """Return an argument as one of the types that the extension module packs itself."""
+    """Convert an argument to a type that the extension module packs itself."""
     if isinstance(value, (np.integer, np.bool_)):
         return int(value)
     if isinstance(value, np.floating):

@@ -1,7 +1,7 @@
-"""The loaded libtvm_runtime: the cffi functions of its C API, and the one check of their result.
+"""The loaded libtvm_runtime: the cffi functions of its C API, and the check of their results.
 
-The library becomes global in the process, because libraries of generated code look its functions up
-there.
+The library is loaded with global symbols, because libraries of generated code resolve its functions
+at load time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check(rc: int) -> None:
 
 
 def encode(text: str | bytes | os.PathLike[str]) -> bytes:
-    """Return a string or path as C takes it."""
+    """Encode a string or path as a C string."""
     data = os.fsencode(text)
     if b"\0" in data:
         raise ValueError(f"{text!r} contains a NUL character, at which C strings end")
@@ -38,15 +38,15 @@ def encode(text: str | bytes | os.PathLike[str]) -> bytes:
 
 
 def decode(text: ffi.CData) -> str:
-    """Return a C string as Python's."""
+    """Decode a C string; "" for a null pointer."""
     return ffi.string(text).decode("utf-8", "replace") if text else ""
 
 
 def address(pointer: ffi.CData) -> int:
-    """Return a pointer as a number, as the extension module takes it."""
+    """Return a pointer as an integer for the extension module."""
     return int(ffi.cast("uintptr_t", pointer))
 
 
 def pointer(address: int) -> ffi.CData:
-    """Return a number as a ``void*``."""
+    """Return an integer as a ``void*``."""
     return ffi.cast("void*", address)

@@ -1,7 +1,7 @@
 """Containers of the runtime: Array, Map, String, ShapeTuple and ADT.
 
-A packed function takes Python's list, tuple, dict as Array and Map, and returns objects of these
-classes, which behave as Python's read-only sequences and mappings do.
+A packed function takes Python's list, tuple and dict as Array and Map. It returns objects of these
+classes, which behave as read-only Python sequences and mappings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _call(name: str, *args: Any) -> Any:
 
 
 def getitem_helper(obj: Any, elem_getter: Any, length: int, idx: int | slice) -> Any:
-    """Return ``obj[idx]`` by an element getter; slices give lists, negative indices count back."""
+    """Return ``obj[idx]`` with an element getter; slices and negative indices are supported."""
     if isinstance(idx, slice):
         return [elem_getter(obj, i) for i in range(*idx.indices(length))]
     if not -length <= idx < length:
@@ -36,7 +36,7 @@ def getitem_helper(obj: Any, elem_getter: Any, length: int, idx: int | slice) ->
 
 
 class _Sequence(Object, collections.abc.Sequence[Any]):
-    """Sequence behaviour over a size function and an element function."""
+    """Sequence methods based on two packed functions, for the size and for an element."""
 
     _size = ""
     _item = ""
@@ -66,7 +66,7 @@ class Array(_Sequence):
     Parameters
     ----------
     values
-        Its elements: whatever a packed function takes.
+        Elements of any type that a packed function takes.
     """
 
     _size = "ArraySize"
@@ -86,7 +86,7 @@ class Map(Object, collections.abc.Mapping[Any, Any]):
     Parameters
     ----------
     values
-        Its items, as a mapping.
+        Items, as a mapping.
     """
 
     def __init__(self, values: Any = ()) -> None:
@@ -132,7 +132,7 @@ class Map(Object, collections.abc.Mapping[Any, Any]):
 
 @register_object("runtime.ShapeTuple")
 class ShapeTuple(_Sequence):
-    """The extents of a tensor, as an object.
+    """The extents of a tensor as an object.
 
     Parameters
     ----------
@@ -160,9 +160,9 @@ class ADT(_Sequence):
     Parameters
     ----------
     tag
-        A number that says which constructor made it.
+        Number of the constructor that created it.
     fields
-        Its elements; objects.
+        Elements; objects.
     """
 
     _size = "GetADTSize"
@@ -173,14 +173,14 @@ class ADT(_Sequence):
 
     @property
     def tag(self) -> int:
-        """Which constructor made it."""
+        """Number of the constructor that created it."""
         return _call("GetADTTag", self)
 
 
 class String(str):
-    """A string that the runtime holds as an object.
+    """A string that is also a runtime object.
 
-    It is a Python string in every respect; passed to a packed function it is the object again.
+    It behaves as a Python string. A packed function receives the object.
     """
 
     __slots__ = ("__tvm_object__",)
@@ -198,7 +198,7 @@ class String(str):
         return self
 
     def asobject(self) -> Any:
-        """Return the C object, made now if there is none yet."""
+        """Return the C object, which is created at first use."""
         if self.__tvm_object__ is None:
             made = _call("String", str(self))
             self.__tvm_object__ = made.__tvm_object__ if isinstance(made, String) else made
@@ -209,12 +209,12 @@ class String(str):
 
 
 def _unbox(obj: _core.Object) -> Any:
-    """Return a number that a container holds as an object."""
+    """Return the number that a container stores as an object."""
     return _call("Unbox", obj)
 
 
 def _report(made: Object) -> Any:
-    """Return a report of profiling, which C hands out as an object."""
+    """Convert a profiling report from a C object."""
     from tvmrt.runtime.profiling import Report
 
     return Report(get_global_func("runtime.profiling.AsJSON")(made))
@@ -232,12 +232,12 @@ def tuple_object(fields: Any = ()) -> ADT:
 
 
 def _element(value: Any) -> Any:
-    """Return a value as an element of a container: strings become objects."""
+    """Convert a value to an element of a container: strings become objects."""
     if isinstance(value, str):
         return String(value).asobject()
     return value
 
 
 def to_container(value: Any) -> Any:
-    """Return a list or tuple as Array and a dict as Map."""
+    """Convert a list or tuple to an Array and a dict to a Map."""
     return Map(value) if isinstance(value, dict) else Array(value)

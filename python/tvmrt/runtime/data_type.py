@@ -1,4 +1,4 @@
-"""Element types: DataType, its text and its numpy counterpart."""
+"""Element types: DataType, its text and the matching NumPy type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DataType", "DataTypeCode", "in_memory", "numpy_dtype", "of_codes", "
 
 
 class DataTypeCode:
-    """Kinds of numbers."""
+    """Type codes of elements."""
 
     INT = 0
     UINT = 1
@@ -45,7 +45,7 @@ _BASES = {
 }
 _NAMES = {code: name for name, code in _BASES.items()}
 _PATTERN = re.compile(r"(e\dm\d[a-z]*_float|custom\[(\d+)\]|[a-z]+)(\d*)(?:x(\d+))?")
-# numpy's names of what it has by ml_dtypes alone.
+# Types that NumPy has only with the package ml_dtypes.
 _EXTENDED = {
     (DataTypeCode.BFLOAT, 16): "bfloat16",
     (DataTypeCode.E4M3Float, 8): "float8_e4m3fn",
@@ -81,12 +81,12 @@ def _parse(text: str) -> tuple[int, int, int]:
 
 
 class DataType(_core.DataType):
-    """The type of an element: a kind of number, its bits, and how many lanes a vector has.
+    """The type of an element: type code, bits, and number of vector lanes.
 
     Parameters
     ----------
     type_str
-        Such as ``"float32"``, ``"int8x4"``, ``"bool"``; another DataType or a numpy dtype will do.
+        A text such as ``"float32"``, ``"int8x4"`` or ``"bool"``, a DataType or a NumPy dtype.
     """
 
     __slots__ = ()
@@ -122,7 +122,7 @@ class DataType(_core.DataType):
         return DataType, (str(self),)
 
     def itemsize(self) -> int:
-        """Return the bytes of one element; a part of a byte counts as a whole one."""
+        """Return the bytes of one element, rounded up to whole bytes."""
         return (self.bits + 7) // 8 * self.lanes
 
 
@@ -133,12 +133,12 @@ def _to_text(value: Any) -> str:
 
 
 def of_numpy(dtype: np.dtype[Any]) -> str:
-    """Return the text of the data type of a numpy dtype.
+    """Return the data type text of a NumPy dtype.
 
     Raises
     ------
     TypeError
-        If tensors have no such elements (objects, strings, dates, records).
+        If tensors cannot have such elements (objects, strings, dates, records).
     """
     name = dtype.name
     if dtype.kind in "iufcV" and dtype.isnative and dtype.names is None:
@@ -152,12 +152,12 @@ def of_numpy(dtype: np.dtype[Any]) -> str:
 
 
 def numpy_dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
-    """Return the numpy dtype of the elements of a tensor.
+    """Return the NumPy dtype for elements of a tensor.
 
     Raises
     ------
     TypeError
-        If numpy has none (vectors, handles).
+        If NumPy has no such type (vectors, handles).
     """
     plain = {
         (DataTypeCode.UINT, 1): "bool",
@@ -187,12 +187,12 @@ def _extended_dtype(name: str) -> np.dtype[Any]:
 
 
 def _is_packed(bits: int) -> bool:
-    """Whether elements share bytes, the first in the lowest bits; bools do not."""
+    """Return whether elements share bytes, lowest bits first; each bool has its own byte."""
     return bits in (2, 4)
 
 
 def in_memory(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
-    """Return the bytes of an array's elements of so many bits as memory has them."""
+    """Return the bytes of an array in tensor memory, with elements of 2 or 4 bits packed."""
     plain = values.reshape(-1).view(np.uint8)
     if not _is_packed(bits):
         return plain
@@ -202,7 +202,7 @@ def in_memory(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 
 
 def unpack(data: bytes, shape: tuple[int, ...], code: int, bits: int) -> np.ndarray[Any, Any]:
-    """Return the array of packed elements; numpy has each in a byte of its own."""
+    """Unpack elements of 2 or 4 bits to an array, in which each has its own byte."""
     dtype = numpy_dtype(code, bits, 1)
     packed = np.frombuffer(data, np.uint8)[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)
     codes = (packed & np.uint8((1 << bits) - 1)).reshape(-1)[: int(np.prod(shape))]
@@ -213,6 +213,6 @@ def unpack(data: bytes, shape: tuple[int, ...], code: int, bits: int) -> np.ndar
 
 
 def of_codes(values: np.ndarray[Any, Any], wanted: np.dtype[Any], bits: int) -> bool:
-    """Whether an array has the codes of floats that numpy alone does not know, not numbers."""
+    """Return whether an array contains bit patterns of floats that only ml_dtypes has."""
     is_float = wanted.isbuiltin != 1 and "int" not in wanted.name
     return is_float and values.dtype == np.dtype(f"uint{max(bits, 8)}")

@@ -1,4 +1,4 @@
-"""Devices: where tensors lie and functions run."""
+"""Devices, on which tensors are stored and functions run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TYPE_OF_NAME = {
     "cl": 4,
 }
 
-# Kinds of runtime.GetDeviceAttr, in its numbering.
+# Attribute kinds of runtime.GetDeviceAttr.
 _ATTRIBUTES = {
     "max_threads_per_block": 1,
     "warp_size": 2,
@@ -71,10 +71,10 @@ _ATTRIBUTES = {
 
 
 class Device(_core.Device):
-    """A device: its type (a DLDeviceType number) and which one of that type.
+    """A device: its type (a DLDeviceType number) and its index among devices of that type.
 
-    Besides its two numbers a device has the attributes ``exist``, ``device_name``,
-    ``max_threads_per_block`` and so on, which are None where the device does not say.
+    A device also has the attributes ``exist``, ``device_name``, ``max_threads_per_block`` and so
+    on, which are None if the device does not provide them.
     """
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class Device(_core.Device):
 
     @property
     def exist(self) -> bool:
-        """Whether the device is there."""
+        """Whether the device exists."""
         return bool(self._attribute(0))
 
     def _attribute(self, kind: int) -> Any:
@@ -98,21 +98,21 @@ class Device(_core.Device):
         return self._attribute(kind)
 
     def create_raw_stream(self) -> int:
-        """Create a stream; return its handle, to be given to free_raw_stream()."""
+        """Create a stream and return its handle; release it with free_raw_stream()."""
         out = ffi.new("TVMStreamHandle*")
         check(lib.TVMStreamCreate(self.device_type, self.device_id, out))
         return int(ffi.cast("uintptr_t", out[0]))
 
     def free_raw_stream(self, stream: int) -> None:
-        """Release a stream of create_raw_stream()."""
+        """Release a stream created by create_raw_stream()."""
         check(lib.TVMStreamFree(self.device_type, self.device_id, pointer(stream)))
 
     def set_raw_stream(self, stream: int) -> None:
-        """Make a stream the one that this thread uses on the device."""
+        """Set the stream that this thread uses on the device."""
         check(lib.TVMSetStream(self.device_type, self.device_id, pointer(stream)))
 
     def sync(self, stream: int | None = None) -> None:
-        """Wait until everything on a stream, or on the current one, is done."""
+        """Wait for all work on a stream, by default the current one."""
         check(lib.TVMSynchronize(self.device_type, self.device_id, pointer(stream or 0)))
 
     def __eq__(self, other: object) -> bool:
@@ -143,7 +143,7 @@ def device(dev_type: str | int, dev_id: int | None = None) -> Device:
         ``"cpu"``, ``"opencl"``, ``"cpu:0"``, the start of a target such as ``"llvm -mcpu=..."``, or
         a DLDeviceType number.
     dev_id
-        Which device of that type; 0 if absent.
+        Index of the device among those of its type; 0 if absent.
 
     Raises
     ------

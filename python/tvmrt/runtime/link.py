@@ -17,14 +17,14 @@ _COMPILED = (".c", ".cc", ".cpp", ".o")
 
 
 def link_shared(file: str) -> str:
-    """Link an object file, or an archive of objects and sources, to ``<path>.so`` beside it.
+    """Link an object file, or an archive of objects and C sources, to ``<path>.so``.
 
     Raises
     ------
     OSError
-        If the file cannot be read, there is no C compiler, or it refuses.
+        If the file cannot be read, there is no C compiler, or linking fails.
     ValueError
-        If the archive has nothing to compile or leads out of its folder.
+        If the archive has nothing to compile or contains paths outside of it.
     """
     path, library = Path(file), Path(f"{file}.so")
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
@@ -40,14 +40,14 @@ def link_shared(file: str) -> str:
 
 
 def unpack(archive: str | os.PathLike[str], folder: Path) -> None:
-    """Write the files of an archive into a folder, which is made if it is not there.
+    """Extract an archive into a folder, which is created if necessary.
 
     Raises
     ------
     ValueError
-        If a member of it is neither a file nor a folder, or lies outside.
+        If a member is neither a file nor a folder, or has a path outside of the archive.
     OSError, tarfile.TarError
-        If it cannot be read, or the files cannot be written.
+        If the archive cannot be read, or the files cannot be written.
     """
     root = folder.resolve()
     with tarfile.open(archive) as tar:
@@ -70,7 +70,7 @@ def unpack(archive: str | os.PathLike[str], folder: Path) -> None:
 def _to_compile(archive: Path, folder: Path) -> list[Path]:
     try:
         unpack(archive, folder)
-    except (tarfile.TarError, RecursionError) as error:  # a call deeper an extended header
+    except (tarfile.TarError, RecursionError) as error:  # nested extended headers recurse
         raise ValueError(f"{archive} is not a readable archive: {error}") from None
     inputs = sorted(path for path in folder.rglob("*") if path.suffix in _COMPILED)
     if not inputs:

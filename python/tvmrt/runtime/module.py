@@ -1,4 +1,4 @@
-"""Modules: sets of packed functions, loaded from files or made by other modules."""
+"""Modules: sets of packed functions, loaded from files or created by other modules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ModulePropertyMask:
-    """Bits of what can be done with a module."""
+    """Bits that describe the abilities of a module."""
 
     BINARY_SERIALIZABLE = 0b001
     RUNNABLE = 0b010
@@ -43,7 +43,7 @@ class BenchmarkResult:
     Parameters
     ----------
     results
-        Seconds of one run, one value a repeat.
+        Mean seconds of a run, one value per repeat.
     """
 
     def __init__(self, results: Any) -> None:
@@ -61,7 +61,7 @@ class BenchmarkResult:
 
     @property
     def min(self) -> float:
-        """Smallest value: the least disturbed repeat."""
+        """Smallest value, from the least disturbed repeat."""
         return min(self.results)
 
     @property
@@ -88,9 +88,9 @@ class BenchmarkResult:
 
 
 class Module(_core.Module):
-    """A set of packed functions with the modules that it imports.
+    """A set of packed functions and the modules that it imports.
 
-    ``module["name"]`` is a function, ``module(...)`` calls the entry function. Functions keep their
+    ``module["name"]`` is a function; ``module(...)`` calls the entry function. Functions keep their
     module alive. Look-ups are thread-safe; import_module() is not.
     """
 
@@ -99,7 +99,7 @@ class Module(_core.Module):
     def __init__(self) -> None:
         raise TypeError("modules come from load_module(), system_lib() and packed functions")
 
-    if not TYPE_CHECKING:  # a type checker tells which attributes there are
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report unknown attributes
 
         def __getattr__(self, name):
             text = absent.answer(f"runtime.Module.{name}")
@@ -115,7 +115,7 @@ class Module(_core.Module):
         name
             Its name.
         query_imports
-            Whether to look into the imported modules too.
+            Whether to search the imported modules too.
 
         Raises
         ------
@@ -138,8 +138,8 @@ class Module(_core.Module):
 
     @property
     def release_gil(self) -> bool:
-        """Whether other Python threads run during calls of the functions that it gives from now on,
-        and of the module itself; see ``PackedFunc.release_gil``. True at first."""
+        """Whether other Python threads may run during calls of the module and of functions returned
+        from now on; see ``PackedFunc.release_gil``. True by default."""
         return self.__dict__.get("_release_gil", True)
 
     @release_gil.setter
@@ -151,7 +151,7 @@ class Module(_core.Module):
         return pointer(self.handle)
 
     def implements_function(self, func_name: str, query_imports: bool = False) -> bool:
-        """Return whether there is a function of a name."""
+        """Return whether a function of this name exists."""
         return self._find(func_name, query_imports) is not None
 
     def __getitem__(self, name: str) -> PackedFunc:
@@ -161,7 +161,7 @@ class Module(_core.Module):
 
     @property
     def entry_func(self) -> PackedFunc:
-        """The function that calling the module calls."""
+        """The function that calling the module executes."""
         entry = self.__dict__.get("_entry")
         if entry is None:
             entry = self.__dict__["_entry"] = self.get_function(self.entry_name)
@@ -170,7 +170,7 @@ class Module(_core.Module):
     def __call__(self, *args: Any) -> Any:
         return self.entry_func(*args)
 
-    # ---- what it is ----
+    # ---- properties ----
 
     @property
     def type_key(self) -> str:
@@ -184,24 +184,24 @@ class Module(_core.Module):
 
     @property
     def level(self) -> str:
-        """The level of processors whose code a library uses, such as ``v3``; empty for one that has
-        code for one kind alone."""
+        """The ISA level of the code that a library uses, such as ``v3``; empty if the library has a
+        single ISA variant."""
         get_level = self._find("get_level", True)
         if get_level is None:
             return ""
         return ffi.string(ffi.cast("const char*", get_level().value)).decode()
 
     def get_source(self, fmt: str = "") -> str:
-        """Return the source text in a format; empty if the module has none."""
+        """Return the source text in a format; empty if there is none."""
         return get_global_func("runtime.ModuleGetSource")(self, fmt)
 
     def get_property_mask(self) -> int:
-        """Return the bits of ModulePropertyMask that hold."""
+        """Return the bits of ModulePropertyMask that are set."""
         return get_global_func("runtime.ModuleGetPropertyMask")(self)
 
     @property
     def is_binary_serializable(self) -> bool:
-        """Whether it can be embedded in a library as bytes."""
+        """Whether a library can embed the module as bytes."""
         return bool(self.get_property_mask() & ModulePropertyMask.BINARY_SERIALIZABLE)
 
     @property
@@ -211,7 +211,7 @@ class Module(_core.Module):
 
     @property
     def is_dso_exportable(self) -> bool:
-        """Whether it becomes machine code of an exported library."""
+        """Whether export compiles the module into a library as machine code."""
         return bool(self.get_property_mask() & ModulePropertyMask.DSO_EXPORTABLE)
 
     # ---- imports and files ----
@@ -224,12 +224,12 @@ class Module(_core.Module):
         return [get(self, i) for i in range(count)]
 
     def import_module(self, module: Module) -> None:
-        """Add a module to the imports; its functions are found from generated code.
+        """Add a module to the imports, where generated code finds its functions.
 
         Raises
         ------
         ValueError
-            If the two would import each other.
+            If the imports would form a cycle.
         """
         if not isinstance(module, Module):
             raise TypeError(f"a Module is needed, not {type(module).__name__}")
@@ -240,10 +240,10 @@ class Module(_core.Module):
         get_global_func("runtime.ModuleClearImports")(self)
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
-        """Write the module to a file, in the format that its kind has."""
+        """Write the module to a file in the format of its kind."""
         get_global_func("runtime.ModuleSaveToFile")(self, os.fspath(file_name), fmt)
 
-    # ---- measuring ----
+    # ---- measurements ----
 
     def time_evaluator(
         self,
@@ -263,28 +263,28 @@ class Module(_core.Module):
         Parameters
         ----------
         func_name
-            Which function.
+            Name of the function to measure.
         dev
-            The device that it runs on, to be waited for.
+            The device that it runs on; measurements wait for it.
         number
-            Runs of one repeat; their mean time is that repeat's result.
+            Runs per repeat; the result of a repeat is their mean time.
         repeat
-            Repeats.
+            Number of repeats.
         min_repeat_ms
-            Milliseconds that a repeat takes at least; `number` grows until it does.
+            Minimum duration of a repeat in milliseconds; `number` grows until it is reached.
         limit_zero_time_iterations
-            How often `number` grows when no time passes at all.
+            Maximum number of times that `number` grows while the measured time is zero.
         cooldown_interval_ms
             Milliseconds to wait after every `repeats_to_cooldown` repeats.
         cache_flush_bytes
-            Bytes to write before every repeat, so that caches are cold; 0 for none.
+            Bytes to write before every repeat to flush the caches; 0 for none.
         f_preproc
-            Global function called with the arguments before every repeat; empty for none.
+            Global function to call with the arguments before every repeat; empty for none.
 
         Returns
         -------
         callable
-            Takes the function's arguments, runs it and returns a BenchmarkResult.
+            A function that runs the measured function and returns a BenchmarkResult.
         """
         if not self.implements_function(func_name, query_imports=True):
             raise NameNotFoundError(f"{self!r} has no function '{func_name}' to be measured")
@@ -294,12 +294,12 @@ class Module(_core.Module):
         evaluate = make(self, func_name, dev.device_type, dev.device_id, *repeats, *between)
 
         def evaluator(*args: Any) -> BenchmarkResult:
-            """Measure one set of arguments."""
+            """Measure the function with these arguments."""
             return BenchmarkResult(np.frombuffer(evaluate(*args), dtype=np.float64))
 
         return evaluator
 
-    # ---- identity and shipping ----
+    # ---- identity and pickling ----
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Module) and self.handle == other.handle
@@ -331,7 +331,7 @@ class _SystemLibrary:
 
 
 class _File:
-    """The origin of a module loaded from a file, which is pickled as the file's bytes."""
+    """The origin of a module loaded from a file; it is pickled as the bytes of the file."""
 
     def __init__(self, path: str, fmt: str) -> None:
         self.path, self.fmt, self.state = os.path.realpath(path), fmt, _file_state(path)
@@ -353,7 +353,7 @@ def _file_state(path: str | int) -> tuple[int, int, int]:
 
 
 def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
-    """Load a module from the bytes of its file; what unpickling calls."""
+    """Load a module from the bytes of its file; called when unpickling."""
     import tempfile
 
     folder = tempfile.TemporaryDirectory(prefix="tvmrt-")
@@ -361,7 +361,7 @@ def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
     with open(path, "wb") as file:
         file.write(data)
     module = load_module(path, fmt)
-    # The file stays as long as the module, which may be pickled again.
+    # Keep the file as long as the module, which may be pickled again.
     weakref.finalize(module, folder.cleanup)
     return module
 
@@ -375,22 +375,22 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     Parameters
     ----------
     path
-        A shared library, or any file for whose suffix a loader ``runtime.module.loadfile_<suffix>``
-        is registered. An object file (``.o``) or an archive of them and of C sources (``.tar``) is
-        linked to ``<path>.so`` first, by the C compiler of the machine. A package of ``tvmc
-        compile`` (``.tar`` of mod.so, mod.json and mod.params) becomes the module that a graph
-        library has: ``module["default"](device)`` makes an executor.
+        A shared library, or a file whose suffix has a registered loader
+        ``runtime.module.loadfile_<suffix>``. An object file (``.o``), or an archive of objects and
+        C sources (``.tar``), is first linked to ``<path>.so`` by the C compiler. A package of
+        ``tvmc compile`` (``.tar`` of mod.so, mod.json and mod.params) becomes a graph executor
+        factory: ``module["default"](device)`` creates an executor.
     fmt
-        The format, if the suffix does not tell.
+        The format, if the suffix does not determine it.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     TVMError
-        If it is damaged or nobody can load its format.
+        If the file is damaged or its format has no loader.
     ValueError
-        If it is a network that is not compiled.
+        If the file is a network that is not compiled.
     """
     path = os.fsdecode(encode(path))
     if os.path.isdir(path):
@@ -411,33 +411,33 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     suffix = os.path.splitext(path)[1]
     if is_network(path) and get_global_func(f"{LOADER}{suffix[1:]}", True) is None and not fmt:
         raise ValueError(f"{path} is not compiled; tvmrt.load compiles it and returns a function")
-    # as a packed function, so that the exception of a loader in Python comes back as it was
+    # called as a packed function, so exceptions of Python loaders propagate unchanged
     module = get_global_func("runtime.ModuleLoadFromFile")(path, fmt)
     module.__dict__["_origin"] = _File(path, fmt)
     return module
 
 
 def load_static_library(path: str | os.PathLike[str], func_names: list[str]) -> Module:
-    """Return an object file as a module that export puts into a library.
+    """Return an object file as a module that export links into a library.
 
     Parameters
     ----------
     path
         The ``.o`` file.
     func_names
-        The functions that it has.
+        Names of its functions.
     """
     load = get_global_func("runtime.ModuleLoadStaticLibrary")
     return load(os.fspath(path), list(func_names))
 
 
 def system_lib(symbol_prefix: str = "") -> Module:
-    """Return the module of what is linked into the program itself.
+    """Return the module of the functions that are linked into the program itself.
 
     Parameters
     ----------
     symbol_prefix
-        Which of several system libraries; their names start with it.
+        Prefix of the symbols of one of several system libraries.
     """
     module = get_global_func("runtime.SystemLib")(symbol_prefix)
     module.__dict__["_origin"] = _SystemLibrary(symbol_prefix)
@@ -445,10 +445,10 @@ def system_lib(symbol_prefix: str = "") -> Module:
 
 
 def enabled(target: str) -> bool:
-    """Return whether modules for a target can be run here."""
+    """Return whether modules for a target can run here."""
     return bool(get_global_func("runtime.RuntimeEnabled")(target))
 
 
 def num_threads() -> int:
-    """Return how many threads the runtime's thread pool uses."""
+    """Return the number of threads in the runtime's thread pool."""
     return get_global_func("runtime.NumThreads")()

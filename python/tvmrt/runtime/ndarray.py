@@ -1,4 +1,4 @@
-"""NDArray: tensors of the runtime, exchanged with numpy by copy and with anything by DLPack."""
+"""NDArray: tensors of the runtime, exchanged with NumPy by copy and with any library by DLPack."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ __all__ = [
 class NDArray(_core.Tensor):
     """A tensor of the runtime.
 
-    ``shape``, ``dtype`` (text), ``device``, ``ndim``, ``nbytes`` describe it; ``numpy()`` copies it
-    out, ``copyfrom()`` and ``t[:] = x`` copy in, ``numpy.from_dlpack(t)`` and any other library's
-    ``from_dlpack`` share its memory. Made by array(), empty() and from_dlpack().
+    It has ``shape``, ``dtype`` (text), ``device``, ``ndim`` and ``nbytes``. ``numpy()`` copies its
+    elements; ``copyfrom()`` and ``t[:] = x`` write them. ``from_dlpack(t)`` of NumPy and other
+    libraries shares its memory. Tensors are created by array(), empty() and from_dlpack().
 
-    A tensor may be used from several threads; writing while another thread reads is the caller's
-    affair. A tensor that a Python callback got as a bare DLTensor ends with the call.
+    Several threads may use a tensor; the caller must synchronise writes with reads. A tensor that a
+    Python callback received as a bare DLTensor is valid only during the call.
     """
 
     __slots__ = ()
 
     def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
-        """Copy to another tensor of the same byte size, or to a new one on a device.
+        """Copy to another tensor of equal size in bytes, or to a new one on a device.
 
         Returns
         -------
         NDArray
-            The tensor that was written.
+            The destination.
         """
         if isinstance(target, Device):
             target = empty(self.shape, self.dtype, target, mem_scope)
@@ -85,8 +85,8 @@ class NDArray(_core.Tensor):
     def _create_view(
         self, shape: tuple[int, ...], dtype: Any = None, relative_byte_offset: int = 0
     ) -> NDArray:
-        """Return a tensor of another shape that shares the memory, from an offset on; its type is
-        this one's if None. ValueError if it has bytes that this one does not have."""
+        """Return a view of this memory with another shape, starting at a byte offset. Its type is
+        this tensor's if `dtype` is None. ValueError if it exceeds this tensor's memory."""
         from tvmrt.runtime.container import ShapeTuple
         from tvmrt.runtime.packed_func import get_global_func
 
@@ -149,13 +149,13 @@ def empty(
     Parameters
     ----------
     shape
-        Extents, in elements.
+        Extents.
     dtype
         A text such as ``"float32"``, a DataType or a numpy dtype.
     device
-        Where; the CPU if absent.
+        The device; the CPU if absent.
     mem_scope
-        A memory of the device; its main memory if absent.
+        Name of a memory of the device; its main memory if absent.
     """
     extents = [int(extent) for extent in ((shape,) if isinstance(shape, int) else shape)]
     element = DataType(dtype)
@@ -183,14 +183,14 @@ def empty(
 
 
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
-    """Return a tensor with a copy of an array's elements.
+    """Return a new tensor with a copy of an array.
 
     Parameters
     ----------
     arr
-        A numpy array, an NDArray, or anything that ``numpy.asarray`` takes.
+        A NumPy array, an NDArray, or anything that ``numpy.asarray`` takes.
     device
-        Where; the CPU if absent.
+        The device; the CPU if absent.
     """
     if not isinstance(arr, (np.ndarray, _core.Tensor)):
         arr = np.asarray(arr)
@@ -199,40 +199,40 @@ def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) 
 
 
 def from_dlpack(dltensor: Any) -> NDArray:
-    """Return a tensor that shares the memory of another library's, without a copy.
+    """Return a tensor that shares the memory of another library's tensor.
 
     Parameters
     ----------
     dltensor
-        Anything with ``__dlpack__`` (numpy, torch, jax, cupy ...) or a DLPack capsule. It must be
-        contiguous. Memory that is not aligned to 64 bytes gives a view: good for every function
-        that takes a tensor, but not for set_input_zero_copy().
+        Anything with ``__dlpack__`` (NumPy, PyTorch, JAX, CuPy ...) or a DLPack capsule. It must be
+        contiguous. Memory that is not aligned to 64 bytes gives a view, which any function takes
+        except set_input_zero_copy().
 
     Raises
     ------
     ValueError
         If it is not contiguous, or the capsule was used before.
     BufferError
-        If it may not be written to.
+        If it is read-only.
     """
     return _core.from_dlpack(dltensor)
 
 
 def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:
-    """Return a tensor that shares the memory of a contiguous numpy array."""
+    """Return a tensor that shares the memory of a contiguous NumPy array."""
     return _core.from_dlpack(np.asarray(np_data))
 
 
 def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """Return values as a contiguous array of a shape, with elements of a tensor's type.
+    """Return values as a contiguous array with the shape and element type of a tensor.
 
-    Unsigned integers for floats that numpy knows by ml_dtypes alone are their codes. Of elements
-    that share bytes, the bytes of memory serve too: an array of uint8 with one dimension.
+    For floats that only ml_dtypes has, unsigned integers are taken as bit patterns. For packed
+    elements, a one-dimensional uint8 array is taken as the bytes in memory.
 
     Raises
     ------
     TypeError
-        If they are no numbers.
+        If the values are not numbers.
     ValueError
         If they have another shape.
     """
@@ -250,12 +250,12 @@ def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndar
         raise ValueError(f"an array of shape {values.shape} was given for one of {shape}")
     if of_codes(values, wanted, element.bits):
         values = np.ascontiguousarray(values).view(wanted).reshape(shape)
-    # ascontiguousarray gives a scalar a dimension
+    # ascontiguousarray would add a dimension to a scalar
     return np.require(values, wanted, ["C", "W"]).reshape(shape)
 
 
 def _copy_from(target: NDArray, source: Any) -> NDArray:
-    """Copy with conversions: what NDArray.copyfrom() does when types or places differ."""
+    """Implement NDArray.copyfrom() for different element types or devices."""
     if isinstance(source, _core.Tensor) and source.dtype == target.dtype:
         if source.shape != target.shape:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Objects of the runtime: reference-counted things that C made and Python may hold."""
+"""Reference-counted objects of the runtime, created in C and held by Python."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _classes_by_index: dict[int, Any] = {}
 
 
 class Object(_core.Object):
-    """Anything of the runtime that is neither module, function nor tensor.
+    """A runtime object other than a module, function or tensor.
 
-    It owns one reference. Classes for particular kinds are entered by register_object().
+    It owns one reference. register_object() registers a class for a C type.
     """
 
     @property
@@ -27,11 +27,11 @@ class Object(_core.Object):
         return _type_key(index[0])
 
     def _move(self) -> ObjectRValueRef:
-        """Offer the reference itself as an argument: the callee may take it over."""
+        """Return this object as an argument whose reference the callee may take over."""
         return ObjectRValueRef(self)
 
     def __init_handle_by_constructor__(self, constructor: Callable[..., Any], *args: Any) -> None:
-        """Take the handle of the object that a packed function returns."""
+        """Take over the handle of the object that a packed function returns."""
         self._move_from(constructor(*args))
 
     def __eq__(self, other: object) -> bool:
@@ -46,7 +46,7 @@ class Object(_core.Object):
 
 
 class ObjectGeneric:
-    """Base of Python classes that stand for an object; ``asobject()`` makes it."""
+    """Base of Python classes that represent a runtime object; ``asobject()`` returns it."""
 
     def asobject(self) -> Any:
         """Return the object, or any value that a packed function takes."""
@@ -54,7 +54,7 @@ class ObjectGeneric:
 
 
 class ObjectRValueRef:
-    """An object whose reference a callee may take over; afterwards the object is null.
+    """An object whose reference a callee may take over; the object is null after that.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class ObjectRValueRef:
 
 
 def register_object(type_key: str | type | None = None) -> Callable[[type], type] | type:
-    """Decorate the class that objects of a C type get in Python.
+    """Register the Python class for objects of a C type, as a decorator.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def type_index(type_key: str) -> int:
 
 
 def _object_class(index: int) -> Any:
-    """Return what makes Python objects of a C type; asked by the extension module."""
+    """Return the factory of Python objects for a C type; called by the extension module."""
     maker = _classes_by_index.get(index)
     if maker is None:
         maker = _classes_by_key.get(_type_key(index), Object)

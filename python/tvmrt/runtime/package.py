@@ -1,7 +1,7 @@
-"""Packages of ``tvmc compile``: an archive of a library, its graph and its parameters.
+"""Packages of ``tvmc compile``: archives of a library, its graph and its parameters.
 
-Nothing in the archive is believed: names are compared, never used as paths, and sizes are those
-that the file can hold.
+The archive is untrusted: member names are only compared, never used as paths, and sizes are checked
+against the size of the file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 __all__ = ["NETWORK", "Package", "is_package", "load_package", "read_package"]
 
 GRAPH, PARAMS = "mod.json", "mod.params"
-LIBRARIES = ("mod.so", "mod.tar")  # linked, or objects that still are to be
+LIBRARIES = ("mod.so", "mod.tar")  # linked, or object files
 VIRTUAL_MACHINE = ("lib.so", "lib.tar")
-NETWORK = "default"  # the function that makes an executor, as in libraries of one network
-MOST_BYTES = 4 << 30  # of a compressed archive: more are refused, whatever it promises
+NETWORK = "default"  # the executor factory function, as in libraries of one network
+MOST_BYTES = 4 << 30  # limit for the contents of a compressed archive
 _DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True)
 class Package:
-    """What a package holds; ``library_name`` says how ``library`` is to be loaded."""
+    """Contents of a package; the suffix of ``library_name`` is the format of ``library``."""
 
     library_name: str
     library: bytes
@@ -40,7 +40,7 @@ def _files(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
 
 
 def is_package(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an archive with the names of a package, for either of TVM's executors."""
+    """Return whether a file is a package for one of TVM's executors, by its member names."""
     try:
         with tarfile.open(path) as tar:
             files = _files(tar)
@@ -56,7 +56,7 @@ def read_package(path: str | os.PathLike[str]) -> Package:
     Raises
     ------
     ValueError
-        If something is missing or damaged, or the package is one for a virtual machine.
+        If a file is missing or damaged, or the package is for TVM's virtual machine.
     """
     try:
         with tarfile.open(path) as tar:
@@ -66,7 +66,7 @@ def read_package(path: str | os.PathLike[str]) -> Package:
 
 
 def _room(path: str | os.PathLike[str]) -> int:
-    """The most bytes that the files of an archive can have."""
+    """Return the maximum total size of the files in an archive."""
     try:
         with tarfile.open(path, "r:"):
             return os.path.getsize(path)
@@ -104,14 +104,14 @@ def load_package(path: str | os.PathLike[str], load: Callable[[Path], Any]) -> A
     Parameters
     ----------
     path
-        The package.
+        Path of the package.
     load
-        Loads its library from a file, as a Module.
+        A function that loads the library from a file, as a Module.
 
     Raises
     ------
     ValueError
-        As read_package().
+        If read_package() raises it.
     TVMError
         If library, graph or parameters are damaged.
     """
@@ -131,5 +131,5 @@ def load_package(path: str | os.PathLike[str], load: Callable[[Path], Any]) -> A
     except BaseException:
         folder.cleanup()
         raise
-    weakref.finalize(module, folder.cleanup)  # debuggers look for the file of a loaded library
+    weakref.finalize(module, folder.cleanup)  # debuggers need the file of a loaded library
     return module

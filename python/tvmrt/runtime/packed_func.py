@@ -1,4 +1,4 @@
-"""Packed functions and the global registry of them."""
+"""Packed functions and their global registry."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = [
 def convert_to_tvm_func(function: Callable[..., Any]) -> PackedFunc:
     """Return a packed function that calls a Python callable.
 
-    The callable lives as long as the packed function does, in C too. C may call it from any thread.
-    An exception that it raises goes through C to the caller, with its traceback if that is Python.
+    The packed function keeps the callable alive, in C too. C may call it from any thread. An
+    exception passes through C to the caller; a Python caller sees its traceback.
     """
     return function if isinstance(function, PackedFunc) else function_from_callable(function)
 
@@ -45,7 +45,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None
     name
         Its name.
     allow_missing
-        Whether to return None if there is none.
+        Whether to return None instead of raising if there is none.
 
     Raises
     ------
@@ -65,18 +65,18 @@ def register_func(
     f: Callable[..., Any] | None = None,
     override: bool = False,
 ) -> Callable[..., Any]:
-    """Enter a function in the global registry, where C finds it by its name.
+    """Register a function globally, so that C finds it by its name.
 
     Usable as ``@register_func``, ``@register_func("name")`` or ``register_func("name", f)``.
 
     Parameters
     ----------
     func_name
-        The name; a callable in its place is registered by its own name.
+        The name; a callable is registered under its own name.
     f
         The function; if absent, a decorator is returned.
     override
-        Whether an older entry of the name is replaced.
+        Whether to replace an existing function of this name.
 
     Raises
     ------
@@ -105,12 +105,12 @@ def list_global_func_names() -> list[str]:
 
 
 def remove_global_func(name: str) -> None:
-    """Remove a function from the global registry; nothing happens if there is none."""
+    """Remove a function from the global registry, if it exists."""
     check(lib.TVMFuncRemoveGlobal(encode(name)))
 
 
 def init_api(namespace: str, target_module_name: str | None = None) -> None:
-    """Give a Python module the global functions whose names start with ``namespace.``."""
+    """Add the global functions named ``namespace.*`` to a Python module."""
     module = sys.modules[target_module_name or f"tvmrt.{namespace}"]
     prefix = f"{namespace}."
     for name in list_global_func_names():

@@ -1,4 +1,4 @@
-"""Parameters of networks as bytes and files, in the classic format."""
+"""Network parameters as bytes and files, in TVM's format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _managed(value: Any) -> NDArray:
 
 
 def save_param_dict(params: dict[str, Any]) -> bytearray:
-    """Return parameters as bytes.
+    """Serialise parameters to bytes.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def save_param_dict(params: dict[str, Any]) -> bytearray:
 
 
 def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:
-    """Return the parameters that save_param_dict() has written, by name.
+    """Return the parameters that save_param_dict() serialised, by name.
 
     Raises
     ------
     TVMError
-        If the bytes are damaged or something else.
+        If the bytes are damaged or have another format.
     """
     if not isinstance(param_bytes, (bytes, bytearray)):
         param_bytes = bytes(param_bytes)
@@ -55,7 +55,7 @@ def save_param_dict_to_file(params: dict[str, Any], path: str | os.PathLike[str]
 
 
 def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:
-    """Return the parameters of a file, by name."""
+    """Return the parameters in a file, by name."""
     return _to_dict(get_global_func("runtime.LoadParamsFromFile")(os.fspath(path)))
 
 

@@ -1,4 +1,4 @@
-"""Devices of the runtime: plug-ins that bring them, and their names."""
+"""Devices of the runtime: loading of their plug-ins, their names and their options."""
 
 from __future__ import annotations
 
@@ -13,41 +13,40 @@ __all__ = ["device_fallbacks", "list_devices", "load_device_plugin", "set_device
 
 
 def load_device_plugin(path: str | os.PathLike[str]) -> None:
-    """Load a C plug-in: a shared object made with ``TVMRT_DEVICE_PLUGIN()`` of device.h.
+    """Load a C plug-in: a shared library built with ``TVMRT_DEVICE_PLUGIN()`` of device.h.
 
-    Its device is then known by name to networks that are loaded and to the compiler. A plug-in that
-    is loaded already is left as it is, unless its device was unregistered: then it registers again.
-    A file that has taken its place since is another plug-in.
-    Plug-ins are never unloaded.
+    Loaded networks and the compiler then know its device by name. Loading a plug-in again does
+    nothing, unless its device was unregistered: then it is registered again. A file that has been
+    replaced counts as another plug-in. Plug-ins are never unloaded.
 
     Raises
     ------
     TVMError
-        If it is no plug-in, is made for another version, or does not register.
+        If it is not a plug-in, was built for another version, or fails to register.
     """
     get_global_func("tvmrt.device.load_plugin")(os.path.abspath(os.fsdecode(path)))
 
 
 def list_devices() -> list[str]:
-    """Return the names of the devices that are registered, in the order of registration."""
+    """Return the names of the registered devices, in the order of registration."""
     return [str(name) for name in get_global_func("tvmrt.device.list")()]
 
 
 def set_device_options(name: str, options: str) -> None:
-    """Give a device options for the regions that are loaded from now on.
+    """Set the options of a device for regions that are loaded from now on.
 
     Parameters
     ----------
     name
-        The device.
+        Name of the device.
     options
-        A JSON object, which ``pre_run`` of the device gets.
+        A JSON object for ``pre_run`` of the device.
     """
     get_global_func("tvmrt.device.set_options")(name, options)
 
 
 def device_fallbacks(module: Any) -> list[dict[str, Any]]:
-    """Tell what became of the regions of a library that was compiled with ``device_fallback``.
+    """Report the CPU fallbacks in a library compiled with ``device_fallback``.
 
     Parameters
     ----------
@@ -57,9 +56,9 @@ def device_fallbacks(module: Any) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        For each region ``region`` and ``device``; ``runs``: how many calls of it the CPU has taken
-        over, in all executors of the library; ``reason``: of the first of them, or why the device
-        was not there when the library was loaded; empty if there is none.
+        One per region, with ``region``, ``device``, ``runs`` (calls that ran on the CPU instead, in
+        all executors of the library) and ``reason`` (of the first fallback, or why the device was
+        unavailable when the library was loaded; empty if neither).
     """
     said = get_global_func("tvmrt.device.fallbacks")(getattr(module, "module", module))
     return json.loads(str(said))
@@ -67,8 +66,8 @@ def device_fallbacks(module: Any) -> list[dict[str, Any]]:
 
 @register_func("tvmrt.device.find_installed", override=True)
 def _find_installed(name: str) -> None:
-    """Bring a device that the runtime lacks, if a plug-in or an installed package offers it: the
-    path of a C plug-in is loaded, else a class or device of Python enters its run-time half."""
+    """Register a device that the runtime lacks, if a plug-in or an installed package offers it. The
+    path of a C plug-in is loaded; otherwise a Python device registers its run-time half."""
     offers = list(plugin.device_offers(name))
     for offered in offers:
         if isinstance(offered, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""Lines of C++ and Python that an error of tvm-ffi came through, as a traceback shows them."""
+"""Add the C++ and Python lines recorded by tvm-ffi to the traceback of an error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from types import CodeType, TracebackType
 from tvmrt.runtime.packed_func import get_global_func
 
 _LINE = re.compile(r'\s*File "(.+?)", line (\d+), in (.+)')
-_BORDER = "call_from_classic"  # of this runtime; what called it is in the caller's own traceback
+_BORDER = "call_from_classic"  # the frame of this runtime; Python knows the frames above it
 _MACHINERY = re.compile(r"<unknown>|TVMFFI")
 
 
 def _code_at(file: str, line: int, name: str) -> CodeType:
-    """Code that raises what is called ``error``, and says that it stands there."""
+    """Compile code that raises the variable ``error`` at a given file, line and function."""
     tree = ast.parse("raise error")
     for node in ast.walk(tree):
         if isinstance(node, (ast.expr, ast.stmt)):
@@ -24,7 +24,7 @@ def _code_at(file: str, line: int, name: str) -> CodeType:
 
 
 def _outer(inner: TracebackType | None, file: str, line: int, name: str) -> TracebackType | None:
-    """A traceback with one call more around the others; they as they are, if it cannot be made."""
+    """Return a traceback with one more outer frame, or unchanged if that is impossible."""
     try:
         exec(_code_at(file, line, name), {"error": StopIteration()})
     except StopIteration as raised:
@@ -32,27 +32,27 @@ def _outer(inner: TracebackType | None, file: str, line: int, name: str) -> Trac
         there = None if here is None else here.tb_next
         if there is not None:
             return TracebackType(inner, there.tb_frame, there.tb_lasti, line)
-    except ValueError:  # a name with a NUL, a line that is no line
+    except ValueError:  # a NUL in the name, or an invalid line number
         pass
     return inner
 
 
 def with_lines(error: BaseException, text: str) -> BaseException:
-    """Give an exception the lines that the runtime knows of its text, if any.
+    """Add the source lines that the runtime recorded for an error text, if any.
 
     Parameters
     ----------
     error
-        What the text stands for.
+        The exception created from the text.
     text
         The error text of this thread.
 
     Returns
     -------
     BaseException
-        The same. Where a function of tvm-ffi raised it, its traceback has the lines that tvm-ffi
-        noted: those of C++ where that has debug information or says its file itself, and those of
-        Python's functions behind it.
+        The given exception. If a tvm-ffi function raised it, its traceback includes the lines that
+        tvm-ffi recorded: lines of C++ code with debug information or explicit positions, and lines
+        of the Python functions called from there.
     """
     lines_of = get_global_func("tvmrt.tvm_ffi.lines", allow_missing=True)
     if lines_of is None:

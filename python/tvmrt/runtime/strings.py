@@ -1,5 +1,5 @@
-"""Strings in tensors: each element of type ``handle`` is the address of UTF-8 bytes that end with a
-NUL; 0 is the empty string."""
+"""Tensors of strings: each element, of type ``handle``, is the address of NUL-terminated UTF-8
+bytes; address 0 is the empty string."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["StringTensor", "packed", "unpacked"]
 
 
 def packed(value: Any, shape: tuple[int, ...] | None = None) -> tuple[NDArray, Any]:
-    """Return a tensor of the strings in an array or sequence, and what holds their bytes.
+    """Return a tensor with the strings of an array or sequence, and the owner of their bytes.
 
     Parameters
     ----------
     value
-        Strings, or bytes in UTF-8: a numpy array of objects or of text, or what
+        Strings, or bytes in UTF-8: a NumPy array of objects or text, or anything that
         ``numpy.asarray`` takes.
     shape
-        The shape that it must have; any if absent.
+        The required shape; any if absent.
 
     Returns
     -------
-    The tensor, and an object to keep for as long as anybody reads it.
+    The tensor, and an object that must stay alive as long as the tensor is read.
 
     Raises
     ------
     TypeError
-        If an element is no string.
+        If an element is not a string.
     ValueError
-        If the shape is another one, or a string has a NUL in it.
+        If the shape differs, or a string contains a NUL.
     """
     if isinstance(value, StringTensor):
         value = value.numpy()
@@ -60,9 +60,9 @@ def _bytes(element: Any) -> bytes:
 
 
 def unpacked(tensor: NDArray) -> np.ndarray[Any, Any]:
-    """Return the strings of a tensor as a numpy array of objects.
+    """Return the strings of a tensor as a NumPy array of objects.
 
-    Its elements must be addresses of strings that are still there.
+    Its elements must be addresses of valid strings.
     """
     addresses = tensor.numpy()
     found = np.empty(addresses.shape, object)
@@ -74,10 +74,10 @@ def unpacked(tensor: NDArray) -> np.ndarray[Any, Any]:
 
 
 class StringTensor:
-    """An output of strings: ``numpy()`` gives them as an array of objects.
+    """An output of strings; ``numpy()`` returns them as an array of objects.
 
-    They are there until the executor's next run; the array is one's own. ``tensor`` has their
-    addresses.
+    The strings are valid until the executor's next run; the array is independent of it. ``tensor``
+    contains their addresses.
     """
 
     __slots__ = ("tensor",)
@@ -93,7 +93,7 @@ class StringTensor:
         return self.tensor.shape
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the strings, an array of objects."""
+        """Return the strings as an array of objects."""
         return unpacked(self.tensor)
 
     asnumpy = numpy

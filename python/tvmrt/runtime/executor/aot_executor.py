@@ -9,7 +9,7 @@ __all__ = ["AotModule"]
 
 
 class AotModule(Executor):
-    """A network whose main function was generated.
+    """A network whose main function is generated code.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""What the graph and the AOT executor have in common: inputs, outputs, runs, measurements.
+"""The common base of the graph and AOT executors: inputs, outputs, runs, measurements.
 
-The packed functions of the module are looked up once, so that a run costs little more than the
+The packed functions of the module are looked up once, so a run adds little to the time of the
 network's own code.
 """
 
@@ -31,9 +31,9 @@ _UNASKED = object()
 class Executor:
     """A network that is ready to run; one thread at a time may use it.
 
-    It has one set of inputs, outputs and workspaces. A call from another thread while one is under
-    way raises RuntimeError; that each thread finds its own inputs still set when it runs is for a
-    lock to see to, or for an executor for each thread: they share the weights.
+    It has one set of inputs, outputs and workspaces. A concurrent call from another thread raises
+    RuntimeError. To keep the inputs of several threads apart, use a lock or one executor per
+    thread; executors share the weights.
 
     Parameters
     ----------
@@ -64,20 +64,20 @@ class Executor:
         key
             Name or index of an input.
         value
-            Its value: a numpy array, an NDArray, or anything that ``numpy.asarray`` takes. Elements
-            are converted to the input's type; the shape must be the input's, or where runs choose
-            extents (see get_dims()) one within their bounds. For an input of strings they are
+            Its value: a NumPy array, an NDArray, or anything that ``numpy.asarray`` takes. Elements
+            are converted to the input's type. The shape must match the input's; dynamic dimensions
+            (see get_dims()) may have any extent within their bounds. An input of strings takes
             strings, of which this object keeps a copy.
         params
-            More inputs and parameters by name; names that the network does not have are passed
-            over, so that a whole set of parameters can be given.
+            More inputs and parameters by name. Unknown names are ignored, so a whole set of
+            parameters can be given.
 
         Raises
         ------
         KeyError
             If there is no input `key`.
         ValueError
-            If a shape differs.
+            If a shape does not match.
         """
         if key is not None:
             kind = type(value)
@@ -94,13 +94,13 @@ class Executor:
                     self.set_input(name, given)
 
     def _set_converted(self, key: str | int, value: Any) -> None:
-        """Set an input from a value of another type or layout, or say what is wrong with it."""
+        """Set an input from a value of another type or layout; report a value that does not fit."""
         self._check_input(key)
         target = self._get_input(key)
         if target.dtype == "handle":
             self._set_strings(key, value, target)
             return
-        # where runs choose extents, the runtime tells which an input may have
+        # with dynamic dimensions, the runtime checks the shape
         shape = np.shape(value) if self._dims() else target.shape
         try:
             converted = convert_elements(value, shape, target.dtype)
@@ -110,11 +110,11 @@ class Executor:
         if target.device.device_type >= RPC_SESSION_MASK:
             self._set_input(key, array(converted, target.device))
             return
-        # numpy knows no name for the elements of other packages' types
+        # NumPy has no names for element types of other packages
         self._set_input(key, array(converted) if converted.dtype.isbuiltin != 1 else converted)
 
     def _set_strings(self, key: str | int, value: Any, target: NDArray) -> None:
-        """Set an input of strings; their bytes are kept until others take their place."""
+        """Set an input of strings and keep their bytes until they are replaced."""
         try:
             tensor, kept = strings.packed(value, None if self._dims() else target.shape)
         except (TypeError, ValueError) as error:
@@ -123,31 +123,31 @@ class Executor:
         self._kept["strings", self._index(key) if isinstance(key, str) else key] = kept
 
     def _dims(self) -> str | None:
-        """What the network says of dimensions that runs choose; None where all is fixed."""
+        """Return the JSON text about dynamic dimensions; None if all shapes are fixed."""
         if self._said_dims is _UNASKED:
             try:
                 self._said_dims = self.module["get_dims"]()
-            except (AttributeError, TVMError):  # an executor that others made
+            except (AttributeError, TVMError):  # an executor that tvmrt did not create
                 self._said_dims = None
         return self._said_dims
 
     def get_dims(self) -> dict[str, Any]:
-        """Return which dimensions a run may choose, and where they are.
+        """Return the dynamic dimensions, and where they occur.
 
         Returns
         -------
-        ``{"dims": {name: [least, most]}, "inputs": {name: [extent, ...]}, "outputs": ...}``; an
-        extent is a number, or the text of an expression of dimensions. Empty where all is fixed.
+        ``{"dims": {name: [min, max]}, "inputs": {name: [extent, ...]}, "outputs": ...}``; an
+        extent is a number or the text of an expression of dimensions. Empty if all are fixed.
         """
         return json.loads(self._dims() or "{}")
 
     def reset_state(self) -> None:
-        """Have the next run begin as the first one did, if the network leaves tensors from run to
-        run, such as the state of recurrent layers; otherwise nothing happens."""
+        """Reset the state that the network keeps between runs, such as the state of recurrent
+        layers; without state, nothing happens."""
         self.module["reset_state"]()
 
     def _check_input(self, key: str | int) -> None:
-        """Raise unless there is an input of a name or index."""
+        """Raise unless the network has an input of this name or index."""
         if isinstance(key, str):
             found = self._index(key) >= 0
         else:
@@ -165,7 +165,7 @@ class Executor:
     def _index(self, name: str) -> int:
         try:
             return self._get_input_index(name)
-        except (TVMError, LookupError, ValueError):  # the AOT executor on an unknown name
+        except (TVMError, LookupError, ValueError):  # raised by the AOT executor
             return -1
 
     def set_input_zero_copy(
@@ -173,8 +173,8 @@ class Executor:
     ) -> None:
         """Let inputs use the memory of tensors instead of the executor's own.
 
-        The tensors are kept by this object until other memory takes their place. They must have
-        the input's shape and device, be contiguous and aligned to 64 bytes.
+        This object keeps each tensor until another one replaces it. A tensor must have the input's
+        shape and device, be contiguous and aligned to 64 bytes.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Executor:
 
     def _bind(self, function: str, key: str | int, tensor: NDArray) -> None:
         packed = self._zero_copy.get(function)
-        if packed is None:  # not every executor that others made has it
+        if packed is None:  # executors that tvmrt did not create may lack it
             packed = self._zero_copy[function] = self.module[function]
         packed(key, tensor)
 
@@ -208,17 +208,17 @@ class Executor:
         return f"<{type(self).__name__}, inputs: {count[0]}, outputs: {count[1]}>"
 
     def get_num_inputs(self) -> int:
-        """Return the number of inputs, parameters included."""
+        """Return the number of inputs, including parameters."""
         return self._get_num_inputs()
 
     def get_input_index(self, name: str) -> int:
-        """Return the index of an input, -1 if there is none of that name."""
+        """Return the index of an input, or -1 if there is none of that name."""
         return self._index(name)
 
     def get_output_index(self, name: str) -> int:
-        """Return the index of an output, -1 if there is none of that name.
+        """Return the index of an output, or -1 if there is none of that name.
 
-        The graph executor calls outputs ``<name>:<index>``; the name alone does where one has it.
+        The graph executor names outputs ``<name>:<index>``; a unique name alone is also accepted.
         """
         return self.module["get_output_index"](name)
 
@@ -238,12 +238,12 @@ class Executor:
     # ---- runs and outputs ----
 
     def run(self, **input_dict: Any) -> None:
-        """Run the network, after setting the inputs that are given.
+        """Set the given inputs, then run the network.
 
         Raises
         ------
         KeyError
-            If there is no input of a name.
+            If there is no input of this name.
         """
         if input_dict:
             for name, value in input_dict.items():
@@ -251,7 +251,7 @@ class Executor:
         self._run()
 
     def set_output_zero_copy(self, key: str | int, value: Any) -> None:
-        """Let an output be written to the memory of a tensor; see set_input_zero_copy().
+        """Let an output be written directly to a tensor's memory; see set_input_zero_copy().
 
         Parameters
         ----------
@@ -276,11 +276,11 @@ class Executor:
         Parameters
         ----------
         index
-            Which one, by number or, where the executor knows names, by name.
+            Index of the output or, if the executor knows names, its name.
         out
-            A tensor to copy to; without it a tensor over the executor's memory is returned, which
-            the next run overwrites, its shape included where runs choose extents. Of an output of
-            strings ``numpy()`` gives an array of objects, which is one's own.
+            A tensor to copy to. Without it, the result borrows the executor's memory: the next run
+            overwrites its elements and, with dynamic dimensions, its shape. ``numpy()`` of an
+            output of strings returns an independent array of objects.
         """
         if out is not None:
             self._get_output(index, out)
@@ -289,7 +289,7 @@ class Executor:
         return strings.StringTensor(tensor) if tensor.dtype == "handle" else tensor
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
-        """Set parameters from the bytes of save_param_dict()."""
+        """Set parameters from bytes created by save_param_dict()."""
         self.module["load_params"](params_bytes)
 
     def __getitem__(self, key: str) -> PackedFunc:
@@ -299,7 +299,7 @@ class Executor:
     # ---- measurements ----
 
     def time_evaluator(self, func_name: str, dev: Device, **options: Any) -> Any:
-        """Return a function that measures one of the executor's; see Module.time_evaluator()."""
+        """Return a function that measures a function of the executor; see Module's method."""
         return self.module.time_evaluator(func_name, dev, **options)
 
     def benchmark(
@@ -322,14 +322,14 @@ class Executor:
         device
             The device that it runs on.
         func_name
-            Which function to measure, if not a run.
+            Name of the function to measure.
         repeat, number, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, \
         repeats_to_cooldown
-            As for Module.time_evaluator().
+            See Module.time_evaluator().
         end_to_end
-            Whether to include copying the inputs in and the outputs out.
+            Whether to include copying inputs and outputs.
         kwargs
-            Inputs, set before.
+            Inputs to set before the measurement.
         """
         if end_to_end:
             return self._benchmark_end_to_end(repeat, number, min_repeat_ms or 0, kwargs)
@@ -370,14 +370,14 @@ class Executor:
         return BenchmarkResult(results)
 
     def profile(self, collectors: Any = None, **input_dict: Any) -> Any:
-        """Run once and return the time of every operator.
+        """Run once and return the time of each operator.
 
         Parameters
         ----------
         collectors
-            Accepted for compatibility; wall-clock time is collected.
+            Accepted for compatibility; only wall-clock time is collected.
         input_dict
-            Inputs, set before.
+            Inputs to set before the run.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The graph executor: it calls the generated operators in the order of a graph."""
+"""The graph executor, which calls the generated operators in the order of a graph."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ class GraphModule(Executor):
     Parameters
     ----------
     module
-        ``library["default"](tvmrt.cpu(0))``, or what create() makes.
+        ``library["default"](tvmrt.cpu(0))``, or the result of create().
     """
 
     def debug_get_output(self, node: str | int, out: NDArray) -> NDArray:
-        """Run up to a node and copy its output; only debug executors can.
+        """Run up to a node and copy its output; only debug executors support this.
 
         Parameters
         ----------
         node
             Name or index of the node.
         out
-            Where to copy to.
+            Destination tensor.
         """
         self.module["debug_get_output"](node, out)
         return out
 
     def share_params(self, other: GraphModule, params_bytes: Any) -> None:
-        """Use the parameters that another executor of the same network holds.
+        """Use the parameters of another executor of the same network.
 
         Parameters
         ----------
         other
             The other executor; it must live as long as this one.
         params_bytes
-            Bytes of save_param_dict() that name the parameters.
+            Bytes created by save_param_dict() that name the parameters.
         """
         self.module["share_params"](other.module, params_bytes)
         self._kept["shared"] = other
@@ -49,15 +49,15 @@ class GraphModule(Executor):
     # ---- schedulers ----
 
     def set_scheduler(self, name: str) -> None:
-        """Choose how runs go through the network's steps.
+        """Choose a scheduler for the steps of a run.
 
         Parameters
         ----------
         name
-            "sync": in their order, on the caller's thread; "async": one thread per device, so that
-            devices work at the same time, within a run and over the runs of several executors; or a
-            scheduler that a program registered by ``tvmrt_scheduler_register``. Networks that are
-            compiled with ``schedule="async"`` start with "async".
+            "sync" runs the steps in order, on the caller's thread. "async" uses one thread per
+            device, so devices work in parallel, within a run and across executors. Any scheduler
+            that was registered with ``tvmrt_scheduler_register`` may be named. Networks compiled
+            with ``schedule="async"`` start with "async".
 
         Raises
         ------
@@ -67,10 +67,10 @@ class GraphModule(Executor):
         self.module["set_scheduler"](name)
 
     def run_async(self) -> None:
-        """Start a run and return; "async" becomes the scheduler if none was chosen.
+        """Start a run and return; the default scheduler is "async".
 
-        Until :meth:`wait` has said that the run is over, only :meth:`wait` and :meth:`cancel` may
-        be called, and tensors that were set without a copy must stay as they are.
+        Until :meth:`wait` has returned True or raised, only :meth:`wait` and :meth:`cancel` may be
+        called, and tensors set without a copy must not change.
         """
         self.module["run_async"]()
 
@@ -80,38 +80,38 @@ class GraphModule(Executor):
         Parameters
         ----------
         timeout_ms
-            Milliseconds to wait at most; negative: without limit.
+            Maximum time to wait in milliseconds; negative for no limit.
 
         Returns
         -------
         bool
-            Whether the run is over; also True if none is under way.
+            Whether the run has finished; also True if none is in progress.
 
         Raises
         ------
         TVMError
-            If a step failed, with its reason, or the run was cancelled.
+            If a step failed (with the reason) or the run was cancelled.
         """
         return bool(self.module["wait"](timeout_ms))
 
     def cancel(self) -> None:
-        """Let no further step of the run begin; :meth:`wait` then raises. From any thread."""
+        """Cancel the run before its next step; :meth:`wait` then raises. Thread-safe."""
         self.module["cancel"]()
 
     def get_trace(self, times: bool = False) -> dict[str, Any]:
-        """Return what ran where in the last run.
+        """Return the devices and the order of the steps of the last run.
 
         Parameters
         ----------
         times
-            Add ``begin_us`` and ``end_us`` to each step, in microseconds since the run began.
-            Without them the same network gives the same trace every time.
+            Whether to add ``begin_us`` and ``end_us`` to each step, in microseconds since the start
+            of the run. Without them, a network has the same trace every time.
 
         Returns
         -------
         dict
-            ``scheduler``, and ``steps``: ``name``, ``device``, ``position`` among the steps of that
-            device (-1: it did not run) and ``after``, the steps that had to end before; where the
-            CPU took the device's place, ``fallback`` says why.
+            ``scheduler``, and ``steps`` with ``name``, ``device``, ``position`` among the steps of
+            that device (-1 if it did not run) and ``after``, the steps that had to end before. If
+            the CPU replaced the device, ``fallback`` is the reason.
         """
         return json.loads(str(self.module["get_trace"](int(times))))

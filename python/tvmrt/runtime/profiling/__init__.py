@@ -1,4 +1,4 @@
-"""Reports of where the time of a run goes."""
+"""Profiling reports: the time of each operator of a run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Report:
     Attributes
     ----------
     calls
-        One dictionary an operator, in the order of the run: ``name``, ``count``, and ``seconds``
-        of all its calls together.
+        One dictionary per operator, in execution order: ``name``, ``count``, and ``seconds`` as the
+        total of its calls.
     device_metrics
-        Metrics of each device as a whole, as they stand in the text.
+        Metrics of each device, as in the JSON text.
     configuration
-        What was run and how, as it stands in the text.
+        Configuration of the run, as in the JSON text.
     """
 
     def __init__(self, text: str) -> None:
@@ -39,25 +39,25 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """Return the report that json() has written."""
+        """Return a report from the JSON text of json()."""
         return cls(text)
 
     @property
     def total(self) -> float:
-        """Seconds of all operators together."""
+        """Total seconds of all operators."""
         return float(sum(call["seconds"] for call in self.calls))
 
     def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
-        """Return the report as text.
+        """Return the report as a text table.
 
         Parameters
         ----------
         sort
-            Whether the slowest operator comes first.
+            Whether to list the slowest operator first.
         aggregate
-            Whether operators of one name share a row.
+            Whether to merge operators of the same name into one row.
         col_sums
-            Whether a last row has the sum.
+            Whether to add a row with the sum.
         """
         calls = _aggregated(self.calls) if aggregate else self.calls
         if sort:
@@ -84,7 +84,7 @@ class Report:
         return text.getvalue()
 
     def json(self) -> str:
-        """Return the report as the JSON text that it was made from."""
+        """Return the JSON text of the report."""
         return self._text
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Report:
         return f"<profile of {len(self.calls)} operators, {self.total * 1e6:.1f} us>"
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the slowest operator first."""
+        """Return the HTML for notebooks, with the slowest operator first."""
         return f"<pre>{escape(self.table())}</pre>"
 
 
