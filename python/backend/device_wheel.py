@@ -1,8 +1,8 @@
-"""The wheel of one device that needs a library of others: its plug-in and nothing else.
+"""Wheels for devices that need third-party libraries; each contains only the plug-in of a device.
 
-``pip wheel . -Cdevice=NAME`` makes ``tvmrt_NAME-VERSION-py3-none-PLATFORM.whl``, in which the
-runtime finds the plug-in by an entry point. It has no code for Python's C interface, so that it
-serves all Pythons. ``auditwheel repair`` puts the library beside it for machines that lack it.
+``pip wheel . -Cdevice=NAME`` creates ``tvmrt_NAME-VERSION-py3-none-PLATFORM.whl``, in which the
+runtime finds the plug-in by an entry point. It does not use Python's C API, so it works with all
+Python versions. ``auditwheel repair`` adds the library for machines that lack it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Tag: {tag}
 
 
 def build(name: str, folder: str, settings: Mapping[str, object], address: str | None) -> str:
-    """Write the wheel of a device into a folder; its file's name.
+    """Build the wheel of a device in a folder and return its file name.
 
-    ``settings``: those of the build, of which ``setup-args`` go to Meson. It is called where the
-    sources are; ``address`` is where they are to be seen, if anywhere.
+    ``settings`` are those of the build; ``setup-args`` go to Meson. The working directory must be
+    the source tree. ``address`` is the public URL of the sources, if any.
     """
-    from wheel.wheelfile import WheelFile  # what get_requires_for_build_wheel() has asked for
+    from wheel.wheelfile import WheelFile  # required by get_requires_for_build_wheel()
 
     version = VERSION.read_text().strip()
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
@@ -76,7 +76,7 @@ def _words(given: object) -> Sequence[str]:
 
 
 def _plugin(name: str, folder: Path, more: Sequence[str]) -> Path:
-    """The device's shared object, built in the folder."""
+    """Build the shared library of a device in a folder and return its path."""
     options = ["--buildtype=release", "-Dpython=disabled", "-Dtests=disabled", f"-Dplugins={name}"]
     for command in (
         ["meson", "setup", str(folder), *options, *more],

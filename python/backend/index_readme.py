@@ -1,4 +1,4 @@
-"""README.md as an index of packages shows it: alone, without the files around it."""
+"""Adapt README.md to package indexes, which show it without the files around it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]\((?!\w+:|#)([^)\s]+)\)")
 
 
 def described(text: str, address: str | None) -> str:
-    """The text with links that hold anywhere.
+    """Return the text with links that work outside of the repository.
 
-    Relative ones lead to the files at an address such as ``https://HOST/OWNER/tvmrt/blob/v0.2.0``,
-    pictures to ``raw`` in place of ``blob``. Without an address labels stay, as text. Diagrams that
-    an index does not draw are left out, and so are comments.
+    Relative links get a base address such as ``https://HOST/OWNER/tvmrt/blob/v0.2.0``; pictures
+    get ``raw`` instead of ``blob``. Without an address, links become plain text. Comments and
+    diagrams that indexes do not draw are removed.
     """
     parts, end = [], 0
     for code in _CODE.finditer(text):

@@ -1,7 +1,7 @@
-"""The build backend: meson-python, with a description of the package that an index can show.
+"""The build backend: meson-python, with a package description that works on package indexes.
 
-``TVMRT_README_URL`` is the address at which the files of this version are to be seen; without it
-the description has no links to them. With the setting ``device=NAME`` the wheel is that of a device
+``TVMRT_README_URL`` is the address of the files of this version; without it, the description has
+no links to them. The setting ``device=NAME`` builds the wheel of a device instead
 (``device_wheel``).
 """
 
@@ -38,7 +38,7 @@ mesonpy.Metadata = _Metadata
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
-    """What else a build needs."""
+    """Return further build requirements."""
     more = ["wheel>=0.40"] if DEVICE in (config_settings or {}) else []
     return [*mesonpy.get_requires_for_build_wheel(_others(config_settings)), *more]
 
@@ -48,7 +48,7 @@ def build_wheel(
     config_settings: dict[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Build the package's wheel, or that of a device."""
+    """Build the wheel of the package or of a device."""
     settings = config_settings or {}
     if DEVICE in settings:
         address = os.environ.get(ADDRESS)
@@ -57,5 +57,5 @@ def build_wheel(
 
 
 def _others(settings: dict[str, Any] | None) -> dict[str, Any]:
-    """The settings that are meson-python's."""
+    """Return the settings for meson-python."""
     return {name: value for name, value in (settings or {}).items() if name != DEVICE}

@@ -1,7 +1,7 @@
-"""Write the C source of tvmrt.runtime._capi: cffi's API mode over the project's own headers.
+"""Write the C source of tvmrt.runtime._capi, a cffi module (API mode) for the project's headers.
 
-The declarations are those of the headers themselves, as the C compiler's preprocessor gives them,
-and the C compiler holds the module against the headers again: the two cannot drift apart.
+The declarations come from the headers after preprocessing. The C compiler checks the module
+against the headers again, so the two cannot diverge.
 """
 
 from __future__ import annotations

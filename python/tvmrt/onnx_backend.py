@@ -1,6 +1,6 @@
-"""tvmrt as a backend of ``onnx.backend``: models and single nodes in, arrays out.
+"""A backend for ``onnx.backend``: runs ONNX models and single nodes on arrays.
 
-``onnx.backend.test.BackendTest(tvmrt.onnx_backend.Backend)`` runs ONNX's own tests through it.
+``onnx.backend.test.BackendTest(tvmrt.onnx_backend.Backend)`` runs ONNX's own tests with it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def _is_text(info: onnx.ValueInfoProto) -> bool:
     return info.type.tensor_type.elem_type == onnx.TensorProto.STRING
 
 
-MOST_ELEMENTS = 16  # of a result, where the run finds how many there are
+MOST_ELEMENTS = 16  # default maximum of a result whose number of elements is dynamic
 
 
 class Network(BackendRep):
-    """A model that is compiled and loaded; one thread at a time may run it.
+    """A compiled and loaded model; one thread at a time may run it.
 
     Parameters
     ----------
     model
-        The model: names and order of inputs and outputs are its own.
+        The model; it defines the names and the order of inputs and outputs.
     executor
         The executor of its library.
     library
-        What was compiled, which knows the tensors of sequences and of optional values; left out of
-        models that have none.
+        The compiled library, which describes the tensors of sequences and optional values; None
+        for models without any.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Network(BackendRep):
         self._executor = executor
         self._bundles = {} if library is None else library.bundles
         self._tensors = self._outputs if library is None else library.program.output_names
-        # strings that the library gives as places among those that it may give
+        # strings that an output of the library indexes
         labels = {} if library is None else library.program.labels
         texts = {i.name for i in model.graph.output if _is_text(i)}
         self._labels = {k: np.asarray(v, object) for k, v in labels.items() if k in texts}
@@ -72,29 +72,27 @@ class Network(BackendRep):
         Parameters
         ----------
         inputs
-            Values in the order of the model's inputs, or by name: arrays, a list of them for a
-            sequence, None for an optional value that is not there. What has weights in the model
-            as its default may be left out, and if it is there it is passed over: the library has it
-            as a constant.
+            Values in the order of the model's inputs, or by name: arrays, a list of arrays for a
+            sequence, None for an absent optional value. An input whose default is an initializer
+            may be left out; a given value is ignored, because it is a constant in the library.
         kwargs
-            Nothing; onnx's interface has them.
+            Must be empty; part of the interface of onnx.
 
         Returns
         -------
-        The outputs, arrays of one's own, lists of such, or None, in a tuple that knows their
-        names, too.
+        A named tuple of the outputs, each an array owned by the caller, a list of arrays, or None.
 
         Raises
         ------
         ValueError
-            If there are too few or too many, or one does not fit.
+            If there are too few or too many inputs, or one does not fit.
         KeyError
-            If there is no input of a name.
+            If there is no input of this name.
         """
         if kwargs:
             raise TypeError(f"run() knows no option {next(iter(kwargs))}; options go to prepare()")
         executor = self._executor
-        assert executor is not None  # one without has a run() of its own
+        assert executor is not None  # OpenNetwork overrides run()
         for name, value in self._by_name(inputs).items():
             bundle = self._bundles.get(name)
             parts = {name: value} if bundle is None else bundle.spread(name, value)
@@ -106,7 +104,7 @@ class Network(BackendRep):
         return self._result(*(bundle.gather(tensor) for bundle in own))
 
     def _read(self, index: int) -> np.ndarray:
-        """A tensor of the library as the model has it."""
+        """Return an output of the library with the strings of the model."""
         assert self._executor is not None
         array = self._executor.get_output(index).numpy()
         labels = self._labels.get(self._tensors[index])
@@ -126,18 +124,17 @@ class Network(BackendRep):
 
 
 class OpenNetwork(Network):
-    """A model that leaves shapes open, or how many elements its inputs have: it is compiled when it
-    is run, once for each form of the inputs. One thread at a time may run it. A result to which a
-    loop of the run appends tensors of different shapes has up to 16 elements; for more declare the
-    most as an option of ``prepare``, ``sequences={"y": 32}``, with the inputs' shapes and numbers.
+    """A model with dynamic input shapes or sequence lengths; it is compiled when it is run, once
+    for each combination. One thread at a time may run it. A sequence output that a loop builds
+    from tensors of different shapes has up to 16 elements. For more, declare the maximum with the
+    option ``sequences={"y": 32}`` of ``prepare``, together with the inputs' shapes and lengths.
 
     Parameters
     ----------
     model
         The model.
     load
-        Compiles and loads it for shapes of its inputs, and for numbers of elements of those that
-        are sequences.
+        A function that compiles and loads the model for given input shapes and sequence lengths.
     """
 
     def __init__(
@@ -151,7 +148,7 @@ class OpenNetwork(Network):
         self._loaded: dict[tuple[Any, ...], Network] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Run once, as :meth:`Network.run`; raises what compiling raises, too."""
+        """Run once, as :meth:`Network.run`; also raises the errors of compilation."""
         values = self._by_name(inputs)
         shapes: dict[str, Any] = {}
         sequences: dict[str, Any] = {}
@@ -171,7 +168,7 @@ class OpenNetwork(Network):
 
 
 class Backend(BaseBackend):
-    """The interface of ``onnx.backend.base``, all of it class methods."""
+    """The interface of ``onnx.backend.base``; all methods are class methods."""
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> Network:
@@ -180,19 +177,19 @@ class Backend(BaseBackend):
         Parameters
         ----------
         model
-            The model. Where it leaves shapes of inputs open, or the number of elements of
-            sequences, and no option declares any, it is compiled when it is run.
+            The model. With dynamic input shapes or sequence lengths that no option declares, it is
+            compiled when it is run.
         device
-            ``"CPU"``; other devices are an option of ``tvmrt.compile``.
+            ``"CPU"``; select other devices with the option of ``tvmrt.compile``.
         options
-            As ``tvmrt.compile`` takes them.
+            Options of ``tvmrt.compile``.
 
         Raises
         ------
         ValueError
-            For a device that is none.
+            If the device is not supported.
         tvmrt.error.UnsupportedError, tvmrt.error.CompileError
-            As ``tvmrt.compile`` and ``export_library`` raise them.
+            If ``tvmrt.compile`` or ``export_library`` raise them.
         """
         if not cls.supports_device(device):
             raise ValueError(f"device {device} is not supported; the backend's device is CPU")
@@ -208,7 +205,7 @@ class Backend(BaseBackend):
 
     @classmethod
     def _load(cls, model: onnx.ModelProto, options: Mapping[str, Any]) -> Network:
-        """The model's library, whose file is gone as soon as it is loaded."""
+        """Compile and load a model; the library file is deleted after loading."""
         library = tvmrt.compile(model, make({**options, "executor": "graph"}).for_here())
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             path = os.path.join(folder, "network.so")
@@ -233,15 +230,15 @@ class Backend(BaseBackend):
         node
             The node.
         inputs
-            Arrays for its inputs, in order, or by name; those left out (``""``) have none.
+            Arrays for its inputs, in order, or by name; omitted inputs (``""``) have no array.
         device
-            As in :meth:`prepare`.
+            See :meth:`prepare`.
         outputs_info
-            Element type and shape of each output, for nodes whose outputs' shape is not known
-            before they run. Left out, ONNX's inference tells the types.
+            Element type and shape of each output, for nodes with dynamic output shapes. If None,
+            ONNX's inference provides the types.
         options
-            ``opset_version``, the version of ONNX's own operators (the newest that the installed
-            onnx has), and options as ``tvmrt.compile`` takes them.
+            ``opset_version``, the version of the standard operators (default: the newest of the
+            installed onnx), and options of ``tvmrt.compile``.
         """
         version = options.pop("opset_version", onnx.defs.onnx_opset_version())
         names = list(dict.fromkeys(name for name in node.input if name))
@@ -252,7 +249,7 @@ class Backend(BaseBackend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether it is the CPU: ``"CPU"`` or ``"CPU:0"``."""
+        """Return whether the device is the CPU: ``"CPU"`` or ``"CPU:0"``."""
         try:
             return bool(Device(device).type == DeviceType.CPU)
         except (AttributeError, ValueError):
@@ -260,7 +257,7 @@ class Backend(BaseBackend):
 
 
 def is_open(model: onnx.ModelProto) -> bool:
-    """Whether a model has inputs whose shape or number of elements it does not tell."""
+    """Return whether a model has inputs with dynamic shapes or sequence lengths."""
     given = {tensor.name for tensor in model.graph.initializer}
     return any(_is_open(info.type) for info in model.graph.input if info.name not in given)
 
@@ -285,7 +282,7 @@ def _model_of(
     outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None,
     version: int,
 ) -> onnx.ModelProto:
-    """A model of one node."""
+    """Return a model of one node."""
 
     def declared(name: str, dtype: Any, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -310,7 +307,7 @@ def _model_of(
 
 
 def _newest(node: onnx.NodeProto) -> int:
-    """The version of a node's domain in which the installed onnx has it last; 1 for others'."""
+    """Return the latest version of a node's operator in the installed onnx; 1 if unknown."""
     try:
         return onnx.defs.get_schema(node.op_type, domain=node.domain).since_version
     except onnx.defs.SchemaError:

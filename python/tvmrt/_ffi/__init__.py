@@ -28,5 +28,5 @@ _init_api = init_api
 
 
 def register_extension(cls: type, fcreate: Callable[..., Any] | None = None) -> type:
-    """Return a class that has ``_tvm_handle``; kept for old code, nothing has to be done for it."""
+    """Return a class with ``_tvm_handle`` unchanged; kept for compatibility."""
     return cls

@@ -10,5 +10,5 @@ __all__ = ["TVMError", "__version__", "check_call", "py_str", "register_error"]
 
 
 def py_str(text: bytes) -> str:
-    """Return text of C as Python's."""
+    """Decode UTF-8 text from C."""
     return text.decode("utf-8")

@@ -1,4 +1,4 @@
-"""The ``tvmrt`` command. Nothing heavy is imported before a command needs it."""
+"""The ``tvmrt`` command. Large modules are imported only when a command needs them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        What follows the command's name; ``sys.argv[1:]`` if None.
+        Arguments after the command name; ``sys.argv[1:]`` if None.
 
     Returns
     -------
     int
-        0 done, 1 the result is wrong (``verify``), 2 the request cannot be met; then one sentence
-        on standard error says what, where and what to do next.
+        0: success. 1: the result is wrong (``verify``). 2: the request failed; one sentence on
+        standard error states what is wrong, where, and what to do.
     """
     try:
         from tvmrt.cli.app import run

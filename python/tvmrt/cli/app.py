@@ -1,4 +1,4 @@
-"""The group of commands, and how their failures reach the user: one sentence and an exit code."""
+"""The command group; it reports each failure as one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tvmrt.compiler.frontend import wording
 from tvmrt.error import Remark
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
-INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
-TERMINATED = 143  # and for one that SIGTERM did
+INTERRUPTED = 130  # exit code of shells for a program that Ctrl-C ended
+TERMINATED = 143  # exit code of shells for a program that SIGTERM ended
 
-# Command name to the module that defines it as ``command``; imported when first asked for.
+# Maps a command name to the module that defines it as ``command``, imported at first use.
 COMMANDS = {
     "compile": "tvmrt.cli.compile",
     "compile-together": "tvmrt.cli.compile_together",
@@ -44,15 +44,15 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported one by one."""
+    """A group that imports its commands at first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a user meets them."""
+        """Return the names of the commands in the order of a typical workflow."""
         added = [name for name in plugin.keys("commands") if " " not in name]
         return [*COMMANDS, *(name for name in added if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; a list of commands has its first sentence, which click would cut."""
+        """Import a command and set its short help to its first sentence, uncut."""
         command: click.Command | None
         module = COMMANDS.get(cmd_name)
         if module is not None:
@@ -88,7 +88,7 @@ def group() -> None:
     """
 
 
-# what to do about an error of the system, which knows what is wrong alone
+# remedies for system errors, whose texts state only the problem
 _REMEDIES = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
@@ -101,7 +101,7 @@ _REMEDIES = {
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an exception says, without line breaks and without Python's decoration."""
+    """Return the text of an exception on one line, without Python's decoration."""
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         remedy = _REMEDIES.get(error.errno or 0)
@@ -120,7 +120,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _is_foreseen(error: BaseException) -> bool:
-    """Tell an error that a file or a user causes from a defect of ours."""
+    """Return whether an error is caused by a file or a user, not by a defect of tvmrt."""
     from tvmrt.error import TVMError
 
     foreseen = (TVMError, OSError, ValueError, TypeError, KeyError, ImportError, MemoryError)
@@ -133,7 +133,7 @@ def _complain(text: str) -> None:
 
 
 def _remark(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """A line for the user; where other warnings are shown, too, in their usual form."""
+    """Print a remark as a note for the user, and other warnings in their usual form."""
     text = f"tvmrt: note: {message}"
     if not issubclass(category, Remark):
         text = warnings.formatwarning(message, category, *place[:2])
@@ -142,17 +142,17 @@ def _remark(message: Warning | str, category: type[Warning], *place: Any, **more
 
 
 def _abandon_stdout() -> None:
-    """Make the interpreter's flush at exit harmless after standard output has failed."""
+    """Redirect standard output, which has failed, so that the flush at exit succeeds."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Terminated(BaseException):
-    """SIGTERM has come; what is left on disk is removed on the way out, as after Ctrl-C."""
+    """SIGTERM has arrived; temporary files are removed on the way out, as after Ctrl-C."""
 
 
 def _serves(arguments: Sequence[str]) -> bool:
-    """Tell a command that serves until a signal ends its process."""
+    """Return whether the command is a server, which runs until a signal ends it."""
     name = str(arguments[0]) if arguments else "-"
     if name in COMMANDS or name.startswith("-"):
         return False
@@ -161,7 +161,7 @@ def _serves(arguments: Sequence[str]) -> bool:
 
 @contextlib.contextmanager
 def _ended_in_order(arguments: Sequence[str]) -> Iterator[None]:
-    """Have SIGTERM end a command as Ctrl-C does, where nobody has said what it means already."""
+    """Let SIGTERM end a command as Ctrl-C does, unless it has a handler already."""
     ours = threading.current_thread() is threading.main_thread() and (
         signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     )
@@ -182,7 +182,7 @@ def _ended_in_order(arguments: Sequence[str]) -> Iterator[None]:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; see :func:`tvmrt.cli.main`."""
     if os.environ.get("TVMRT_TRACEBACK") is None:
-        warnings.simplefilter("ignore")  # a library's remarks to its callers, not to our users
+        warnings.simplefilter("ignore")  # third-party warnings are for developers, not users
     warnings.filterwarnings("always", category=Remark)
     warnings.showwarning = _remark
     try:
@@ -203,7 +203,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except _Terminated:
         _complain("terminated")
         return TERMINATED
-    except (BrokenPipeError, SystemExit):  # click and rich answer a broken pipe by leaving
+    except (BrokenPipeError, SystemExit):  # click and rich exit on a broken pipe
         _abandon_stdout()
         return DONE
     except Exception as error:

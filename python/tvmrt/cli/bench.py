@@ -1,8 +1,8 @@
-"""``tvmrt bench``: a compiled network's speed beside another runtime's, side by side in one run.
+"""``tvmrt bench``: compare the speed of compiled networks with other runtimes.
 
-A round calls each side, numpy arrays in and numpy arrays out, in an order that rotates, so that
-all see the same state of the machine. The speed told is the median over the rounds of the ratio
-within a round; the ratio of the fastest calls stands beside it, since it holds on a busy machine.
+A round calls each runtime once, with NumPy inputs and outputs, in rotating order, so all runtimes
+see the same state of the machine. The reported speed is the median of the ratios within a round.
+The ratio of the fastest calls is reported as well, because it is reliable on a busy machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
 
 @dataclass(frozen=True)
 class Timing:
-    """Calls of one runtime: seconds, and our speed as a multiple of its speed."""
+    """Times of one runtime in seconds, and the speed of tvmrt relative to it."""
 
     runtime: str
     median: float
@@ -46,15 +46,15 @@ class Timing:
 
 @dataclass(frozen=True)
 class Result:
-    """One network: our times first, then each rival's. ``resident`` is what loading it and running
-    it once took of memory, where it was compiled before and the system tells."""
+    """Results of one network: times of tvmrt first, then of each rival. ``resident`` is the memory
+    used by loading and one run, for networks compiled before, if the system reports it."""
 
     network: str
     timings: Sequence[Timing]
     rounds: int
     compile_seconds: float
     resident: Resident | None = None
-    operators: Sequence[Mapping[str, Any]] = ()  # timed, with --profile
+    operators: Sequence[Mapping[str, Any]] = ()  # times of operators, with --profile
 
 
 @click.command("bench", cls=connections.ConnectedHereCommand)
@@ -93,9 +93,9 @@ def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
     profiled: bool, elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
-    """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
-    onnxruntime, others with the runtime of their format. A compiled network (.so, or a .tar of
-    tvmc compile) is timed alone; its memory is reported, too."""
+    """Time each network MODEL, alone or against another runtime.
+
+    Compiled networks (.so, or .tar of tvmc compile) are timed alone; their memory is shown, too."""
     rivals = options.parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():
@@ -133,7 +133,7 @@ def command(
 
 
 def _check_rivals(rivals: Sequence[str]) -> None:
-    """Refuse a runtime that networks of no format are compared with."""
+    """Raise UsageError for a runtime that no network format is compared with."""
     if set(rivals) <= {ONNX_RIVAL}:
         return
     known = [ONNX_RIVAL, *filter(None, (each.rival for each in plugin.importers()))]
@@ -153,8 +153,8 @@ def _measure(
     choices: Mapping[str, Any],
     profiler: Any,
 ) -> list[Result]:
-    """The network's times, at several sizes where its dimensions are open; those of its operators
-    where there is who profiles them."""
+    """Measure a network, at several sizes if it has dynamic dimensions; with a profiler, measure
+    its operators as well."""
     from tvmrt.cli.session import compile_session
 
     if inputs_file and inputs_file.is_dir():
@@ -171,7 +171,7 @@ def _measure(
         model, choices = bundles.with_tensors(read, choices)
         model, choices = sizes.with_chosen_dims(model, choices)
         tried = sizes.trials(model, choices, inputs_file)
-        judged = path if model is read else model  # with weights in other files, too
+        judged = path if model is read else model  # the path also covers external weights
     results = []
     with tempfile.TemporaryDirectory(prefix="tvmrt-bench-") as folder:
         start = time.perf_counter()
@@ -197,7 +197,7 @@ def _measure_compiled(
     threads: int,
     choices: Mapping[str, Any],
 ) -> Result:
-    """The times of a network that is compiled already."""
+    """Measure a network that is already compiled."""
     from tvmrt.cli.session import Session
 
     if rivals:
@@ -224,7 +224,7 @@ def _interleave(
     calls: Mapping[str, Callable[[], Any]],
     seconds: float,
 ) -> Mapping[str, Sequence[float]]:
-    """Time the calls; of a network on another machine its runs alone, by the clock there."""
+    """Time the calls; for a remote network, time only its runs, by the remote clock."""
     if session.place is None:
         return interleave(calls, seconds)
     session.run(inputs)
@@ -269,10 +269,10 @@ def _rival_call(
 
 
 def interleave(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
-    """Call all in rounds for about that long, at least five; return seconds by name and round.
+    """Call all in rounds for some seconds, at least five rounds; return seconds by name and round.
 
-    Each is called twice in a row and the second call counts: the first brings its weights back
-    into the caches that the others have used.
+    Each is called twice in a row and the second call counts. The first one brings its weights back
+    into the caches, which the others have used.
     """
     order = list(calls)
     for name in order:
@@ -297,7 +297,7 @@ def _geometric_mean(values: Sequence[float]) -> float:
 
 
 def _speeds(results: Sequence[Result]) -> dict[str, list[float]]:
-    """Return our speed relative to each rival, network by network."""
+    """Return the speeds relative to each rival, one per network."""
     speeds: dict[str, list[float]] = {}
     for result in results:
         for rival in result.timings[1:]:

@@ -1,4 +1,4 @@
-"""Networks that are given or give sequences and optional values, as networks of tensors alone."""
+"""Convert networks with sequences and optional values to networks that use only tensors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def with_tensors(
     model: onnx.ModelProto, choices: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """The model with a tensor for each element of its inputs, which any runtime takes, and the
-    options with which that is compiled. Raises as ``border.with_tensors``."""
+    """Return the model with one tensor per sequence element, as any runtime accepts, and the
+    options to compile it with. Raises the errors of ``border.with_tensors``."""
     from tvmrt.compiler.frontend.dims import Dims
     from tvmrt.compiler.frontend.onnx.border import shapes_of_parts, with_tensors
 
@@ -25,8 +25,8 @@ def with_tensors(
 
 
 def in_parts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs by name, lists of arrays as their elements, ``y[0]``, ``y[1]``, ..., and without what
-    is not there."""
+    """Return outputs by name, with lists of arrays split into elements ``y[0]``, ``y[1]`` ... and
+    without absent values."""
     import numpy as np
 
     from tvmrt.compiler.ir.bundle import part_name
@@ -41,7 +41,7 @@ def in_parts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def gathered(tensors: Mapping[str, Any], bundles: Mapping[str, Bundle]) -> dict[str, Any]:
-    """The tensors that a library gave, by name, in parts of the sequences that they are."""
+    """Collect a library's output tensors, by name, into the elements of their sequences."""
     used = {n for b in bundles.values() for n in (*b.parts, b.count, b.there)}
     found = {name: value for name, value in tensors.items() if name not in used}
     return {**found, **in_parts({n: b.gather(tensors.__getitem__) for n, b in bundles.items()})}

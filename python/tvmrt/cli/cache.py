@@ -1,4 +1,4 @@
-"""``tvmrt cache``: the networks that ``tvmrt.load`` has compiled and kept."""
+"""``tvmrt cache``: show and clear the cache of networks compiled by ``tvmrt.load``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from tvmrt.cli import console, options
 
 DAY = 24 * 3600
-# A time has the longest unit that fits twice: "36 hours", not "1 day".
+# A time is given in the longest unit of which it has at least two: "36 hours", not "1 day".
 UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
@@ -30,11 +30,11 @@ UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 def command(
     folder: Path | None, clear: bool, clear_older_than: float | None, as_json: bool
 ) -> None:
-    """Show what tvmrt.load keeps, and clear it.
+    """Show or clear the cache of tvmrt.load.
 
-    Each entry is a compiled network: its folder, its size, the time since its last use. What a
-    killed process has left half-written counts as unfinished, and goes with whatever is cleared.
-    Networks that are in use go on: a library stays in memory.
+    Each entry is a compiled network, with its folder, its size and the time since its last use.
+    Incomplete entries of killed processes are listed as unfinished; clearing removes them, too.
+    Networks in use keep working, because libraries stay in memory.
     """
     from tvmrt.network.cache import Cache
 
@@ -95,7 +95,7 @@ def _count(count: int, one: str, more: str) -> str:
 
 
 def _age(seconds: float) -> str:
-    """A time that has passed, for people: ``3 days ago``, ``36 hours ago``, ``now``."""
+    """Format an elapsed time: ``3 days ago``, ``36 hours ago``, ``now``."""
     for unit, length in UNITS:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}s ago"

@@ -1,8 +1,8 @@
-"""How deep the stack of compiled C gets, from what the compiler wrote beside each object.
+"""Compute the maximum stack depth of compiled C from the compiler's call graph files.
 
-GCC's ``-fcallgraph-info=su`` gives the frame of every function and who calls whom; the objects'
-relocations tell which functions are reached by pointer. A call by pointer may reach every function
-of its file whose address the file takes: the bound is then too high rather than too low.
+GCC's ``-fcallgraph-info=su`` writes the stack frame and the callees of each function. The
+relocations of the objects show which functions have their address taken. An indirect call is
+assumed to reach each of those in its file, so the bound may be too high but never too low.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POINTER = "__indirect_call"
 
 @dataclass
 class Frame:
-    """One function: the bytes of its own frame, and whether the compiler could bound them."""
+    """One function: the size of its stack frame, and whether the compiler could bound it."""
 
     name: str
     nbytes: int
@@ -34,14 +34,14 @@ class Frame:
 
 @dataclass(frozen=True)
 class Depth:
-    """The deepest stack below and with a function, None where it has no bound, and its path."""
+    """The maximum stack depth of a function, None if unbounded, and the call path to it."""
 
     nbytes: int | None
     path: tuple[str, ...]
 
 
 class CallGraph:
-    """Functions of several files; :meth:`add` each, then ask."""
+    """The functions of several files, which :meth:`add` adds before any query."""
 
     def __init__(self) -> None:
         self.frames: dict[str, Frame] = {}
@@ -50,7 +50,7 @@ class CallGraph:
         self._depths: dict[str, Depth] = {}
 
     def add(self, unit: str, info: str, relocations: str) -> None:
-        """The text of a file's .ci, and ``objdump -r`` of its object."""
+        """Add a file by the text of its .ci file and the ``objdump -r`` output of its object."""
         for line in info.splitlines():
             node = _NODE.match(line)
             if node and node[2] is not None:
@@ -69,14 +69,14 @@ class CallGraph:
         self._taken[unit] = _addresses_taken(relocations, calls)
 
     def depth(self, name: str) -> Depth:
-        """The deepest stack of a function, by its name in C. KeyError where there is none."""
+        """Return the maximum stack depth of a C function. KeyError if there is none."""
         titles = [t for t, frame in self.frames.items() if frame.name == name]
         if not titles:
             raise KeyError(name)
         return max((self._depth(t, ()) for t in titles), key=_order)
 
     def reached(self, name: str) -> set[str]:
-        """The function and all that it may call, by their names in C."""
+        """Return the C names of a function and of all functions that it may call."""
         waiting = [title for title, frame in self.frames.items() if frame.name == name]
         found: set[str] = set()
         while waiting:
@@ -88,7 +88,7 @@ class CallGraph:
         return {self.frames[title].name for title in found}
 
     def names(self) -> list[str]:
-        """The functions in C, in the order of their files."""
+        """Return the names of the C functions in the order of their files."""
         return list(dict.fromkeys(frame.name for frame in self.frames.values()))
 
     def _depth(self, title: str, above: tuple[str, ...]) -> Depth:
@@ -122,7 +122,7 @@ class CallGraph:
 
 
 def _plain(title: str) -> str:
-    """The function's name in C: titles of static ones begin with their file."""
+    """Return the C name of a function; titles of static functions start with their file."""
     return title.rpartition(":")[2]
 
 
@@ -131,10 +131,10 @@ def _order(depth: Depth) -> float:
 
 
 def _addresses_taken(relocations: str, calls: set[tuple[str, str]]) -> set[str]:
-    """Names that code and data refer to other than by a call.
+    """Return the functions whose address is taken, that is, referenced other than by a call.
 
-    What a function's own sections say of it are tables of jumps inside of it. x86 has one kind of
-    relocation for addresses and calls: there ``calls``, pairs of names, decide.
+    References from a function's own sections are jump tables and do not count. On x86, addresses
+    and calls may have the same relocation type; there ``calls``, pairs of names, decides.
     """
     found, section = set(), ""
     for line in relocations.splitlines():

@@ -1,4 +1,4 @@
-"""``tvmrt compile``: a network to a shared library, an archive, or a folder of C sources."""
+"""``tvmrt compile``: compile networks to a shared library, an archive or a folder of C sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tvmrt.compiler.export import formats
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # anything else becomes a folder
 LIBRARIES = (".so", ".dylib", ".dll")
-# What somebody means to be a file, and a folder of that name would surprise.
+# Suffixes that a user means as a file, for which a folder would be a surprise.
 NO_FOLDERS = (
     ".a", ".bin", ".c", ".exe", ".gz", ".h", ".hex", ".json", ".lib", ".npz", ".o", ".obj",
     ".params", ".pt", ".tgz", ".txt", ".xyz", ".xz", ".zip",
@@ -97,7 +97,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Compile the ONNX or .tflite network MODEL; several of them into one image for a board."""
+    """Compile the ONNX or .tflite network MODEL; several networks become one image for a board."""
     for model in models:
         files.check_file(model)
     _check_output(output)
@@ -122,7 +122,7 @@ def command(
             progress=report,
             **asked,
         )
-        if report is not None:  # by far the longest, where there is a library to be made
+        if report is not None:  # building a library takes longest
             from tvmrt.compiler.pipeline import STAGES
 
             report("compile", STAGES - 1, STAGES)
@@ -145,7 +145,7 @@ def command(
 
 
 def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs: Any) -> None:
-    """Print each network's functions, where its nodes went, and what the code costs a board."""
+    """Print each network's functions, the devices of its nodes, and the cost of its code."""
     for library in libraries:
         _print_operators(library.summary)
         if with_devices:
@@ -155,13 +155,13 @@ def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs:
 
 
 def _is_file(output: Path) -> bool:
-    """Whether a network is written to a file of this name, of a plug-in's format or of our own."""
+    """Return whether this output name is a file, in a plug-in's format or a built-in one."""
     suffix = output.suffix
     return suffix in FILE_SUFFIXES or bool(suffix and formats.exporter(suffix))
 
 
 def _check_output(output: Path) -> None:
-    """Raise if nothing can be written there, before any work is done."""
+    """Raise an error, before any work is done, if the output cannot be written."""
     if _is_file(output):
         files.check_target(output)
         return
@@ -176,7 +176,7 @@ def _check_output(output: Path) -> None:
 
 
 def network_names(models: Sequence[Path], names: str | None) -> dict[str, Path]:
-    """Names for networks: the given ones, or those of their files; ``default`` for one alone."""
+    """Return the names of networks: given, or from file names; a single one is ``default``."""
     if names is None and len(models) == 1:
         return {"default": models[0]}
     if names is None:
@@ -196,12 +196,12 @@ def network_names(models: Sequence[Path], names: str | None) -> dict[str, Path]:
 
 
 def several(compiled: Any) -> bool:
-    """Whether networks were compiled together."""
+    """Return whether several networks were compiled together."""
     return hasattr(compiled, "libraries")
 
 
 def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) -> Any:
-    """One library, or an image of several."""
+    """Compile one network to a library, or several networks to an image."""
     from tvmrt.compiler.pipeline import compile, compile_together
 
     if len(networks) == 1:
@@ -219,7 +219,7 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
 
 
 def measure_code(compiled: Any, cc: str | None) -> Any:
-    """What the target's compiler says of the C files."""
+    """Measure the C files with the target's compiler."""
     from tvmrt.cli import memory_report
     from tvmrt.compiler.export.vendors import vendor_includes
     from tvmrt.libinfo import find_include_path
@@ -234,8 +234,8 @@ def measure_code(compiled: Any, cc: str | None) -> Any:
 
 
 def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
-    """Bytes of the operators' code with one copy of each kernel, and with one for each network;
-    None where nothing is shared or there is no compiler."""
+    """Return the operators' code size with one copy of each kernel, and with one per network; None
+    if nothing is shared or no compiler is installed."""
     from tvmrt.cli import memory_report
     from tvmrt.libinfo import find_include_path
 
@@ -337,7 +337,7 @@ def _operator_pairs(summary: Any) -> dict[str, Any]:
 def _layer_pairs(
     rows: Sequence[Any], is_done: Callable, done: str, text: Callable, kept: str
 ) -> dict[str, str]:
-    """A line on the layers that are computed otherwise, and one on those whose error forbids it."""
+    """Return a line on layers computed another way, and one on layers whose error is too high."""
     changed = [row for row in rows if is_done(row)]
     stay = ", ".join(f"{row.name} ({row.error:.2g})" for row in rows if not is_done(row))
     pairs = {done: text(changed)} if changed else {}
@@ -350,19 +350,19 @@ def _worst(rows: Sequence[Any], of: str = " of their size") -> str:
 
 
 def _narrowed(rows: Sequence[Any]) -> str:
-    """What storing weights in few bits has saved and cost."""
+    """Describe the size and the error of weights stored in few bits."""
     before = console.format_bytes(sum(row.before_bytes for row in rows))
     after = console.format_bytes(sum(row.after_bytes for row in rows))
     return f"{after} of {before} in {len(rows)} layers; {_worst(rows)}"
 
 
 def _by_squares(rows: Sequence[Any]) -> str:
-    """How many convolutions have fewer multiplications, and at what price."""
+    """Describe the number of Winograd convolutions and their error."""
     return f"{len(rows)} convolutions; {_worst(rows)}"
 
 
 def _reduced(rows: Sequence[Any]) -> str:
-    """How many products are computed in bfloat16, and how far they are off."""
+    """Describe the number of layers computed in bfloat16 and their error."""
     measured = [row for row in rows if row.error is not None]
     return f"{len(rows)} layers" + (f"; {_worst(measured, '')}" if measured else "")
 

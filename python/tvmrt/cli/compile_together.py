@@ -1,6 +1,6 @@
-"""``tvmrt compile-together``: several networks in one image, and what they share.
+"""``tvmrt compile-together``: compile several networks into one image for a board.
 
-It is ``tvmrt compile`` of several networks, by a name that says so.
+It is ``tvmrt compile`` for several networks under an explicit name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import click
 from tvmrt.cli import compile as one
 from tvmrt.cli.groups import CompileCommand
 
-LEFT_OUT = ("kind", "output")  # a library for a project is of one network
+LEFT_OUT = ("kind", "output")  # a package for a build system contains one network
 _OUTPUT = click.Option(
     ["-o", "--output"], required=True, type=one.options.PATH,
     help="OUT.tar (Model Library Format) or a folder (C sources).",
@@ -22,8 +22,8 @@ _OUTPUT = click.Option(
 
 @click.pass_context
 def _run(ctx: click.Context, models: tuple[Path, ...], **asked: Any) -> Any:
-    """Compile the networks MODEL... into one image for a board, and tell what they share: the
-    kernels' code, equal weights, memory."""
+    """Compile the networks MODEL... into one image for a board, and show the kernel code, equal
+    weights and memory that they share."""
     if len(models) < 2:
         raise click.UsageError(
             f"only one network is given, {models[0]}; give all networks of the image, or use "

@@ -1,4 +1,4 @@
-"""``tvmrt config``: flags for C programs that use what this package installs."""
+"""``tvmrt config``: print compiler and linker flags for C programs that use tvmrt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tvmrt.cli import console
 @click.option("--cmake", is_flag=True, help="Folder of tvmrt-firmware-config.cmake in it.")
 @console.json_option
 def command(as_json: bool, **asked: bool) -> None:
-    """Print what a C build needs: cc $(tvmrt config --cflags) app.c $(tvmrt config --libs)."""
+    """Print flags for a C build: cc $(tvmrt config --cflags) app.c $(tvmrt config --libs)."""
     from pathlib import Path
 
     from tvmrt import libinfo

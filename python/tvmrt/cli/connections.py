@@ -1,4 +1,4 @@
-"""The options by which ``run``, ``verify`` and ``bench`` reach a network in another place."""
+"""Options of plug-in connections, with which ``run``, ``verify`` and ``bench`` work remotely."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tvmrt.cli.groups import HereCommand
 from tvmrt.error import Remark
 
 ARGUMENT = "elsewhere"
-_Row = tuple[str, connection.Connection, Sequence[click.Option]]  # by the key, with its options
+_Row = tuple[str, connection.Connection, Sequence[click.Option]]  # key, connection, options
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A connection that a command line asks for, the values of its options, and the words that
-    give them."""
+    """A connection selected on the command line, the values of its options, and the arguments
+    that set them."""
 
     key: str
     connection: connection.Connection
@@ -31,12 +31,12 @@ class Asked:
 
 
 class Elsewhere:
-    """What a command line says of another place to run in.
+    """The remote execution that a command line requests, if any.
 
     Parameters
     ----------
     asked
-        The connections that it asks for.
+        The selected connections.
     """
 
     def __init__(self, asked: Sequence[Asked]) -> None:
@@ -45,11 +45,11 @@ class Elsewhere:
         self.words = [word for each in asked for word in each.words]
 
     def takes(self, path: Path) -> bool:
-        """Whether a file that does not run on this machine runs in the place that is asked for."""
+        """Return whether a file that does not run locally runs on the selected machine."""
         return any(each.connection.takes(path, each.values) for each in self._asked)
 
     def open(self) -> connection.Place | None:
-        """Return the place, which is left at the end of the command; None for this machine."""
+        """Connect and return the Place, closed at the end of the command; None to run locally."""
         if len(self._asked) > 1:
             first, second = (each.key for each in self._asked[:2])
             raise click.UsageError(f"give {first} or {second}, not both")
@@ -63,7 +63,7 @@ class Elsewhere:
 
 
 class _Placeholder(click.Option):
-    """Where the options of connections stand among a command's own."""
+    """A placeholder for the options of connections among the options of a command."""
 
     def __init__(self, declarations: Sequence[str], command: str) -> None:
         super().__init__(declarations, hidden=True, expose_value=False)
@@ -71,18 +71,18 @@ class _Placeholder(click.Option):
 
 
 def options(command: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator of a :class:`ConnectedCommand`: here are the options of connections.
+    """Decorate the function of a :class:`ConnectedCommand` to insert the options of connections.
 
-    Its function takes ``elsewhere``; ``command`` is what connections know it by.
+    The function takes the argument ``elsewhere``; ``command`` is passed to connections.
     """
     return click.option("--connections", cls=_Placeholder, command=command)
 
 
 class ConnectedCommand(click.Command):
-    """A command with the options of all connections, whose function takes ``elsewhere``."""
+    """A command with the options of all connections; its function takes ``elsewhere``."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters, those of connections in their place."""
+        """Return the parameters, with the options of connections in place of the placeholder."""
         found: list[click.Parameter] = []
         for parameter in super().get_params(ctx):
             if isinstance(parameter, _Placeholder):
@@ -92,7 +92,7 @@ class ConnectedCommand(click.Command):
         return found
 
     def _rows(self, ctx: click.Context, placeholder: _Placeholder) -> list[_Row]:
-        """The connections with their options, which are made once for each command line."""
+        """Return the connections with their options, created once per command line."""
         key = f"{__name__}.{placeholder.command}"
         if key not in ctx.meta:
             own = {str(word) for each in self.params for word in (each.name, *each.opts)}
@@ -101,7 +101,7 @@ class ConnectedCommand(click.Command):
                 try:
                     made = each.options(placeholder.command)
                     _check(name, made, own)
-                except Exception as error:  # whatever code of somebody else raises
+                except Exception as error:  # third-party code may raise anything
                     text = f"{name} is left out: {type(error).__name__}: {error}"
                     warnings.warn(text, Remark, stacklevel=2)
                     continue
@@ -112,7 +112,7 @@ class ConnectedCommand(click.Command):
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words; options of a plug-in that is not used are refused by its name."""
+        """Parse the arguments; for an option of an unused plug-in, the error names the plug-in."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -124,7 +124,7 @@ class ConnectedCommand(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the function, with what the options of connections say as ``elsewhere``."""
+        """Call the function with the selected connections as ``elsewhere``."""
         asked = []
         for placeholder in self.params:
             if isinstance(placeholder, _Placeholder):
@@ -138,7 +138,7 @@ class ConnectedCommand(click.Command):
 
 
 class ConnectedHereCommand(ConnectedCommand, HereCommand):
-    """A command that compiles for this machine, with the options of all connections."""
+    """A command that compiles for this machine and has the options of all connections."""
 
 
 def _belongs(key: str, option: str) -> bool:
@@ -146,7 +146,7 @@ def _belongs(key: str, option: str) -> bool:
 
 
 def _check(key: str, made: Sequence[click.Option], own: set[str]) -> None:
-    """Raise ValueError for options that are not those of their connection alone."""
+    """Raise ValueError for options that violate the naming rules or exist already."""
     for option in made:
         for word in (*option.opts, *option.secondary_opts):
             if not _belongs(key, word):
@@ -159,7 +159,7 @@ def _check(key: str, made: Sequence[click.Option], own: set[str]) -> None:
 def _words(
     ctx: click.Context, made: Sequence[click.Option], values: Mapping[str, Any]
 ) -> list[str]:
-    """The words that give options their values; none where nobody gave one."""
+    """Return the arguments that set option values; none if no option was given."""
     words: list[str] = []
     for option in made:
         value = values[str(option.name)]

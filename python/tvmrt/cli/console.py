@@ -1,6 +1,6 @@
-"""What commands print: tables, key-value lists, JSON; and progress of long work.
+"""Output of commands: tables, key-value lists, JSON and progress.
 
-Tables and results go to standard output, progress to standard error and only to a terminal.
+Tables and results go to standard output. Progress goes to standard error if it is a terminal.
 Redirected output is never wrapped or decorated, so that other programs can read it.
 """
 
@@ -21,7 +21,7 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )
 
-UNWRAPPED = 10_000  # columns: no line of redirected output is as long
+UNWRAPPED = 10_000  # columns; longer than any line of redirected output
 
 
 def _console(stderr: bool = False):
@@ -37,14 +37,14 @@ def _console(stderr: bool = False):
 
 
 def print_json(form: str, value: Mapping[str, Any]) -> None:
-    """Print a result for machines, which has the schema of that name."""
+    """Print a result as JSON that conforms to the named schema."""
     from tvmrt.cli.schemas import tag
 
     click.echo(json.dumps({"schema": tag(form), **_plain(value)}, indent=2, allow_nan=False))
 
 
 def _plain(item: Any) -> Any:
-    """A value as JSON has it: scalars of numpy are numbers, those that JSON lacks are words."""
+    """Convert a value for JSON: NumPy scalars become numbers, NaN and infinities become strings."""
     if isinstance(item, Mapping):
         return {str(name): _plain(each) for name, each in item.items()}
     if isinstance(item, (list, tuple)):
@@ -89,11 +89,11 @@ def print_table(
 def _plain_cell(cell: Any):
     from rich.text import Text
 
-    return Text(str(cell))  # no markup: a layer may be called [bold]
+    return Text(str(cell))  # not markup: a layer may be named [bold]
 
 
 def note(text: str) -> None:
-    """Tell what the user should know but need not act on, on standard error."""
+    """Print information that needs no action to standard error."""
     click.echo(f"tvmrt: note: {text}", err=True)
 
 
@@ -108,7 +108,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 def progress(enabled: bool = True):
     """Show stages of long work on a terminal.
 
-    Yields a function ``(stage, done, total)`` to call as work goes on, or None where nobody looks.
+    Yields a function ``(stage, done, total)`` to call as work proceeds, or None if not shown.
     """
     if not enabled or not sys.stderr.isatty():
         yield None
@@ -123,7 +123,7 @@ def progress(enabled: bool = True):
         TimeElapsedColumn(),
     )
     with Bars(*columns, console=_console(stderr=True), transient=True) as bars:
-        task = bars.add_task("start", total=None, count="")  # how many stages is not known yet
+        task = bars.add_task("start", total=None, count="")  # the number of stages is unknown
 
         def report(stage: str, done: int, total: int) -> None:
             count = f"{done}/{total}"
@@ -133,7 +133,7 @@ def progress(enabled: bool = True):
 
 
 def format_bytes(count: int | None) -> str:
-    """Return a size for people: ``1,234 B``, ``56.7 KiB``, ``8.90 MiB``."""
+    """Format a size: ``1,234 B``, ``56.7 KiB``, ``8.90 MiB``."""
     if count is None:
         return "-"
     if count < 10_000:
@@ -144,7 +144,7 @@ def format_bytes(count: int | None) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time for people: ``12.3 us``, ``4.56 ms``, ``7.89 s``."""
+    """Format a time: ``12.3 us``, ``4.56 ms``, ``7.89 s``."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} us"
     if seconds < 1:
@@ -153,12 +153,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_shape(shape: Iterable[Any]) -> str:
-    """Return ``1 x 3 x 224 x 224``; ``scalar`` for no dimension."""
+    """Format a shape: ``1 x 3 x 224 x 224``; ``scalar`` for no dimension."""
     return " x ".join(str(d) for d in shape) or "scalar"
 
 
 def shorten(name: str, width: int = 44) -> str:
-    """Return a long name with its middle left out, so that a table of names can be read."""
+    """Shorten a long name by removing its middle."""
     if len(name) <= width:
         return name
     tail = width // 3
@@ -166,6 +166,6 @@ def shorten(name: str, width: int = 44) -> str:
 
 
 def shorten_all(names: Sequence[str], most: int = 3) -> str:
-    """Return names in one cell of a table: the first few, each shortened, and how many follow."""
+    """Format names for a table cell: the first few, each shortened, and the number of others."""
     shown = ", ".join(map(shorten, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,4 +1,4 @@
-"""``tvmrt device``: list devices, begin a new one; plug-ins add subcommands."""
+"""``tvmrt device``: list devices and write the skeleton of a new one; plug-ins add subcommands."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tvmrt.cli.plugin_commands import PluginGroup
 
 @click.group("device", cls=PluginGroup)
 def command() -> None:
-    """List devices, write the skeleton of a new one, test one."""
+    """List devices, create a skeleton for a new one, or test one."""
 
 
 @command.command("list")
 @console.json_option
 def list_devices(as_json: bool) -> None:
-    """List the devices that the compiler finds, how each gets its regions, and why this machine
-    cannot run some."""
+    """List the devices known to the compiler, how each gets its regions, and why this machine
+    cannot run some of them."""
     rows = described()
     if as_json:
         console.print_json("device-list", {"devices": rows})
@@ -34,21 +34,21 @@ def list_devices(as_json: bool) -> None:
 
 
 def described() -> list[dict]:
-    """Every device that the compiler finds."""
+    """Describe every device known to the compiler."""
     from tvmrt.compiler import devices
 
     return [_describe(name) for name in devices.names()]
 
 
 def _describe(name: str) -> dict:
-    """``absent`` is why this machine cannot run what the device computes; None if it can."""
+    """Describe a device; ``absent`` is the reason why it cannot run here, or None if it can."""
     from tvmrt.compiler import devices
 
     row = {"name": name, "layout": "-", "precisions": [], "text": "", "absent": None}
     try:
         device = devices.get(name)
         absent = device.absent()
-    except Exception as problem:  # a package's entry point may fail in any way
+    except Exception as problem:  # third-party code may raise anything
         return {**row, "text": f"cannot be used: {problem}", "absent": str(problem)}
     text = _first_sentence(type(device).__doc__ or "")
     said = {"layout": device.layout, "precisions": list(device.precisions), "text": text}

@@ -1,4 +1,4 @@
-"""``tvmrt doctor``: what this machine lacks, or files that are linked together."""
+"""``tvmrt doctor``: check this machine, or check files that will be linked together."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tvmrt.cli import console, files, options
 from tvmrt.cli.describe.objects import ObjectFile, read_objects
 
 PREFIXES = ("TVM", "tvmgen", "tvmrt_", "__tvm")
-LOADED = (".so", ".dylib")  # what is only loaded finds the runtime in the process
+LOADED = (".so", ".dylib")  # such files find the runtime in the process that loads them
 NOBODY = "nothing that tvmrt knows"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One symbol: ``missing`` or ``doubled``, the files that need it, what supplies it."""
+    """One symbol: ``missing`` or ``doubled``, the files that need it, and its suppliers."""
 
     symbol: str
     state: str
@@ -30,15 +30,15 @@ class Finding:
 @click.argument("paths", nargs=-1, type=options.PATH, metavar="[FILE...]")
 @console.json_option
 def command(paths: Sequence[Path], as_json: bool) -> int:
-    """Look at this machine, or at files as if they were linked together.
+    """Check this machine, or check files as if they were linked together.
 
-    Without a FILE: versions, the C compiler, the processor, compilers and emulators for boards,
-    packages and devices, with what to install where one is absent. Exit code 1 if the C compiler
-    is missing, without which nothing is compiled.
+    Without FILE, check versions, the C compiler, the processor, compilers and emulators for
+    boards, packages and devices. Missing items are listed with the package to install. The exit
+    code is 1 without a C compiler, because nothing can be compiled then.
 
-    Of libraries (.so), objects (.o) and archives (.a): each symbol of the ABI or of generated code
-    that none of them defines, or that more than one does, who needs it and what supplies it. Exit
-    code 1 if there is one. Shared libraries alone are looked at beside the runtime that loads them.
+    With FILE (.so, .o or .a), list each symbol of the ABI or of generated code that no file or
+    several files define, the files that need it, and its suppliers. The exit code is then 1.
+    Shared libraries on their own are checked together with the runtime that loads them.
     """
     if not paths:
         return _machine(as_json)
@@ -78,7 +78,7 @@ def _machine(as_json: bool) -> int:
 
 
 def suppliers() -> dict[str, list[ObjectFile]]:
-    """The package's own libraries, by what to tell the user to link."""
+    """Return the package's libraries, by the name that users link."""
     from tvmrt import libinfo
 
     names = ("libtvm_backend.a", "libtvm_runtime.so")
@@ -86,7 +86,7 @@ def suppliers() -> dict[str, list[ObjectFile]]:
 
 
 def examine(objects: Sequence[ObjectFile], known: dict[str, Sequence[ObjectFile]]) -> list[Finding]:
-    """Missing symbols first, then doubled ones, each in alphabetical order."""
+    """Return missing symbols, then doubled ones, each in alphabetical order."""
     defined: dict[str, list[str]] = {}
     needed: dict[str, list[str]] = {}
     weak = {name for o in objects for name in o.weak}

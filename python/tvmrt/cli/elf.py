@@ -1,4 +1,4 @@
-"""The parts of an ELF file that tell what a library offers, needs and costs, by pyelftools."""
+"""ELF files: the symbols, dependencies and sizes of a library, read with pyelftools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MACHINES = {"EM_386": "i386", "EM_ARM": "arm", "EM_X86_64": "x86_64", "EM_AARCH6
 TYPE_SYMBOLS, TYPE_DYNAMIC_SYMBOLS = "SHT_SYMTAB", "SHT_DYNSYM"
 BIND_GLOBAL, BIND_WEAK = "STB_GLOBAL", "STB_WEAK"
 UNDEFINED = "SHN_UNDEF"
-# What pyelftools raises where a file is damaged; its own errors are only some of them.
+# Exceptions of pyelftools for damaged files; it also raises errors other than its own.
 _DAMAGE = (
     ELFError, struct.error, ValueError, LookupError, TypeError, AttributeError, AssertionError,
     OverflowError, MemoryError, RecursionError,
@@ -29,7 +29,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol; ``section`` is UNDEFINED where another file must supply it, ``binding`` BIND_..."""
+    """A symbol; ``section`` is UNDEFINED if another file must supply it, ``binding`` BIND_..."""
 
     name: str
     section: int | str
@@ -39,9 +39,9 @@ class Symbol:
 
 
 class ElfFile:
-    """A parsed file; ``data`` are its bytes, read from ``path`` unless given.
+    """A parsed ELF file; its bytes are ``data``, or read from ``path``.
 
-    Raises ValueError if they are no sound ELF file, as its methods do.
+    The constructor and the methods raise ValueError if the file is damaged.
     """
 
     def __init__(self, path: Path, data: bytes | None = None):
@@ -64,7 +64,7 @@ class ElfFile:
             ) from None
 
     def symbols(self, table: str = TYPE_DYNAMIC_SYMBOLS) -> list[Symbol]:
-        """Return the symbols that have a name: a library's dynamic ones, an object's all."""
+        """Return the named symbols of a table: dynamic ones of a library, all of an object."""
         with self._told():
             return [
                 Symbol(
@@ -81,7 +81,7 @@ class ElfFile:
             ]
 
     def needed(self) -> list[str]:
-        """Return the libraries that the loader brings in with this one."""
+        """Return the libraries that the loader loads together with this one."""
         with self._told():
             return [
                 tag.needed
@@ -91,7 +91,7 @@ class ElfFile:
             ]
 
     def bytes_of(self, symbol: Symbol) -> bytes:
-        """Return what lies at a defined symbol."""
+        """Return the bytes of a defined symbol."""
         if not isinstance(symbol.section, int) or symbol.section >= len(self.sections):
             return b""
         section = self.sections[symbol.section]
@@ -102,7 +102,7 @@ class ElfFile:
         return self.data[section["sh_offset"] + start : section["sh_offset"] + end]
 
     def loaded_bytes(self) -> dict[str, int]:
-        """Return how many bytes of code, constants and variables the loaded library takes."""
+        """Return the bytes of code, constants and variables of the loaded library."""
         sums = {"code": 0, "constants": 0, "variables": 0, "": 0}
         for section in self.sections:
             sums[part_of(section)] += section["sh_size"]
@@ -111,7 +111,7 @@ class ElfFile:
 
 
 def part_of(section: Section) -> str:
-    """What a section is when it is loaded: code, constants or variables; nothing if it is not."""
+    """Return the kind of a loaded section: code, constants or variables; "" if not loaded."""
     flags = section["sh_flags"]
     if not flags & SH_FLAGS.SHF_ALLOC:
         return ""

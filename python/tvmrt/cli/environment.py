@@ -1,4 +1,4 @@
-"""What of this machine tvmrt uses, and what to install where something is missing."""
+"""Checks of this machine, and what to install if something is missing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CHECKED_SECONDS = 10  # for a compiler to say its version
+CHECKED_SECONDS = 10  # time limit for a compiler to print its version
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing: ``state`` is ok, absent (something optional) or missing (nothing goes without)."""
+    """One check: ``state`` is ok, absent (if optional) or missing (if nothing works without)."""
 
     what: str
     state: str
@@ -23,7 +23,7 @@ class Check:
     remedy: str = ""
 
 
-# Programs by what they are for; the Debian package that has each.
+# Purpose: program and the Debian packages that provide it.
 TOOLS = {
     "Cortex-M boards": ("arm-none-eabi-gcc", "gcc-arm-none-eabi picolibc-arm-none-eabi"),
     "RISC-V boards": (
@@ -36,7 +36,7 @@ TOOLS = {
     "Linux on armv7": ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
     "Windows on x86-64": ("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"),
 }  # fmt: skip
-# Modules by what they are for; the package on the index that has each.
+# Purpose: module and the Python package that provides it.
 MODULES = {
     "compile": ("onnx", "onnx"),
     "verify and bench": ("onnxruntime", "onnxruntime"),
@@ -50,7 +50,7 @@ MODULES = {
 
 
 def examine() -> list[Check]:
-    """Every check, in the order in which people need them."""
+    """Return all checks, the most important first."""
     return [*_versions(), _compiler(), _processor(), _target(), *_tools(), *_modules(), *_devices(),
             *_plugins()]  # fmt: skip
 
@@ -74,7 +74,7 @@ def _compiler() -> Check:
 
 
 def _version_of(command: list[str]) -> str:
-    """The first line that a program says of its version, or how it failed."""
+    """Return the first line of a program's version text, or why it failed."""
     try:
         done = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, errors="replace",
@@ -98,7 +98,7 @@ def _processor() -> Check:
 
 
 def _target() -> Check:
-    """What networks are compiled for where nobody names a target."""
+    """Check the default target."""
     from tvmrt.compiler.codegen.target import default_target, get_target
 
     try:
@@ -109,7 +109,7 @@ def _target() -> Check:
     return Check("target", "ok", f"{target.name}: {levels}" if levels else target.name)
 
 
-# What the system calls instructions for which compilers have another word.
+# Linux names of CPU features whose compiler flags are spelled differently.
 _SYSTEM_NAMES = {
     "sse3": "pni", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
     "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16", "avxvnni": "avx_vnni",
@@ -118,8 +118,8 @@ _SYSTEM_NAMES = {
 
 
 def _level(flags: frozenset[str], machine: str) -> str:
-    """The highest of the levels that libraries have code for, by the system's names of
-    instructions; nothing below the first one."""
+    """Return the highest ISA level supported by libraries and this processor, by the system's CPU
+    flags; "" if it supports none."""
     from tvmrt.compiler.codegen.target import LEVELS
 
     if machine == "aarch64":
@@ -173,7 +173,7 @@ def _devices() -> Iterator[Check]:
 
 
 def _plugins() -> Iterator[Check]:
-    """Plug-ins that are used, and those that are there and not used, with the reason."""
+    """Report the plug-ins in use, and those that are not used with the reason."""
     from tvmrt import plugin
 
     for each in plugin.plugins().values():

@@ -1,6 +1,6 @@
 """Causes and remedies of the firmware library's error codes, for ``tvmrt explain``.
 
-The codes themselves stand in ``tvm/runtime/crt/error_codes.h``; a test compares the two.
+The codes are defined in ``tvm/runtime/crt/error_codes.h``; a test compares the two lists.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ PREFIX = "kTvmError"
 
 
 class Explanation(NamedTuple):
-    """A code's name without its prefix, its value, why it comes and what to do."""
+    """Name of a code without its prefix, its value, its cause and its remedy."""
 
     name: str
     code: int

@@ -1,4 +1,4 @@
-"""``tvmrt explain``: cause and remedy of an error code of the firmware library."""
+"""``tvmrt explain``: print cause and remedy of an error code of the firmware library."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SYSTEM_MASK = 0x80000000  # TVM_CRT_SYSTEM_ERROR_MASK
 @click.argument("code", metavar="CODE")
 @console.json_option
 def command(code: str, as_json: bool) -> None:
-    """Tell what an error CODE of the firmware library means and what to do.
+    """Explain an error CODE of the firmware library and its remedy.
 
-    CODE is a number as a board prints it (1283, 0x0503, -1) or a name (kTvmErrorPlatformNoMemory).
+    CODE is a number printed by a board (1283, 0x0503, -1) or a name (kTvmErrorPlatformNoMemory).
     """
     name, cause, remedy = explain(code)
     if as_json:
@@ -26,7 +26,7 @@ def command(code: str, as_json: bool) -> None:
 
 
 def explain(code: str) -> tuple[str, str, str]:
-    """Name and value, cause, remedy. Raises ValueError when there is no such code."""
+    """Return name with value, cause, and remedy. Raises ValueError for an unknown code."""
     try:
         number = int(code, 0)
     except ValueError:

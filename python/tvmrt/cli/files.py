@@ -1,4 +1,4 @@
-"""Files that commands read and write, with errors that name them."""
+"""Reading and writing of files by commands, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tvmrt.compiler.export import atomic
 if TYPE_CHECKING:
     import numpy as np
 
-GENERATED_MARK = "_ops.h"  # every folder of generated sources has a file with this ending
-GOLDEN_PREFIX = "out:"  # a name with it in an .npz is an expected output, not an input
+GENERATED_MARK = "_ops.h"  # suffix of a file in every folder of generated sources
+GOLDEN_PREFIX = "out:"  # prefix of expected outputs in an .npz, which are not inputs
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Let failures of writing name ``path`` rather than the file that is written aside of it.
+    """Let write errors name ``path`` instead of its temporary file.
 
-    Those of files elsewhere, as in the folder for temporary ones, keep their own names.
+    Errors of files elsewhere, such as in the system's temporary folder, keep their file name.
     """
     try:
         yield
@@ -34,10 +34,10 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_target(path: Path) -> Path:
-    """Return ``path`` if a file may be made there, before any work is done for it.
+    """Return ``path`` if a file can be created there; called before any work is done.
 
-    Raises FileNotFoundError if its folder is missing, and OSError if something stands there that is
-    no file: a folder, or a device such as ``/dev/null``, must not be renamed over.
+    Raises FileNotFoundError if its folder is missing, and OSError if the path exists but is not a
+    file: a folder, or a device such as ``/dev/null``, must not be replaced.
     """
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -50,9 +50,9 @@ def check_target(path: Path) -> Path:
 
 
 def check_target_folder(path: Path) -> Path:
-    """Return ``path`` if a folder of generated sources may be made there, or replaced.
+    """Return ``path`` if a folder of generated sources may be created or replaced there.
 
-    Raises OSError if something else stands there, so that no folder of a user's own is lost.
+    Raises OSError if the path has other contents, so that no folder of the user is lost.
     """
     if not path.exists():
         return check_target(path)
@@ -68,13 +68,13 @@ def check_target_folder(path: Path) -> Path:
 
 
 def check_file(path: Path) -> Path:
-    """Return ``path`` if it is a readable file; raise OSError that names it otherwise."""
+    """Return ``path`` if it is a readable file; otherwise raise an OSError that names it."""
     with open(path, "rb"):
         return path
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an ``.npz`` by name; raise ValueError or OSError naming the file."""
+    """Return the arrays of an ``.npz`` by name. Raises ValueError or OSError, naming the file."""
     import numpy as np
 
     check_file(path)
@@ -84,7 +84,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
             raise ValueError("it holds one array without a name")
         with data:
             return {name: data[name] for name in data.files}
-    except Exception as error:  # numpy lets through whatever zlib and its parser of heads raise
+    except Exception as error:  # NumPy propagates errors of zlib and of its header parser
         raise ValueError(
             f"{path} is not an .npz archive of arrays ({error}); "
             "write one with numpy.savez(path, name=array)"
@@ -92,16 +92,16 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def load_inputs(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an ``.npz`` that are inputs: all but those called ``out:...``."""
+    """Return the inputs in an ``.npz``: all arrays except those named ``out:...``."""
     return {k: v for k, v in load_arrays(path).items() if not k.startswith(GOLDEN_PREFIX)}
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name as an ``.npz``; on failure an old file stays as it was."""
+    """Write arrays by name as an ``.npz``; on failure an existing file stays unchanged."""
     import numpy as np
 
-    # not by numpy.savez: it takes some names for its own parameters, and on a full disk it ends in
-    # noise at exit
+    # numpy.savez is not used: it reserves some names for parameters, and on a full disk it prints
+    # errors at exit
     memory = io.BytesIO()
     with writing(path), atomic.replacing(path) as aside:
         with zipfile.ZipFile(memory, "w") as archive:
@@ -112,6 +112,6 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def save_text(path: Path, text: str) -> None:
-    """Write UTF-8 text; on failure an old file stays as it was."""
+    """Write UTF-8 text; on failure an existing file stays unchanged."""
     with writing(path), atomic.replacing(path) as aside:
         aside.write_text(text, encoding="utf-8")

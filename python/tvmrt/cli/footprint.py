@@ -1,6 +1,6 @@
-"""What a firmware network costs on its target, by the target's own C compiler.
+"""Measure the costs of a firmware network on its target with the target's C compiler.
 
-The C files are compiled, never run. Weights are no part of it: their size is known without.
+The C files are compiled, never run. Weights are left out, because their size is known.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tvmrt.compiler.export.firmware_build import CFLAGS, tools_of
 from tvmrt.error import CompileError
 
 _RUN_FILE = re.compile(r"_lib\d+$")
-SECONDS = 300  # for one file
+SECONDS = 300  # time limit for one file
 PICOLIBC = "--specs=picolibc.specs"
 
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """A function of C: bytes of its code, of its frame, and of the stack that it needs in all."""
+    """A C function: its code size, stack frame, and total stack including callees."""
 
     name: str
     code_bytes: int
@@ -39,12 +39,12 @@ class FunctionCost:
 
 @dataclass
 class Footprint:
-    """Bytes by the compiler named in ``compiler``.
+    """Sizes in bytes with the compiler named in ``compiler``.
 
-    ``run_constant_bytes`` are constants in the files of operators and of what calls them, of all
-    ``constant_bytes``. ``outside`` are functions of the C library and of the runtime that are
-    called, whose stack is not in the bounds. ``left_out`` names C files that do not compile here,
-    for example for want of a vendor's headers, with the reason.
+    ``run_constant_bytes`` is the part of ``constant_bytes`` in the files of operators and of their
+    callers. ``outside`` are called functions of the C library and of the runtime, whose stack the
+    bounds do not include. ``left_out`` maps C files that do not compile here, such as for lack of
+    a vendor's headers, to the reason.
     """
 
     compiler: str
@@ -59,7 +59,7 @@ class Footprint:
     graph: CallGraph = field(default_factory=CallGraph)
 
     def code_of(self, *entries: str) -> int:
-        """Bytes of code that run on behalf of these functions."""
+        """Return the bytes of code that these functions use, including callees."""
         reached = {name for entry in entries for name in self.graph.reached(entry)}
         return sum(self.functions[name].code_bytes for name in reached)
 
@@ -67,10 +67,10 @@ class Footprint:
 def measure(
     sources: Sequence[Path], includes: Sequence[Path], target: Target, cc: str | None = None
 ) -> Footprint:
-    """Compile C files for the target and add up what they need.
+    """Compile C files for the target and add up their sizes.
 
-    Raises CompileError where the compiler is not installed, is none of GCC's kind, or compiles none
-    of them.
+    Raises CompileError if the compiler is not installed, is not compatible with GCC, or compiles
+    none of the files.
     """
     command = find_compiler(target, cc)
     dumper = _call([*command, "-print-prog-name=objdump"], None).strip() or "objdump"
@@ -109,7 +109,7 @@ def measure(
 
 
 def find_compiler(target: Target, cc: str | None = None) -> list[str]:
-    """The command of the target's C compiler, with a C library whose headers it finds."""
+    """Return the command of the target's C compiler, with options for a usable C library."""
     command = shlex.split(cc or tools_of(target.name)[0])
     if shutil.which(command[0]) is None:
         raise CompileError(
@@ -119,7 +119,7 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
     for more in ([], [PICOLIBC]):
         probe = [*command, *more, *target.flags, "-fcallgraph-info=su", "-x", "c", "-", "-o",
                  os.devnull, "-S"]  # fmt: skip
-        # in a folder of its own: the compiler writes the graph of calls beside it, as -.ci
+        # in a temporary folder, because the compiler writes the call graph there, as -.ci
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             done = subprocess.run(
                 probe, input="#include <math.h>\n", capture_output=True, text=True, check=False,
@@ -149,7 +149,7 @@ def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None
 
 
 def _call(command: Sequence[str], folder: str | None) -> str:
-    # ccache keeps the object of a file, and not what the compiler tells of its calls
+    # ccache stores the object of a file but not its call graph
     environment = {**os.environ, "CCACHE_DISABLE": "1"}
     try:
         done = subprocess.run(

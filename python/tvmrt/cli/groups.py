@@ -1,4 +1,4 @@
-"""Help of commands with many options: in groups by what they are about."""
+"""Commands with many options, whose help lists the options in groups by topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvmrt.error import Remark
 from tvmrt.option import Option
 
 FIRST = "Options"
-# Titles in their order, with the options that stand below each; all others stand first.
+# Group titles in order, with their options; all other options come first.
 GROUPS = {
     "The network": "shapes dims sequences operators requantize "
     "precision weights winograd row_chains module_name",
@@ -29,10 +29,10 @@ _TITLES = {name: title for title, names in GROUPS.items() for name in names.spli
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options in groups."""
+    """A command whose help lists the options in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options below the titles of their groups."""
+        """Write the options under the titles of their groups."""
         found: dict[str, list[tuple[str, str]]] = {title: [] for title in (FIRST, *GROUPS)}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -46,14 +46,14 @@ class GroupedCommand(click.Command):
 
 
 class CompileCommand(GroupedCommand):
-    """A command that has the options that plug-ins add, too, and passes them on by their names."""
+    """A command that also has the options of plug-ins and passes them on by name."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._added: dict[str, tuple[Option, click.Option | None]] = {}  # None: it clashes
+        self._added: dict[str, tuple[Option, click.Option | None]] = {}  # None: name conflict
 
     def takes(self, row: Option) -> bool:
-        """Whether it has an option of a plug-in."""
+        """Return whether it has this option of a plug-in."""
         return True
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -63,7 +63,7 @@ class CompileCommand(GroupedCommand):
         return [*own, *filter(None, (self._option(name, row, own) for name, row in rows))]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line; an option of a plug-in that is not used is refused by its name."""
+        """Parse the command line; the error for an unused plug-in's option names the plug-in."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -73,7 +73,7 @@ class CompileCommand(GroupedCommand):
             raise
 
     def _option(self, name: str, row: Option, own: list[click.Parameter]) -> click.Option | None:
-        """An option of a plug-in, always the same object; None where its name is taken."""
+        """Return the cached option of a plug-in; None if its name is taken."""
         if name not in self._added or self._added[name][0] is not row:
             option: click.Option | None = options.added_option(name, row)
             clash = [p for p in own if p.name == name or {*p.opts} & {*row.flag.split("/")}]
@@ -86,8 +86,8 @@ class CompileCommand(GroupedCommand):
 
 
 class HereCommand(CompileCommand):
-    """A command that compiles for this machine, with the options of plug-ins that name it."""
+    """A command that compiles for this machine, with the plug-in options registered for it."""
 
     def takes(self, row: Option) -> bool:
-        """Whether it has an option of a plug-in."""
+        """Return whether it has this option of a plug-in."""
         return self.name in row.commands

@@ -1,4 +1,4 @@
-"""Pictures as inputs of networks: ``.png`` and ``.jpg`` by Pillow."""
+"""Pictures as network inputs: formats such as ``.png`` and ``.jpg``, read with Pillow."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def is_image(path: Path) -> bool:
-    """Whether a file's name is that of a picture."""
+    """Return whether a file name has the suffix of a picture."""
     return path.suffix.lower() in SUFFIXES
 
 
 def load(
     path: Path, infos: Sequence[TensorInfo], layout: str = "auto", scale: str | None = None
 ) -> dict[str, np.ndarray]:
-    """A picture as the only input of a network, in its size, by its name.
+    """Load a picture as the only input of a network, resized to fit; return it by name.
 
     Parameters
     ----------
     layout
-        Where the channels are, ``nchw`` or ``nhwc``; ``auto``: the axis of 1, 3 or 4.
+        Position of the channels, ``nchw`` or ``nhwc``; ``auto``: the axis of extent 1, 3 or 4.
     scale
-        Between which numbers the pixels lie, a key of SCALES; by default 0 to 1 for floats, and 0
-        to 255, or -128 to 127, for 8-bit integers.
+        Range of the pixel values, a key of SCALES. The default is 0 to 1 for floats, and 0 to 255
+        or -128 to 127 for 8-bit integers.
 
     Raises
     ------
-    ValueError where the network does not take one picture, or the file is none; OSError where it
-    cannot be read; ImportError without Pillow.
+    ValueError if the network does not take one picture, or the file is not a picture; OSError if
+    it cannot be read; ImportError without Pillow.
     """
     import numpy as np
 
@@ -70,7 +70,7 @@ def load(
 
 
 def _axes(info: TensorInfo, layout: str, path: Path) -> tuple[bool, tuple[int, int, int]]:
-    """Whether channels come first, and height, width, channels."""
+    """Return whether channels come first, and height, width, channels."""
     shape = info.shape[1:] if len(info.shape) == 4 and info.shape[0] == 1 else info.shape
     orders = {"nchw": [True], "nhwc": [False], "auto": [True, False]}[layout]
     found = []
@@ -78,7 +78,7 @@ def _axes(info: TensorInfo, layout: str, path: Path) -> tuple[bool, tuple[int, i
         channels, height, width = shape if first else (shape[2], *shape[:2])
         if channels in MODES and all(isinstance(extent, int) for extent in shape):
             found.append((first, (height, width, channels)))
-    if found:  # of two ways the one without transparency, which few networks know
+    if found:  # prefer the layout without alpha, which few networks use
         return min(found, key=lambda way: way[1][2] == 4)
     said = "" if layout == "auto" else f" with --layout {layout}"
     shown = " x ".join(map(str, info.shape))

@@ -1,4 +1,4 @@
-"""``tvmrt inspect``: what is in a file, what it needs, what it costs."""
+"""``tvmrt inspect``: describe the contents, requirements and costs of a file."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def command(
 ) -> None:
     """Describe FILE: .onnx, .tflite, .so, .tar, .params or .json.
 
-    Nothing in it is executed, but for --board."""
+    No code in it is executed, except with --board."""
     from tvmrt.cli.describe import describe
 
     files.check_file(file)
@@ -105,7 +105,7 @@ def command(
 
 
 def complete_board(begun: str) -> list[str]:
-    """Names of boards that begin so."""
+    """Return the names of boards with this prefix."""
     from tvmrt.compiler.codegen.families import FAMILIES
     from tvmrt.compiler.codegen.target import FIRMWARE
 
@@ -113,7 +113,7 @@ def complete_board(begun: str) -> list[str]:
 
 
 def _lines_of(manifest: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """The members of a manifest, those of a member by its name in front."""
+    """Yield the members of a manifest; nested members have their parent's name as prefix."""
     for name, value in manifest.items():
         path = f"{above}{name}"
         if isinstance(value, dict) and value:
@@ -128,7 +128,7 @@ def _fact(name: str, value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Data as people read it: tuples are shapes, lists and dictionaries have commas."""
+    """Format data for people: tuples as shapes, lists and dictionaries with commas."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Strings and maps of other runtimes as the numbers that compiled networks give, and back."""
+"""Convert string and map outputs of other runtimes to the tensors of compiled networks and back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-Labels = Mapping[str, Sequence[str]]  # by output, see TensorSummary
+Labels = Mapping[str, Sequence[str]]  # by output name, see TensorSummary
 
 
 def in_numbers(values: Mapping[str, Any], labels: Labels) -> dict[str, Any]:
-    """Outputs by name, strings as their places among the output's labels, maps as rows of numbers
-    in the order of the labels. What has no labels stays."""
+    """Return outputs with strings as indices into the labels of the output, and maps as rows of
+    numbers in the order of the labels. Outputs without labels stay."""
     return {
         name: _numbers(value, labels[name]) if name in labels else value
         for name, value in values.items()
@@ -35,7 +35,7 @@ def _numbers(value: Any, labels: Sequence[str]) -> Any:
 
 
 def in_strings(values: Mapping[str, np.ndarray], labels: Labels) -> dict[str, np.ndarray]:
-    """The same values, places among labels as the strings."""
+    """Return outputs with indices into labels replaced by the strings."""
     import numpy as np
 
     return {

@@ -1,7 +1,7 @@
-"""Where a firmware network's bytes are: RAM by pool, flash, the stack, and each operator's share.
+"""Memory of a firmware network: RAM by pool, flash, stack, and the share of each operator.
 
-Plans come from the metadata of the Model Library Format, code and stack from the target's C
-compiler where one is installed.
+Memory plans come from the metadata of the Model Library Format; code and stack sizes come from the
+target's C compiler, if it is installed.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
 from tvmrt.error import CompileError
 
-MOST_PLANS = 6  # of memory, in one line
-MOST_NAMES = 6  # of functions whose stack is not known, in one line
+MOST_PLANS = 6  # maximum number of memory plans in one line
+MOST_NAMES = 6  # maximum number of functions with unknown stack in one line
 
 
 @dataclass
 class Measured:
-    """What the C compiler says; without one, ``reason`` says why."""
+    """Measurements by the C compiler; without one, ``reason`` is the error."""
 
     footprint: Footprint | None
     reason: str = ""
 
     def function(self, symbol: str) -> FunctionCost | None:
-        """What a function costs; None where that is not known."""
+        """Return the costs of a function; None if unknown."""
         return None if self.footprint is None else self.footprint.functions.get(symbol)
 
     def entries(self, module: Mapping[str, Any]) -> list[FunctionCost]:
-        """What a program or an executor calls: run, or every operator's packed function."""
+        """Return the entry points: run, or the packed function of each operator."""
         prefix = prefix_of(module.get("model_name", ""))
         run = self.function(f"{prefix}_run")
         rows = module["memory"]["functions"].get("operator_functions", [])
@@ -43,14 +43,14 @@ class Measured:
         return [run] if run is not None else [cost for cost in packed if cost is not None]
 
     def code_bytes(self, modules: Mapping[str, Any]) -> int:
-        """Bytes of code that these entries call."""
+        """Return the bytes of code that the entry points of all modules use."""
         if self.footprint is None:
             return 0
         names = {cost.name for module in modules.values() for cost in self.entries(module)}
         return self.footprint.code_of(*names)
 
     def stack(self, module: Mapping[str, Any]) -> Depth | None:
-        """The deepest stack of these entries."""
+        """Return the maximum stack depth of the entry points."""
         depths = [cost.stack for cost in self.entries(module)]
         unbounded = [depth for depth in depths if depth.nbytes is None]
         return next(iter(unbounded), max(depths, key=lambda d: d.nbytes or 0, default=None))
@@ -59,7 +59,7 @@ class Measured:
 def measured(
     sources: Sequence[Path], includes: Sequence[Path], target: Target, cc: str | None = None
 ) -> Measured:
-    """Measure C files; weights are left out, their sizes are known."""
+    """Measure C files except for weights, whose sizes are known."""
     code = [path for path in sources if not path.name.endswith("_weights.c")]
     try:
         return Measured(measure(code, includes, target, cc))
@@ -68,7 +68,7 @@ def measured(
 
 
 def stack_text(depth: Depth | None, outside: Sequence[str] = ()) -> str:
-    """``840 B: tvmgen_net_run > ...``"""
+    """Format a stack depth with its path: ``840 B: tvmgen_net_run > ...``"""
     if depth is None:
         return "-"
     size = "no bound" if depth.nbytes is None else console.format_bytes(depth.nbytes)
@@ -78,7 +78,7 @@ def stack_text(depth: Depth | None, outside: Sequence[str] = ()) -> str:
 
 
 def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, str]:
-    """Lines for the summary of a compilation, of the content of metadata.json."""
+    """Return the summary lines of a compilation from its metadata and measurements."""
     modules = metadata["modules"]
     pairs = memory_pairs(metadata)
     if result.footprint is None:
@@ -98,12 +98,12 @@ def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, st
 
 
 def left_out_pairs(footprint: Footprint) -> dict[str, str]:
-    """Lines about C files that could not be measured."""
+    """Return lines about C files that could not be measured."""
     return {f"not measured, {name}": reason for name, reason in sorted(footprint.left_out.items())}
 
 
 def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Lines about RAM and weights."""
+    """Return lines about RAM and weights."""
     size = console.format_bytes
     modules, image = metadata["modules"], metadata.get("image")
     pairs: dict[str, str] = {}
@@ -134,7 +134,7 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plans_text(plans: Sequence[Mapping[str, Any]]) -> str:
-    """The plans in one line, of many the first and the one of the least memory."""
+    """Format memory plans on one line; of many, show the first ones and the smallest one."""
     texts = [_plan_text(plan) for plan in plans]
     if len(texts) > MOST_PLANS:
         left = len(texts) - MOST_PLANS
@@ -143,7 +143,7 @@ def _plans_text(plans: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plan_text(plan: Mapping[str, Any]) -> str:
-    """``24,960 B for about 130,000 instructions more, in patches``."""
+    """Format a plan: ``24,960 B for about 130,000 more instructions, patch-based (...)``."""
     if not plan["chains"]:
         return f"{plan['ram_bytes']:,} B"
     text = f"{plan['ram_bytes']:,} B for about {plan['instructions']:,} more instructions"
@@ -161,7 +161,7 @@ def _pool_text(pool: Mapping[str, Any]) -> str:
 
 
 def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
-    """Tables by title: pools, flash, operators."""
+    """Return tables by title: pools, flash, operators."""
     found: dict[str, Table] = {}
     for name, module in modules.items():
         memory = module.get("memory", {})
@@ -235,7 +235,7 @@ def _operator_table(functions: Mapping[str, Any], result: Measured) -> Table:
 
 
 def _function_table(footprint: Footprint) -> Table:
-    """Every function of C, the deepest first."""
+    """Return a table of all C functions, the deepest stack first."""
     columns = ("function of C", "code", "frame", "stack", "of it deepest in")
 
     def depth(cost: FunctionCost) -> float:
@@ -281,7 +281,7 @@ def _flash_table(modules: Mapping[str, Any], result: Measured, footprint: Footpr
 
 
 def as_dict(modules: Mapping[str, Any], result: Measured) -> dict[str, Any]:
-    """The same for machines."""
+    """Return the measurements as JSON data."""
     found = result.footprint
     if found is None:
         return {"measured": False, "reason": result.reason}

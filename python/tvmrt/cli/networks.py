@@ -1,4 +1,4 @@
-"""ONNX networks as the commands need them: load, make inputs, and compute what is right."""
+"""ONNX networks for commands: load them, create inputs, and compute reference outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
-    """Read an ONNX file; weights that lie in other files are read too unless told otherwise.
+    """Read an ONNX file, by default with the weights in other files.
 
     Raises OSError or ValueError with the name of the file.
     """
@@ -42,7 +42,7 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
 
 
 def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
-    """Return what a graph's input or output declares."""
+    """Return name, type and shape that a graph input or output declares."""
     from onnx import TensorProto
 
     kind = value.type.WhichOneof("value")
@@ -60,7 +60,7 @@ def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
 
 
 def input_infos(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[TensorInfo]:
-    """Return the inputs that a user gives, with the dimensions that ``shapes`` binds."""
+    """Return the inputs that a user must set, with dimensions bound by ``shapes``."""
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [tensor_info(v) for v in model.graph.input if v.name not in weights]
     unknown = set(shapes) - {info.name for info in infos}
@@ -80,7 +80,7 @@ def input_infos(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -
 
 
 def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], where: str) -> None:
-    """Raise KeyError, ValueError or TypeError where arrays do not fit the inputs of a network."""
+    """Raise KeyError, ValueError or TypeError if arrays do not match a network's inputs."""
     names = ", ".join(info.name for info in infos) or "none"
     for name in given:
         if name not in {info.name for info in infos}:
@@ -107,14 +107,14 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
 
 
 def _codes(dtype: str) -> str | None:
-    """The type in which an .npz has floats that numpy does not know; None of all others."""
+    """Return the type by which an .npz stores floats unknown to NumPy; None for other types."""
     if dtype.endswith(("_float8", "_float4")):
         return "uint8"
     return "uint16" if dtype == "bfloat16" else None
 
 
 def _fits(found: Sequence[int], wanted: Sequence[int | str]) -> bool:
-    """Whether the extents agree, those aside that are open."""
+    """Return whether the extents agree, except for dynamic dimensions."""
     open_ = (isinstance(n, str) for n in wanted)
     return len(found) == len(wanted) and all(
         is_open or n == m for is_open, n, m in zip(open_, found, wanted)
@@ -122,11 +122,11 @@ def _fits(found: Sequence[int], wanted: Sequence[int | str]) -> bool:
 
 
 def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -> onnx.ModelProto:
-    """Return a copy whose outputs are its outputs and every tensor that a node makes.
+    """Return a copy of the model with every tensor that a node computes as an output.
 
-    ``untyped``: also those whose type ONNX cannot tell, as of operators of one's own and of all
-    that follows them. Of networks with onnxruntime's operators these are taken where nodes read
-    them: what else such a node can give, few runtimes do.
+    ``untyped`` also includes tensors without an inferred type, such as results of custom operators
+    and all tensors computed from them. In models with operators of onnxruntime, such tensors are
+    included if a node reads them, since few runtimes provide the other outputs of these operators.
     """
     import onnx
     from onnx import helper
@@ -152,12 +152,12 @@ def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -
     return copy
 
 
-# Operators whose results are numbers of their first operand.
+# Operators that keep the scale of their first operand.
 KEEP_NUMBERS = {"Flatten", "Identity", "Relu", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
 
 def steps_of_bytes(model: onnx.ModelProto) -> dict[str, float]:
-    """What one step of the bytes is worth that tensors are dequantised of, by their names."""
+    """Return the scales of tensors that are dequantised from 8-bit integers, by name."""
     from onnx import numpy_helper
 
     constants = {each.name: each for each in model.graph.initializer}
@@ -173,7 +173,7 @@ def steps_of_bytes(model: onnx.ModelProto) -> dict[str, float]:
     return steps
 
 
-APART = "alone:"  # put before the name of an output that a node gives on its own
+APART = "alone:"  # name prefix of an output that a node computes from given inputs
 
 
 def with_nodes_apart(
@@ -181,10 +181,9 @@ def with_nodes_apart(
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """Return a model in which every node works on given values, and its inputs.
 
-    The nodes no longer feed each other: what one reads comes from ``values``, so that an error of
-    one is not an error of all that follow. The outputs are those of the nodes that ``values`` has,
-    their names with APART in front. A tensor that ``values`` lacks (a sequence) still goes from
-    node to node.
+    Nodes are disconnected: they read their inputs from ``values``, so an error of one node does not
+    affect the following nodes. The outputs are the node outputs contained in ``values``, with the
+    prefix APART. A tensor that ``values`` lacks (a sequence) still connects its nodes.
     """
     import onnx
     from onnx import helper
@@ -214,7 +213,7 @@ def with_nodes_apart(
 
 
 def _names_read(graph: onnx.GraphProto) -> set[str]:
-    """Return the names that nodes read, those of graphs inside nodes included."""
+    """Return the tensor names that nodes read, including those in subgraphs."""
     names = set()
     for node in graph.node:
         names.update(node.input)
@@ -227,7 +226,7 @@ def _names_read(graph: onnx.GraphProto) -> set[str]:
 
 @dataclass(frozen=True)
 class Expected:
-    """A right value, and how far another faithful computation of it came out (0 if unknown)."""
+    """A reference value, and the error of another faithful computation (0 if unknown)."""
 
     value: np.ndarray
     noise: float = 0.0
@@ -239,13 +238,13 @@ def expected_outputs(
     operators: Catalogue | None = None,
     labels: Labels | None = None,
 ) -> tuple[str, dict[str, Expected]]:
-    """Return who computed, and every output of the model by name; those that are strings or maps
-    in numbers by their ``labels``.
+    """Return the name of the reference, and every output of the model by name. Outputs that are
+    strings or maps are converted to numbers with their ``labels``.
 
-    By onnxruntime where it is installed: literally, and once more with its optimisations to know
-    the noise of the arithmetic. Nodes that it is known to compute in another way than the standard
-    are run by the reference evaluator of the onnx package (see tvmrt.compiler.differences). So are
-    networks with ``operators`` of one's own, and all where onnxruntime is not installed.
+    The reference is onnxruntime if it is installed. It runs without optimisations, and again with
+    them to measure the arithmetic noise. Nodes that it computes differently from the standard are
+    run by the reference evaluator of the onnx package (see tvmrt.compiler.differences). That
+    evaluator also runs networks with custom ``operators``, and all networks without onnxruntime.
     """
     from tvmrt.cli import verify_operators
     from tvmrt.cli.labels import in_numbers
@@ -253,7 +252,7 @@ def expected_outputs(
     own = verify_operators.used_in(model, operators)
     if own:
         made = verify_operators.evaluators(own)
-        if model.functions:  # the evaluator has no operators of others inside of functions
+        if model.functions:  # the evaluator does not support custom operators in functions
             from onnx.inliner import inline_local_functions
 
             model = inline_local_functions(model)
@@ -272,7 +271,7 @@ def expected_outputs(
 def _by_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
 ) -> tuple[dict[str, Any], str]:
-    """Every output by name, and who computed: onnxruntime, but for nodes in which it is wrong."""
+    """Return every output by name, and the reference: onnxruntime except where it is wrong."""
     from tvmrt.compiler.differences.parts import nodes_to_evaluate, run_in_parts
 
     def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,7 +281,7 @@ def _by_onnxruntime(
     if chosen:
         try:
             values = run_in_parts(model, inputs, run)
-        except ValueError:  # it has no parts that others can run
+        except ValueError:  # the model cannot be split into parts
             return run(model, inputs), "onnxruntime"
         found = {
             f"{model.graph.node[place].op_type}, {name}"
@@ -311,10 +310,10 @@ def _evaluate_reference(
     try:
         own = [*operators, *evaluators()]
         values = ReferenceEvaluator(model, new_ops=own).run(None, dict(inputs))
-    except Exception as error:  # it raises whatever its operators do
+    except Exception as error:  # operators may raise anything
         reason = " ".join(str(error).split())
         remedy = "install a reference runtime that can: pip install onnxruntime"
-        if operators:  # which no other judge knows
+        if operators:  # no other reference supports them
             remedy = "it checks custom operators against their Python references"
         raise ValueError(
             f"the reference evaluator of onnx cannot run the network ({reason}); " + remedy
@@ -330,17 +329,17 @@ def _noise(value: np.ndarray, other: np.ndarray) -> float:
     return tolerance.difference(other, value)
 
 
-# On x86 without VNNI, onnxruntime's products of uint8 and int8 overflow unless it is told not to,
-# which some networks that it runs otherwise do not survive.
+# On x86 without VNNI, onnxruntime's uint8 by int8 matmul overflows unless this setting is on. Some
+# networks fail to load with the setting.
 EXACT_BYTES = "session.x64quantprecision"
 
 
 def onnxruntime_session(
     model: Path | onnx.ModelProto, threads: int, optimise: bool = True, exact: bool = False
 ):
-    """Return an onnxruntime session with that many threads; ImportError says how to get it.
+    """Return an onnxruntime session with that many threads. ImportError if it is not installed.
 
-    ``exact``: it is asked for numbers, not for its speed.
+    ``exact`` prefers correct results over speed.
     """
     try:
         import onnxruntime
@@ -355,7 +354,7 @@ def onnxruntime_session(
         choices = onnxruntime.SessionOptions()
         choices.intra_op_num_threads = threads
         choices.inter_op_num_threads = 1
-        choices.log_severity_level = 4  # what it refuses is said below, or done another way
+        choices.log_severity_level = 4  # errors are reported below, or avoided by a retry
         choices.graph_optimization_level = (
             level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
         )
@@ -368,7 +367,7 @@ def onnxruntime_session(
 
 
 def opened(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """The model, and where it declares other fixed extents of inputs, a copy that does not."""
+    """Return the model, or a copy without fixed extents if the inputs have other extents."""
     import onnx
 
     weights = {tensor.name for tensor in model.graph.initializer}
@@ -394,7 +393,7 @@ def opened(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> onnx.Mod
 def run_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
 ) -> dict[str, np.ndarray]:
-    """Return every output by name, sequences and optional values in parts."""
+    """Return every output by name, with sequences and optional values split into tensors."""
     return in_parts(_run_onnxruntime(model, inputs, optimise))
 
 
@@ -415,7 +414,7 @@ def inputs_for(
     shapes: Mapping[str, tuple[int, ...]],
     inputs_file: Path | None,
 ) -> dict[str, np.ndarray]:
-    """Return checked inputs from a file, or made up where there is none."""
+    """Return checked inputs from a file, or random inputs without a file."""
     infos = input_infos(model, shapes)
     if inputs_file is None:
         return random_inputs(infos)

@@ -1,7 +1,7 @@
-"""Checking an operator: its bodies against each other and against its Python reference.
+"""Check an operator: compare its bodies with each other and with its Python reference.
 
-Every body runs as it does in a network: the C body compiled into a library, in every layout that it
-declares, another one on the device of its name.
+Each body runs as in a network. The C body is compiled into a library, in every layout that it
+declares; another body runs on the device of its name.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tvmrt.compiler.custom.scalars import REQUIRED, Scalar, bind_scalars
 from tvmrt.compiler.ir import DTYPES
 from tvmrt.error import TVMError
 
-CASES = 2  # of each combination of element types
-ATTEMPTS = 200  # at random operands that the declaration accepts
+CASES = 2  # per combination of element types
+ATTEMPTS = 200  # maximum number of tries to find random operands that the declaration accepts
 MOST_ELEMENTS = 4096
 
 
 @dataclass(frozen=True)
 class Case:
-    """Operands on which bodies are compared, None for what is left out; ``text`` tells them to
+    """Operands for comparing bodies, None for omitted ones; ``text`` describes them for
     people."""
 
     arrays: tuple[np.ndarray | None, ...]
@@ -41,8 +41,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output of one body. ``right`` is the reference's, or the first body's if the operator has
-    none; ``problem`` is set instead of ``found`` where the body did not run, ``skipped`` where this
+    """One output of one body. ``right`` is from the reference or, without one, from the first body.
+    If the body did not run, ``problem`` is set instead of ``found``; ``skipped`` is set if this
     machine cannot run it."""
 
     operator: str
@@ -59,7 +59,7 @@ class Comparison:
 def check_operator(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Comparison]:
     """Run all bodies on random operands of every combination of element types.
 
-    Raises ValueError when no random operands fit the declaration: it then needs ``sample``.
+    Raises ValueError if no random operands fit the declaration; it must then declare ``sample``.
     """
     rows: list[Comparison] = []
     for case in make_cases(operator, seed, cases):
@@ -68,7 +68,7 @@ def check_operator(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[
 
 
 def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Case]:
-    """Random operands: those of the declaration's ``sample``, or any that its functions accept."""
+    """Create random operands, by the declaration's ``sample`` or by trial and error."""
     rng = np.random.default_rng(seed)
     if operator.sample is not None:
         return [_sampled(operator, rng) for _ in range(cases)]
@@ -105,8 +105,8 @@ def _is_sample(found: Any) -> bool:
 def _random_case(
     operator: Kernel, chosen: Mapping[str, str], rng: np.random.Generator, left_out: bool
 ) -> Case:
-    """Operands of one shape, or of independent ones if the operator refuses that; with or without
-    those that are optional."""
+    """Create operands of one shape or, if the operator refuses that, of independent shapes;
+    ``left_out`` omits optional operands."""
     problem = "no inputs were tried"
     for attempt in range(ATTEMPTS):
         common = _random_shape(operator, rng)
@@ -143,7 +143,7 @@ def _random_shape(operator: Kernel, rng: np.random.Generator) -> tuple[int, ...]
 
 
 def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
-    """Normal floats, all of 8-bit integers, small other integers."""
+    """Return normal floats, integers of 8 bits in their full range, or small other integers."""
     row = DTYPES[dtype]
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
@@ -155,7 +155,7 @@ def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> 
 
 
 def random_scalar(rng: np.random.Generator, scalar: Scalar) -> Any:
-    """The default half of the time; else a small number of the type."""
+    """Return the default with probability 0.5, otherwise a small value of the type."""
     if scalar.default is not REQUIRED and rng.random() < 0.5:
         return scalar.default
     kind = scalar.type.name
@@ -183,7 +183,7 @@ def _compare(operator: Kernel, case: Case) -> list[Comparison]:
 
 
 def _variants(operator: Kernel, case: Case) -> list[tuple[str, Kernel]]:
-    """The operator restricted to each of its layouts that the operands can have."""
+    """Return the operator restricted to each of its layouts that fits the operands."""
     if operator.any_layout:
         names = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
         ranks = {a.ndim for i, a in _present(case.arrays) if i in operator.any_layout}
@@ -200,7 +200,7 @@ def _variants(operator: Kernel, case: Case) -> list[tuple[str, Kernel]]:
 
 
 def _restricted(operator: Kernel, layouts: tuple[str, ...]) -> Kernel:
-    """A copy in which the operands of any layout have these."""
+    """Return a copy in which operands of any layout have the given layouts."""
 
     def narrow(operand: Tensor) -> Tensor:
         return replace(operand, layouts=layouts) if operand.layouts == ANY_LAYOUT else operand
@@ -209,7 +209,7 @@ def _restricted(operator: Kernel, layouts: tuple[str, ...]) -> Kernel:
 
 
 def _one_of(operator: Kernel, index: int) -> Kernel:
-    """A copy that has nothing but the layouts of one number."""
+    """Return a copy restricted to the layouts with one index."""
 
     def narrow(operand: Tensor) -> Tensor:
         names = tuple(layout.name for layout in operand.parsed_layouts())
@@ -227,7 +227,7 @@ def _fits(operator: Kernel, case: Case) -> bool:
 
 
 def _present(arrays: Sequence[np.ndarray | None]) -> list[tuple[int, np.ndarray]]:
-    """The operands that are not left out, with their positions."""
+    """Return the operands that are not omitted, with their positions."""
     return [(i, array) for i, array in enumerate(arrays) if array is not None]
 
 
@@ -252,11 +252,11 @@ def _reference(operator: Kernel, case: Case) -> tuple[str, list[np.ndarray] | No
 
 
 class Skipped(str):
-    """Why a body was not run: this machine or the operator's own choice, no mistake."""
+    """Why a body did not run for reasons other than an error: the machine or the operator."""
 
 
 def _outcome(operator: Kernel, case: Case, device: str) -> list[np.ndarray] | str | Skipped:
-    """The body's outputs, or why there are none."""
+    """Return the body's outputs, or why there are none."""
     if device != "cpu":
         missing = _missing_device(device)
         if missing is not None:
@@ -272,7 +272,7 @@ def _outcome(operator: Kernel, case: Case, device: str) -> list[np.ndarray] | st
 
 @cache
 def _missing_device(device: str) -> str | None:
-    """Why this machine cannot run anything on a device; None if it can."""
+    """Return why this machine cannot run a device; None if it can."""
     g = GraphBuilder("probe")
     g.output("output0", g.Relu(g.input("input0", (4,))))
     try:
@@ -283,7 +283,7 @@ def _missing_device(device: str) -> str | None:
 
 
 def _refusal(operator: Kernel, case: Case, device: str) -> str | None:
-    """What the device says of the operator's node."""
+    """Return why the device rejects the operator's node; None if it supports it."""
     graph = _network(operator, case.arrays, case.scalars).graph()
     (node,) = (n for n in graph.nodes if n.op == "custom")
     return devices.get(device).supports(node)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the forms ``NAME=VALUE`` that they take."""
+"""Options shared by several commands, and parsers of their ``NAME=VALUE`` forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATH = click.Path(path_type=Path)
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range. No bound refuses nan, and what takes infinitely long never ends."""
+    """A finite number in a range; click's range accepts nan and infinity."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -31,10 +31,10 @@ class FiniteRange(click.FloatRange):
 
 
 class Formats(click.Choice):
-    """The kinds of folders that plug-ins write, which are not read before they are asked for."""
+    """The folder formats of plug-ins, which are looked up only when needed."""
 
     def __init__(self) -> None:
-        click.ParamType.__init__(self)  # the list of choices is a property
+        click.ParamType.__init__(self)  # not click.Choice: choices is a property here
         self.case_sensitive = True
 
     @property
@@ -48,7 +48,7 @@ class Formats(click.Choice):
         return super().convert(value, param, ctx)
 
 
-# a dimension that a shape names, and may declare
+# a named dimension of a shape, with optional bounds
 _DIM = re.compile(r"[A-Za-z_]\w*|[^<=,]+(?:<=\d+|=\d+\.\.\d+)")
 
 
@@ -134,7 +134,7 @@ def by_network(
     options: dict[str, Any], networks: list[str], what: str = "INPUT"
 ) -> dict[str, dict[str, Any]]:
     """Turn ``{"a:x": (1, 3)}`` into ``{"a": {"x": (1, 3)}}`` for the networks of an image; ``what``
-    has a value."""
+    names the key in errors."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in options.items():
         network, colon, name = key.partition(":")
@@ -154,7 +154,7 @@ def parse_names(texts: Iterable[str]) -> list[str]:
 
 def parse_device_options(texts: Iterable[str]) -> dict[str, dict[str, object]]:
     """Turn ``["npu:precision=int8", "npu:lanes=4"]`` into ``{"npu": {"precision": "int8", "lanes":
-    4}}``: whole numbers, numbers, true and false become what they say."""
+    4}}``; numbers, true and false are converted."""
     found: dict[str, dict[str, object]] = {}
     for text in texts:
         name, value = _split(text, "DEVICE:KEY=VALUE")
@@ -177,13 +177,13 @@ def _plain(text: str) -> object:
 
 
 def load_operators(paths: Iterable[Path]) -> Any:
-    """The operators of files and of installed wheels, a ``tvmrt.custom.Catalogue``."""
+    """Return the operators of files and installed packages as a ``tvmrt.custom.Catalogue``."""
     from tvmrt.compiler.custom import gather
 
     return gather(paths)
 
 
-# What the command makes of the forms of an option's values, by the option's name.
+# Parsers of option values, by option name.
 PARSERS: dict[str, Callable[[Any], Any]] = {
     "devices": parse_names,
     "require_device": parse_names,
@@ -221,7 +221,7 @@ def _devices() -> list[str]:
     return names()
 
 
-# What shells complete, by the option's name.
+# Values for shell completion, by option name.
 VALUES: dict[str, Callable[[], list[str]]] = {
     "target": _targets, "board": _boards, "levels": _levels, "devices": _devices,
     "require_device": _devices,
@@ -229,28 +229,28 @@ VALUES: dict[str, Callable[[], list[str]]] = {
 
 
 def _complete(name: str, begun: str) -> list[str]:
-    """The values that begin with what stands there; of a list with commas its last one."""
+    """Return the completions of a value; in a comma-separated list, of the last item."""
     before, comma, last = begun.rpartition(",")
     known = [each for each in VALUES[name]() if each not in before.split(",")]
     return [f"{before}{comma}{each}" for each in known if each.startswith(last)]
 
 
 def request_option(name: str, **changes: Any) -> Callable:
-    """The command's form of an option of ``tvmrt.compile``; what it is passed as is what
-    ``tvmrt.compile`` takes. ``changes`` are arguments of ``click.option``."""
+    """Return the command-line option for an option of ``tvmrt.compile``; its value has the form
+    that ``tvmrt.compile`` takes. ``changes`` override arguments of ``click.option``."""
     default, row = request.rows()[name]
     return click.option(row.flag, name, **{**_arguments(name, default, row), **changes})
 
 
 def added_option(name: str, row: Option) -> click.Option:
-    """The command's form of an option that a plug-in adds."""
+    """Return the command-line option for an option of a plug-in."""
     option = click.Option([row.flag, name], **_arguments(name, row.default, row))
     option.group = row.group  # type: ignore[attr-defined]
     return option
 
 
 def _arguments(name: str, default: Any, row: Row) -> dict[str, Any]:
-    """What ``click.option`` is given for an option."""
+    """Return the arguments of ``click.option`` for an option."""
     arguments: dict[str, Any] = {"help": row.text.replace("``", ""), "default": default}
     if row.kind == "bool":
         arguments["is_flag"] = True
@@ -274,7 +274,7 @@ def _type_of(row: Row) -> Any:
 
 
 def request_options(*names: str) -> Callable:
-    """Decorator: these options of ``tvmrt.compile``, in this order."""
+    """Return a decorator that adds these options of ``tvmrt.compile``, in this order."""
 
     def add(function: Callable) -> Callable:
         for name in reversed(names):
@@ -297,7 +297,7 @@ made_up_inputs = click.option(
 
 
 def compile_here(function: Callable) -> Callable:
-    """Add the options by which ``verify`` and ``bench`` compile for this machine."""
+    """Add the options with which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)
     function = request_options(
         "devices", "operators", "shapes", "dims", "sequences", "target", "levels",

@@ -1,4 +1,4 @@
-"""Tables of a network that is cut over devices: its nodes, its regions, what crosses borders."""
+"""Tables of a partitioned network: its nodes, its regions, and tensors at region boundaries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvmrt.cli import console
 
 
 def print_partition(summary: Any) -> None:
-    """Print what became of every node of the ONNX network, and why."""
+    """Print the device of each ONNX node, and why no other device takes it."""
     rows = [(row.name, row.op_type, row.device, row.reason) for row in summary.nodes]
     columns = ("node", "operator", "device", "why no other")
     console.print_table("nodes", columns, rows, columns)
@@ -63,7 +63,7 @@ def _how(row: Any) -> str:
 
 
 def border_text(summary: Any) -> str:
-    """Say in a few words what crosses the borders of regions."""
+    """Summarise the tensors that cross region boundaries."""
     crossing = [row for row in summary.borders if not row.stays_in]
     staying = [row for row in summary.borders if row.stays_in]
     copied = [row for row in crossing if row.copied]

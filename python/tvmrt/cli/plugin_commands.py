@@ -1,4 +1,4 @@
-"""Commands that plug-ins add: those of ``tvmrt``, and those of its groups."""
+"""Commands and subcommands of ``tvmrt`` that plug-ins add."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tvmrt import plugin
 
 
 def find(name: str) -> click.Command | None:
-    """Import the command of a plug-in; None if there is none of this name.
+    """Import the command of a plug-in; return None if there is none of this name.
 
     Raises
     ------
     click.UsageError
-        If a plug-in that is not used has it.
+        If only an unused plug-in has it.
     """
     command: click.Command | None = plugin.find("commands", name)
     reason = plugin.why_absent("commands", name) if command is None else None
@@ -23,7 +23,7 @@ def find(name: str) -> click.Command | None:
 
 
 class PluginGroup(click.Group):
-    """A group that plug-ins add subcommands to, by the key ``"group subcommand"``."""
+    """A command group with subcommands of plug-ins, by the key ``"group subcommand"``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, sorted."""
@@ -32,5 +32,5 @@ class PluginGroup(click.Group):
         return sorted({*self.commands, *(key[len(prefix) :] for key in added)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command of the group, or import that of a plug-in."""
+        """Return a subcommand of the group, or import it from a plug-in."""
         return self.commands.get(cmd_name) or find(f"{self.name} {cmd_name}")

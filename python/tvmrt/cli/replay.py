@@ -1,4 +1,4 @@
-"""``tvmrt replay``: what a board noted about its runs, by name, and beside this machine's run."""
+"""``tvmrt replay``: show a board's record of its runs and compare it with a run on this machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tvmrt.cli.trace_dump import Dump, Record
 if TYPE_CHECKING:
     import numpy as np
 
-# Floats of one network may differ by rounding from compiler to compiler: smallest and largest
-# element are taken as equal within this share of the larger of them.
+# Floats may differ by rounding between compilers. Minimum and maximum of a tensor count as equal if
+# they differ by at most this fraction of the larger magnitude of the two.
 ROUNDING = 1e-4
 
 SAME, CLOSE, DIFFERS, MISSING, EXTRA = "same", "rounding", "DIFFERS", "NOT RUN", "extra"
@@ -26,7 +26,7 @@ SAME, CLOSE, DIFFERS, MISSING, EXTRA = "same", "rounding", "DIFFERS", "NOT RUN",
 
 @dataclass(frozen=True)
 class Row:
-    """One record beside the host's. ``low`` and ``high`` are the board's, None where not noted."""
+    """A record of the board and of the host. ``low`` and ``high`` are None if not recorded."""
 
     operator: int | None
     name: str
@@ -64,11 +64,11 @@ def command(
     model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, shapes: dict,
     dims: dict, devices: list, operators: tuple, cc: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Read the DUMP of a board that ran the ONNX network MODEL.
+    """Read the trace DUMP of a board that ran the ONNX network MODEL.
 
-    The network is one that was compiled with --profile or --record. Shows the cycles and the range
-    of values of each operator. With --inputs, the same C runs on this machine, and the first
-    operator whose output differs is named; the exit code is then 1.
+    The network must be compiled with --profile or --record. The command shows the cycles and the
+    range of values of each operator. With --inputs, it runs the same C on this machine and names
+    the first operator whose output differs; the exit code is then 1.
     """
     files.check_file(model)
     noted = trace_dump.load(dump)
@@ -93,7 +93,7 @@ def command(
 
 
 def _compile(model: Path, noted: Dump, **choices: Any):
-    """The network as the board has it, but recording. Raises ValueError if it is another one."""
+    """Compile the network as on the board, with recording. ValueError if it is another one."""
     from tvmrt.cli.replay_host import NAME
     from tvmrt.compiler.codegen.firmware.trace import network_hash
     from tvmrt.compiler.pipeline import compile as compile_network
@@ -136,13 +136,13 @@ def _host_run(
 
 
 def _rows(library, noted: Dump, records: list[Record], host: list[Record] | None) -> list[Row]:
-    """The board's records and, where the host has run, those that only the host has, in order."""
+    """Return the records of the board and, after a host run, those of only the host, in order."""
     from tvmrt.compiler.codegen.firmware.trace import traced_tensors
 
     tensors = {(t.op, t.result): t for t in traced_tensors(library.program, True)}
     ours = {r.key: r for r in records}
     theirs = {r.key: r for r in host or ()}
-    first = records[0].key  # what an older run wrote over is not missing
+    first = records[0].key  # earlier records may be overwritten in the ring buffer
     rows = []
     for key in sorted({*ours, *(key for key in theirs if key >= first)}):
         record, other = ours.get(key), theirs.get(key)
@@ -194,7 +194,7 @@ def _verdict(record: Record | None, other: Record | None, kind: str, exact: bool
 
 
 def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
-    """What the comparison says in one sentence, and whether something is wrong."""
+    """Summarise the comparison in one sentence; also return whether something is wrong."""
     if not compared:
         return f"{len(rows)} records", False
     wrong = next((i for i, row in enumerate(rows) if row.verdict not in (SAME, CLOSE)), None)
@@ -212,7 +212,7 @@ def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
 
 
 def _first(row: Row, ended: bool) -> str:
-    """What is wrong with the first row that is; ``ended``: the board noted nothing after it."""
+    """Describe the first wrong row; ``ended``: the board recorded nothing after it."""
     if row.operator is None:
         return f"{row.name} differs: the board's inputs are not those of --inputs"
     who = f"operator {row.operator}, {row.name} (nodes {', '.join(row.nodes)}),"

@@ -1,4 +1,4 @@
-"""A firmware network's own C on this machine, recording what it does as it would on its board."""
+"""Run the C of a firmware network on this machine, recording as on the board."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvmrt.compiler.export.toolchain import build_library
 if TYPE_CHECKING:
     import numpy as np
 
-NAME = "replay"  # the network's name in its C
+NAME = "replay"  # module name of the network in its C code
 
 _CALLS = f"""\
 #include <tvm/runtime/c_backend_api.h>
@@ -34,9 +34,9 @@ TVM_DLL const void *replay_trace(uint32_t *num_bytes) {{
 
 
 def run(library, inputs: Mapping[str, np.ndarray], folder: Path, cc: str | None) -> trace_dump.Dump:
-    """Build a network compiled with the C interface and record, run it once; what it noted.
+    """Build a network compiled with the C interface and recording, run it once, return the dump.
 
-    Raises CompileError where there is no C compiler, ValueError where the network refuses to run.
+    Raises CompileError without a C compiler, ValueError if the network returns an error.
     """
     sources = folder / "sources"
     library.export(sources)
@@ -63,6 +63,6 @@ def _call(code: ctypes.CDLL, summary, inputs: Mapping[str, np.ndarray]) -> trace
 
 
 def _struct(arrays: list[np.ndarray]) -> ctypes.Array:
-    """A C struct of one pointer for each array."""
+    """Return a C struct with one pointer per array."""
     pointers = [array.ctypes.data for array in arrays] or [None]
     return (ctypes.c_void_p * len(pointers))(*pointers)

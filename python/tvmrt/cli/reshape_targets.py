@@ -1,4 +1,4 @@
-"""Values for integer inputs of which a Reshape's target is made: what is declared of the result."""
+"""Choose values for integer inputs that define Reshape targets, to fit declared result shapes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from tvmrt.compiler.frontend.dims import Dims
 
 _COPIES = ("Cast", "Identity", "Unsqueeze", "Squeeze")
-_REST = -1  # of ONNX: as many as are left
+_REST = -1  # ONNX: infer this extent
 
 Place = tuple[str, int]  # an element of an input
 
 
 def fill(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray], dims: Dims) -> None:
-    """Write targets that the declared shapes of results allow to the inputs that they are made of.
+    """Write Reshape targets that fit the declared result shapes to the inputs that define them.
 
-    A target that is computed otherwise, or of whose result nothing is declared, stays as it is.
+    A target that is computed in another way, or whose result has no declared shape, is unchanged.
     """
     nodes = {name: node for node in model.graph.node for name in node.output}
     lengths = {t.name: prod(t.dims) for t in model.graph.initializer}
@@ -46,7 +46,7 @@ def _places(
     arrays: Mapping[str, np.ndarray],
     lengths: Mapping[str, int],
 ) -> list[Place | None] | None:
-    """The elements of inputs that a vector is of, None for constants; None if it is computed."""
+    """Return the input elements that form a vector, None for constants; None if computed."""
     if name in arrays:
         whole = arrays[name].dtype.kind in "iu"
         return [(name, i) for i in range(arrays[name].size)] if whole else None
@@ -68,7 +68,7 @@ def _places(
 
 
 def _bounds(value: onnx.ValueInfoProto, dims: Dims) -> list[tuple[int, int]] | None:
-    """The least and the most of each extent of a result; None if one has no bound."""
+    """Return minimum and maximum of each extent of a result; None if one has no bound."""
     from tvmrt.compiler.ir.extent import least, most
 
     found = []
@@ -84,7 +84,7 @@ def _bounds(value: onnx.ValueInfoProto, dims: Dims) -> list[tuple[int, int]] | N
 
 
 def _counts(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The number of elements of the tensors whose shape ONNX infers of those of the inputs."""
+    """Return the numbers of elements of the tensors whose shape ONNX infers from the inputs."""
     import onnx
 
     fixed = onnx.ModelProto()
@@ -96,7 +96,7 @@ def _counts(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> dict[st
             value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, type, shape))
     try:
         fixed = onnx.shape_inference.infer_shapes(fixed, data_prop=True)
-    except onnx.shape_inference.InferenceError:  # what it cannot do, nobody needs here
+    except onnx.shape_inference.InferenceError:  # the counts are optional
         return {}
     found = {}
     for value in [*fixed.graph.input, *fixed.graph.value_info]:
@@ -107,7 +107,7 @@ def _counts(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> dict[st
 
 
 def _target(bounds: Sequence[tuple[int, int]], count: int | None) -> Sequence[int]:
-    """Extents within bounds of so many elements; else one of them takes what is left."""
+    """Return extents within bounds for a number of elements; else let ONNX infer one of them."""
     if count is not None:
         for found in _factors(bounds, count):
             return found
@@ -116,7 +116,7 @@ def _target(bounds: Sequence[tuple[int, int]], count: int | None) -> Sequence[in
 
 
 def _factors(bounds: Sequence[tuple[int, int]], count: int) -> Iterator[list[int]]:
-    """All extents within bounds whose product is ``count``, the largest in front first."""
+    """Yield all extents within bounds whose product is ``count``, larger first extents first."""
     if not bounds:
         if count == 1:
             yield []

@@ -1,4 +1,4 @@
-"""How much memory loading and running a library takes of this process."""
+"""Memory that loading and running a library adds to this process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Resident:
-    """Bytes in memory: of this process alone, and of files, whose pages all processes share."""
+    """Resident bytes: private to this process, and file-backed pages shared by processes."""
 
     own_bytes: int
     file_bytes: int
 
     def since(self, before: Resident) -> Resident:
-        """What has come since then."""
+        """Return the growth since an earlier measurement."""
         own = max(0, self.own_bytes - before.own_bytes)
         return Resident(own, max(0, self.file_bytes - before.file_bytes))
 
 
 def resident() -> Resident | None:
-    """What this process has now; None where the system does not tell."""
+    """Measure the memory of this process; None if the system does not report it."""
     gc.collect()
     try:
         lines = STATUS.read_text(encoding="ascii").splitlines()

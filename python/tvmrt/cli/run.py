@@ -1,4 +1,4 @@
-"""``tvmrt run``: a compiled network on inputs from a file."""
+"""``tvmrt run``: run a compiled network on inputs from a file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def command(
     outputs_file: Path | None, repeat: int,
     profile: bool, threads: int | None, elsewhere: connections.Elsewhere, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run the compiled network LIBRARY: a .so, a .tar of tvmc compile, or on a board an .elf."""
+    """Run the compiled network LIBRARY: a .so, a .tar of tvmc compile, or an .elf on a board."""
     from tvmrt.cli.session import Session
     from tvmrt.network.opened import check_compiled
 
@@ -162,7 +162,7 @@ def _excerpt(value: np.ndarray) -> str:
 
 
 def _own_name(symbol: str) -> str:
-    """An operator's name without what its symbol has around it."""
+    """Return an operator's name without the prefix and the suffix of its symbol."""
     return symbol.removeprefix(f"{prefix_of('default')}_").removesuffix(PACKED_ENDING)
 
 

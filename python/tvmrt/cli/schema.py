@@ -1,4 +1,4 @@
-"""``tvmrt schema``: the JSON Schemas of what ``--json`` prints."""
+"""``tvmrt schema``: print the JSON Schemas of the output of ``--json``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
 @click.command("schema")
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=_complete)
 def command(name: str | None) -> None:
-    """Print the JSON Schema of what --json prints, or the names of all.
+    """Print the JSON Schema of an output of --json, or the names of all schemas.
 
-    NAME is that of the command: compile, run, device-list. The member "schema" of an output says
-    which one it has. That of regions is the text that devices get.
+    NAME is that of the command: compile, run, device-list. The member "schema" of an output
+    contains its schema. "regions" is the schema of the text that devices receive.
     """
     if name is None:
         for each in names():

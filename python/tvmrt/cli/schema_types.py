@@ -1,4 +1,4 @@
-"""Parts of JSON Schemas: types and records, each with a sentence of what it means."""
+"""Building blocks of JSON Schemas: types and records, each with a description."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Schema = dict[str, Any]
 
 
 def said(of: Schema, text: str) -> Schema:
-    """Return a schema with a sentence."""
+    """Return a schema with a description."""
     return {**of, "description": text} if text else of
 
 
@@ -18,17 +18,17 @@ def list_of(of: Schema, text: str = "") -> Schema:
 
 
 def by_name(of: Schema, text: str = "") -> Schema:
-    """Return the schema of an object with any names."""
+    """Return the schema of an object with arbitrary names."""
     return said({"type": "object", "additionalProperties": of}, text)
 
 
 def or_null(of: Schema, text: str = "") -> Schema:
-    """Return a schema that takes null, too."""
+    """Return a schema that also allows null."""
     return said({"anyOf": [of, {"type": "null"}]}, text)
 
 
 def record(text: str = "", /, open: bool = False, **members: Schema) -> Schema:
-    """An object; members whose names end in ``_`` may be left out, ``open`` takes others too."""
+    """Return an object; names ending in ``_`` are optional, ``open`` allows further members."""
     return said(
         {
             "type": "object",
@@ -41,7 +41,7 @@ def record(text: str = "", /, open: bool = False, **members: Schema) -> Schema:
 
 
 def text(text: str = "") -> Schema:
-    """Return the schema of a text."""
+    """Return the schema of a string."""
     return said({"type": "string"}, text)
 
 
@@ -61,11 +61,11 @@ def flag(text: str = "") -> Schema:
 
 
 def number(text: str = "") -> Schema:
-    """A number; what JSON has no number for is a word."""
+    """Return the schema of a number; NaN and infinities are strings."""
     words = {"enum": ["NaN", "Infinity", "-Infinity"]}
     return said({"anyOf": [{"type": "number"}, words]}, text)
 
 
 def seconds(text: str = "") -> Schema:
-    """Return the schema of a time."""
+    """Return the schema of a time in seconds."""
     return said({"type": "number", "minimum": 0}, text)

@@ -1,8 +1,8 @@
-"""JSON Schemas (draft 2020-12) of the output of ``--json``, one for each command or format.
+"""JSON Schemas (draft 2020-12) of the output of ``--json``, one per command or format.
 
 ``tvmrt schema NAME`` prints one, and the reference page of JSON output is generated from them. The
-version of a schema is raised when a member is removed or changes its meaning,
-not when one is added.
+version of a schema increases when a member is removed or changes its meaning, not when one is
+added.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def tag(name: str) -> str:
 
 
 def names() -> list[str]:
-    """Return the names of all schemas, those of plug-ins last."""
+    """Return the names of all schemas; schemas of plug-ins come last."""
     return [*FORMS, *(name for name in plugin.keys("schemas") if name not in FORMS)]
 
 
 def form_of(name: str) -> Schema:
-    """Return a schema without its tag. Raises ValueError for an unknown name, ImportError as
-    ``plugin.find``."""
+    """Return a schema without its tag. Raises ValueError for an unknown name, and the ImportError
+    of ``plugin.find``."""
     found: Schema | None = FORMS.get(name) or plugin.find("schemas", name)
     if found is None:
         reason = plugin.why_absent("schemas", name) or f"there are {', '.join(names())}"
@@ -50,7 +50,7 @@ def form_of(name: str) -> Schema:
 
 
 def schema(name: str) -> Schema:
-    """Return the schema of this name. Raises as ``form_of``."""
+    """Return the schema of this name. Raises the errors of ``form_of``."""
     form = form_of(name)
     members = {"schema": {"const": tag(name), "description": "Name and version of this schema."}}
     return {

@@ -1,4 +1,4 @@
-"""A compiled network in this process: arrays in, arrays out, whichever executor it was made for."""
+"""Sessions: run a compiled network on arrays, with any executor, locally or remotely."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADS_VARIABLE = "TVM_NUM_THREADS"  # read by the runtime when it starts its t
 
 
 def c_spelling(name: str) -> str:
-    """Return a tensor's name as AOT libraries keep it: a C identifier."""
+    """Return a tensor's name as a C identifier, as AOT libraries store it."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
@@ -34,14 +34,14 @@ class Session:
     Parameters
     ----------
     path
-        A library that ``tvmrt compile`` or an earlier TVM made, or a package of ``tvmc compile``.
+        A library of ``tvmrt compile`` or an earlier TVM, or a package of ``tvmc compile``.
     threads
-        How many threads may run one operator; all of the machine's if None. It holds for the
-        process from the first session on.
+        Maximum number of threads of one operator; all of the machine's if None. The first session
+        sets it for the whole process.
     output_names
-        Names for the outputs in their order; what the library calls them if None.
+        Names for the outputs, in order; the names in the library if None.
     place
-        Where to run; on this machine if None.
+        Remote Place to run in; this machine if None.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Session:
 
         self.place = place
         self.remote: RemoteNetwork | None = None
-        self.executor: Any = None  # on this machine
+        self.executor: Any = None  # set for local execution
         if place is not None:
             self.remote = place.open(path, threads)
             self.inputs = list(self.remote.inputs)
@@ -67,13 +67,13 @@ class Session:
             self.inputs = self._input_infos()
             names = names_of_outputs(self.executor)
         self.output_names = list(output_names or names)
-        self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
-        self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
-        self.library: CompiledLibrary | None = None  # of what was compiled here
+        self.labels: dict[str, Sequence[str]] = {}  # of outputs that index strings
+        self.bundles: dict[str, Bundle] = {}  # of outputs that are sequences or optional values
+        self.library: CompiledLibrary | None = None  # set if compiled by this process
 
     @property
     def reduced(self) -> frozenset[str]:
-        """Nodes that multiply rounded numbers, as far as the network was compiled here."""
+        """Nodes computed in reduced precision; empty if not compiled by this process."""
         rows = [] if self.library is None else self.library.summary.reduced
         reduced = (row for row in rows if row.precision != "float32")
         return frozenset(name for row in reduced for name in row.nodes)
@@ -84,7 +84,7 @@ class Session:
         return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
 
     def largest_inputs(self) -> list[networks.TensorInfo]:
-        """The inputs with the largest extents of those that a run chooses."""
+        """Return the inputs with dynamic dimensions at their maximum."""
         if self.remote is not None:
             bounds = self.remote.bounds
         else:
@@ -92,7 +92,7 @@ class Session:
         return [largest(info, bounds) for info in self.inputs]
 
     def fit(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
-        """Return checked inputs by the library's names, which may be the C spelling of these."""
+        """Return checked inputs by the library's names, which may be in C spelling."""
         names = [info.name for info in self.inputs]
         spelled = {c_spelling(name): name for name in names}
         renamed = {
@@ -116,8 +116,8 @@ class Session:
         return outputs
 
     def time(self, repeat: int) -> list[float]:
-        """Return the seconds of each of ``repeat`` runs on the inputs set last; those of another
-        machine by its own clock, without the way there."""
+        """Return the seconds of each of ``repeat`` runs on the last inputs; a remote machine uses
+        its own clock, without transfer times."""
         if self.remote is not None:
             return list(self.remote.time(repeat))
         seconds = []
@@ -128,7 +128,7 @@ class Session:
         return seconds
 
     def profile(self) -> list[dict[str, Any]]:
-        """Return name, count and seconds of every operator of one run on the inputs set last."""
+        """Return name, count and seconds of each operator for one run on the last inputs."""
         if self.place is not None:
             raise ValueError(
                 f"operators are profiled on this machine only: leave {self.place.option} out"
@@ -139,8 +139,8 @@ class Session:
 def compile_session(
     model: onnx.ModelProto | Path, folder: Path, threads: int, choices: Mapping[str, Any]
 ) -> Session:
-    """Compile a network, given as ONNX or by its file, into ``folder``, load it, and name its
-    outputs as the network does."""
+    """Compile a network, given as ONNX or a file, into ``folder``, and load it with the network's
+    names for its outputs."""
     from tvmrt.compiler.codegen.target import target_here
     from tvmrt.compiler.pipeline import compile as compile_network
 

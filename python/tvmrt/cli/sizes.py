@@ -1,4 +1,4 @@
-"""At which sizes a network with open dimensions is tried: the largest, the least, one between."""
+"""Choose sizes for testing networks with dynamic dimensions: maximum, minimum and middle."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from tvmrt.compiler.ir.extent import Symbol
 
-MAX_TRIED = 1 << 18  # sizes about the wanted ones that are tried
+MAX_TRIED = 1 << 18  # maximum number of sizes to try near the desired ones
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Inputs of a network; ``sizes`` tells its open dimensions, and is empty where there are none
-    or the user gave the inputs."""
+    """Inputs of a network; ``sizes`` describes its dynamic dimensions. It is empty if there are
+    none, or if the user gave the inputs."""
 
     sizes: str
     inputs: dict[str, np.ndarray]
     made_up: bool = False
 
     def told(self, problem: ValueError) -> ValueError:
-        """What a run says of these inputs, with what the user can do about it."""
+        """Return an error of a run with advice about random inputs."""
         if not self.made_up:
             return problem
         at = f" at {self.sizes}" if self.sizes else ""
@@ -37,15 +37,15 @@ class Trial:
         )
 
 
-# Bytes of tensors at chosen sizes where all tensors between nodes are kept, too.
+# Limit for the tensors at chosen sizes if all intermediate tensors are kept as well.
 MAX_KEPT_BYTES = 1 << 28
 
 
 def with_chosen_dims(
     model: onnx.ModelProto, choices: Mapping[str, Any], max_memory: int | None = None
 ) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
-    """The model with a name for each open axis, and the options with bounds for those dimensions
-    that nobody has declared. Raises as ``tvmrt.compiler.pipeline.choose_dims``."""
+    """Return the model with a name for each dynamic axis, and the options with bounds for the
+    undeclared dimensions. Raises the errors of ``tvmrt.compiler.pipeline.choose_dims``."""
     from tvmrt.compiler.frontend.dims import Dims
     from tvmrt.compiler.frontend.onnx.open_axes import name_open_axes
     from tvmrt.compiler.pipeline import choose_dims
@@ -72,8 +72,8 @@ def with_chosen_dims(
 def trials(
     model: onnx.ModelProto, choices: Mapping[str, Any], inputs_file: Path | None
 ) -> list[Trial]:
-    """Inputs from a file, or made up: where ``dims`` or ``shapes`` leave dimensions open, of
-    several sizes. Raises as ``networks.inputs_for``."""
+    """Return inputs from a file, or random inputs: of several sizes if ``dims`` or ``shapes``
+    leave dimensions dynamic. Raises the errors of ``networks.inputs_for``."""
     from tvmrt.compiler.frontend.dims import Dims
 
     shapes = choices["shapes"]
@@ -97,7 +97,7 @@ def trials(
 def _shapes(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | str]], dims: Mapping[str, Any]
 ) -> list[tuple[str, dict[str, tuple[int, ...]]]]:
-    """Sizes in words, with the shapes of all inputs at them."""
+    """Return descriptions of sizes, each with the shapes of all inputs at these sizes."""
     from tvmrt.compiler.frontend.dims import Dims
     from tvmrt.compiler.frontend.onnx.inputs import input_types
     from tvmrt.compiler.ir.extent import linear_form, symbols_of
@@ -124,8 +124,8 @@ def _shapes(
 def _fitting_types(
     model: onnx.ModelProto, shapes: Mapping, dims: Mapping, types: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Types of the inputs with the sizes at which the network fits; all declared ones where the
-    network cannot be read without its operators."""
+    """Return the input types restricted to sizes that the network accepts, or the declared types if
+    the network cannot be imported without its operators."""
     import warnings
 
     from tvmrt.compiler.frontend.onnx import import_model
@@ -133,7 +133,7 @@ def _fitting_types(
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # compiling says it, too
+            warnings.simplefilter("ignore")  # compilation issues the warnings as well
             graph = import_model(model, shapes, dims=dims)
     except (TVMError, ValueError, KeyError, OSError):
         return types
@@ -142,7 +142,7 @@ def _fitting_types(
 
 
 def _fitting_sizes(symbols: Collection[Symbol]) -> list[dict[str, int]]:
-    """Return the sizes that fit and are nearest to the largest, the least and the middle ones."""
+    """Return the valid sizes nearest to the maximum, the minimum and the middle."""
     import numpy as np
 
     ordered = sorted(symbols, key=lambda s: s.name)

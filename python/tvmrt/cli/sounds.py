@@ -1,4 +1,4 @@
-"""Sounds as inputs of networks: ``.wav`` by Python's own library."""
+"""Sounds as network inputs: ``.wav``, read with Python's standard library."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SUFFIXES = (".wav",)
 
 
 def is_sound(path: Path) -> bool:
-    """Whether a file's name is that of a sound."""
+    """Return whether a file name has the suffix of a sound."""
     return path.suffix.lower() in SUFFIXES
 
 
 def load(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
-    """A sound as the only input of a network, by its name: channels are averaged, floats lie
-    between -1 and 1, 16-bit integers are the samples. It is cut to the input's length, or filled up
-    with silence; its rate is the caller's to see to.
+    """Load a sound as the only input of a network; return it by name. Channels are averaged. Floats
+    are scaled to -1..1; 16-bit integers are the samples. The sound is cut to the input's length or
+    padded with silence. It is not resampled; the caller must provide the right sample rate.
 
     Raises
     ------
-    ValueError where the network does not take one line of samples, or the file is no PCM sound;
-    OSError where it cannot be read.
+    ValueError if the network does not take one row of samples, or the file is not a PCM sound;
+    OSError if it cannot be read.
     """
     import numpy as np
 
@@ -60,7 +60,7 @@ def load(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
 
 
 def _samples(path: Path) -> np.ndarray:
-    """The mean of all channels, from -1 to 1."""
+    """Return the mean of all channels, scaled to -1..1."""
     import numpy as np
 
     try:
@@ -70,9 +70,9 @@ def _samples(path: Path) -> np.ndarray:
     except (wave.Error, EOFError) as error:
         raise ValueError(f"{path} is not a PCM sound file ({error}); convert it") from None
     data = data[: len(data) // (width * channels) * width * channels]
-    if width == 1:  # without a sign
+    if width == 1:  # unsigned
         whole = np.frombuffer(data, np.uint8).astype(np.int64) - 128
-    else:  # of 24 bits, too, numpy has no type: into the upper bytes of 32
+    else:  # NumPy lacks 24-bit integers, so pad samples in the low bytes of 32 bits
         padded = np.zeros((len(data) // width, 4), np.uint8)
         padded[:, 4 - width :] = np.frombuffer(data, np.uint8).reshape(-1, width)
         whole = padded.view("<i4").reshape(-1).astype(np.int64) >> (8 * (4 - width))

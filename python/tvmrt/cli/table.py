@@ -1,4 +1,4 @@
-"""A table as data, before it is printed."""
+"""Tables as data, before printing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class Table:
-    """Rows of equal length under named columns; columns in ``left`` hold words, others numbers."""
+    """Rows of equal length with column names; columns in ``left`` are text, others numbers."""
 
     columns: Sequence[str]
     rows: list[Sequence[Any]]

@@ -1,16 +1,16 @@
-"""How far a result may be from the right one, by the kind of its elements.
+"""Allowed error of a result compared with a reference, by the type of its elements.
 
 - floats: ``|error| <= 1e-3 |right| + max(1e-4 max|right|, 10 noise, 1e-6)``, element by element
-- what is made of products in bfloat16, or by a DynamicQuantizeLSTM, whose state has 8 bits as well
-  in onnxruntime: ``|error| <= 2**-6 max|right|`` behind one layer; behind a network, which may make
-  it larger, half of max|right|: what that means for results, data tell
-- floats beside a judge that quantises activations to 8 bits, where tvmrt does not:
+- results of bfloat16 matmuls, or of a DynamicQuantizeLSTM, whose state has 8 bits in onnxruntime:
+  ``|error| <= 2**-6 max|right|`` after one layer. After a network, which may amplify the error,
+  half of max|right|; measure the effect on accuracy with real data
+- floats compared with a reference that quantises activations to 8 bits, unlike tvmrt:
   ``|error| <= 2**-4 max|right|``
-- 8-bit integers: at most 1 step, or the noise if that is more; so are a network's results that are
-  dequantised of them
-- other integers and booleans: at most 0.1 % of the elements, and twice the noise, differ
+- 8-bit integers, and results of a network that are dequantised from them: at most 1 step, or the
+  noise if that is more
+- other integers and booleans: at most 0.1 % of the elements plus twice the noise differ
 
-``noise`` is how far another faithful computation came out, in the same unit as ``difference``.
+``noise`` is the error of another faithful computation, in the unit of ``difference``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-# How far results of one layer, and of all of a network's, are allowed to be off in bfloat16.
+# Allowed errors in reduced precision: of one layer, and of a whole network.
 ROUNDED_LAYER, ROUNDED_NETWORK = 2.0**-6, 0.5
-BYTES_OF_FLOATS = 2.0**-4  # where the judge has activations of 8 bits
+BYTES_OF_FLOATS = 2.0**-4  # allowed error if the reference quantises activations to 8 bits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Verdict:
     """``error`` and ``allowed`` in the same unit; ``excess`` is their worst ratio (<= 1: right).
-    ``relative`` is the error in parts of the largest right number, of integers 0."""
+    ``relative`` is the error relative to the largest reference value, 0 for integers."""
 
     error: float
     allowed: float
@@ -39,13 +39,13 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Tell whether the result is good enough."""
+        """Whether the result is within the tolerance."""
         return self.excess <= 1.0 and not self.problem
 
 
 @dataclass(frozen=True)
 class Row:
-    """One tensor compared; ``part`` tells the network itself from the one with all tensors kept."""
+    """One compared tensor; ``part`` separates the network from the one with all tensors kept."""
 
     part: str
     tensor: str
@@ -56,7 +56,7 @@ class Row:
 
 
 def difference(actual: np.ndarray, right: np.ndarray) -> float:
-    """Return the largest difference: absolute, in steps, or as a share of the elements."""
+    """Return the maximum difference: absolute, in steps, or as a fraction of the elements."""
     import numpy as np
 
     if right.size == 0:
@@ -69,7 +69,7 @@ def difference(actual: np.ndarray, right: np.ndarray) -> float:
 
 
 def _float_errors(actual: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return absolute differences; equal infinities and NaN in both places differ by 0."""
+    """Return absolute differences; 0 for equal infinities and for NaN in both arrays."""
     import numpy as np
 
     a, r = actual.astype(np.float64), right.astype(np.float64)
@@ -80,7 +80,7 @@ def _float_errors(actual: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def same(actual: np.ndarray, right: np.ndarray) -> Verdict:
-    """Compare a result with the right one: integers must be equal, floats as by ``judge``."""
+    """Compare a result with a reference: integers must be equal, floats as in ``judge``."""
     verdict = judge(actual, right)
     if verdict.problem or right.dtype.kind in "fV":
         return verdict
@@ -94,9 +94,9 @@ def judge(
     rounded: float = 0.0,
     step: float = 0.0,
 ) -> Verdict:
-    """Compare a result with the right one. ``rounded``: how far floats may be off besides, in parts
-    of the largest, where they are made of rounded numbers; ``step``: what one step is worth where
-    they are made of bytes."""
+    """Compare a result with a reference. ``rounded`` is a further allowed error of floats, relative
+    to the maximum, for reduced precision. ``step`` is the scale of floats that are dequantised from
+    8-bit integers."""
     import numpy as np
 
     for what, got, wanted in (
@@ -112,7 +112,7 @@ def judge(
         magnitude = np.atleast_1d(np.abs(right.astype(np.float64)))
         finite = magnitude[np.isfinite(magnitude)]
         largest = float(finite.max(initial=0.0))
-        # the numbers are products with the step, each of them rounded
+        # dequantised values are rounded products of integers with the scale
         apart = step + 2.0**-22 * largest if step else 0.0
         floor = max(max(1e-4, rounded) * largest, 10 * noise, apart, 1e-6)
         allowed = 1e-3 * np.where(np.isfinite(magnitude), magnitude, 0.0) + floor

@@ -1,4 +1,4 @@
-"""Dumps of the ring in which a firmware network notes its runs; see ``tvm/runtime/trace.h``."""
+"""Dumps of a firmware network's trace ring buffer; see ``tvm/runtime/trace.h``."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 MAGIC = 0x52545654
 VERSION = 1
-INPUT_NUMBER = 0xFFFF  # TVMRT_TRACE_INPUT, where an input was noted and not an operator
-CYCLES, VALUES = 1, 2  # bits of what is noted
+INPUT_NUMBER = 0xFFFF  # TVMRT_TRACE_INPUT: the record is of an input, not of an operator
+CYCLES, VALUES = 1, 2  # bits of the kinds of recorded data
 _HEADER = "IHHI20sIII"
 _RECORD = "HHIIII"
 
 
 @dataclass(frozen=True)
 class Record:
-    """An operator that ran, or a tensor that was written; ``op`` is INPUT_NUMBER for inputs.
+    """An executed operator or a written tensor; ``op`` is INPUT_NUMBER for inputs.
 
-    ``low`` and ``high`` are the bits of the smallest and the largest element.
+    ``low`` and ``high`` are the bits of the minimum and maximum element.
     """
 
     op: int
@@ -30,13 +30,13 @@ class Record:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Its place in a run: inputs first, then operators in their order."""
+        """Position in a run: inputs first, then operators in order."""
         return (-1 if self.op == INPUT_NUMBER else self.op), self.result
 
 
 @dataclass(frozen=True)
 class Dump:
-    """What a dump holds: which network on which target, and its runs, the oldest first."""
+    """Contents of a dump: the network, the target, and the runs, oldest first."""
 
     network: int
     target: str
@@ -46,12 +46,12 @@ class Dump:
 
 
 def load(path: Path) -> Dump:
-    """Read a dump. Raises OSError, or ValueError where the file is none."""
+    """Read a dump. Raises OSError, or ValueError if the file is not a dump."""
     return parse(path.read_bytes(), str(path))
 
 
 def parse(data: bytes, where: str) -> Dump:
-    """The dump in ``data``, of either byte order; bytes behind it are ignored."""
+    """Parse a dump of either byte order; bytes after its end are ignored."""
     size = struct.calcsize("<" + _HEADER)
     if len(data) < size:
         raise ValueError(
@@ -86,7 +86,7 @@ def parse(data: bytes, where: str) -> Dump:
 
 
 def _runs(records: list[Record]) -> list[list[Record]]:
-    """Records of one run come in the order of operators, so that a run begins where it breaks."""
+    """Split records into runs; a run ends where the order of operators restarts."""
     runs: list[list[Record]] = []
     for record in records:
         if not runs or record.key <= runs[-1][-1].key:
@@ -96,7 +96,7 @@ def _runs(records: list[Record]) -> list[list[Record]]:
 
 
 def value_of(bits: int, kind: str) -> float | int:
-    """Smallest or largest element as a number; ``kind`` is that of the tensor's numpy type."""
+    """Convert the bits of an element to a number; ``kind`` is that of the NumPy type."""
     if kind in "iub":
         signed = kind == "i" and bits >= 1 << 31
         return bits - (1 << 32) if signed else bits

@@ -1,4 +1,4 @@
-"""``tvmrt verify``: a compiled network beside onnxruntime, output by output and node by node."""
+"""``tvmrt verify``: compare a compiled network with onnxruntime, output by output, node by node."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ def command(
 ) -> int:  # fmt: skip
     """Check every node of the network MODEL against onnxruntime, or its format's own runtime.
 
-    The network is compiled twice: as it is, to compare its outputs, and with every tensor between
-    nodes kept, to compare what each node makes of what it is given. Without onnxruntime, the
-    reference evaluator of the onnx package is the judge. It also judges the nodes for which
-    onnxruntime is known to be wrong, as nearest Resize by sizes; the last line names them, and
+    The network is compiled twice: as it is, to compare its outputs, and with all intermediate
+    tensors kept, to compare the result of each node on its actual inputs. Without onnxruntime, the
+    reference is the evaluator of the onnx package. It also checks nodes that onnxruntime is known
+    to compute wrongly, such as nearest Resize by sizes; the last line names them, and
     docs/reference/accuracy.md lists them. The exit code is 1 if anything is wrong.
 
-    A network of another format is compared with the reference kernels of that format's runtime: its
-    integers must be the same.
+    A network of another format is compared with the reference kernels of that format's runtime; its
+    integers must be equal.
 
-    With --precision bf16, and behind a DynamicQuantizeLSTM, outputs may be off by half of their
-    largest number, since nobody knows by how much a network enlarges what was rounded: there
-    --outputs-only says little; the comparison of every node says whether all is right.
+    With --precision bf16, and after a DynamicQuantizeLSTM, outputs may be off by half of their
+    maximum, because a network may amplify rounding errors by any amount. Rely on the comparison of
+    every node then, not on --outputs-only.
 
-    MODEL may also be a Python file or shared library of operators: every body of each is then
-    compared with its Python reference on random operands.
+    MODEL may also be a Python file or shared library of operators: each body of each operator is
+    then compared with its Python reference on random operands.
     """
     if elsewhere.is_asked and model.suffix != ".onnx":
         raise click.UsageError("only ONNX networks can be verified on another machine")
@@ -88,8 +88,8 @@ def command(
 def compared(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, choices: dict[str, Any]
 ) -> tuple[list[Row], str]:
-    """Every tensor of a network's file compared, and who judged. ``choices`` are options of the
-    compiler; with ``place``, the place that runs an ONNX network."""
+    """Compare every tensor of a network; also return the name of the reference. ``choices`` are
+    options of the compiler and ``place``, the Place that runs an ONNX network."""
     importer = plugin.importer_of_file(model)
     if importer is not None:
         known = {name: value for name, value in choices.items() if name != "place"}
@@ -108,7 +108,7 @@ def compared(
 
 
 def as_dict(rows: list[Row], judge: str) -> dict[str, Any]:
-    """The comparison for machines."""
+    """Return the comparison as JSON data."""
     tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
     wrong = sum(not row.verdict.right for row in rows)
     return {"judge": judge, "wrong": wrong, "tensors": tensors}
@@ -126,7 +126,7 @@ def _report(rows: list[Row], judge: str, show_all: bool, as_json: bool) -> int:
 def _check_outputs(
     model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
 ) -> tuple[list[Row], str]:
-    """Compare the outputs of the network; return who judged, too."""
+    """Compare the outputs of the network; also return the name of the reference."""
     rows, judge = [], ""
     runs, known, reduced = _run(model, tried, threads, choices)
     loose = _makers(model).values() if reduced else _rounded_there(model, behind=True)
@@ -146,7 +146,7 @@ def _part(name: str, trial: sizes.Trial) -> str:
 def _check_nodes(
     model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
 ) -> list[Row]:
-    """Compare what each node makes of what the compiled network gave it."""
+    """Compare the result of each node on the inputs that it had in the compiled network."""
     untyped = bool(verify_operators.used_in(model, choices["operators"]))
     observed = networks.with_all_tensors_as_outputs(model, untyped)
     rows = []
@@ -158,7 +158,7 @@ def _check_nodes(
         values = {**trial.inputs, **labels.in_strings(actual, known)}
         apart, feeds = networks.with_nodes_apart(observed, values)
         if not apart.graph.output:
-            continue  # its nodes make sequences alone
+            continue  # all results are sequences
         _, right = networks.expected_outputs(apart, feeds, choices["operators"], alone)
         by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
         rows += _compare(_part("every node", trial), model, actual, by_name, rounded, {})
@@ -168,8 +168,8 @@ def _check_nodes(
 def _run(
     model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
 ) -> tuple[list[dict[str, np.ndarray]], labels.Labels, Collection[str]]:
-    """The outputs of one library at each of the sizes, the labels of those that have some, and the
-    nodes that multiply rounded numbers."""
+    """Return the outputs of one library at each of the sizes, the labels of outputs that have some,
+    and the nodes computed in reduced precision."""
     from tvmrt.cli.session import compile_session
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
@@ -211,7 +211,7 @@ def _compare(
 
 
 def _makers(model: onnx.ModelProto) -> dict[str, str]:
-    """By tensor the node that makes it."""
+    """Return the node that computes each tensor, by tensor name."""
     return {out: _label(n) for n in model.graph.node for out in n.output}
 
 
@@ -220,8 +220,8 @@ def _label(node: onnx.NodeProto) -> str:
 
 
 def _rounded_there(model: onnx.ModelProto, behind: bool = False) -> set[str]:
-    """The nodes whose state onnxruntime rounds to bytes at each step, where ours stays in floats;
-    and those ``behind`` them."""
+    """Return the nodes whose state onnxruntime rounds to 8 bits at each step but tvmrt keeps in
+    floats; with ``behind``, also the nodes after them."""
     found, tensors = set(), set()
     for node in model.graph.node:
         if node.op_type == STATE_IN_BYTES or (behind and not tensors.isdisjoint(node.input)):
@@ -254,6 +254,6 @@ def _print(rows: list[Row], wrong: list[Row], judge: str, show_all: bool) -> Non
 
 
 def _worst(rows: list[Row], wrong: list[Row]) -> list[Row]:
-    """Return wrong tensors in the order of the network, then those nearest to the limit."""
+    """Return wrong tensors in network order, then those nearest to the limit."""
     near = sorted((r for r in rows if r.verdict.right), key=lambda r: -r.verdict.excess)
     return wrong + near[: max(0, ROWS_SHOWN - len(wrong))]

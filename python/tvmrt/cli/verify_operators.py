@@ -1,6 +1,6 @@
-"""``tvmrt verify OPERATORS.py``: the bodies of one's own operators beside each other.
+"""``tvmrt verify OPERATORS.py``: compare the bodies of custom operators with each other.
 
-Also a judge for networks that have such operators.
+Also provides the reference for networks with such operators.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tvmrt.cli.operator_bodies import Comparison
     from tvmrt.compiler.custom import Catalogue, Operator
 
-SUFFIXES = (".py", ".so", ".dylib", ".dll")  # of files that bring operators
+SUFFIXES = (".py", ".so", ".dylib", ".dll")  # files that define operators
 
 
 def check(path: Path, as_json: bool) -> int:
-    """Check every kernel of a file on random operands; returns the exit code."""
+    """Check every kernel of a file on random operands and return the exit code."""
     from tvmrt.cli.operator_bodies import check_operator
     from tvmrt.compiler.custom import Kernel, load_operators
 
@@ -98,8 +98,8 @@ def _word(row: Comparison, verdict: tolerance.Verdict) -> str:
 
 
 def used_in(model: onnx.ModelProto, operators: Catalogue | None) -> list[Operator]:
-    """The operators that nodes of a model mean, overriding ones left out: what they replace has a
-    judge already."""
+    """Return the custom operators of a model's nodes, except for those that override existing
+    operators, which have a reference already."""
     if operators is None:
         return []
     meant = (
@@ -112,7 +112,7 @@ def used_in(model: onnx.ModelProto, operators: Catalogue | None) -> list[Operato
 
 
 def _foreign(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes of other domains than ONNX's own, those in branches and loops too."""
+    """Yield the nodes of domains other than ONNX's own, including those in subgraphs."""
     for node in nodes:
         if node.domain not in ("", "ai.onnx"):
             yield node
@@ -121,8 +121,8 @@ def _foreign(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def evaluators(operators: Sequence[Operator]) -> list[type]:
-    """Classes by which the reference evaluator of onnx runs operators: their Python bodies, the
-    insides of composed ones."""
+    """Return classes that let the reference evaluator of onnx run operators, by their Python
+    references or, for composed ones, by their components."""
     from onnx.reference.op_run import OpRun
 
     def make(operator: Operator) -> type:

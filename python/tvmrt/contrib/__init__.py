@@ -1,4 +1,4 @@
-"""Names of ``tvm.contrib`` that deployment code uses; each is imported when first asked for."""
+"""Names of ``tvm.contrib`` that deployment code uses; each is imported at first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def _modules() -> list[str]:
-    """Names of the modules that are installed here: plug-ins add some."""
+    """Return the names of the installed modules, including those of plug-ins."""
     return [module.name for module in pkgutil.iter_modules(__path__)]
 
 

@@ -1,4 +1,4 @@
-"""Names of ``tvm.contrib.cc``: objects to libraries and programs, by the compiler at hand."""
+"""Names of ``tvm.contrib.cc``: build libraries and programs with the installed C compiler."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ def create_shared(
     Parameters
     ----------
     output
-        The library.
+        Path of the library.
     objects
         Objects, archives or C sources.
     options
-        More options of the compiler.
+        Further options of the compiler.
     cc
-        The compiler; that of get_cc() if None.
+        The compiler; the result of get_cc() if None.
     cwd
-        The folder that it runs in.
+        Its working directory.
     ccache_env
-        Variables for ccache, which must be installed then.
+        Variables for ccache; if given, ccache is used.
 
     Raises
     ------
     ValueError
         If there is no compiler.
     RuntimeError
-        If it refuses; the text has what it said.
+        If the compiler fails; the text contains its output.
     """
     link(["-shared", "-fPIC"], output, objects, options, cc, cwd, ccache_env)
 
@@ -66,12 +66,12 @@ def create_executable(
     cwd: str | None = None,
     ccache_env: Mapping[str, str] | None = None,
 ) -> None:
-    """Link objects and sources to a program; see create_shared()."""
+    """Link objects and sources to a program; the parameters are those of create_shared()."""
     link([], output, objects, options, cc, cwd, ccache_env)
 
 
 def get_target_triple_of(cc: str | None = None) -> Callable[[], str | None]:
-    """Return a function that asks a compiler what it compiles for; it returns None without one."""
+    """Return a function that returns a compiler's target triple, or None without a compiler."""
 
     def get_target_triple() -> str | None:
         compiler = cc or get_cc()
@@ -95,15 +95,15 @@ def cross_compiler(
     Parameters
     ----------
     compile_func
-        A compiler by its name, or a function like create_shared().
+        Name of a compiler, or a function like create_shared().
     options
-        Options that go before those of a call.
+        Options before those of each call.
     output_format
-        The suffix of what it makes; the function's own, or "so", if None.
+        File suffix of the result; if None, the function's own or "so".
     get_target_triple
-        Tells what is compiled for.
+        A function that returns the target triple.
     add_files
-        Files that are linked besides.
+        Further files to link.
     """
     base = [*(options or [])]
     more = [*(add_files or [])]
@@ -138,7 +138,7 @@ def link(
     cwd: str | None = None,
     ccache_env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a compiler; what the functions of this module and of ``ndk`` share."""
+    """Run a compiler for the functions of this module and of ``ndk``."""
     compiler = cc or get_cc()
     if compiler is None:
         raise ValueError("no C compiler: install gcc or clang, or name one in the variable CC")

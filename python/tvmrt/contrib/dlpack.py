@@ -1,4 +1,4 @@
-"""Functions of tensors of other libraries, under the names of ``tvm.contrib.dlpack``."""
+"""Names of ``tvm.contrib.dlpack``: call packed functions with tensors of other libraries."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["convert_func", "to_pytorch_func"]
 def convert_func(
     tvm_func: Callable[..., Any], tensor_type: type, to_dlpack_func: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    """Return a function that gives a packed function its tensors as NDArrays.
+    """Return a function that passes tensors of another library to a packed function.
 
     Parameters
     ----------
     tvm_func
-        A PackedFunc, or a module that can be called.
+        A PackedFunc, or a callable module.
     tensor_type
-        The class of the other library's tensors; other arguments go as they are.
+        The class of the other library's tensors; other arguments are passed unchanged.
     to_dlpack_func
-        Makes a DLPack capsule of one.
+        A function that returns the DLPack capsule of such a tensor.
     """
 
     def call(*args: Any) -> Any:
@@ -34,7 +34,7 @@ def convert_func(
 
 
 def to_pytorch_func(tvm_func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of torch's tensors: ``convert_func()`` for them. The memory is shared."""
+    """Return a function that takes PyTorch tensors, see convert_func(); memory is shared."""
     import torch
     import torch.utils.dlpack
 

@@ -1,4 +1,4 @@
-"""The graph executor under its classic name."""
+"""The graph executor under its name in TVM."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def create(
     libmod
         The library.
     device
-        The device, or one for each kind that the graph uses, the first for the host's part.
+        The device, or one per device type of the graph, that of the host first.
     """
     make = get_global_func("tvm.graph_executor.create")
     return GraphModule(make(_text(graph_json_str), libmod, *device_numbers(device)))
 
 
 def get_device(libmod: Module | None, device: Any) -> list[Device]:
-    """Return one or several devices as a list of them.
+    """Return one or several devices as a list.
 
     Raises
     ------
     ValueError
-        If one of them is no device.
+        If one of them is not a device.
     """
     from tvmrt.runtime.device import device as make
 
@@ -49,7 +49,7 @@ def get_device(libmod: Module | None, device: Any) -> list[Device]:
 
 
 def device_numbers(device: Any) -> list[int]:
-    """Return devices as the numbers that the C functions take: type and id of each."""
+    """Return devices as the integers that C functions take: type and id of each."""
     numbers: list[int] = []
     for one in get_device(None, device):
         numbers += (one.device_type, one.device_id)
@@ -57,7 +57,7 @@ def device_numbers(device: Any) -> list[int]:
 
 
 def _text(graph: Any) -> str:
-    """Return a graph as JSON text, also if an object that prints itself so was given."""
+    """Return a graph as JSON text; accepts text and objects with ``_tvm_graph_json()``."""
     if isinstance(graph, str):
         return graph
     try:

@@ -1,4 +1,4 @@
-"""The graph executor under the name that it had before TVM 0.8."""
+"""The graph executor under its name before TVM 0.8."""
 
 from tvmrt.contrib.graph_executor import GraphModule, create, get_device
 

@@ -13,21 +13,21 @@ _VARIABLE = "TVM_NDK_CC"
 
 
 def create_shared(output: str, objects: cc.Objects, options: Sequence[str] | None = None) -> None:
-    """Link objects to a shared library by the compiler that ``TVM_NDK_CC`` names.
+    """Link objects to a shared library with the compiler that ``TVM_NDK_CC`` names.
 
     Parameters
     ----------
     output
-        The library.
+        Path of the library.
     objects
         Objects, archives or C sources.
     options
-        Options in place of ``-shared -fPIC -lm``.
+        Options instead of ``-shared -fPIC -lm``.
 
     Raises
     ------
     RuntimeError
-        If the variable is not set, or the compiler refuses.
+        If the variable is not set, or the compiler fails.
     """
     compiler = os.environ.get(_VARIABLE)
     if not compiler:
@@ -39,7 +39,7 @@ def create_shared(output: str, objects: cc.Objects, options: Sequence[str] | Non
 
 
 def _triple() -> str | None:
-    """What the compiler of now compiles for."""
+    """Return the target triple of the compiler in ``TVM_NDK_CC``."""
     return cc.get_target_triple_of(os.environ.get(_VARIABLE))()
 
 

@@ -1,4 +1,4 @@
-"""Archives of object files, under the names of ``tvm.contrib.tar``."""
+"""Names of ``tvm.contrib.tar``: archives of object files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def tar(output: str | os.PathLike[str], files: str | Sequence[str | os.PathLike[
     Parameters
     ----------
     output
-        The archive; an older one is replaced once the new one is whole.
+        Path of the archive; an existing one is replaced when the new one is complete.
     files
         The files.
 
     Raises
     ------
     ValueError
-        If two files have one name.
+        If two files have the same name.
     OSError
         If a file cannot be read or written.
     """
@@ -48,20 +48,20 @@ tar.output_format = "tar"  # type: ignore[attr-defined]  # export_library() asks
 
 
 def untar(tar_file: str | os.PathLike[str], directory: str | os.PathLike[str]) -> None:
-    """Write the files of an archive into a folder.
+    """Extract an archive into a folder.
 
     Parameters
     ----------
     tar_file
         The archive, compressed or not.
     directory
-        The folder; made if it is not there.
+        The folder, which is created if necessary.
 
     Raises
     ------
     ValueError
-        If a member of it is neither a file nor a folder, or lies outside.
+        If a member is neither a file nor a folder, or has a path outside of the archive.
     OSError, tarfile.TarError
-        If it cannot be read, or the files cannot be written.
+        If the archive cannot be read, or the files cannot be written.
     """
     unpack(tar_file, Path(directory))

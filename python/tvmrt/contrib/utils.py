@@ -1,4 +1,4 @@
-"""Names of ``tvm.contrib.utils``: folders that go away by themselves."""
+"""Names of ``tvm.contrib.utils``: temporary folders that are removed automatically."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["TempDirectory", "tempdir"]
 
 
 class TempDirectory:
-    """A folder that is removed with this object, at the latest when the interpreter ends.
+    """A folder that is removed with this object, or when the interpreter exits.
 
     Parameters
     ----------
     custom_path
-        Where to make it; it must not exist. A place of the system's if None.
+        Path of the folder, which must not exist; a temporary folder of the system if None.
     keep_for_debug
-        Whether it stays.
+        Whether to keep it.
     """
 
     def __init__(
@@ -36,27 +36,27 @@ class TempDirectory:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """Path of the folder."""
         return Path(self.temp_dir)
 
     def __truediv__(self, other: str | os.PathLike[str]) -> Path:
         return self.path / other
 
     def relpath(self, name: str) -> str:
-        """Return the path of a file in it."""
+        """Return the path of a file in the folder."""
         return os.path.join(self.temp_dir, name)
 
     def listdir(self) -> list[str]:
-        """Return the names of the files in it."""
+        """Return the names of the files in the folder."""
         return os.listdir(self.temp_dir)
 
     def remove(self) -> None:
-        """Remove it now."""
+        """Remove the folder now."""
         self._remove()
 
 
 def tempdir(
     custom_path: str | os.PathLike[str] | None = None, keep_for_debug: bool | None = None
 ) -> TempDirectory:
-    """Return a new folder; see TempDirectory."""
+    """Create a temporary folder; see TempDirectory."""
     return TempDirectory(custom_path, keep_for_debug)

@@ -1,7 +1,7 @@
-"""What is in a file: one module a format, each with ``describe(path) -> Description``.
+"""Descriptions of files: one module per format, each with ``describe(path) -> Description``.
 
-No code of the file runs and no size in it is believed before it is checked; a damaged file gives
-ValueError with the place.
+No code in a file is executed, and sizes in it are checked before use. A damaged file raises a
+ValueError that names the position.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FORMATS = {
 
 @dataclass
 class Description:
-    """Facts by name, and tables by title: data, of which tuples are shapes; and the manifest of
-    what tvmrt compiled, of several networks by their names. ``texts`` are lines for people alone,
-    ``data`` is what they are made of."""
+    """Facts by name, and tables by title, with shapes as tuples. ``manifest`` is the manifest of a
+    compiled network, or maps the names of several networks to theirs. ``texts`` are lines for
+    people; ``data`` is the underlying data."""
 
     facts: dict[str, Any]
     tables: dict[str, Table] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Description:
     data: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for machines: each table is a list of objects under its title."""
+        """Return the description as JSON data; each table is a list of objects under its title."""
         tables = {
             title: [dict(zip(table.columns, row)) for row in table.rows]
             for title, table in self.tables.items()
@@ -50,7 +50,7 @@ class Description:
 
 
 def import_verdict(load: Callable[[], Graph]) -> tuple[dict[str, Any], Graph | None]:
-    """Whether an importer takes a network, or what it has against it; and its graph."""
+    """Return whether a network can be imported, with the error if not; and its graph."""
     from tvmrt.cli.app import one_line
     from tvmrt.error import TVMError
 
@@ -62,7 +62,7 @@ def import_verdict(load: Callable[[], Graph]) -> tuple[dict[str, Any], Graph | N
 
 
 def describe(path: Path) -> Description:
-    """Describe a file by what its name ends in."""
+    """Describe a file by the format of its suffix."""
     module = FORMATS.get(path.suffix)
     if module is not None:
         return importlib.import_module(module).describe(path)

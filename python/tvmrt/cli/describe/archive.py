@@ -1,5 +1,5 @@
-"""A Model Library Format archive: what its metadata promise and which files it holds; packages of
-tvmc go to their own module."""
+"""Describe Model Library Format archives: their metadata and files. The module ``package`` handles
+packages of tvmc."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
             member = archive.getmember(candidate)
         except KeyError:
             continue
-        if member.isfile():  # a link is not followed: two may lead to each other
+        if member.isfile():  # links are not followed, since they may form a cycle
             return archive.extractfile(member).read()
     raise ValueError(f"there is no file {name} in it")
 
@@ -52,7 +52,7 @@ def _memory_rows(module: str, metadata: dict[str, Any]) -> list[tuple]:
 
 
 def _manifests(modules: dict[str, Any]) -> dict[str, Any]:
-    """That of the network, of several by their names; empty where another tool wrote them."""
+    """Return the manifest, or one per name for several networks; empty if none is recorded."""
     found = {
         name: manifest.checked(m["manifest"]) for name, m in modules.items() if "manifest" in m
     }
@@ -60,7 +60,7 @@ def _manifests(modules: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_parts(archive: tarfile.TarFile, description: Description) -> None:
-    """Add the weights and graphs that the archive holds."""
+    """Add the weights and graphs in the archive."""
     for member in archive.getmembers():
         if member.name.endswith(".params"):
             data = _read_member(archive, member.name)
@@ -75,9 +75,9 @@ def _add_parts(archive: tarfile.TarFile, description: Description) -> None:
 
 
 def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], description) -> None:
-    """Add pools, operators, code and stack of firmware networks that tvmrt wrote.
+    """Add pools, operators, code and stack of firmware networks compiled by tvmrt.
 
-    Their C files are compiled for the target that is named, by its compiler, and not run.
+    Their C files are compiled for the recorded target with its compiler; they are not run.
     """
     from tvmrt.cli import memory_report
     from tvmrt.compiler.codegen.target import get_target
@@ -111,7 +111,7 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
 
 
 def _memory(memory: dict[str, Any]) -> dict[str, Any]:
-    """What a network's metadata tell of its RAM and weights, without the functions' shares."""
+    """Return the RAM and weights in a network's metadata, without the shares of functions."""
     (main,) = memory["functions"]["main"]
     sizes = {
         "workspace_bytes": main["workspace_size_bytes"],
@@ -123,9 +123,9 @@ def _memory(memory: dict[str, Any]) -> dict[str, Any]:
 def unpack_code(
     archive: tarfile.TarFile, folder: Path, *more: str
 ) -> tuple[list[Path], list[Path]]:
-    """Write the C files and headers of an archive; the C files, and the folders of headers.
+    """Extract the C files and headers of an archive; return the C files and the header folders.
 
-    Names that would leave the folder are left out; ``more`` are further folders of C files.
+    Paths outside of the folder are skipped; ``more`` are further folders of C files.
     """
     places = ("codegen/host/src", "codegen/host/include", "runtime/include", *more)
     sources = []
@@ -143,7 +143,7 @@ def unpack_code(
 
 
 def describe(path: Path) -> Description:
-    """Describe an archive: one in Model Library Format, or a package of tvmc."""
+    """Describe an archive in Model Library Format, or a package of tvmc."""
     if is_package(path):
         return package.describe(path)
     try:
@@ -173,7 +173,7 @@ def describe(path: Path) -> Description:
             return description
     except (
         tarfile.TarError, ValueError, EOFError, LookupError, TypeError, AttributeError,
-        RecursionError,  # tarfile goes one call deeper for each extended header before a member
+        RecursionError,  # tarfile recurses for each extended header before a member
     ) as error:  # fmt: skip
         raise ValueError(
             f"{path} is not a Model Library Format archive ({error}); "

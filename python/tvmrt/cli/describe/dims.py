@@ -1,4 +1,4 @@
-"""What a network says of the dimensions that its runs choose."""
+"""Describe the dynamic dimensions of a network."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tvmrt.cli.table import Table
 
 
 def tables(said: dict[str, Any], behind: str = "") -> dict[str, Table]:
-    """The dimensions with their bounds, and the tensors that have them; ``behind`` ends the titles.
+    """Return tables of the dynamic dimensions and of their tensors; ``behind`` ends the titles.
 
-    Raises ValueError, TypeError, KeyError or AttributeError for what is no such description.
+    Raises ValueError, TypeError, KeyError or AttributeError for malformed data.
     """
     rows = [(name, low, high) for name, (low, high) in said["dims"].items()]
     tensors = [

@@ -22,7 +22,7 @@ def _bytes_of(dtype: str, shape: list[int]) -> int:
 
 
 def _storage(attrs: dict[str, Any]) -> dict[int, int]:
-    """Return bytes by storage id: the largest tensor that lies there."""
+    """Return the bytes of each storage id, the maximum over its tensors."""
     sizes: dict[int, int] = {}
     entries = zip(attrs["storage_id"][1], attrs["dltype"][1], attrs["shape"][1])
     for storage, dtype, shape in entries:
@@ -41,7 +41,7 @@ def _tensor_rows(graph: dict[str, Any], entries: list[tuple[int, int]]) -> list[
 
 
 def _output_names(graph: dict[str, Any], rows: list[tuple]) -> list[str]:
-    """Return what the network calls its outputs; where the graph does not tell, nodes' names."""
+    """Return the names of the outputs; without names in the metadata, those of the nodes."""
     metadata = graph.get("metadata")
     names = metadata.get("output_names") if isinstance(metadata, dict) else None
     if names is None:
@@ -52,13 +52,13 @@ def _output_names(graph: dict[str, Any], rows: list[tuple]) -> list[str]:
 
 
 def describe_text(text: str, what: str) -> Description:
-    """Describe the text of a graph; ``what`` names it in errors."""
+    """Describe the text of a graph; ``what`` is its name in errors."""
     try:
         graph = json.loads(text)
         nodes = graph["nodes"]
         kernels = [node for node in nodes if node["op"] != "null"]
         functions = Counter(node["attrs"]["func_name"] for node in kernels)
-        calls = sorted(functions.items())  # names are texts, or cannot be sorted
+        calls = sorted(functions.items())  # raises TypeError for names that are not strings
         storage = _storage(graph["attrs"])
         storage_bytes = sum(storage.values())
         inputs = _tensor_rows(graph, [(node, 0) for node in graph["arg_nodes"]])
@@ -85,7 +85,7 @@ def describe_text(text: str, what: str) -> Description:
 
 
 def describe(path: Path) -> Description:
-    """Describe a graph JSON file, or the manifest beside C sources."""
+    """Describe a graph JSON file, or a manifest of C sources."""
     text = path.read_text("utf-8", "replace")
     if manifest.is_manifest(path):
         return manifest.describe_text(text, str(path))

@@ -1,4 +1,4 @@
-"""A compiled network as a shared library: functions, needs, and the embedded module tree."""
+"""Describe compiled shared libraries: functions, dependencies, and the embedded module tree."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tvmrt.compiler.codegen.manifest import SYMBOL as MANIFEST
 BLOB = "__tvm_dev_mblob"
 EXECUTORS = {
     "GraphExecutorFactory": "graph",
-    "GraphRuntimeFactory": "graph",  # the name before 0.8
+    "GraphRuntimeFactory": "graph",  # name before TVM 0.8
     "AotExecutorFactory": "aot",
 }
-DIMS = "_dims_text"  # ends the symbol of what a library says of dimensions that runs choose
-LEVELS = "__tvmrt_levels"  # their names, of a library that has code for several
-NEEDS = "__tvmrt_needs"  # the level of which a processor must be, of one that has code for one
+DIMS = "_dims_text"  # symbol suffix of the description of dynamic dimensions
+LEVELS = "__tvmrt_levels"  # symbol of the ISA levels, in a library with several ISA variants
+NEEDS = "__tvmrt_needs"  # symbol of the required ISA level, in a library with one ISA variant
 RUNTIME_PREFIXES = ("TVM", "tvmrt_")
 
 
 @dataclass(frozen=True)
 class Factory:
-    """What makes executors: ``name`` is the function that gives one; ``graph`` is "" for AOT."""
+    """An executor factory: ``name`` is the factory function; ``graph`` is "" for AOT."""
 
     executor: str
     name: str
@@ -67,7 +67,7 @@ def _add_factory(factory: Factory, what: str, description: Description) -> None:
 
 
 def _describe_blob(blob: bytes, what: str, description: Description) -> None:
-    """Add the embedded module tree to a description; stops at a kind that it cannot read."""
+    """Add the embedded module tree to a description, up to the first unknown kind."""
     outer = Stream(blob, what)
     stream = Stream(outer.take(outer.count(1)), what)
     kinds = []
@@ -88,7 +88,7 @@ def _describe_blob(blob: bytes, what: str, description: Description) -> None:
 
 
 def _describe_dims(text: bytes, path: Path, description: Description) -> None:
-    """Add the dimensions that runs choose, and the tensors that have them."""
+    """Add the dynamic dimensions and the tensors that have them."""
     try:
         description.tables.update(dims.tables(json.loads(text.rstrip(b"\0"))))
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -1,4 +1,4 @@
-"""The manifest of what tvmrt compiled: in a library, in an archive's metadata, or as a file."""
+"""Read the manifest of a compiled network from a library, archive metadata or a file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ AGAIN = "copy the file again, or compile the network again"
 
 
 def of_library(elf: ElfFile, symbol: Symbol) -> dict[str, Any]:
-    """That of a library, held against the weights in the file. Raises ValueError where either of
-    them is damaged."""
+    """Return the manifest of a library after checking the weights against it. Raises ValueError if
+    either is damaged."""
     try:
         found = manifest.read(elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace"))
         name = f"{prefix_of(found['module_name'])}_weights"
@@ -38,7 +38,7 @@ def of_library(elf: ElfFile, symbol: Symbol) -> dict[str, Any]:
 
 
 def describe_text(text: str, what: str) -> Description:
-    """Describe the file that lies beside C sources."""
+    """Describe the manifest file of C sources."""
     try:
         return Description({"format": "manifest"}, manifest=checked(json.loads(text)))
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
@@ -46,13 +46,13 @@ def describe_text(text: str, what: str) -> Description:
 
 
 def checked(found: Any) -> dict[str, Any]:
-    """The members, if it is a manifest of a known format. Raises ValueError, KeyError or
-    TypeError."""
+    """Return a manifest if its format is known. Raises ValueError, KeyError or TypeError if it is
+    not."""
     if not isinstance(found, dict) or found["manifest"] > manifest.FORMAT:
         raise ValueError(f"its format is unknown; the newest known is {manifest.FORMAT}")
     return found
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether a JSON file is called as those beside C sources are."""
+    """Return whether a JSON file has the name of a manifest."""
     return path.name.endswith("manifest.json")

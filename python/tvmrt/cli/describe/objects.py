@@ -1,4 +1,4 @@
-"""What object files, archives and libraries define and need, as a linker sees it."""
+"""Symbols that object files, archives and libraries define and need, as a linker sees them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADER_BYTES = 60
 
 @dataclass
 class ObjectFile:
-    """One object, archive member or shared library. Names are strong unless said otherwise."""
+    """One object, archive member or shared library. ``defined`` are its strong symbols."""
 
     name: str
     shared: bool
@@ -31,7 +31,7 @@ class ObjectFile:
 
 
 def read_objects(path: Path) -> list[ObjectFile]:
-    """Every object of a file: one, or an archive's members. Raises ValueError for other files."""
+    """Read the objects in an object file or archive. Raises ValueError for other files."""
     data = path.read_bytes()
     if data.startswith(ARCHIVE_MAGIC):
         members = _members(path, data)
@@ -40,7 +40,7 @@ def read_objects(path: Path) -> list[ObjectFile]:
 
 
 def _members(path: Path, data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Names and bytes of an archive's objects (System V form, with its table of long names)."""
+    """Yield names and bytes of an archive's objects (System V format with long names)."""
     at, long_names = len(ARCHIVE_MAGIC), b""
     while at + HEADER_BYTES <= len(data):
         header = data[at : at + HEADER_BYTES]

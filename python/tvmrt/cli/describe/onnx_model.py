@@ -1,4 +1,4 @@
-"""An ONNX network: inputs, outputs, operators and weights."""
+"""Describe an ONNX network: inputs, outputs, operators and weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _operator_name(node) -> str:
 
 
 def _count_operators(graph, counts: Counter) -> None:
-    """Count the nodes of a graph and of the graphs inside its nodes."""
+    """Count the nodes of a graph and of its subgraphs."""
     from onnx import AttributeProto
 
     for node in graph.node:
@@ -38,7 +38,7 @@ def _weight_bytes(tensor) -> int:
 
 
 def _imported(path: Path, operators: Any) -> Any:
-    """The network's graph; open dimensions get the bounds of their roles."""
+    """Import the network; dynamic dimensions get default bounds."""
     from tvmrt.compiler.frontend.onnx import import_model
     from tvmrt.compiler.frontend.onnx.open_axes import find_open_axes
     from tvmrt.error import OpenDimensionsError
@@ -53,7 +53,7 @@ def _imported(path: Path, operators: Any) -> Any:
 
 
 def describe(path: Path) -> Description:
-    """Describe a network; it need not be one that can be compiled."""
+    """Describe a network, even if it cannot be compiled."""
     from tvmrt.compiler.custom import gather
 
     model = networks.load_model(path, with_weights=False)
@@ -62,7 +62,7 @@ def describe(path: Path) -> Description:
     counts: Counter = Counter()
     _count_operators(graph, counts)
     opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
-    # gather: the operators of installed wheels
+    # gather: includes the operators of installed packages
     verdict, taken = import_verdict(lambda: _imported(path, gather(())))
     facts = {
         "format": "ONNX",

@@ -1,4 +1,4 @@
-"""A package of ``tvmc compile``: what its library, its graph and its parameters say."""
+"""Describe packages of ``tvmc compile``: their library, graph and parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvmrt.runtime.package import NETWORK, read_package
 
 
 def describe(path: Path) -> Description:
-    """Describe a package. Nothing in it is run."""
+    """Describe a package without running any of its code."""
     package = read_package(path)
     facts = {"format": "package of tvmc", "executor": "graph", "module_name": NETWORK}
     description = Description(facts)

@@ -1,4 +1,4 @@
-"""The weights file ``.params`` and the tensors in it."""
+"""Describe weights files (``.params``) and the tensors in them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tvmrt.cli.table import Table
 
 PARAMS_MAGIC = 0xF7E58D4F05049CB7
 TENSOR_MAGIC = 0xDD5E40F096B4A13F
-MOST_DIMENSIONS = 32  # more than any network has; a damaged file may say anything
+MOST_DIMENSIONS = 32  # limit for damaged files; no network has as many
 
 KINDS = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat"}
 
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """What a serialised tensor says about itself."""
+    """Type and shape of a serialised tensor."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -27,14 +27,14 @@ class TensorHeader:
 
 
 def dtype_name(code: int, bits: int, lanes: int) -> str:
-    """Return ``float32``, ``int8x4``, ``bool``."""
+    """Return the name of a type: ``float32``, ``int8x4``, ``bool``."""
     if (code, bits, lanes) == (1, 1, 1):
         return "bool"
     return f"{KINDS.get(code, f'type{code}')}{bits}" + (f"x{lanes}" if lanes != 1 else "")
 
 
 def read_tensor(stream: Stream) -> TensorHeader:
-    """Read one serialised tensor and step over its data."""
+    """Read the header of a serialised tensor and skip its data."""
     magic, _reserved = stream.unpack("QQ")
     if magic != TENSOR_MAGIC:
         raise stream.fail("no tensor starts here")
@@ -52,18 +52,18 @@ def read_tensor(stream: Stream) -> TensorHeader:
 
 
 def read_tensors(stream: Stream, names: list[str]) -> dict[str, TensorHeader]:
-    """Read as many tensors as there are names."""
+    """Read one tensor per name."""
     return {name: read_tensor(stream) for name in names}
 
 
 def tensor_table(tensors: dict[str, TensorHeader]) -> Table:
-    """Return name, type, shape and bytes of each tensor."""
+    """Return a table with name, type, shape and bytes of each tensor."""
     rows = [(n, t.dtype, tuple(t.shape), t.byte_count) for n, t in tensors.items()]
     return Table(("name", "dtype", "shape", "bytes"), rows, left=("name", "dtype", "shape"))
 
 
 def describe_bytes(data: bytes, what: str) -> Description:
-    """Describe the bytes of a params file; ``what`` names them in errors."""
+    """Describe the bytes of a params file; ``what`` is its name in errors."""
     stream = Stream(data, what)
     magic, _reserved = stream.unpack("QQ")
     if magic != PARAMS_MAGIC:

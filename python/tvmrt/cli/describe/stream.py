@@ -1,4 +1,4 @@
-"""Bounded reading of the little-endian streams of the classic formats."""
+"""Bounded reading of little-endian streams in TVM's formats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Stream:
-    """A cursor over bytes. Reading past the end raises ValueError that says where."""
+    """A cursor over bytes. Reading past the end raises a ValueError with the position."""
 
     def __init__(self, data: bytes, what: str):
         self.data = data
@@ -15,11 +15,11 @@ class Stream:
         self.at = 0
 
     def fail(self, problem: str) -> ValueError:
-        """Return the error for a problem at this place."""
+        """Return the error for a problem at the current position."""
         return ValueError(f"{self.what} is damaged at byte {self.at}: {problem}")
 
     def left(self) -> int:
-        """Return how many bytes follow."""
+        """Return the number of remaining bytes."""
         return len(self.data) - self.at
 
     def take(self, count: int) -> bytes:
@@ -35,7 +35,7 @@ class Stream:
         return values[0] if len(values) == 1 else values
 
     def count(self, least_bytes_each: int) -> int:
-        """Return a number of elements; refuse one that the bytes left cannot hold."""
+        """Read a number of elements; raise if the remaining bytes cannot hold them."""
         number = self.unpack("Q")
         if number * least_bytes_each > self.left():
             raise self.fail(f"{number} elements do not fit in the {self.left()} bytes left")

@@ -1,4 +1,4 @@
-"""The graph executor that measures and shows single operators, under its classic name."""
+"""A graph executor that runs and measures single operators, under its name in TVM."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def create(
     libmod
         The library.
     device
-        The device, or one for each kind that the graph uses.
+        The device, or one per device type of the graph.
     dump_root
-        Folder where run() writes the graph and the outputs of all nodes; nothing is written
-        without it.
+        Folder for the graph and the outputs of all nodes, written by run(); None to write
+        nothing.
     """
     text = _text(graph_json_str)
     make = get_global_func("tvm.graph_executor_debug.create")
@@ -46,7 +46,7 @@ def create(
 
 
 class GraphModuleDebug(GraphModule):
-    """A graph executor whose operators can be run, measured and looked at one by one.
+    """A graph executor whose operators can be run, measured and inspected one by one.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class GraphModuleDebug(GraphModule):
     graph_json_str
         The graph as JSON text.
     dump_root
-        Folder where run() writes the outputs of all nodes, or None.
+        Folder for the outputs of all nodes, written by run(); or None.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class GraphModuleDebug(GraphModule):
         self._types = graph["attrs"]["dltype"][1]
 
     def run(self, **input_dict: Any) -> None:
-        """Run the network; with a dump folder, write the outputs of all nodes there too."""
+        """Run the network; with a dump folder, also write the outputs of all nodes."""
         super().run(**input_dict)
         if self._dump_root is not None:
             self._dump(self._dump_root)
@@ -95,7 +95,7 @@ class GraphModuleDebug(GraphModule):
         out = self.debug_get_output(index, empty(tuple(self._shapes[entry]), self._types[entry]))
         if entry == self._row[index + 1]:
             return out
-        # The graph may describe memory alone; the node knows what lies in it.
+        # The graph may describe only storage; the node knows the tensor in it.
         return self.module["get_node_output"](index)
 
     def get_node_output(self, node: str | int) -> NDArray:
@@ -113,7 +113,7 @@ class GraphModuleDebug(GraphModule):
         return self._node_output(index)
 
     def execute_node(self, node: str | int) -> NDArray:
-        """Run a single node on what its inputs hold now and return a copy of its output."""
+        """Run a single node on the current values of its inputs and return a copy of its output."""
         names = [entry["name"] for entry in self._nodes]
         index = names.index(node) if isinstance(node, str) else node
         self.module["execute_node"](index)
@@ -128,14 +128,14 @@ class GraphModuleDebug(GraphModule):
         cooldown_interval_ms: int = 0,
         repeats_to_cooldown: int = 1,
     ) -> list[list[float]]:
-        """Measure every node by itself.
+        """Measure each node on its own.
 
         The parameters are those of Module.time_evaluator().
 
         Returns
         -------
         list
-            For every node a list with the seconds of each repeat; inputs take none.
+            For each node, a list with the seconds of each repeat; 0 for inputs.
         """
         data = self.module["run_individual"](
             number,
@@ -149,4 +149,4 @@ class GraphModuleDebug(GraphModule):
         return np.frombuffer(data, dtype=np.float64, offset=8).reshape(count, -1).tolist()
 
     def exit(self) -> None:
-        """Do nothing; kept for old code."""
+        """Do nothing; kept for compatibility."""
