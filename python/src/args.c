@@ -1,18 +1,18 @@
-/* Python values to TVMValues: exact and common types in a chain of comparisons, the rest through
-   the conversion that Python supplies.
+/* Convert Python values to TVMValues: exact and common types by a chain of comparisons, all others
+   by the conversion hook in Python.
 
-   Nothing is copied that C can read where it lies: arrays and bytes are borrowed by their buffers,
-   texts by their UTF-8, objects by their handles. What a conversion makes is kept in a list. Borrows
-   and list end with args_release(), so values are good for one call, and C retains what it keeps. */
+   Nothing is copied that C can read in place: arrays and bytes are borrowed as buffers, strings as
+   UTF-8, objects as handles. Results of conversions are kept in a list. args_release() ends borrows
+   and releases the list, so values are valid for one call, and C must retain what it keeps. */
 #include "core.h"
 
-/* A buffer's shape is shown as the tensor's: both are 64 bits wide wherever this module builds. */
+/* The shape of a buffer is used as that of a tensor: both have 64 bits on supported hosts. */
 _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a 64-bit Python is needed");
 
 /* ---- buffers ---- */
 
-/* A call rarely has more than a few arrays, which therefore need no memory of the heap. What was
-   begun and not kept is the caller's to free. */
+/* A call rarely has more than a few arrays, so these need no heap memory. The caller must free a
+   Borrow that it does not keep. */
 static Borrow* borrow_new(Args* args) {
   Borrow* borrow;
   if (args->num_borrows < MAX_INLINE_BORROWS) {
@@ -30,18 +30,18 @@ static Borrow* borrow_new(Args* args) {
   return borrow;
 }
 
-/* From here on args_release() ends it. */
+/* Add a borrow to the list that args_release() ends. */
 static void borrow_keep(Args* args, Borrow* borrow) {
   borrow->next = args->borrows;
   args->borrows = borrow;
   args->num_borrows++;
 }
 
-/* The struct module's letter and the item size give the type; byte order must be the machine's. The
-   letters alone do not: "l" has 4 bytes on some systems and 8 on others. */
+/* Convert a buffer format to a type by the letter of the struct module and the item size; the byte
+   order must be native. The letter alone is ambiguous: "l" has 4 bytes on some systems, else 8. */
 static int dtype_of_format(const char* format, Py_ssize_t itemsize, DLDataType* out) {
   int code;
-  /* the buffer protocol's default */
+  /* default of the buffer protocol */
   if (format == NULL) format = "B";
   if (*format == '@' || *format == '=' || *format == (PY_LITTLE_ENDIAN ? '<' : '>')) format++;
   switch (*format) {
@@ -66,7 +66,7 @@ static int dtype_of_format(const char* format, Py_ssize_t itemsize, DLDataType* 
     case 'N':
       code = kDLUInt;
       break;
-    case '?': /* the classic ABI's bool: an unsigned integer of one bit, in a byte of its own */
+    case '?': /* bool in TVM's ABI: an unsigned integer of one bit, stored in a byte */
       *out = (DLDataType){kDLUInt, 1, 1};
       return format[1] == '\0' && itemsize == 1 ? 0 : -1;
     case 'Z':
@@ -82,7 +82,7 @@ static int dtype_of_format(const char* format, Py_ssize_t itemsize, DLDataType* 
   return 0;
 }
 
-/* A tensor over what a buffer shows, without strides. */
+/* Describe a buffer as a tensor without strides. */
 static int show_buffer(const Py_buffer* view, DLTensor* out) {
   if (dtype_of_format(view->format, view->itemsize, &out->dtype) != 0) {
     PyErr_Format(PyExc_TypeError, "a buffer of elements '%s' has no tensor type", view->format);
@@ -97,8 +97,8 @@ static int show_buffer(const Py_buffer* view, DLTensor* out) {
   return 0;
 }
 
-/* Numbers of `flags` add to what is asked of the buffer: PyBUF_WRITABLE for tensors that C may
-   write to. The view holds the object until it is released. */
+/* `flags` are added to the buffer request: PyBUF_WRITABLE for tensors that C may write. The view
+   keeps the object alive until it is released. */
 int borrow_tensor(PyObject* source, Py_buffer* view, DLTensor* out, int flags) {
   if (PyObject_GetBuffer(source, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) != 0) return -1;
   if (show_buffer(view, out) == 0) return 0;
@@ -110,13 +110,13 @@ int borrow_tensor(PyObject* source, Py_buffer* view, DLTensor* out, int flags) {
 
 static int pack_value(Args* args, int index, PyObject* value);
 
-/* What the conversion of an argument made must outlive the call, whose values point into it. */
+/* Keep an object made by a conversion until the call ends, since values point into it. */
 static int keep_object(Args* args, PyObject* object) {
   if (args->objects == NULL && (args->objects = PyList_New(0)) == NULL) return -1;
   return PyList_Append(args->objects, object);
 }
 
-/* Strides in elements from those of a buffer, in bytes. */
+/* Convert the strides of a buffer, in bytes, to strides in elements. */
 static int take_strides(Borrow* borrow) {
   const Py_buffer* view = &borrow->view;
   int64_t* strides = PyMem_Malloc(((size_t)view->ndim + 1) * sizeof(*strides));
@@ -138,8 +138,8 @@ static int take_strides(Borrow* borrow) {
   return 0;
 }
 
-/* A view with gaps, which functions of tvm-ffi read and others are not shown. Called with the error
-   of borrow_tensor(), which stays where the function is another, or the buffer cannot be had so. */
+/* Borrow a strided view; only functions of tvm-ffi accept these. Called with the error of
+   borrow_tensor() set, which stays if the function takes none or the buffer is not available. */
 static int borrow_strided(Args* args, Borrow* borrow, PyObject* value) {
   PyObject *type, *text, *trace;
   Py_buffer* view = &borrow->view;
@@ -157,7 +157,7 @@ static int borrow_strided(Args* args, Borrow* borrow, PyObject* value) {
   return rc;
 }
 
-/* Writable, as nothing in a packed call says which tensors a function writes to. */
+/* Require a writable buffer, because packed calls do not declare which tensors they write. */
 static int pack_buffer(Args* args, int index, PyObject* value) {
   Borrow* borrow = borrow_new(args);
   if (borrow == NULL) return -1;
@@ -188,7 +188,7 @@ static int pack_bytes(Args* args, int index, PyObject* value) {
   return 0;
 }
 
-/* The function's object holds the handle until the call ends; a callee that keeps it retains it. */
+/* The function object holds the handle until the call ends; a callee that keeps it retains it. */
 static int pack_callable(Args* args, int index, PyObject* value) {
   TVMFunctionHandle handle = NULL;
   PyObject* function;
@@ -203,7 +203,7 @@ static int pack_callable(Args* args, int index, PyObject* value) {
   return rc;
 }
 
-/* A view goes as a bare tensor: there is no reference that the callee could keep. */
+/* Pass a view as a bare DLTensor, because it has no reference that the callee could keep. */
 static int pack_tensor(Args* args, int index, TensorObject* tensor) {
   if (tensor->tensor == NULL) {
     PyErr_SetString(PyExc_ValueError,
@@ -215,14 +215,14 @@ static int pack_tensor(Args* args, int index, TensorObject* tensor) {
   return 0;
 }
 
-/* Borrowed: the argument's object holds it until the call ends. */
+/* Pass a borrowed handle; the argument's object holds it until the call ends. */
 static int pack_handle(Args* args, int index, void* handle, int code) {
   args->values[index].v_handle = handle;
   args->codes[index] = handle != NULL ? code : kTVMNullptr;
   return 0;
 }
 
-/* Types travel as texts: that is what functions of TVM expect where Python has a type. */
+/* Pass a data type as text, which TVM's functions expect. */
 static int pack_dtype(Args* args, int index, PyObject* value) {
   PyObject* text = PyObject_Str(value);
   int rc = -1;
@@ -235,9 +235,8 @@ static int pack_dtype(Args* args, int index, PyObject* value) {
   return rc;
 }
 
-/* (address,) is a raw pointer; (None, object) gives the callee the object's own reference. A tuple
-   is never an argument by itself, since the conversion makes Arrays of tuples; so it can stand for
-   what no Python type says. */
+/* (address,) is a raw pointer; (None, object) passes the object's own reference to the callee. No
+   other tuples arrive here, because tuples given as arguments are converted to Arrays. */
 static int pack_special(Args* args, int index, PyObject* tuple) {
   PyObject* moved;
   if (PyTuple_GET_SIZE(tuple) == 1) {
@@ -251,13 +250,13 @@ static int pack_special(Args* args, int index, PyObject* tuple) {
                  Py_TYPE(moved)->tp_name);
     return -1;
   }
-  /* the field, which the callee sets to NULL */
+  /* the address of the field, which the callee sets to NULL */
   args->values[index].v_handle = &((HandleObject*)moved)->handle;
   args->codes[index] = kTVMObjectRValueRefArg;
   return 0;
 }
 
-/* Once: what the conversion returns is one of the kinds above, or a tuple for pack_special(). */
+/* Convert once: the hook returns one of the types above, or a tuple for pack_special(). */
 static int pack_converted(Args* args, int index, PyObject* value) {
   PyObject* converted = PyObject_CallFunctionObjArgs(hooks.convert, value, NULL);
   int rc = -1;
@@ -273,14 +272,14 @@ static int pack_converted(Args* args, int index, PyObject* value) {
   return rc;
 }
 
-/* A number beyond 64 bits is an OverflowError, which names its argument. */
+/* An integer of more than 64 bits raises OverflowError, with the index of the argument. */
 static int pack_int(Args* args, int index, PyObject* value) {
   args->values[index].v_int64 = PyLong_AsLongLong(value);
   args->codes[index] = kTVMArgInt;
   return args->values[index].v_int64 == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* C would see the beginning of a string with a NUL alone. */
+/* Reject strings with a NUL, of which C would see only the beginning. */
 static inline int pack_text(Args* args, int index, const char* text, Py_ssize_t length) {
   if (strlen(text) != (size_t)length) {
     PyErr_SetString(PyExc_ValueError, "a string with a NUL inside cannot be passed; pass bytes");
@@ -291,22 +290,22 @@ static inline int pack_text(Args* args, int index, const char* text, Py_ssize_t 
   return 0;
 }
 
-/* Its local's address is taken, which costs a canary. */
+/* Not inlined: the address of its local variable would cost every caller a stack canary. */
 static TVMRT_NOINLINE int pack_other_string(Args* args, int index, PyObject* value) {
   Py_ssize_t length;
   const char* text = PyUnicode_AsUTF8AndSize(value, &length);
   return text == NULL ? -1 : pack_text(args, index, text, length);
 }
 
-/* Borrowed from the string, which keeps its UTF-8 as long as it lives. That of ASCII is the string. */
+/* Borrow the UTF-8 of a string, which the string caches; ASCII strings are UTF-8 already. */
 static inline int pack_string(Args* args, int index, PyObject* value) {
   if (!PyUnicode_IS_COMPACT_ASCII(value)) return pack_other_string(args, index, value);
   return pack_text(args, index, (const char*)PyUnicode_1BYTE_DATA(value),
                    PyUnicode_GET_LENGTH(value));
 }
 
-/* Subclasses after exact types, and rare types after common ones: a comparison delays all that come
-   after it. */
+/* Check subclasses after exact types, and rare types after common ones, because each comparison
+   delays all following ones. */
 static TVMRT_NOINLINE int pack_uncommon(Args* args, int index, PyObject* value) {
   if (PyObject_TypeCheck(value, &TensorType)) {
     return pack_tensor(args, index, (TensorObject*)value);
@@ -336,7 +335,7 @@ static TVMRT_NOINLINE int pack_uncommon(Args* args, int index, PyObject* value) 
   return pack_converted(args, index, value);
 }
 
-/* In the order in which networks are called: numbers and tensors come first. */
+/* Check types by their frequency in calls of networks: integers and tensors come first. */
 static inline int pack_value(Args* args, int index, PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyLong_Type) return pack_int(args, index, value);
@@ -359,11 +358,11 @@ static inline int pack_value(Args* args, int index, PyObject* value) {
 
 /* ---- all values ---- */
 
-/* Say which argument the current exception is about, in the same sentence. */
+/* Add the index of the argument to the text of the current exception. */
 static void name_argument(Py_ssize_t index) {
   PyObject* exception = take_exception();
   PyObject* type = (PyObject*)Py_TYPE(exception);
-  /* to callers a buffer is an argument like any other */
+  /* callers do not need to know that the argument is a buffer */
   if (type == PyExc_BufferError) type = PyExc_ValueError;
   if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError) {
     PyErr_Format(type, "argument %zd: %S", index, exception);
@@ -373,7 +372,7 @@ static void name_argument(Py_ssize_t index) {
   }
 }
 
-/* Far below where the sizes of the two arrays overflow. */
+/* The limit is far below the size at which the allocations would overflow. */
 static int args_allocate(Args* args, Py_ssize_t n) {
   if (n > INT_MAX / 16) {
     PyErr_SetString(PyExc_OverflowError, "more arguments than a packed function can take");
@@ -388,7 +387,7 @@ static int args_allocate(Args* args, Py_ssize_t n) {
   return -1;
 }
 
-/* Fields one by one: the struct has room for arrays that need no zeros. */
+/* Set fields individually, because the inline arrays need no initialisation. */
 int args_pack(Args* args, TVMFunctionHandle callee, PyObject* const* values, Py_ssize_t n) {
   args->values = args->inline_values;
   args->codes = args->inline_codes;
@@ -408,7 +407,7 @@ int args_pack(Args* args, TVMFunctionHandle callee, PyObject* const* values, Py_
   return 0;
 }
 
-/* After the call, or where packing failed half way: lists and counters say how far it came. */
+/* Called after the call, or after packing failed; lists and counters contain what was acquired. */
 void args_release(Args* args) {
   while (args->borrows != NULL) {
     Borrow* borrow = args->borrows;

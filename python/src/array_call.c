@@ -1,12 +1,12 @@
-/* ArrayCall: a call of an executor with numpy arrays, inputs, run and outputs in one step. For small
-   networks what Python does between them takes longer than the network. */
+/* ArrayCall: runs an executor on NumPy arrays, from inputs to outputs, in one call. For small
+   networks, separate calls from Python would take longer than the network. */
 #include "core.h"
 
 /* An input or output of the executor. */
 typedef struct {
   int64_t number;
   PyObject* shape;       /* a tuple of ints */
-  PyObject* array_dtype; /* numpy's only object of the type */
+  PyObject* array_dtype; /* the unique NumPy dtype object of the type */
   DLDataType dtype;
 } ArrayPort;
 
@@ -17,23 +17,23 @@ typedef struct {
   ArrayPort* ports; /* inputs, then outputs */
 } ArrayCallObject;
 
-/* An array for the time of a call. */
+/* An array borrowed for one call. */
 typedef struct {
-  PyObject* made; /* of an output */
-  Py_buffer view; /* obj is NULL until it is taken */
+  PyObject* made; /* the array of an output, NULL for inputs */
+  Py_buffer view; /* obj is NULL until the buffer is acquired */
   DLTensor tensor;
 } ArraySlot;
 
 static PyObject* dtype_name; /* "dtype" */
 
-/* Once, when the module is made; the text stays. */
+/* Called once when the module is created; the string is never released. */
 int init_array_call(void) {
-  /* once: looking an attribute up by a C string makes a text each time */
+  /* interned, because looking up an attribute by a C string creates a new string each time */
   dtype_name = PyUnicode_InternFromString("dtype");
   return dtype_name == NULL ? -1 : 0;
 }
 
-/* Shapes are numbers of Python, compared without making new ones. */
+/* Compare the shape with Python integers without creating new ones. */
 static int fits(const ArrayPort* port, const Py_buffer* view) {
   if (view->ndim != PyTuple_GET_SIZE(port->shape)) return 0;
   for (int i = 0; i < view->ndim; i++) {
@@ -42,8 +42,8 @@ static int fits(const ArrayPort* port, const Py_buffer* view) {
   return 1;
 }
 
-/* Elements were compared by numpy's type object, so no format is asked for, which numpy would have
-   to print. */
+/* Acquire a buffer. The element type was compared by NumPy's dtype object, so the format, which
+   NumPy would have to generate, is not requested. */
 static int take(const ArrayPort* port, PyObject* array, ArraySlot* slot, int flags) {
   if (PyObject_GetBuffer(array, &slot->view, PyBUF_C_CONTIGUOUS | flags) != 0) return -1;
   slot->tensor = (DLTensor){
@@ -56,34 +56,34 @@ static int take(const ArrayPort* port, PyObject* array, ArraySlot* slot, int fla
   return 0;
 }
 
-/* Whether it is an array just as the executor takes it; what needs a conversion, or an error that says
-   more, is for others. */
+/* Return whether the value is an array of exactly the port's type and shape. Other values are left
+   to the general path, which converts them or reports an error. */
 static int take_input(const ArrayPort* port, PyObject* value, ArraySlot* slot) {
   PyObject* dtype;
   if (Py_TYPE(value) != (PyTypeObject*)hooks.numpy_array) return 0;
   dtype = PyObject_GetAttr(value, dtype_name);
-  Py_XDECREF(dtype); /* the port has it, too, if it is that one */
+  Py_XDECREF(dtype); /* still alive if it is the port's */
   if (dtype == port->array_dtype && take(port, value, slot, 0) == 0) return fits(port, &slot->view);
   PyErr_Clear();
   return 0;
 }
 
-/* New arrays for each call, since callers keep them. */
+/* Create a new array for each call, because callers keep them. */
 static int make_output(const ArrayPort* port, ArraySlot* slot) {
   PyObject* const args[] = {port->shape, port->array_dtype};
   slot->made = PyObject_Vectorcall(hooks.numpy_empty, args, 2, NULL);
   return slot->made == NULL ? -1 : take(port, slot->made, slot, PyBUF_WRITABLE);
 }
 
-/* By the executor's own functions, which check shapes and place as for any caller. */
+/* Copy with the executor's own functions, which check shapes and devices as for any caller. */
 static int copy(const FunctionObject* function, const ArrayPort* port, ArraySlot* slot) {
   TVMValue result, values[2] = {{.v_int64 = port->number}, {.v_handle = &slot->tensor}};
   int code, codes[2] = {kTVMArgInt, kTVMDLTensorHandle};
   return TVMFuncCall(function->handle, values, codes, 2, &result, &code);
 }
 
-/* Without the GIL. One release for three kinds of calls is what makes this fast. The numbers in
-   `values` are borrowed by each call alone. */
+/* Run without the GIL; one release for all calls makes this fast. Each call borrows the `values`
+   only while it runs. */
 static int run_network(const ArrayCallObject* self, ArraySlot* slots) {
   TVMValue none;
   int rc = 0, code;
@@ -98,7 +98,7 @@ static int run_network(const ArrayCallObject* self, ArraySlot* slots) {
   return rc;
 }
 
-/* One output is given as it is, as networks in Python return it. */
+/* Return a single output as it is, and several outputs as a tuple. */
 static PyObject* results_of(const ArrayCallObject* self, const ArraySlot* slots) {
   const Py_ssize_t count = self->num_ports - self->num_inputs;
   PyObject* results;
@@ -110,7 +110,7 @@ static PyObject* results_of(const ArrayCallObject* self, const ArraySlot* slots)
   return results;
 }
 
-/* Slots that were taken are released by the caller, on every way out. */
+/* The caller releases all acquired slots in every case. */
 static PyObject* call_with_slots(const ArrayCallObject* self, PyObject* const* values,
                                  ArraySlot* slots) {
   PyThreadState *state, *outer = released_state;
@@ -122,25 +122,25 @@ static PyObject* call_with_slots(const ArrayCallObject* self, PyObject* const* v
   for (; i < self->num_ports; i++) {
     if (make_output(&self->ports[i], &slots[i]) != 0) return NULL;
   }
-  /* callbacks on this thread take the GIL back by it */
+  /* callbacks on this thread use it to take the GIL back */
   released_state = state = PyEval_SaveThread();
   rc = run_network(self, slots);
   released_state = outer;
   PyEval_RestoreThread(state);
   if (rc != 0) return raise_last_error();
-  /* of callbacks whose failure C has dealt with */
+  /* left by callbacks whose errors C has handled */
   if (has_recorded_errors()) forget_python_error();
   return results_of(self, slots);
 }
 
-/* NotImplemented says that the caller has to go the general way, which converts or explains. */
+/* Return NotImplemented if the caller must take the general path, which converts or reports. */
 static PyObject* array_call_vectorcall(PyObject* object, PyObject* const* values, size_t nargsf,
                                        PyObject* names) {
   const ArrayCallObject* self = (const ArrayCallObject*)object;
   PyObject* result;
   ArraySlot* slots;
   if (names != NULL || PyVectorcall_NARGS(nargsf) != self->num_inputs) Py_RETURN_NOTIMPLEMENTED;
-  /* zeroed, so that releasing takes slots that were never filled */
+  /* zeroed, so that releasing unused slots does nothing */
   slots = PyMem_Calloc((size_t)self->num_ports + 1, sizeof(*slots));
   if (slots == NULL) return PyErr_NoMemory();
   result = call_with_slots(self, values, slots);
@@ -152,15 +152,15 @@ static PyObject* array_call_vectorcall(PyObject* object, PyObject* const* values
   return result;
 }
 
-/* ---- to make and end one ---- */
+/* ---- construction and destruction ---- */
 
-/* (number, shape, numpy's dtype, DataType), each of which the port holds. */
+/* Read (number, shape, NumPy dtype, DataType); the port holds references. */
 static int read_port(PyObject* about, ArrayPort* port) {
   DataTypeObject* dtype;
   long long number;
   if (!PyArg_ParseTuple(about, "LO!OO!:port", &number, &PyTuple_Type, &port->shape,
                         &port->array_dtype, &DataTypeType, &dtype)) {
-    /* borrowed by then, and not to be given back */
+    /* borrowed at this point, so the destructor must not release them */
     port->shape = port->array_dtype = NULL;
     return -1;
   }
@@ -171,7 +171,7 @@ static int read_port(PyObject* about, ArrayPort* port) {
   return 0;
 }
 
-/* Ports are counted as they are read, so that what fails is freed as far as it came. */
+/* Count ports while reading them, so that a failure releases only those that were read. */
 static int read_ports(ArrayCallObject* self, PyObject* inputs, PyObject* outputs) {
   const Py_ssize_t num_inputs = PyTuple_GET_SIZE(inputs);
   const Py_ssize_t count = num_inputs + PyTuple_GET_SIZE(outputs);
@@ -184,14 +184,14 @@ static int read_ports(ArrayCallObject* self, PyObject* inputs, PyObject* outputs
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject* about =
         i < num_inputs ? PyTuple_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(outputs, i - num_inputs);
-    /* before it is read: freeing takes what is there */
+    /* set before reading, because the destructor releases partly read ports as well */
     self->num_ports = i + 1;
     if (read_port(about, &self->ports[i]) != 0) return -1;
   }
   return 0;
 }
 
-/* By position alone: it is made by the executors of this package. */
+/* Take positional arguments only; called only by this package. */
 static PyObject* array_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject *set_input, *run, *get_output, *inputs, *outputs;
   ArrayCallObject* self;
@@ -211,7 +211,7 @@ static PyObject* array_call_new(PyTypeObject* type, PyObject* args, PyObject* kw
   return NULL;
 }
 
-/* Also of one that was made half: what is missing is NULL. */
+/* Also destroys partly constructed objects, whose missing members are NULL. */
 static void array_call_dealloc(PyObject* object) {
   ArrayCallObject* self = (ArrayCallObject*)object;
   for (Py_ssize_t i = 0; i < self->num_ports; i++) {

@@ -1,13 +1,12 @@
-/* The call from C to Python: any callable as a packed function.
+/* Calls from C to Python: any callable as a packed function.
 
-   C may call from any thread: from one that Python has lent it for the time of a packed call, whose
-   state is at hand, or from one of its own, which gets a state for the call. An exception ends as an
-   error of C with its text, and is kept for the Python code around, where there is any on this
-   thread. */
+   C may call from any thread. A thread that runs a packed call for Python has a thread state; a
+   thread of C gets one for the call. An exception becomes an error of C with its text. If the
+   thread runs Python code further up the stack, the exception itself is kept for that code. */
 #include "core.h"
 
-/* Arguments are borrowed: what is counted gets a reference of its own, a bare DLTensor a view that
-   ends with the call. */
+/* Convert a borrowed argument: a counted object gets its own reference, a bare DLTensor becomes a
+   view that ends with the call. */
 static TVMRT_NOINLINE PyObject* other_argument_to_python(TVMValue* value, int* code) {
   switch (*code) {
     case kTVMDLTensorHandle:
@@ -25,7 +24,7 @@ static TVMRT_NOINLINE PyObject* other_argument_to_python(TVMValue* value, int* c
   return value_to_python(*value, *code);
 }
 
-/* The views among the arguments end with the call, whoever still holds the objects. */
+/* End the views among the arguments after the call, even if the objects are still referenced. */
 static TVMRT_NOINLINE void end_views(PyObject* const* objects, const int* codes, Py_ssize_t n) {
   Py_ssize_t i;
   for (i = 0; i < n; i++) {
@@ -35,18 +34,18 @@ static TVMRT_NOINLINE void end_views(PyObject* const* objects, const int* codes,
   }
 }
 
-/* Where the result of a call belongs. */
+/* Destination of the result of a call. */
 typedef struct {
   TVMValue* value;
   int* code;
 } Return;
 
-/* What is packed borrows from the result; the runtime takes a reference or a copy of its own. */
+/* Pack the result, which is borrowed; the runtime takes its own reference or copy. */
 static TVMRT_NOINLINE int return_packed(PyObject* result, Return ret) {
   Args args;
   int rc;
   if (args_pack(&args, NULL, &result, 1) != 0) return -1;
-  if (args.codes[0] == kTVMDLTensorHandle) { /* borrowed memory cannot be returned: own a copy */
+  if (args.codes[0] == kTVMDLTensorHandle) { /* borrowed memory cannot be returned: copy it */
     PyObject* owned = PyObject_CallFunctionObjArgs(hooks.own_tensor, result, NULL);
     args_release(&args);
     rc = owned ? return_packed(owned, ret) : -1;
@@ -59,9 +58,9 @@ static TVMRT_NOINLINE int return_packed(PyObject* result, Return ret) {
   return rc;
 }
 
-/* None is what the caller has set already. */
+/* For None, the caller has set the result already. */
 static inline int return_to_c(PyObject* result, Return ret) {
-  if (PyLong_CheckExact(result)) { /* the commonest of all */
+  if (PyLong_CheckExact(result)) { /* the most common type */
     const long long value = PyLong_AsLongLong(result);
     if (value == -1 && PyErr_Occurred()) return -1;
     ret.value->v_int64 = value;
@@ -71,11 +70,11 @@ static inline int return_to_c(PyObject* result, Return ret) {
   return result == Py_None ? 0 : return_packed(result, ret);
 }
 
-/* PyObject_Vectorcall() without its checks, which find faults of extension modules. */
+/* PyObject_Vectorcall() without its checks, which only detect bugs in extension modules. */
 static inline PyObject* vectorcall(PyObject* callable, PyObject** objects, size_t n) {
   PyTypeObject* type = Py_TYPE(callable);
   vectorcallfunc function = NULL;
-  n |= PY_VECTORCALL_ARGUMENTS_OFFSET; /* the slot before the arguments is lent to the callee */
+  n |= PY_VECTORCALL_ARGUMENTS_OFFSET; /* the callee may use the slot before the arguments */
   if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL)) {
     memcpy(&function, (char*)callable + type->tp_vectorcall_offset, sizeof(function));
   }
@@ -83,13 +82,13 @@ static inline PyObject* vectorcall(PyObject* callable, PyObject** objects, size_
   return function(callable, objects, n, NULL);
 }
 
-/* The arguments' own references, in any case: a callee that keeps one has taken its own. */
+/* Release the references of the arguments; a callee that keeps one has its own reference. */
 static void release_all(PyObject** objects, Py_ssize_t n) {
   while (n > 0) Py_DECREF(objects[--n]);
 }
 
-/* The result may be one of the views, or hold one: it is returned while they last. Text is so once
-   more after them, as what ends with them may have used the thread's slot for it. */
+/* Return a result that may be a view or contain one, before the views end. Text is returned again
+   after that, because destructors may have used the thread's slot for it. */
 static TVMRT_NOINLINE int return_past_views(PyObject* result, Return ret, PyObject** objects,
                                             const int* codes, Py_ssize_t n) {
   int rc = return_to_c(result, ret);
@@ -99,15 +98,15 @@ static TVMRT_NOINLINE int return_past_views(PyObject* result, Return ret, PyObje
   return rc;
 }
 
-/* Call with arguments for which there is room in `objects`. What fails on the way has an exception,
-   and whatever was made is released. */
+/* Call with `objects` as memory for the arguments. On failure, an exception is set and all created
+   objects are released. */
 static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* values, int* codes,
                           Py_ssize_t n, Return ret) {
   PyObject* result = NULL;
   Py_ssize_t made = 0;
   int views = 0, rc = -1;
   for (; made < n; made++) {
-    if (codes[made] == kTVMArgInt) { /* the commonest of all */
+    if (codes[made] == kTVMArgInt) { /* the most common type */
       objects[made] = PyLong_FromLongLong(values[made].v_int64);
     } else {
       views |= codes[made] == kTVMDLTensorHandle;
@@ -126,10 +125,10 @@ static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* valu
   Py_XDECREF(result);
   if (rc == 0) return 0;
   record_python_error();
-  return -2; /* the exception itself is kept on this side */
+  return -2; /* the exception itself is kept by Python */
 }
 
-/* Not inlined, nor are other rare ways: the common one has a small frame, on any thread's stack. */
+/* Not inlined, like other rare paths, so that the common path needs little stack on any thread. */
 static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, int* codes, int n,
                                          Return ret) {
   PyObject** objects = PyMem_New(PyObject*, (size_t)n + 1);
@@ -144,15 +143,15 @@ static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, i
   return rc;
 }
 
-/* Room on the stack for calls of few arguments, and a slot before them for the callee. */
+/* Call with few arguments on the stack, and a slot before them for the callee. */
 static inline int call_with(PyObject* callable, TVMValue* values, int* codes, int n, Return ret) {
   PyObject* objects[MAX_INLINE_ARGS + 1];
   if (n > MAX_INLINE_ARGS) return call_with_many(callable, values, codes, n, ret);
   return call_in(objects + 1, callable, values, codes, n, ret);
 }
 
-/* On a thread that is in no packed call of Python's, or that has the GIL again. There an exception may
-   be on its way, past an object whose end calls this: it goes on. */
+/* Call from a thread that is not in a packed call of Python, or that holds the GIL again. In the
+   second case an exception may be pending, if a destructor calls this; it is preserved. */
 static TVMRT_NOINLINE int call_from_outside(PyObject* callable, TVMValue* values, int* codes, int n,
                                             Return ret) {
   PyGILState_STATE gil;
@@ -176,19 +175,19 @@ static int call_python(TVMValue* values, int* codes, int n, TVMValue* ret_value,
   const Return ret = {ret_value, ret_code};
   PyThreadState* state = released_state;
   int rc;
-  /* C called by others in between may have taken the GIL already */
+  /* other C code in between may have taken the GIL already */
   if (state == NULL || PyThreadState_GetUnchecked() == state) {
     return call_from_outside(callable, values, codes, n, ret);
   }
-  /* the thread's own state, which it has let go of in call_packed() */
+  /* the thread's own state, released in call_packed() */
   PyEval_RestoreThread(state);
   rc = call_with(callable, values, codes, n, ret);
   (void)PyEval_SaveThread();
   return rc;
 }
 
-/* TVMPackedCFuncFinalizer: the last reference of the function is gone. It may come from any thread,
-   long after the call that made it, and while Python ends. */
+/* TVMPackedCFuncFinalizer: called with the last reference of the function. This may be on any
+   thread, long after the call that created it, or while Python exits. */
 static void release_callable(void* callable) {
   PyGILState_STATE state;
   if (python_is_gone()) return;
@@ -197,7 +196,7 @@ static void release_callable(void* callable) {
   PyGILState_Release(state);
 }
 
-/* *out has one reference, which is the caller's; the function holds the callable. */
+/* *out has one reference, owned by the caller; the function holds the callable. */
 int function_from_callable(PyObject* callable, TVMFunctionHandle* out) {
   Py_INCREF(callable);
   if (tvmrt_func_create(call_python, callable, release_callable, out) == 0) return 0;
@@ -206,7 +205,7 @@ int function_from_callable(PyObject* callable, TVMFunctionHandle* out) {
   return -1;
 }
 
-/* A number of arguments is not asked for: the callable says so itself when it is called. */
+/* The number of arguments is not checked here; the callable does that when it is called. */
 PyObject* core_function_from_callable(PyObject* self, PyObject* callable) {
   TVMFunctionHandle handle = NULL;
   (void)self;

@@ -1,9 +1,9 @@
-/* Device and DataType: the values that Python code makes and C reads.
+/* Device and DataType: values created in Python and read by C.
 
-   C reads the structs and Python their members; all that people call is in the derived classes. */
+   C reads the structs, Python their members; all public methods are in the derived classes. */
 #include "core.h"
 
-/* By the Python class, past its __init__: values from C were checked there. */
+/* Create an object of the Python class without its __init__, since values from C are valid. */
 PyObject* make_device(DLDevice device) {
   PyTypeObject* type = (PyTypeObject*)hooks.device_class;
   PyObject* self = type->tp_alloc(type, 0);
@@ -11,7 +11,7 @@ PyObject* make_device(DLDevice device) {
   return self;
 }
 
-/* As Python's class calls it; numbers are looked at when a device is used. */
+/* Called by the Python class; the numbers are checked when a device is used. */
 static int device_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static char* names[] = {"device_type", "device_id", NULL};
   int device_type, device_id = 0;
@@ -29,7 +29,7 @@ static PyMemberDef device_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* C reads the struct, so that an argument of this type costs no look-up of attributes. */
+/* C reads the struct, so arguments of this type need no attribute look-up. */
 PyTypeObject DeviceType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.Device",
     .tp_doc = "Base of tvmrt.runtime.Device.",
@@ -40,7 +40,7 @@ PyTypeObject DeviceType = {
     .tp_members = device_members,
 };
 
-/* Code, bits and lanes by position or name. */
+/* Take code, bits and lanes by position or name. */
 static int dtype_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static char* names[] = {"type_code", "bits", "lanes", NULL};
   unsigned char code, bits;
@@ -59,7 +59,7 @@ static PyMemberDef dtype_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* A struct for the same reason. */
+/* A struct as well, so that C needs no attribute look-up. */
 PyTypeObject DataTypeType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.DataType",
     .tp_doc = "Base of tvmrt.runtime.DataType.",

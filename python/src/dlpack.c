@@ -1,25 +1,25 @@
-/* DLPack both ways: tensors of other libraries as NDArray, NDArray for other libraries; no copies.
+/* DLPack in both directions, without copies: tensors of other libraries as NDArray, and vice versa.
 
-   Capsules come in two kinds, which differ in name and struct: the old one, and from DLPack 1.0 on one
-   with a version and flags. A capsule is taken once: its taker renames it, and one that nobody has
-   taken ends its tensor itself. */
+   There are two kinds of capsules, with different names and structs: the old one, and from DLPack
+   1.0 on one with a version and flags. A capsule is consumed once: the consumer renames it. An
+   unused capsule releases its tensor itself. */
 #include "core.h"
 
-enum { ZERO_COPY_ALIGN_BYTES = 64 }; /* what a managed tensor of the runtime promises */
+enum { ZERO_COPY_ALIGN_BYTES = 64 }; /* alignment of managed tensors of the runtime */
 
 static const char kOldName[] = "dltensor";
 static const char kOldUsed[] = "used_dltensor";
 static const char kNewName[] = "dltensor_versioned";
 static const char kNewUsed[] = "used_dltensor_versioned";
 
-/* ---- from others ---- */
+/* ---- import ---- */
 
-/* What is not aligned so goes as a view, which promises nothing. */
+/* Return whether a tensor is aligned as the runtime requires; others become views. */
 static int is_aligned(const DLTensor* tensor) {
   return ((uintptr_t)tensor->data + tensor->byte_offset) % ZERO_COPY_ALIGN_BYTES == 0;
 }
 
-/* Extents of 1 may have any stride, and a tensor without elements any at all. */
+/* Extents of 1 may have any stride, and so may tensors without elements. */
 static int is_compact(const DLTensor* tensor) {
   int64_t expected = 1;
   if (tensor->strides == NULL) return 1;
@@ -31,21 +31,21 @@ static int is_compact(const DLTensor* tensor) {
   return 1;
 }
 
-/* A view for memory that is less aligned than the runtime's own tensors: good for any function that
-   takes a DLTensor. Takes `foreign` over on success. */
+/* Create a view of memory that is less aligned than the runtime's own tensors. Any function that
+   takes a DLTensor accepts it. Takes ownership of `foreign` on success. */
 static PyObject* wrap_foreign(DLManagedTensor* foreign) {
   PyObject* self;
-  /* the classic ABI's bool, as in exported_tensor() */
+  /* bool in TVM's ABI, see exported_tensor() */
   if (foreign->dl_tensor.dtype.code == kDLBool) {
     foreign->dl_tensor.dtype = (DLDataType){kDLUInt, 1, foreign->dl_tensor.dtype.lanes};
   }
-  foreign->dl_tensor.strides = NULL; /* compact: the caller has looked */
+  foreign->dl_tensor.strides = NULL; /* contiguous, as the caller has checked */
   self = make_borrowed_tensor(&foreign->dl_tensor);
   if (self != NULL) ((TensorObject*)self)->foreign = foreign;
   return self;
 }
 
-/* *taken says whether `foreign` belongs to somebody else now, which it may even on failure. */
+/* Set *taken if `foreign` has a new owner, which may happen even on failure. */
 static PyObject* import_managed(DLManagedTensor* foreign, int* taken) {
   TVMArrayHandle handle = NULL;
   *taken = 0;
@@ -58,13 +58,13 @@ static PyObject* import_managed(DLManagedTensor* foreign, int* taken) {
     *taken = view != NULL;
     return view;
   }
-  /* It takes what it is given on success alone; what it refuses is still this side's. */
+  /* takes ownership only on success */
   if (TVMArrayFromDLPack(foreign, &handle) != 0) return raise_last_error();
   *taken = 1;
   return make_tensor(handle);
 }
 
-/* ---- numpy, by its buffer ---- */
+/* ---- NumPy arrays, by the buffer protocol ---- */
 
 typedef struct {
   DLManagedTensor managed;
@@ -80,7 +80,7 @@ static void release_buffer(DLManagedTensor* managed) { /* any thread */
   PyGILState_Release(state);
 }
 
-/* An array of numpy, shown by its buffer: the deleter gives the buffer back. */
+/* Import a NumPy array by its buffer, which the deleter releases. */
 static PyObject* import_buffer(PyObject* source) {
   BufferManager* manager = PyMem_Malloc(sizeof(*manager));
   PyObject* result;
@@ -90,7 +90,7 @@ static PyObject* import_buffer(PyObject* source) {
     PyMem_Free(manager);
     return NULL;
   }
-  /* the struct itself says all that the deleter needs */
+  /* the deleter needs only the struct itself */
   manager->managed.manager_ctx = NULL;
   manager->managed.deleter = release_buffer;
   result = import_managed(&manager->managed, &taken);
@@ -103,23 +103,23 @@ static PyObject* import_buffer(PyObject* source) {
 
 /* ---- capsules ---- */
 
-/* The outer struct is this side's, the inner one whoever made it ends. */
+/* Free the outer struct; the producer's deleter releases the inner one. */
 static void release_versioned(DLManagedTensor* managed) {
   DLManagedTensorVersioned* versioned = managed->manager_ctx;
   if (versioned->deleter != NULL) versioned->deleter(versioned);
   free(managed);
 }
 
-/* A capsule whose tensor was taken is renamed, so that nobody takes it again. */
+/* Rename a capsule whose tensor was consumed, so that it cannot be used again. */
 static PyObject* end_import(PyObject* capsule, const char* used, PyObject* result, int taken) {
-  /* renaming may not be called with an exception set */
+  /* renaming must not run with an exception set */
   PyObject* exception = result == NULL ? take_exception() : NULL;
   if (taken && PyCapsule_SetName(capsule, used) != 0) Py_CLEAR(result);
   if (exception != NULL) raise_exception(exception);
   return result;
 }
 
-/* The runtime knows unversioned tensors alone, so a struct of that kind stands around it. */
+/* Wrap a versioned tensor in an unversioned struct, the only one that the runtime accepts. */
 PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* taken) {
   DLManagedTensor* managed;
   PyObject* result;
@@ -128,7 +128,7 @@ PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* take
     return PyErr_Format(PyExc_BufferError, "DLPack %u is newer than the %d known here",
                         versioned->version.major, DLPACK_MAJOR_VERSION);
   }
-  managed = malloc(sizeof(*managed)); /* freed by whoever drops the tensor, without the GIL */
+  managed = malloc(sizeof(*managed)); /* freed without the GIL, by the owner of the tensor */
   if (managed == NULL) return PyErr_NoMemory();
   *managed = (DLManagedTensor){versioned->dl_tensor, versioned, release_versioned};
   result = import_managed(managed, taken);
@@ -137,7 +137,7 @@ PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* take
   return result;
 }
 
-/* A capsule of the new kind, which is taken once. */
+/* Import a capsule of the new kind, which can be used once. */
 static PyObject* import_versioned(PyObject* capsule) {
   DLManagedTensorVersioned* versioned = PyCapsule_GetPointer(capsule, kNewName);
   PyObject* result;
@@ -147,7 +147,7 @@ static PyObject* import_versioned(PyObject* capsule) {
   return end_import(capsule, kNewUsed, result, taken);
 }
 
-/* The name says which struct a capsule has, and whether somebody took it. */
+/* The name of a capsule shows the kind of its struct, and whether it was used. */
 static PyObject* import_capsule(PyObject* capsule) {
   DLManagedTensor* managed;
   PyObject* result;
@@ -163,7 +163,7 @@ static PyObject* import_capsule(PyObject* capsule) {
   return end_import(capsule, kOldUsed, result, taken);
 }
 
-/* Producers before the 2023 standard take no max_version. */
+/* Call __dlpack__() of a producer; those before the 2023 standard accept no max_version. */
 static PyObject* ask_for_capsule(PyObject* source) {
   PyObject* method = PyObject_GetAttrString(source, "__dlpack__");
   PyObject *empty, *kwargs, *capsule = NULL;
@@ -175,7 +175,7 @@ static PyObject* ask_for_capsule(PyObject* source) {
   kwargs = Py_BuildValue("{s(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   if (empty != NULL && kwargs != NULL) {
     capsule = PyObject_Call(method, empty, kwargs);
-    /* it may have had another reason, which the second call then gives */
+    /* the TypeError may have another cause, which the second call then reports */
     if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
       PyErr_Clear();
       capsule = PyObject_CallNoArgs(method);
@@ -187,7 +187,7 @@ static PyObject* ask_for_capsule(PyObject* source) {
   return capsule;
 }
 
-/* numpy's arrays by their buffer, without a capsule in between. */
+/* Import NumPy arrays by their buffer, others by a capsule. */
 PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
   PyObject *capsule, *result;
   (void)self;
@@ -195,7 +195,7 @@ PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
   if (Py_IS_TYPE(source, (PyTypeObject*)hooks.numpy_array)) {
     result = import_buffer(source);
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
-    PyErr_Clear(); /* an element type that buffers have no letter for */
+    PyErr_Clear(); /* an element type that the buffer protocol lacks */
   }
   capsule = ask_for_capsule(source);
   if (capsule == NULL) return NULL;
@@ -209,9 +209,9 @@ PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
   return result;
 }
 
-/* ---- for others ---- */
+/* ---- export ---- */
 
-/* The Python object keeps the memory of what it gives away. Runs on any thread, once for each. */
+/* Release the Python object that owns exported memory. Runs on any thread, once per export. */
 static void release_owner(PyObject* owner) {
   PyGILState_STATE state;
   if (python_is_gone()) return;
@@ -224,7 +224,7 @@ static void release_owner(PyObject* owner) {
   PyGILState_Release(state);
 }
 
-/* The classic ABI's bool is an unsigned integer of one bit, DLPack has a kind for it. */
+/* bool is an unsigned integer of one bit in TVM's ABI, but a type of its own in DLPack. */
 DLTensor exported_tensor(PyObject* self) {
   DLTensor tensor = *((TensorObject*)self)->tensor;
   if (tensor.dtype.code == kDLUInt && tensor.dtype.bits == 1) {
@@ -233,8 +233,8 @@ DLTensor exported_tensor(PyObject* self) {
   return tensor;
 }
 
-/* What was borrowed for a call ends with it; what came from others by DLPack has an owner that this
-   object keeps. */
+/* A tensor borrowed for a call ends with the call, so it cannot be exported. A tensor imported by
+   DLPack can, because this object keeps its owner alive. */
 int can_be_exported(PyObject* self) {
   TensorObject* object = (TensorObject*)self;
   if (object->tensor != NULL && (!object->is_view || object->foreign != NULL)) return 1;
@@ -247,7 +247,7 @@ static void release_export(DLManagedTensor* managed) {
   free(managed);
 }
 
-/* A capsule that was taken has another name, and its tensor another owner. */
+/* A used capsule has another name, and its tensor another owner. */
 static void drop_unused_capsule(PyObject* capsule) {
   DLManagedTensor* managed;
   if (!PyCapsule_IsValid(capsule, kOldName)) return;
@@ -255,7 +255,7 @@ static void drop_unused_capsule(PyObject* capsule) {
   if (managed->deleter != NULL) managed->deleter(managed);
 }
 
-/* For readers of the time before versions. */
+/* Export to consumers that do not support versioned capsules. */
 PyObject* tensor_to_dlpack(PyObject* self, PyObject* none) {
   DLManagedTensor* managed;
   PyObject* capsule;
@@ -281,7 +281,7 @@ static void drop_unused_versioned(PyObject* capsule) {
   if (versioned->deleter != NULL) versioned->deleter(versioned);
 }
 
-/* The struct holds a reference of the object, which its deleter gives back. */
+/* The struct holds a reference of the object, which its deleter releases. */
 static PyObject* to_versioned(PyObject* self, uint64_t flags) {
   DLManagedTensorVersioned* managed;
   PyObject* capsule;
@@ -300,14 +300,14 @@ static PyObject* to_versioned(PyObject* self, uint64_t flags) {
   return capsule;
 }
 
-/* The options of __dlpack__() that matter here; stream is for devices with streams only, and
-   dl_device can but be where the tensor is. */
+/* Options of __dlpack__() with an effect here. `stream` applies only to devices with streams, and
+   `dl_device` can only be the device of the tensor. */
 typedef struct {
-  int major; /* of the newest DLPack that the other side reads */
+  int major; /* newest DLPack version that the consumer supports */
   int copy;
 } ExportOptions;
 
-/* Options that a newer standard adds are refused, since what they ask for is not done. */
+/* Reject options of newer standards, because they would have no effect. */
 static int read_export_option(PyObject* name, PyObject* value, ExportOptions* options) {
   if (value == Py_None) return 0;
   if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
@@ -330,14 +330,14 @@ static int read_export_option(PyObject* name, PyObject* value, ExportOptions* op
   return -1;
 }
 
-/* Who reads no versioned tensors gets the old kind, which can tell nobody that it is a copy. */
+/* Consumers without versioned tensors get the old kind, which cannot be marked as a copy. */
 static PyObject* export_tensor(PyObject* self, const ExportOptions* options) {
   uint64_t flags = options->copy ? DLPACK_FLAG_BITMASK_IS_COPIED : 0;
   if (options->major >= DLPACK_MAJOR_VERSION) return to_versioned(self, flags);
   return tensor_to_dlpack(self, NULL);
 }
 
-/* By the class's own method, which knows devices; the copy lives as long as its capsule. */
+/* Copy by the class's own method, which supports devices; the capsule owns the copy. */
 static PyObject* export_copy(PyObject* self, const ExportOptions* options) {
   PyObject* device = PyObject_GetAttrString(self, "device");
   PyObject* copy = device != NULL ? PyObject_CallMethod(self, "copyto", "O", device) : NULL;
@@ -347,7 +347,7 @@ static PyObject* export_copy(PyObject* self, const ExportOptions* options) {
   return capsule;
 }
 
-/* Options come by name alone, as the array API standard has them. */
+/* Take options by keyword only, as in the array API standard. */
 PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, PyObject* names) {
   ExportOptions options = {0, 0};
   Py_ssize_t num_names = names != NULL ? PyTuple_GET_SIZE(names) : 0;
@@ -361,7 +361,7 @@ PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, P
   return options.copy ? export_copy(self, &options) : export_tensor(self, &options);
 }
 
-/* As numbers of DLPack, by which the other side chooses how it reads. */
+/* Return DLPack's device type and id, by which a consumer chooses how to read. */
 PyObject* tensor_dlpack_device(PyObject* self, PyObject* none) {
   DLTensor* tensor = ((TensorObject*)self)->tensor;
   (void)none;

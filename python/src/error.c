@@ -1,14 +1,14 @@
-/* Errors in both directions. The exception of a Python callback is kept while its text travels
-   through C; when the text comes out on the same thread the same exception is raised again, with
-   its traceback. */
+/* Errors in both directions. The exception of a Python callback is kept while its text passes
+   through C. If the text arrives on the same thread, the same exception is raised again, with its
+   traceback. */
 #include "core.h"
 
 static _Thread_local PyObject* recorded_exception = NULL;
 static _Thread_local PyObject* recorded_text = NULL;
-/* Of all threads: that it is 0, as nearly always, spares calls a look at the thread's own. */
+/* For all threads; usually 0, which saves calls the access to thread-local variables. */
 atomic_int num_recorded_errors = 0;
 
-/* With the GIL. The count first, since ending an exception may run Python code that looks at it. */
+/* Needs the GIL. The counter is first, because releasing an exception may run Python code. */
 void forget_python_error(void) {
   if (recorded_exception == NULL) return;
   (void)atomic_fetch_sub(&num_recorded_errors, 1);
@@ -20,7 +20,7 @@ void forget_python_error(void) {
 PyObject* take_exception(void) { return PyErr_GetRaisedException(); }
 void raise_exception(PyObject* exception) { PyErr_SetRaisedException(exception); }
 #else
-/* An exception as one object, before Python 3.12 made of three. */
+/* Return the exception as one object; before Python 3.12 it has three parts. */
 PyObject* take_exception(void) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -36,8 +36,8 @@ void raise_exception(PyObject* exception) {
 }
 #endif
 
-/* "Kind: message". A KeyError's own text is its key in quotes, which whoever makes an exception of
-   the text would put in quotes again: so the key itself, where it is text. */
+/* Return "Kind: message". The text of a KeyError is its key in quotes, which an exception made
+   from the text would quote again; a string key is therefore used itself. */
 static PyObject* text_of(PyObject* exception) {
   const char* kind = Py_TYPE(exception)->tp_name;
   PyObject* key = NULL;
@@ -56,7 +56,7 @@ static PyObject* text_of(PyObject* exception) {
   return text;
 }
 
-/* C gets the text; whoever called C from Python gets the exception back, by raise_last_error(). */
+/* C gets the text; a Python caller of C gets the exception back by raise_last_error(). */
 void record_python_error(void) {
   PyObject* exception = take_exception();
   PyObject* text;
@@ -68,13 +68,13 @@ void record_python_error(void) {
   }
   text = text_of(exception);
   utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
-  PyErr_Clear(); /* a text that cannot be made must not hide the exception */
+  PyErr_Clear(); /* a failure to create the text must not hide the exception */
   TVMPackedFuncSetLastError(utf8 ? utf8 : Py_TYPE(exception)->tp_name);
   if (utf8 == NULL) {
     Py_XDECREF(text);
     text = PyUnicode_FromString(Py_TYPE(exception)->tp_name);
   }
-  if (released_state == NULL) { /* a thread of C's: nobody there could raise it again */
+  if (released_state == NULL) { /* a thread of C: no Python code there could raise it again */
     Py_DECREF(exception);
     Py_XDECREF(text);
     return;
@@ -84,9 +84,9 @@ void record_python_error(void) {
   (void)atomic_fetch_add(&num_recorded_errors, 1);
 }
 
-/* Always NULL. Where the text is just what was recorded nobody has added to it, and the exception
-   itself is raised; where it has become part of a longer one it is that one's cause; else it has
-   nothing to do with this error. */
+/* Always returns NULL. If the error text equals the recorded one, the exception itself is raised
+   again. If the text contains it, the exception becomes the cause of a new one. Otherwise the
+   recorded exception is unrelated to this error. */
 PyObject* raise_last_error(void) {
   const char* utf8 = TVMGetLastError();
   PyObject* cause = recorded_exception;

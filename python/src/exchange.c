@@ -1,8 +1,8 @@
-/* DLPack's exchange interface: what other libraries' C calls with an NDArray in hand, by a table that the
-   class carries, instead of asking each object for a capsule. */
+/* DLPack's exchange API: a table of C functions in the class, with which other libraries convert
+   NDArrays without creating a capsule per object. */
 #include "core.h"
 
-/* As DLPack has it from 1.3 on; functions return 0, or -1 with a Python exception set. */
+/* As defined by DLPack from 1.3 on; functions return 0, or -1 with a Python exception set. */
 typedef struct ExchangeHeader {
   DLPackVersion version;
   struct ExchangeHeader* previous; /* a table of an older major version */
@@ -10,37 +10,37 @@ typedef struct ExchangeHeader {
 
 typedef struct {
   ExchangeHeader header;
-  /* Needs no GIL; says what is wrong by set_error. */
+  /* Runs without the GIL; reports errors by set_error. */
   int (*allocate)(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                   void (*set_error)(void* context, const char* kind, const char* message));
   int (*from_object)(void* object, DLManagedTensorVersioned** out);
   int (*to_object)(DLManagedTensorVersioned* tensor,
-                   void** out);                       /* takes it over, unless it fails */
+                   void** out);                       /* takes ownership, except on failure */
   int (*view_of_object)(void* object, DLTensor* out); /* optional */
   int (*current_stream)(int device_type, int32_t device_id, void** out);
 } ExchangeTable;
 
-/* ---- to others ---- */
+/* ---- export ---- */
 
 enum { MAX_STRIDES = 8 };
 #if defined(Py_GIL_DISABLED)
-enum { MAX_WAITING = 0 }; /* nothing keeps two threads from one block */
+enum { MAX_WAITING = 0 }; /* without a GIL, two threads could take the same block */
 #else
 enum { MAX_WAITING = 32 };
 #endif
 
-/* Strides are given too, as others would compute them with memory of their own. */
+/* Strides are always set, because consumers would otherwise allocate memory to compute them. */
 typedef struct {
   DLManagedTensorVersioned managed;
   int64_t strides[MAX_STRIDES];
 } Given;
 
-/* Blocks that wait for the next call; under the GIL. */
+/* Blocks for reuse, protected by the GIL. */
 static Given* waiting[MAX_WAITING + 1];
-/* Others take a tensor for each call and end it soon: blocks in hand spare them malloc(). */
+/* Consumers convert a tensor per call and release it soon, so reuse saves calls of malloc(). */
 static int num_waiting;
 
-/* Runs on any thread. */
+/* Release the exported object. Runs on any thread. */
 static void release_object(DLManagedTensorVersioned* managed) {
   PyGILState_STATE state = PyGILState_UNLOCKED;
   const int took = !has_gil();
@@ -57,7 +57,7 @@ static void release_object(DLManagedTensorVersioned* managed) {
   if (took) PyGILState_Release(state);
 }
 
-/* For more dimensions than there is room for, readers have to compute them. */
+/* Tensors with more dimensions than MAX_STRIDES get no strides. */
 static void fill_strides(Given* given) {
   DLTensor* tensor = &given->managed.dl_tensor;
   int64_t step = 1;
@@ -69,8 +69,8 @@ static void fill_strides(Given* given) {
   tensor->strides = given->strides;
 }
 
-/* No exception of Python's on success, and a new reference of the object, which release_object()
-   gives back. */
+/* Export an object, with a new reference that release_object() releases. On success no exception
+   may be set. */
 static int from_object(void* object, DLManagedTensorVersioned** out) {
   DLManagedTensorVersioned* managed;
   Given* given;
@@ -81,7 +81,7 @@ static int from_object(void* object, DLManagedTensorVersioned** out) {
     PyErr_NoMemory();
     return -1;
   }
-  managed = &given->managed; /* field by field: a struct that was just written is slow to copy */
+  managed = &given->managed; /* set by field: copying a struct that was just written is slow */
   managed->version.major = DLPACK_MAJOR_VERSION;
   managed->version.minor = DLPACK_MINOR_VERSION;
   managed->manager_ctx = Py_NewRef(object);
@@ -96,22 +96,22 @@ static int from_object(void* object, DLManagedTensorVersioned** out) {
   return 0;
 }
 
-/* ---- from others ---- */
+/* ---- import ---- */
 
-/* What cannot be an NDArray stays the caller's, who makes something else of it or ends it. */
+/* On failure, the caller keeps ownership of the tensor. */
 static int to_object(DLManagedTensorVersioned* tensor, void** out) {
   int taken;
   *out = import_versioned_tensor(tensor, &taken);
   return *out != NULL ? 0 : -1;
 }
 
-/* The deleter of what allocate() made: runs on any thread, without the GIL. */
+/* Deleter of tensors made by allocate(); runs on any thread, without the GIL. */
 static void free_array(DLManagedTensorVersioned* managed) {
   (void)TVMArrayFree(managed->manager_ctx);
   free(managed);
 }
 
-/* A tensor of the runtime's own memory, for results of other libraries' operators. */
+/* Allocate a tensor in the runtime's memory, for results of other libraries' operators. */
 static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                     void (*set_error)(void* context, const char* kind, const char* message)) {
   const int is_bool = prototype->dtype.code == kDLBool;
@@ -135,19 +135,19 @@ static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* c
       .deleter = free_array,
       .dl_tensor = *array,
   };
-  /* bool again, as DLPack says it */
+  /* bool as in DLPack again */
   managed->dl_tensor.dtype = prototype->dtype;
   *out = managed;
   return 0;
 }
 
-/* That of TVMSetStream(); on the default one what the runtime computes is ready when a call returns. */
+/* Return the stream of TVMSetStream(). On the default one, a call returns with results ready. */
 static int current_stream(int device_type, int32_t device_id, void** out) {
   *out = tvmrt_current_stream(device_type, device_id);
   return 0;
 }
 
-/* Not const, as capsules take their pointers. */
+/* Not const, because capsules take non-const pointers. */
 static ExchangeTable table = {
     .header = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL},
     .allocate = allocate,
@@ -156,7 +156,7 @@ static ExchangeTable table = {
     .current_stream = current_stream,
 };
 
-/* Under both names that libraries ask for: a capsule in the standard, a number before it. */
+/* Add the table under both names in use: a capsule as in the standard, and an earlier address. */
 int add_exchange_table(PyTypeObject* type) {
   PyObject* capsule = PyCapsule_New(&table, "dlpack_exchange_api", NULL);
   PyObject* address = PyLong_FromVoidPtr(&table);
@@ -164,7 +164,7 @@ int add_exchange_table(PyTypeObject* type) {
   if (capsule != NULL && address != NULL &&
       PyDict_SetItemString(type->tp_dict, "__dlpack_c_exchange_api__", capsule) == 0 &&
       PyDict_SetItemString(type->tp_dict, "__c_dlpack_exchange_api__", address) == 0) {
-    /* the dict was written to past the type, which caches look-ups */
+    /* writing to the dict bypasses the type, which caches look-ups */
     PyType_Modified(type);
     rc = 0;
   }

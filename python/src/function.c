@@ -1,18 +1,18 @@
-/* PackedFunc: the call from Python to C. */
+/* PackedFunc: calls from Python to C. */
 #include "core.h"
 
-/* The state of this thread while C runs for it, with the GIL or without; NULL outside of calls.
-   Callbacks take the GIL by it, where PyGILState_Ensure() would have to look the state up. Calls
-   inside of callbacks put the outer one back. */
+/* State of this thread while C runs for it, with or without the GIL; NULL outside of calls.
+   Callbacks use it to acquire the GIL faster than PyGILState_Ensure(), which looks the state up.
+   Calls inside callbacks restore the outer value. */
 TVMRT_THREAD_LOCAL PyThreadState* released_state = NULL;
 
-/* Call with packed arguments, the GIL released unless the function keeps it. */
+/* Call with packed arguments; releases the GIL unless the function keeps it. */
 static inline PyObject* call_packed(const FunctionObject* function, TVMValue* values, int* codes,
                                     int count) {
   PyThreadState *state, *outer = released_state;
   TVMValue value;
   int code, rc;
-  /* relaxed: a call that runs beside a change goes by one or the other */
+  /* relaxed: a call concurrent with a change may use either value */
   if (atomic_load_explicit(&function->keeps_gil, memory_order_relaxed)) {
     released_state = PyThreadState_GetUnchecked();
     rc = TVMFuncCall(function->handle, values, codes, count, &value, &code);
@@ -24,8 +24,8 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
     PyEval_RestoreThread(state);
   }
   if (rc != 0) return raise_last_error();
-  /* C has dealt with the failure of a callback; its exception goes after the value, which may be a
-     text in the slot that ending it writes to */
+  /* C has handled the error of a callback. Its exception is dropped only after the result is
+     converted, because its destructor may overwrite a text in the thread's slot. */
   if (has_recorded_errors()) {
     PyObject* result = value_to_python(value, code);
     forget_python_error();
@@ -34,8 +34,8 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
   return code == kTVMNullptr ? Py_NewRef(Py_None) : value_to_python(value, code);
 }
 
-/* Apart from calls without arguments, whose frame then has no room for any. Functions with locals whose
-   addresses are taken have a canary: here it is one for each call. */
+/* Separate from calls without arguments, which then need no stack space for them. Functions that
+   take addresses of local variables have a stack canary; this way there is one per call. */
 static TVMRT_NOINLINE PyObject* call_with_arguments(const FunctionObject* function,
                                                     PyObject* const* values, Py_ssize_t n) {
   PyObject* result;
@@ -46,14 +46,14 @@ static TVMRT_NOINLINE PyObject* call_with_arguments(const FunctionObject* functi
   return result;
 }
 
-/* Nothing to pack: arrays that are there, and empty. */
+/* There is nothing to pack; C gets empty arrays. */
 static TVMRT_NOINLINE PyObject* call_without_arguments(const FunctionObject* function) {
   TVMValue none;
   int no_code;
   return call_packed(function, &none, &no_code, 0);
 }
 
-/* The vectorcall slot: Python calls it without a tuple of arguments. */
+/* The vectorcall slot, which Python calls without a tuple of arguments. */
 static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, size_t nargsf,
                                      PyObject* names) {
   const FunctionObject* function = (const FunctionObject*)self;
@@ -66,7 +66,7 @@ static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, si
   return call_with_arguments(function, values, n);
 }
 
-/* Takes the handle over, also on failure. */
+/* Take ownership of the handle, also on failure. */
 PyObject* make_function(TVMFunctionHandle handle) {
   FunctionObject* self;
   if (handle == NULL) Py_RETURN_NONE;
@@ -82,7 +82,7 @@ PyObject* make_function(TVMFunctionHandle handle) {
   return (PyObject*)self;
 }
 
-/* The number is an address that C gave out with a reference, which goes over to the object. */
+/* Take an address returned by C with a reference, which the object then owns. */
 PyObject* core_function_from_handle(PyObject* self, PyObject* address) {
   void* handle = PyLong_AsVoidPtr(address);
   (void)self;
@@ -90,7 +90,7 @@ PyObject* core_function_from_handle(PyObject* self, PyObject* address) {
   return make_function(handle);
 }
 
-/* The last reference may run a finaliser of C, which takes the GIL again where it needs it. */
+/* Releasing the last reference may run a finaliser of C, which acquires the GIL if needed. */
 static void function_dealloc(PyObject* self) {
   FunctionObject* function = (FunctionObject*)self;
   if (function->weakrefs != NULL) PyObject_ClearWeakRefs(self);
@@ -98,7 +98,7 @@ static void function_dealloc(PyObject* self) {
   PyObject_Free(self);
 }
 
-/* The reference stays the object's: who keeps the number retains the handle. */
+/* The object keeps its reference; code that stores the address must retain the handle. */
 static PyObject* function_get_handle(PyObject* self, void* closure) {
   (void)closure;
   return PyLong_FromVoidPtr(((FunctionObject*)self)->handle);
@@ -108,7 +108,7 @@ static PyObject* function_repr(PyObject* self) {
   return PyUnicode_FromFormat("<tvmrt.runtime.PackedFunc at %p>", ((FunctionObject*)self)->handle);
 }
 
-/* Two objects of one handle are the same function. */
+/* Two objects with the same handle are equal. */
 static PyObject* function_richcompare(PyObject* left, PyObject* right, int op) {
   int equal;
   if (!Py_IS_TYPE(right, &FunctionType) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
@@ -116,12 +116,12 @@ static PyObject* function_richcompare(PyObject* left, PyObject* right, int op) {
   return PyBool_FromLong(equal == (op == Py_EQ));
 }
 
-/* Equal functions have one handle, so its address is the hash. */
+/* Equal functions have the same handle, so its address is the hash. */
 static Py_hash_t function_hash(PyObject* self) {
   return _Py_HashPointer(((FunctionObject*)self)->handle);
 }
 
-/* Refused with what to do instead, as pickling would fail later with less to say. */
+/* Raise an error with advice, since pickling would fail later with a less helpful one. */
 static PyObject* function_reduce(PyObject* self, PyObject* none) {
   (void)self;
   (void)none;
@@ -131,13 +131,13 @@ static PyObject* function_reduce(PyObject* self, PyObject* none) {
   return NULL;
 }
 
-/* Belongs to the object: another one of the same function is as it was. */
+/* The setting belongs to the object; other objects of the same function are not affected. */
 static PyObject* function_get_release_gil(PyObject* self, void* closure) {
   (void)closure;
   return PyBool_FromLong(!atomic_load(&((FunctionObject*)self)->keeps_gil));
 }
 
-/* Takes effect with the next call; those under way go by what they have read. */
+/* Takes effect with the next call; calls in progress use the value that they have read. */
 static int function_set_release_gil(PyObject* self, PyObject* value, void* closure) {
   const int release = value == NULL ? -1 : PyObject_IsTrue(value);
   (void)closure;

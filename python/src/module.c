@@ -1,7 +1,7 @@
-/* The extension module: its functions, its types, and the hooks that Python fills in.
+/* The extension module: its functions, its types, and the hooks that Python sets.
 
-   Types are static and hooks global, so a process has them once, in its main interpreter. The module is
-   imported by tvmrt.runtime alone, which fills the hooks in before anybody can call a function. */
+   Types are static and hooks global, so they exist once per process, in its main interpreter. Only
+   tvmrt.runtime imports this module, and it sets the hooks before any function can be called. */
 
 #include <dlfcn.h>
 
@@ -16,7 +16,7 @@ typedef struct {
   PyObject** slot;
 } Hook;
 
-/* Where each name of configure() goes. */
+/* Map the names of configure() to hooks. */
 static const Hook kHooks[] = {
     {"module_class", &hooks.module_class},
     {"tensor_class", &hooks.tensor_class},
@@ -33,7 +33,7 @@ static const Hook kHooks[] = {
     {"unpack", &hooks.unpack},
 };
 
-/* C makes objects of these classes with its own structs, so they must be derived from its types. */
+/* C creates objects of these classes with its own structs, so they must derive from its types. */
 static PyTypeObject* base_of_hook(const char* name) {
   if (strcmp(name, "module_class") == 0) return &ModuleType;
   if (strcmp(name, "tensor_class") == 0) return &TensorType;
@@ -41,7 +41,7 @@ static PyTypeObject* base_of_hook(const char* name) {
   return NULL;
 }
 
-/* When tvmrt.runtime is imported. What is set is held as long as the process lives. */
+/* Called when tvmrt.runtime is imported. The value is kept for the lifetime of the process. */
 static int set_hook(const char* name, PyObject* value) {
   PyTypeObject* base = base_of_hook(name);
   if (base != NULL && !(PyType_Check(value) && PyType_IsSubtype((PyTypeObject*)value, base))) {
@@ -58,7 +58,7 @@ static int set_hook(const char* name, PyObject* value) {
   return -1;
 }
 
-/* By name, as the hooks are many and none has a natural place. */
+/* Take hooks by name, because there are many. */
 PyObject* core_configure(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject *name, *value;
   Py_ssize_t position = 0;
@@ -73,7 +73,7 @@ PyObject* core_configure(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 /* ---- the library ---- */
 
-/* Libraries of generated code look the runtime's functions up among the global symbols. */
+/* Libraries of generated code resolve the runtime's functions among the global symbols. */
 static PyObject* make_library_global(PyObject* self, PyObject* none) {
   Dl_info info;
   (void)self;
@@ -82,15 +82,15 @@ static PyObject* make_library_global(PyObject* self, PyObject* none) {
     PyErr_SetString(PyExc_OSError, "the file of libtvm_runtime cannot be found");
     return NULL;
   }
-  /* not closed again: the library is the process's for good */
+  /* never closed: the library stays loaded until the process exits */
   if (dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) == NULL) {
     return PyErr_Format(PyExc_OSError, "cannot make %s global: %s", info.dli_fname, dlerror());
   }
   return PyUnicode_DecodeFSDefault(info.dli_fname);
 }
 
-/* What long-running C needs of the interpreter: Ctrl-C above all. A name that the runtime does not
-   know is no failure. */
+/* Register functions of the interpreter for long-running C, mainly for Ctrl-C. Names unknown to
+   the runtime are not an error. */
 static void register_interpreter(void) {
   static const struct {
     const char* name;
@@ -109,7 +109,7 @@ static void register_interpreter(void) {
 
 /* ---- the module ---- */
 
-/* What Python sees of this module; all else C calls. */
+/* The functions for Python; all others are called from C. */
 static PyMethodDef core_methods[] = {
     {"configure", (PyCFunction)(void (*)(void))core_configure, METH_VARARGS | METH_KEYWORDS,
      "Supply the classes and conversions that are in Python, by name."},
@@ -136,7 +136,7 @@ static const struct {
     {"ArrayCall", &ArrayCallType},
 };
 
-/* Hooks and types exist once a process, and callbacks take the GIL of the main interpreter. */
+/* Hooks and types exist once per process, and callbacks acquire the GIL of the main interpreter. */
 static int refuse_other_interpreters(void) {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return 0;
   PyErr_SetString(PyExc_ImportError,
@@ -145,7 +145,7 @@ static int refuse_other_interpreters(void) {
   return -1;
 }
 
-/* Types before the table and the names that they carry. */
+/* Types must be ready before the exchange table is added to one. */
 static int core_exec(PyObject* module) {
   if (refuse_other_interpreters() != 0) return -1;
   for (size_t i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]); i++) {
@@ -160,7 +160,7 @@ static int core_exec(PyObject* module) {
   return 0;
 }
 
-/* In phases, since a module says by a slot that it needs no GIL. */
+/* Multi-phase initialisation, because only a slot can declare that the module needs no GIL. */
 static PyModuleDef_Slot core_slots[] = {
     {Py_mod_exec, (void*)(uintptr_t)core_exec},
 #if defined(Py_GIL_DISABLED) && defined(Py_mod_gil)

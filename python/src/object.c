@@ -1,10 +1,10 @@
 /* Objects that own one reference of a C handle: Object and Module.
 
-   The classes that people see are derived in Python. A handle is NULL before a constructor has given
-   the object one, and after it was moved into a call. */
+   The public classes are derived in Python. A handle is NULL until a constructor has set it, and
+   after the object was moved into a call. */
 #include "core.h"
 
-/* Takes the handle over, also on failure. None stands for NULL. */
+/* Take ownership of the handle, also on failure. Returns None for NULL. */
 PyObject* make_handle_object(PyTypeObject* type, void* handle) {
   PyObject* self;
   if (handle == NULL) Py_RETURN_NONE;
@@ -17,7 +17,7 @@ PyObject* make_handle_object(PyTypeObject* type, void* handle) {
   return self;
 }
 
-/* By address, so that Python code can make objects of handles which it got as numbers. */
+/* Take an address, so that Python code can create objects from handles that it has as integers. */
 PyObject* core_adopt(PyObject* self, PyObject* args) {
   PyObject *type, *address;
   void* handle;
@@ -32,28 +32,28 @@ PyObject* core_adopt(PyObject* self, PyObject* args) {
   return make_handle_object((PyTypeObject*)type, handle);
 }
 
-/* An object without a handle; subclasses take theirs over by adopt() or move_from(). */
+/* Create an object without a handle; subclasses set it by adopt() or _move_from(). */
 static PyObject* object_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   (void)args;
   (void)kwargs;
   return type->tp_alloc(type, 0);
 }
 
-/* The handle may be NULL, where a constructor in Python has failed. */
+/* The handle may be NULL if a constructor in Python has failed. */
 static void object_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   TVMObjectFree(((HandleObject*)self)->handle);
   type->tp_free(self);
 }
 
-/* As for functions: the reference stays the object's. */
+/* The object keeps its reference; code that stores the address must retain the handle. */
 static PyObject* object_get_handle(PyObject* self, void* closure) {
   (void)closure;
   return PyLong_FromVoidPtr(((HandleObject*)self)->handle);
 }
 
-/* A constructor in Python makes the object that a function returns its own by this. The old handle
-   goes last: its end may run Python code that sees this object. */
+/* Let a constructor in Python take over the object that a function returned. The old handle is
+   released last, because its destructor may run Python code that sees this object. */
 static PyObject* object_move_from(PyObject* self, PyObject* other) {
   HandleObject* to = (HandleObject*)self;
   HandleObject* from = (HandleObject*)other;
@@ -67,7 +67,7 @@ static PyObject* object_move_from(PyObject* self, PyObject* other) {
   Py_RETURN_NONE;
 }
 
-/* Identity of the C object: two Python objects may show one. */
+/* Compare the identity of the C objects; two Python objects may have the same one. */
 static PyObject* object_same_as(PyObject* self, PyObject* other) {
   if (!PyObject_TypeCheck(other, &ObjectType)) Py_RETURN_FALSE;
   return PyBool_FromLong(((HandleObject*)self)->handle == ((HandleObject*)other)->handle);
@@ -96,7 +96,7 @@ PyTypeObject ObjectType = {
     .tp_getset = object_getset,
 };
 
-/* A module's handle is an object's; the type of its own tells the two apart as arguments. */
+/* Modules have the struct of objects; their own type tells C which kind an argument is. */
 PyTypeObject ModuleType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.Module",
     .tp_doc = "Base of tvmrt.runtime.Module.",

@@ -1,25 +1,25 @@
-/* What C returns, as Python values; owned handles become objects that release them.
+/* Convert values returned by C to Python; owned handles become objects that release them.
 
-   Texts and bytes lie in the thread's slot until its next call, so they are copied here, before any
-   Python code can make one. */
+   Strings and bytes are stored in the thread's slot until its next call, so they are copied here,
+   before any Python code can make one. */
 #include "core.h"
 
-/* Texts of C may be no UTF-8, as paths are; what is not comes back as it was when it is encoded
-   again. */
+/* Strings of C, such as paths, may be invalid UTF-8; surrogateescape restores these bytes when the
+   text is encoded again. */
 static PyObject* string_to_python(const char* text) {
   if (text == NULL) Py_RETURN_NONE;
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
-/* A copy that can be written to, as TVM's front end gives it. What C returned lies in the thread's
+/* Return a writable copy, as TVM's Python package does. The bytes from C are in the thread's
    slot. */
 static PyObject* bytes_to_python(const TVMByteArray* bytes) {
   if (bytes == NULL) Py_RETURN_NONE;
   return PyByteArray_FromStringAndSize(bytes->data, (Py_ssize_t)bytes->size);
 }
 
-/* The class, or a function that makes something else of the object, is Python's to say: it knows
-   types that were registered there. */
+/* Python chooses the class, or a function that converts the object, because types are registered
+   there. */
 static TVMRT_NOINLINE PyObject* object_to_python(void* handle) {
   unsigned type_index = 0;
   PyObject *index, *maker, *object, *result;
@@ -45,7 +45,7 @@ static TVMRT_NOINLINE PyObject* object_to_python(void* handle) {
   return result;
 }
 
-/* Not a number: what is no address must not be passed back as one. */
+/* Not an integer, which could be passed back to C by mistake for an address. */
 static PyObject* pointer_to_python(void* pointer) {
   PyObject* address = PyLong_FromVoidPtr(pointer);
   PyObject* result;
@@ -55,7 +55,7 @@ static PyObject* pointer_to_python(void* pointer) {
   return result;
 }
 
-/* Takes over what the value owns, also on failure. */
+/* Take ownership of handles in the value, also on failure. */
 PyObject* value_to_python(TVMValue value, int code) {
   switch (code) {
     case kTVMNullptr:

@@ -1,23 +1,23 @@
-/* NDArray: the tensor type, its attributes and the copies that inference makes on every run.
+/* NDArray: the tensor type, its attributes, and the copies that inference makes on every run.
 
-   An object shows one DLTensor: with a reference of its own to a managed tensor, over memory that came
-   by DLPack and is given back by its deleter, or over memory that a caller lends for the time of a
-   callback. The last kind ends while Python may still hold the object: `tensor` is NULL then, and every
-   use says so. */
+   An object has one DLTensor of three kinds: a managed tensor with its own reference, memory
+   imported by DLPack and released by its deleter, or memory borrowed for one callback. In the last
+   case Python may still hold the object after the callback: then `tensor` is NULL, and every use
+   raises an error. */
 #include "core.h"
 
-enum { COPY_WITHOUT_GIL_BYTES = 1 << 16 }; /* below, giving the GIL up costs more than the copy */
+enum { COPY_WITHOUT_GIL_BYTES = 1 << 16 }; /* below, releasing the GIL takes longer than a copy */
 
-/* ---- making ---- */
+/* ---- construction and destruction ---- */
 
-/* Tensors are objects of the class in Python, so that people get its methods wherever C makes
-   one. */
+/* Create an object of the Python class, so that its methods are available even if C creates
+   it. */
 static TensorObject* tensor_allocate(void) {
   PyTypeObject* type = (PyTypeObject*)hooks.tensor_class;
   return (TensorObject*)type->tp_alloc(type, 0); /* zeroed */
 }
 
-/* Takes the handle over, also on failure; None stands for NULL. */
+/* Take ownership of the handle, also on failure; returns None for NULL. */
 PyObject* make_tensor(TVMArrayHandle handle) {
   TensorObject* self;
   if (handle == NULL) Py_RETURN_NONE;
@@ -30,8 +30,8 @@ PyObject* make_tensor(TVMArrayHandle handle) {
   return (PyObject*)self;
 }
 
-/* Nothing is retained: whoever makes it sets `tensor` to NULL when the memory ends, or `foreign` to
-   what ends it. */
+/* Retain nothing: the caller sets `tensor` to NULL when the memory ends, or `foreign` to its
+   owner. */
 PyObject* make_borrowed_tensor(DLTensor* tensor) {
   TensorObject* self = tensor_allocate();
   if (self == NULL) return NULL;
@@ -40,7 +40,7 @@ PyObject* make_borrowed_tensor(DLTensor* tensor) {
   return (PyObject*)self;
 }
 
-/* As core_function_from_handle(). */
+/* make_tensor() for an address from Python. */
 PyObject* core_tensor_from_handle(PyObject* self, PyObject* address) {
   void* handle = PyLong_AsVoidPtr(address);
   (void)self;
@@ -48,8 +48,8 @@ PyObject* core_tensor_from_handle(PyObject* self, PyObject* address) {
   return make_tensor(handle);
 }
 
-/* Three kinds of owners: somebody else's by DLPack, nobody that this object knows, or a reference
-   of its own. */
+/* Release memory imported by DLPack with its deleter, and managed tensors by their reference;
+   borrowed memory has another owner. */
 static void tensor_dealloc(PyObject* object) {
   TensorObject* self = (TensorObject*)object;
   PyTypeObject* type = Py_TYPE(object);
@@ -64,7 +64,7 @@ static void tensor_dealloc(PyObject* object) {
 
 /* ---- attributes ---- */
 
-/* Each use asks again, as a view may have ended since the last one. */
+/* Called for each use, because a view may have ended since the last one. */
 static DLTensor* tensor_of(PyObject* self) {
   DLTensor* tensor = ((TensorObject*)self)->tensor;
   if (tensor == NULL) {
@@ -74,7 +74,7 @@ static DLTensor* tensor_of(PyObject* self) {
   return tensor;
 }
 
-/* New numbers for each look; NULL with the exception set. */
+/* Return a new tuple of integers; NULL with an exception set. */
 static PyObject* extents_to_tuple(const int64_t* extents, int n) {
   PyObject* tuple = PyTuple_New(n);
   for (int i = 0; tuple != NULL && i < n; i++) {
@@ -94,7 +94,7 @@ static PyObject* tensor_get_shape(PyObject* self, void* closure) {
   return tensor ? extents_to_tuple(tensor->shape, tensor->ndim) : NULL;
 }
 
-/* In elements, as DLPack counts them; None says that the tensor is compact. */
+/* Return strides in elements, as in DLPack; None if the tensor is contiguous. */
 static PyObject* tensor_get_strides(PyObject* self, void* closure) {
   DLTensor* tensor = tensor_of(self);
   (void)closure;
@@ -109,8 +109,8 @@ static PyObject* tensor_get_ndim(PyObject* self, void* closure) {
   return tensor ? PyLong_FromLong(tensor->ndim) : NULL;
 }
 
-/* DLPack's codes; those between are of types that have no name here. It is the list of
-   core/dtype.c, written again since a call into C for each look at a dtype would cost more than the
+/* Names of DLPack's type codes; the missing ones have no name here. Repeats the list of
+   core/dtype.c, because a call into C on each access of a dtype would take longer than creating the
    text. */
 static const char* dtype_base(DLDataType dtype) {
   static const char* const names[] = {
@@ -130,7 +130,7 @@ static const char* dtype_base(DLDataType dtype) {
   return dtype.code < sizeof(names) / sizeof(names[0]) ? names[dtype.code] : NULL;
 }
 
-/* The text of one type; place_of() keeps those that are common. */
+/* Return the text of a type without a cache; see tensor_get_dtype(). */
 TVMRT_NOINLINE PyObject* dtype_to_text(DLDataType dtype) {
   const char* base = dtype_base(dtype);
   char lanes[8] = "";
@@ -146,18 +146,18 @@ TVMRT_NOINLINE PyObject* dtype_to_text(DLDataType dtype) {
   return PyUnicode_FromFormat("%s%u%s", base, (unsigned)dtype.bits, lanes);
 }
 
-/* What Python is told of the types of elements is made once a type. Without a lock: of two threads
-   that ask at once one is first, and the other takes what that one has put there. */
+/* Cache of Python objects by element type. It needs no lock: if two threads create an object at the
+   same time, both use the one that is stored first. */
 enum { NUM_CODES = 18, NUM_SIZES = 129 };
 typedef _Atomic(PyObject*) kept_by_type[NUM_CODES][NUM_SIZES];
 
-/* Where it is kept; NULL for types that are too rare for that. */
+/* Return the cache entry of a type; NULL for rare types, which are not cached. */
 static _Atomic(PyObject*)* place_of(kept_by_type kept, DLDataType dtype) {
   const int is_common = dtype.lanes == 1 && dtype.code < NUM_CODES && dtype.bits < NUM_SIZES;
   return is_common ? &kept[dtype.code][dtype.bits] : NULL;
 }
 
-/* Keep `made`, which may be NULL, unless another thread was first; borrowed. */
+/* Store `made`, which may be NULL, unless another thread was first; returns a borrowed object. */
 static PyObject* keep(_Atomic(PyObject*)* place, PyObject* made) {
   PyObject* found = NULL;
   if (made == NULL || atomic_compare_exchange_strong(place, &found, made)) return made;
@@ -165,8 +165,8 @@ static PyObject* keep(_Atomic(PyObject*)* place, PyObject* made) {
   return found;
 }
 
-/* The same object for each look at one type: making a text took longer than a small network's
-   call. */
+/* Return a cached object, because creating the text would take longer than a call of a small
+   network. */
 static PyObject* tensor_get_dtype(PyObject* self, void* closure) {
   static kept_by_type texts;
   DLTensor* tensor = tensor_of(self);
@@ -187,7 +187,7 @@ static PyObject* tensor_get_device(PyObject* self, void* closure) {
   return tensor ? make_device(tensor->device) : NULL;
 }
 
-/* Also of a view that has ended, whose address is 0. */
+/* Return 0 for a view that has ended. */
 static PyObject* tensor_get_handle(PyObject* self, void* closure) {
   (void)closure;
   return PyLong_FromVoidPtr(((TensorObject*)self)->tensor);
@@ -204,12 +204,12 @@ static PyObject* tensor_get_is_view(PyObject* self, void* closure) {
   return PyBool_FromLong(((TensorObject*)self)->is_view);
 }
 
-/* Whether elements share bytes: those of 2 and 4 bits do, bools do not. */
+/* Return whether elements share bytes: elements of 2 and 4 bits do, bools do not. */
 static int is_packed(DLDataType dtype) {
   return dtype.bits * dtype.lanes == 2 || dtype.bits * dtype.lanes == 4;
 }
 
-/* In two parts, so that the number of bits does not overflow where the bytes do not. */
+/* Divide before multiplying, because the number of bits could overflow where the bytes do not. */
 size_t tensor_bytes(const DLTensor* tensor) {
   size_t bits = (size_t)tensor->dtype.bits * tensor->dtype.lanes;
   size_t count = 1;
@@ -226,14 +226,14 @@ static PyObject* tensor_get_nbytes(PyObject* self, void* closure) {
 
 /* ---- copies ---- */
 
-/* Copied by memcpy(): tensors elsewhere, or with gaps, are the runtime's to copy. */
+/* Return whether memcpy() can copy it; the runtime copies tensors with strides or on devices. */
 static int is_plain_host(const DLTensor* tensor) {
   return tensor->device.device_type == kDLCPU && tensor->strides == NULL;
 }
 
-/* Whoever copies from a device has to give up the GIL, since that may wait for it; the runtime's threads
- * share what is large, each mostly what it has computed. Both sides are held by the caller, so other
- * threads may run meanwhile. */
+/* Release the GIL for copies from devices, which may need it, and for large ones. The runtime
+   splits these among its threads, mostly by the parts that each has computed. The caller keeps both
+   sides alive, so other threads may run meanwhile. */
 static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
   int rc;
   if (is_plain_host(tensor) && bytes < COPY_WITHOUT_GIL_BYTES) {
@@ -262,7 +262,7 @@ static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
   return NULL;
 }
 
-/* Uninitialised: every element is written over, or the array is dropped. */
+/* Not initialised: either every element is overwritten, or the array is dropped. */
 static PyObject* new_numpy_array(const DLTensor* tensor) {
   PyObject* values[2];
   PyObject* array;
@@ -275,7 +275,7 @@ static PyObject* new_numpy_array(const DLTensor* tensor) {
   return array;
 }
 
-/* An array of packed elements, each in a byte of its own as numpy has them. */
+/* Return packed elements as an array, in which each element has its own byte, as in NumPy. */
 static PyObject* numpy_of_packed(DLTensor* tensor) {
   PyObject* bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)tensor_bytes(tensor));
   PyObject* extents;
@@ -292,7 +292,7 @@ static PyObject* numpy_of_packed(DLTensor* tensor) {
   return array;
 }
 
-/* A copy, so that what the network writes later does not show in it. */
+/* Return a copy, which later runs of the network do not change. */
 static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   DLTensor* tensor = tensor_of(self);
   PyObject* array;
@@ -303,7 +303,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   if (is_packed(tensor->dtype)) return numpy_of_packed(tensor);
   array = new_numpy_array(tensor);
   if (array == NULL) return NULL;
-  /* types that came to numpy from outside show no buffer; their bytes do */
+  /* types that packages add to NumPy have no buffer; their bytes do */
   if (PyObject_GetBuffer(array, &view, PyBUF_WRITABLE) != 0) { /* bfloat16 and its like */
     PyObject* bytes;
     PyErr_Clear();
@@ -315,7 +315,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
     }
     Py_DECREF(bytes); /* the view holds it */
   }
-  /* the type object came from Python, and decides how much is written */
+  /* the dtype, which comes from Python, determines how much is written */
   if ((size_t)view.len == tensor_bytes(tensor)) {
     rc = copy_to_host(tensor, view.buf, (size_t)view.len);
   } else {
@@ -327,7 +327,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   return array;
 }
 
-/* Exactly: numpy's broadcasting is the general way's. */
+/* Compare exactly; broadcasting is left to the general path. */
 static int same_shape(const DLTensor* a, const DLTensor* b) {
   if (a->ndim != b->ndim) return 0;
   for (int i = 0; i < a->ndim; i++) {
@@ -336,7 +336,7 @@ static int same_shape(const DLTensor* a, const DLTensor* b) {
   return 1;
 }
 
-/* As copy_to_host(), of a tensor that is_plain_host(). */
+/* Copy to a tensor that is_plain_host(); releases the GIL for large ones, like copy_to_host(). */
 static int copy_from_host(DLTensor* tensor, void* from, size_t bytes) {
   int rc;
   if (bytes < COPY_WITHOUT_GIL_BYTES) {
@@ -348,7 +348,7 @@ static int copy_from_host(DLTensor* tensor, void* from, size_t bytes) {
   return rc;
 }
 
-/* 1 if copied, 0 if the general way has to be taken, -1 with an exception */
+/* 1 if copied, 0 if the general path must be taken, -1 with an exception set */
 static int copy_same_kind(DLTensor* to, PyObject* source) {
   Py_buffer view;
   DLTensor from;
@@ -364,7 +364,7 @@ static int copy_same_kind(DLTensor* to, PyObject* source) {
   return fits;
 }
 
-/* Networks are given arrays of their own type nearly always; conversions are Python's to make. */
+/* Inputs are nearly always arrays of the tensor's type; Python handles conversions. */
 static PyObject* tensor_copyfrom(PyObject* self, PyObject* source) {
   DLTensor* tensor = tensor_of(self);
   const int copied = tensor == NULL ? -1 : copy_same_kind(tensor, source);
@@ -372,7 +372,7 @@ static PyObject* tensor_copyfrom(PyObject* self, PyObject* source) {
   return PyObject_CallFunctionObjArgs(hooks.copy_from, self, source, NULL);
 }
 
-/* Whether both show one tensor of C; equal elements are another question. */
+/* Return whether both have the same C tensor; does not compare elements. */
 static PyObject* tensor_same_as(PyObject* self, PyObject* other) {
   if (!PyObject_TypeCheck(other, &TensorType)) Py_RETURN_FALSE;
   return PyBool_FromLong(((TensorObject*)self)->tensor == ((TensorObject*)other)->tensor);

@@ -263,7 +263,7 @@ def _read() -> _Tables:
 
 
 def _unwanted() -> set[str]:
-    """Return the plug-in names that the environment variable excludes, each as "-NAME"."""
+    """Return the plug-in names that the environment variable excludes (written as "-NAME")."""
     names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
     for name in names:
         if not name.startswith("-"):

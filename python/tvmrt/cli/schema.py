@@ -21,8 +21,8 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
 def command(name: str | None) -> None:
     """Print the JSON Schema of an output of --json, or the names of all schemas.
 
-    NAME is that of the command: compile, run, device-list. The member "schema" of an output
-    contains its schema. "regions" is the schema of the text that devices receive.
+    NAME is that of the command: compile, run, device-list. The member "schema" of an output names
+    its schema. "regions" is the schema of the text that devices receive.
     """
     if name is None:
         for each in names():

@@ -72,7 +72,7 @@ def _samples(path: Path) -> np.ndarray:
     data = data[: len(data) // (width * channels) * width * channels]
     if width == 1:  # unsigned
         whole = np.frombuffer(data, np.uint8).astype(np.int64) - 128
-    else:  # NumPy lacks 24-bit integers, so pad samples in the low bytes of 32 bits
+    else:  # NumPy lacks 24-bit integers: put samples in the upper bytes of 32 bits, then shift
         padded = np.zeros((len(data) // width, 4), np.uint8)
         padded[:, 4 - width :] = np.frombuffer(data, np.uint8).reshape(-1, width)
         whole = padded.view("<i4").reshape(-1).astype(np.int64) >> (8 * (4 - width))
