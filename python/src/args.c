@@ -6,7 +6,7 @@
    and releases the list, so values are valid for one call, and C must retain what it keeps. */
 #include "core.h"
 
-/* The shape of a buffer is used as that of a tensor: both have 64 bits on supported hosts. */
+/* The shape of a buffer is used as a tensor's shape: both have 64 bits on supported hosts. */
 _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a 64-bit Python is needed");
 
 /* ---- buffers ---- */
@@ -279,7 +279,7 @@ static int pack_int(Args* args, int index, PyObject* value) {
   return args->values[index].v_int64 == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Reject strings with a NUL, of which C would see only the beginning. */
+/* Reject strings that contain a NUL, because C would see only their beginning. */
 static inline int pack_text(Args* args, int index, const char* text, Py_ssize_t length) {
   if (strlen(text) != (size_t)length) {
     PyErr_SetString(PyExc_ValueError, "a string with a NUL inside cannot be passed; pass bytes");

@@ -361,7 +361,7 @@ PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, P
   return options.copy ? export_copy(self, &options) : export_tensor(self, &options);
 }
 
-/* Return DLPack's device type and id, by which a consumer chooses how to read. */
+/* Return DLPack's device type and id, which tell a consumer how to read the tensor. */
 PyObject* tensor_dlpack_device(PyObject* self, PyObject* none) {
   DLTensor* tensor = ((TensorObject*)self)->tensor;
   (void)none;

@@ -34,7 +34,7 @@ def preprocess(compiler: list[str], include: Path) -> str:
 
 
 def own_lines(text: str, include: Path) -> tuple[str, set[str]]:
-    """Keep what stands in files below `include`; return it and the names of those files."""
+    """Return the lines from files below `include`, and the names of those files."""
     kept, files, own = [], set(), False
     for line in text.splitlines():
         marker = re.match(r'#\s+\d+\s+"(.*?)"', line)
@@ -62,7 +62,7 @@ def drop_balanced(text: str, start: str, opening: str, closing: str) -> str:
 
 
 def declarations(text: str) -> str:
-    """Reduce C to the part that cffi reads: no attributes, assertions or bodies."""
+    """Remove the C constructs that cffi cannot read: attributes, assertions and bodies."""
     text = drop_balanced(text, r"__attribute__\s*\(", "(", ")")
     text = drop_balanced(text, r"_Static_assert\s*\(", "(", ")")
     text = drop_balanced(text, r"static\s+inline\s[^;{]*\{", "{", "}")

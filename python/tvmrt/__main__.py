@@ -1,4 +1,4 @@
-"""``python -m tvmrt`` is the ``tvmrt`` command."""
+"""Run the ``tvmrt`` command as ``python -m tvmrt``."""
 
 import sys
 

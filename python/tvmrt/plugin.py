@@ -23,7 +23,7 @@ from tvmrt.plugin_check import malformed
 ENTRY_POINTS = "tvmrt.plugins"
 DEVICES = "tvmrt.devices"  # entry points of packages that are not plug-ins
 VARIABLE = "TVMRT_PLUGINS"
-# The tables of a plug-in; a key of one table belongs to one plug-in.
+# The tables of a plug-in; each key of a table belongs to one plug-in.
 TABLES = (
     "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
     "connections",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """Name, numpy dtype name and dimensions of a tensor; a dimension is a number or its symbol."""
+    """Name, NumPy dtype and shape of a tensor; a dynamic dimension is given by its name."""
 
     name: str
     dtype: str

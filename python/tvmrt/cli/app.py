@@ -81,10 +81,10 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     help="Print the version and exit.",
 )  # fmt: skip
 def group() -> None:
-    """Turn a trained ONNX network into C, and run it.
+    """Compile trained ONNX networks to C and run them.
 
-    Exit codes: 0 done, 1 the result is wrong (verify, replay, doctor), 2 the request cannot be met;
-    the reason is one sentence on standard error.
+    Exit codes: 0 success, 1 the result is wrong (verify, replay, doctor), 2 the command failed; the
+    reason is one sentence on standard error.
     """
 
 

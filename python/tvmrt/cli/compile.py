@@ -17,7 +17,7 @@ from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.groups import CompileCommand
 from tvmrt.compiler.export import formats
 
-FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # anything else becomes a folder
+FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # other outputs become folders
 LIBRARIES = (".so", ".dylib", ".dll")
 # Suffixes that a user means as a file, for which a folder would be a surprise.
 NO_FOLDERS = (

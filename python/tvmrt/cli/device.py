@@ -73,7 +73,7 @@ def _shown(row: dict) -> str:
 )  # fmt: skip
 @console.json_option
 def new(name: str, python: bool, output: Path, as_json: bool) -> None:
-    """Write the folder of a new device NAME: source, build file, README and a test that passes."""
+    """Create the folder of a new device NAME: source, build file, README and a passing test."""
     from tvmrt.compiler.devices.skeleton import write_skeleton
 
     _refuse_taken(name)
@@ -89,7 +89,7 @@ def _refuse_taken(name: str) -> None:
     from tvmrt.compiler import devices
 
     for taken in devices.names():
-        if taken.replace("_", "-") == name.replace("_", "-"):  # files of cmsis-nn are cmsis_nn
+        if taken.replace("_", "-") == name.replace("_", "-"):  # both use the same file names
             raise ValueError(
                 f"there is a device {taken} already, and no two may have one name; choose another: "
                 "'tvmrt device list' shows those that are taken"

@@ -64,7 +64,7 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
     shapes = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        while equals and not _is_shape(value):  # a name may have this sign
+        while equals and not _is_shape(value):  # a name may contain "="
             more, equals, value = value.partition("=")
             name = f"{name}={more}"
         if not (name and equals):

@@ -24,7 +24,7 @@ def create(
     libmod
         The library.
     device
-        The device, or one per device type of the graph, that of the host first.
+        The device, or one per device type of the graph, the host's first.
     """
     make = get_global_func("tvm.graph_executor.create")
     return GraphModule(make(_text(graph_json_str), libmod, *device_numbers(device)))

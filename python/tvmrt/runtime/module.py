@@ -56,7 +56,7 @@ class BenchmarkResult:
 
     @property
     def median(self) -> float:
-        """Middle value."""
+        """Median."""
         return float(np.median(self.results))
 
     @property

@@ -198,7 +198,7 @@ class Executor:
         packed(key, tensor)
 
     def get_input(self, index: str | int, out: NDArray | None = None) -> NDArray:
-        """Return an input: a tensor over the executor's memory, or a copy in `out`."""
+        """Return an input: a tensor that borrows the executor's memory, or a copy in `out`."""
         self._check_input(index)
         tensor = self._get_input(index)
         return tensor if out is None else tensor.copyto(out)
