@@ -30,7 +30,7 @@ class Finding:
 @click.argument("paths", nargs=-1, type=options.PATH, metavar="[FILE...]")
 @console.json_option
 def command(paths: Sequence[Path], as_json: bool) -> int:
-    """Check this machine, or check files as if they were linked together.
+    """Look at this machine, or at files as if they were linked together.
 
     Without FILE, check versions, the C compiler, the processor, compilers and emulators for
     boards, packages and devices. Missing items are listed with the package to install. The exit
