@@ -44,8 +44,8 @@ def load(
 
     Compiled networks are cached in a folder of the user. The cache key covers the contents of the
     network, the options, the C compiler, the processor and the version of tvmrt. By default the
-    code is specialised for this machine, which halves the run time. Set a target, ISA levels or
-    ``TVMRT_TARGET`` for another; a network pickled for other machines needs ``target="x86-64"``.
+    code is for this machine only, which halves the compile time. Set a target, ISA levels or
+    ``TVMRT_TARGET`` for others; a network pickled for other machines needs ``target="x86-64"``.
 
     Dynamic dimensions get default bounds (see ``tvmrt.Network.dims``); ``dims`` sets others.
 
