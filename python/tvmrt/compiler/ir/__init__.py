@@ -1,4 +1,4 @@
-"""The intermediate representation: graphs of typed tensors, and the operators they know."""
+"""Intermediate representation: graphs of typed tensors and their operators."""
 
 from . import (  # noqa: F401  (fill the table)
     blocks,

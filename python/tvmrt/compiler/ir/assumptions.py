@@ -1,11 +1,11 @@
-"""Conditions on the sizes of a run that a network imposes, collected while it is imported.
+"""Conditions on run-time sizes that a network imposes, collected while it is imported.
 
-A network has a meaning only at sizes where its operators fit: a skip connection at those where both
-branches have equal extents, a window where it fits into the image. Where the declared bounds leave
-that open, the condition is assumed and noted; the importer then narrows the dimensions to the sizes
-that satisfy all conditions (``tvmrt.compiler.frontend.size_conditions``). Outside of
-``collecting()`` nothing is assumed. Conditions that no narrower dimensions express are checked at
-the start of a run; the symbols of the dimensions carry what is known then (``Symbol.zeros``).
+A network has a meaning only for sizes that fit its operators: both branches of a skip connection
+have equal extents, a window fits into the image. If the declared bounds leave this open, the
+condition is assumed and recorded. The importer then narrows the dimensions to sizes that satisfy
+all conditions (``tvmrt.compiler.frontend.size_conditions``). Outside of ``collecting()`` nothing is
+assumed. Conditions that cannot be expressed by narrower dimensions are checked at the start of a
+run; the symbols of the dimensions record these equations (``Symbol.zeros``).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Sizes = Mapping[str, Any]  # arrays of sizes by the names of symbols
 
 @dataclass(frozen=True)
 class Condition:
-    """``zero`` is an extent that must be 0. ``node``: the node that imposes it, ``words`` what it
-    needs. ``equal``: the extents that must be equal, if it is that."""
+    """Condition that the extent ``zero`` is 0. ``node``: the node that imposes it. ``words``: the
+    condition as text. ``equal``: the two extents that must be equal, if it is an equality."""
 
     zero: Extent
     node: str
@@ -52,18 +52,18 @@ class Condition:
         return symbols_of(self.zero)
 
     def holds(self, sizes: Sizes) -> np.ndarray:
-        """Return for arrays of sizes whether they satisfy it."""
+        """Return for each element of arrays of sizes whether the condition holds."""
         return self.zero.at(sizes) == 0
 
 
 @dataclass
 class Assumptions:
-    """The conditions of one import; ``node`` is the one that is being imported. ``guarded``: it
-    runs only where a condition of the run holds.
+    """Conditions of one import. ``node``: the node that is being imported. ``guarded``: it runs
+    only if a run-time condition holds.
 
-    ``unbounded``: what is wrong with sizes that the run finds and nothing bounds so far, by name;
-    ``bounds``: how large some of them may be by what is made of them. ``refused``: conditions that
-    were not assumed, for only some runs need them.
+    ``unbounded``: error texts for data-dependent dimensions without a bound so far, by name.
+    ``bounds``: upper bounds of some of them, derived from their uses. ``refused``: conditions that
+    were not assumed because only some runs need them.
     """
 
     conditions: list[Condition] = field(default_factory=list)
@@ -79,7 +79,7 @@ _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=Non
 
 @contextmanager
 def collecting() -> Iterator[Assumptions]:
-    """Assume conditions that the bounds of dimensions leave open, and note them."""
+    """Assume and record the conditions that the bounds of dimensions leave open."""
     found = Assumptions()
     token = _current.set(found)
     try:
@@ -89,33 +89,33 @@ def collecting() -> Iterator[Assumptions]:
 
 
 def enter_node(name: str, guarded: bool = False) -> None:
-    """Say which node is being imported, and whether some runs leave it out."""
+    """Set the node that is being imported, and whether some runs skip it."""
     current = _current.get()
     if current is not None:
         current.node, current.guarded = name, guarded
 
 
 def may_assume() -> bool:
-    """Whether conditions are collected, so that the network is imported again."""
+    """Return whether conditions are collected and the network will be imported again."""
     return _current.get() is not None
 
 
 def refused_conditions() -> list[Condition]:
-    """The conditions so far that were not assumed, for only some runs need them."""
+    """Return the conditions that were not assumed because only some runs need them."""
     current = _current.get()
     return [] if current is None else current.refused
 
 
 def assume_bound(name: str, problem: str) -> None:
-    """Say that the bound of a size that the run finds is assumed until all of the network is known;
-    ``problem`` is the error if nothing gives it one."""
+    """Assume that a data-dependent dimension gets a bound from a later part of the network;
+    ``problem`` is the error text if it does not."""
     current = _current.get()
     if current is not None:
         current.unbounded[name] = problem
 
 
 def note_bound(extent: Whole, high: int) -> None:
-    """Say that a size that the run finds, if nothing else bounds it, is at most so large."""
+    """Record an upper bound for a data-dependent dimension that nothing else bounds."""
     current = _current.get()
     for symbol in symbols_of(extent):
         if current is not None and symbol.name in current.unbounded and extent == symbol.extent:
@@ -123,7 +123,7 @@ def note_bound(extent: Whole, high: int) -> None:
 
 
 def are_equal(a: Whole, b: Whole) -> bool:
-    """Whether two extents are equal, or may be and are assumed to be."""
+    """Return whether two extents are equal, or may be and are assumed to be."""
     if a == b:
         return True
     difference = a - b
@@ -139,7 +139,7 @@ def are_equal(a: Whole, b: Whole) -> bool:
 
 
 def is_at_least(extent: Whole, least: int) -> bool:
-    """Whether an extent has no less than so many elements, or may have and is assumed to."""
+    """Return whether an extent is at least ``least``, or may be and is assumed to be."""
     low, high = bounds(extent)
     if low >= least or high < least or not isinstance(extent, Extent):
         return low >= least
@@ -149,18 +149,18 @@ def is_at_least(extent: Whole, least: int) -> bool:
 
 
 def _is_known(extent: Extent) -> bool:
-    """Whether an extent is 0 in each run, by those of its symbols that are."""
+    """Return whether the known equations of its symbols imply that an extent is 0 in each run."""
     return follows(extent, {zero for symbol in symbols_of(extent) for zero in symbol.zeros})
 
 
 def follows(extent: Extent, zeros: Collection[Extent]) -> bool:
-    """Whether an extent is 0 where all of ``zeros`` are, by taking multiples of these away."""
+    """Return whether an extent is 0 wherever all ``zeros`` are, by subtracting multiples."""
     return bool(zeros) and _rest(extent, _basis(frozenset(zeros))) == 0
 
 
 @lru_cache(maxsize=256)
 def _basis(zeros: frozenset[Extent]) -> tuple[Extent, ...]:
-    """Return extents that are 0 where ``zeros`` are, each with another last term."""
+    """Return extents that are 0 wherever ``zeros`` are, with distinct last terms."""
     found: list[Extent] = []
     for zero in sorted(zeros, key=repr):
         rest = _rest(zero, found)
@@ -170,7 +170,7 @@ def _basis(zeros: frozenset[Extent]) -> tuple[Extent, ...]:
 
 
 def _rest(extent: Whole, zeros: Sequence[Extent]) -> Whole:
-    """Return what multiples of ``zeros`` leave of an extent, or of a multiple of it."""
+    """Return the remainder of an extent, or of a multiple of it, after reduction by ``zeros``."""
     for _ in range(MAX_REDUCTIONS):
         if not isinstance(extent, Extent):
             break
@@ -182,8 +182,8 @@ def _rest(extent: Whole, zeros: Sequence[Extent]) -> Whole:
 
 
 def _reduced(extent: Extent, zero: Extent) -> Whole | None:
-    """Return a multiple of an extent less a multiple of ``zero``, so that a term goes whose atoms
-    include those of the last term of ``zero``; None where none does."""
+    """Return a multiple of an extent minus a multiple of ``zero`` that eliminates a term divisible
+    by the last term of ``zero``; None if there is no such term."""
     lead, factor = zero.terms[-1]
     for atoms, k in extent.terms:
         left = list(atoms)
@@ -197,8 +197,8 @@ def _reduced(extent: Extent, zero: Extent) -> Whole | None:
 
 
 def primitive(extent: Extent) -> Extent:
-    """Return an extent that is 0 where this one is: without the factors that are never 0, and with
-    a first term above 0."""
+    """Return an extent that is 0 wherever this one is, without the factors that are never 0 and
+    with a positive first coefficient."""
     common = gcd(*(k for _, k in extent.terms))
     found = exact_quotient(extent, common if extent.terms[0][1] > 0 else -common)
     for atom in extent.terms[0][0]:
@@ -209,7 +209,7 @@ def primitive(extent: Extent) -> Extent:
 
 
 def _equality(zero: Extent) -> str:
-    """Say at which sizes an extent is 0."""
+    """Return the condition under which an extent is 0 as text."""
     for atoms, _ in zero.terms:
         part = atoms[0] if len(atoms) == 1 else None
         if isinstance(part, Quotient):
@@ -235,7 +235,7 @@ def _assume(zero: Extent, words: str, equal: tuple[Whole, Whole] | None = None) 
     if any(symbol.source is not None for symbol in symbols) and equal is None:
         return False
     condition = Condition(zero, current.node, words, equal)
-    if current.guarded:  # what some runs leave out says nothing of the others
+    if current.guarded:  # other runs need not satisfy it
         current.refused.append(condition)
         return False
     current.conditions.append(condition)

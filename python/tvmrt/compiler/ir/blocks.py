@@ -1,4 +1,4 @@
-"""Products with weights of few bits, which stay as they are in the library."""
+"""Matmuls with weights of few bits, which are stored bit-packed in the library."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .op import Op, register
 
 @register("matmul_blocks")
 class MatMulBlocks(Op):
-    """Rows of x times weights in blocks of ``block``: (number - point) * scale, each block by its
-    scale and point; without points that is ``2 ** (bits - 1)``.
+    """Product of rows of x and block-quantised weights: (number - point) * scale.
 
-    Byte i of a block has its numbers i, i + B, i + 2 B, ..., the first in the lowest bits.
+    Each block of ``block`` weights has its scale and zero point; without ``points`` that is
+    ``2 ** (bits - 1)``. Byte i of a block has numbers i, i + B, i + 2 B, ..., from the lowest bits.
     """
 
     contract = Contract(
@@ -31,8 +31,8 @@ class MatMulBlocks(Op):
 
 
 def interleaved(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """Of numbers [N, G, block] the bytes [N, G, B]: byte i of a block has its numbers i, i + B, ...
-    as kernels widen them."""
+    """Pack numbers [N, G, block] into bytes [N, G, B]: byte i of a block has numbers i, i + B, ...,
+    the order in which kernels widen them."""
     each = 8 // bits
     parts = numbers.reshape(*numbers.shape[:2], each, -1)
     shifts = (np.arange(each, dtype=np.uint8) * np.uint8(bits))[:, None]

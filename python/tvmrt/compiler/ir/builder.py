@@ -1,4 +1,4 @@
-"""Adding nodes to a graph: typing and folding of constants."""
+"""Adding nodes to a graph, with type inference and constant folding."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Builder:
         self.graph = graph
         self.sources = sources
         self.guard: tuple[Value, bool] | None = None
-        self._grown = 0  # bytes of constants made of next to nothing
+        self._grown = 0  # bytes of folded constants that are much larger than their inputs
 
     def const(self, array: Any, name: str = "const") -> Value:
-        """A constant from an array or number."""
+        """Return a constant from an array or number."""
         return constant(np.asarray(array), name)
 
     def emit(
@@ -72,7 +72,7 @@ class Builder:
         if any(v is not None and v.data is None for v in inputs):
             return None
         if symbols_of(attrs, *(t.shape for t in types)):
-            return None  # how many elements there are is known only when the network runs
+            return None  # the number of elements is known only at run time
         given = sum(v.type.nbytes for v in inputs if v is not None)
         made = sum(t.nbytes for t in types)
         if made > max(MAX_FOLDED_BYTES, given):

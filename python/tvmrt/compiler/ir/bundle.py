@@ -1,4 +1,4 @@
-"""Inputs and outputs of a network that are no tensors, and the tensors that stand for them."""
+"""Inputs and outputs of a network that are not tensors, and the tensors that represent them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Bundle:
     Parameters
     ----------
     parts
-        Names of the tensors, one for each element in order; of a value that is no sequence, one.
+        Names of the tensors, one for each element in order; one name if it is not a sequence.
     is_sequence
         Whether the value is a list, of as many elements as there are parts.
     stacked
-        Whether the elements lie along the first axis of the one part.
+        Whether the elements are stacked along the first axis of a single part.
     count
-        Name of the output that tells how many of the parts are elements; empty where all are.
+        Name of the output with the number of valid parts; empty if all are valid.
     there
-        Name of the output that tells whether the value is there; empty where it is known.
+        Name of the output with the flag whether the value is present; empty if this is known.
     absent
-        Whether the value is known not to be there.
+        Whether the value is known to be absent.
     keys
-        Those of a map whose values are the one part, a row.
+        Keys of a map whose values are one row, the single part.
     row_type
-        The row's element type by numpy's name; ``object`` of strings.
+        numpy name of the row's element type; ``object`` for strings.
     lacking
-        The value of a key that a map lacks.
+        Value for missing keys of a map.
     """
 
     parts: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Bundle:
     lacking: int | str = 0
 
     def spread(self, name: str, value: Any) -> dict[str, Any]:
-        """The tensors of an input by name. Raises ValueError where it has other elements."""
+        """Return the tensors of an input by name. Raise ValueError if the value does not fit."""
         if self.absent:
             if value is not None:
                 raise ValueError(f"input {name} is given, but the network was compiled without it")
@@ -65,7 +65,7 @@ class Bundle:
         return np.array([[value.get(key, self.lacking) for key in self.keys]], self.row_type)
 
     def gather(self, tensor: Callable[[str], np.ndarray]) -> Any:
-        """The value of an output, by its tensors: a list, an array, or None."""
+        """Return the value of an output from its tensors: a list, an array, or None."""
         if self.absent or (self.there and not tensor(self.there)):
             return None
         if self.stacked:
@@ -77,11 +77,11 @@ class Bundle:
 
 
 def part_name(name: str, place: int) -> str:
-    """How the tensor of an element is called: ``x[0]``."""
+    """Return the name of the tensor of an element: ``x[0]``."""
     return f"{name}[{place}]"
 
 
 def read_by_name(names: Sequence[str], output: Callable[[int], Any]) -> Callable[[str], np.ndarray]:
-    """A reader of outputs by name; ``output(i)`` gives the i-th as an array."""
+    """Return a function that reads outputs by name; ``output(i)`` returns the i-th as an array."""
     places = {name: i for i, name in enumerate(names)}
     return lambda name: output(places[name])

@@ -1,4 +1,4 @@
-"""Pointwise operators whose operands or results differ in type: casts, powers of whole numbers."""
+"""Pointwise operators with operands or results of different types: casts, integer powers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _goes_by_float32(E: DType, to: str) -> bool:
 class Cast(Op):
     """Convert to the element type named by ``to``.
 
-    Floats to integers truncate, those out of range saturate, NaN becomes 0. Half precision is
+    Floating-point to integer conversion truncates and saturates; NaN becomes 0. Half precision is
     converted from and to float32 only.
     """
 
@@ -49,7 +49,7 @@ class Cast(Op):
         if source.is_float and to.is_int:
             return Expression(f"tvmrt_f{source.bits}_to_{to.name}({x})", INT)
         if source.name == "bool" and to.name == "float32":
-            return Expression(f"({x} ? 1.0f : 0.0f)")  # a mask of vectors, not bytes made wider
+            return Expression(f"({x} ? 1.0f : 0.0f)")  # a vector mask, without widening bytes
         return Expression(f"({to.c}){x}")
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
@@ -61,7 +61,7 @@ class Cast(Op):
 
 
 class BitCast(Op):
-    """The same bits as the element type named by ``to``, which has the same size."""
+    """Reinterpret the bits as the element type named by ``to``, which has the same size."""
 
     name = "bit_cast"
     kind = POINTWISE
@@ -83,7 +83,7 @@ class BitCast(Op):
             return Expression(f"({args[0]} != 0)")
         if source == to:
             return Expression(args[0])
-        # half precision and smaller floats lie in an integer, too
+        # half precision and smaller floating-point types are stored in integers
         if not source.is_float and not to.is_float:
             return Expression(f"({to.c}){args[0]}")
         return Expression(f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})", INT)
@@ -94,9 +94,9 @@ class BitCast(Op):
 
 
 class PowWhole(Op):
-    """Inputs: x, an exponent of an integer type. The result has the type of x.
+    """Power with an integer exponent. The result has the type of x.
 
-    The exponent counts exactly, however large it is, for the sign too.
+    The exponent is used exactly, however large it is, also for the sign of the result.
     """
 
     name = "pow_whole"

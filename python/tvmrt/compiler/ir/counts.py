@@ -1,4 +1,4 @@
-"""Sizes that the run itself finds, and the operators that find them."""
+"""Data-dependent dimensions, and the operators that compute them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .op import Op, register
 
 @register("count")
 class Count(Op):
-    """x as an extent that others have, see ``Symbol.source``: from ``low`` to ``high``, else the
-    run ends with an error. ``extent`` is its name, which no other has; ``what`` is for people."""
+    """Value x of the data-dependent dimension ``extent``, see ``Symbol.source``. The run ends with
+    an error unless x is from ``low`` to ``high``. ``what`` describes it in errors."""
 
     contract = Contract(
         "x: int64[] -> y: int32[]",
@@ -22,7 +22,7 @@ class Count(Op):
 
 @register("count_nonzero")
 class CountNonzero(Op):
-    """How many elements are not 0."""
+    """Return the number of elements that are not 0."""
 
     contract = Contract("x: number|bool[*S] -> y: int64[]")
 
@@ -32,7 +32,7 @@ class CountNonzero(Op):
 
 @register("nonzero")
 class Nonzero(Op):
-    """The indices of the ``count`` elements that are not 0, a row an axis, in row-major order."""
+    """Return the indices of the ``count`` nonzero elements, a row per axis, in row-major order."""
 
     contract = Contract(
         "x: number|bool[*S{1..}] -> y: int64[R count]",
@@ -48,7 +48,7 @@ class Nonzero(Op):
 
 @register("choice")
 class Choice(Op):
-    """One of two tensors, whose shape is the result's: the first where the condition is true."""
+    """Select one of two tensors of the result's shape: the first if the condition is true."""
 
     contract = Contract(
         "condition: bool[], a: E=any[*A], b: E[*B] -> y: E[*shape]",
@@ -59,10 +59,10 @@ class Choice(Op):
 
 @register("unique")
 class Unique(Op):
-    """The different slices of x along ``axis``: where each is first, which of them each slice is,
-    how often each is there, and how many they are. What lies behind so many is of no meaning.
+    """Distinct slices of x along ``axis``: first index of each, index into them for each slice,
+    number of occurrences of each, and their number. Later elements have no meaning.
 
-    ``sorted``: in ascending order, else as they come.
+    ``sorted``: in ascending order, otherwise in order of first occurrence.
     """
 
     contract = Contract(
@@ -76,7 +76,7 @@ class Unique(Op):
     def evaluate(self, arrays, attrs):
         x, axis = arrays[0], attrs["axis"]
         slices = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
-        # numpy.unique orders slices of float16 with NaN in another way than those of float32
+        # numpy.unique orders NaN in float16 slices differently from float32 slices
         order = np.lexsort(slices.T[::-1]) if slices.size else np.arange(len(slices))
         before, after = slices[order[:-1]], slices[order[1:]]
         equal = before == after
@@ -94,19 +94,19 @@ class Unique(Op):
 
 @register("unique_equal_nan")
 class UniqueEqualNan(Unique):
-    """The different slices of x along ``axis`` as ``unique`` finds them, but slices with NaN in the
-    same places are equal."""
+    """Distinct slices of x along ``axis``, as ``unique`` finds them, but slices with NaN in the
+    same elements are equal."""
 
     equal_nan = True
 
 
 @register("non_max_suppression")
 class NonMaxSuppression(Op):
-    """Rows of image, class and box, of the best boxes that overlap no better one of their class by
-    more than ``overlap``, and how many rows there are. What lies behind them is of no meaning.
+    """Select the best boxes that do not overlap a better one of their class by more than
+    ``overlap``: rows of image, class and box, and the number of rows. Later rows have no meaning.
 
-    ``rows``: the most that there may be. At most ``most`` of a class, all of a score above
-    ``score``. ``centred``: boxes are centre, width and height in place of two corners.
+    ``rows``: maximum number of rows. ``most``: maximum per class. ``score``: scores must be above
+    it. ``centred``: boxes are given as centre, width and height instead of two corners.
     """
 
     contract = Contract(

@@ -1,6 +1,6 @@
-"""Operators that are not the compiler's own: their nodes carry a record that says what they mean.
+"""User-defined operators: their nodes carry a record that defines them.
 
-The records are made by ``tvmrt.custom``; here stands what the compiler's stages ask of them.
+The records are made by ``tvmrt.custom``; this module has their interface for the compiler.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .op import Op, get_op, register
 
 
 class Record(Protocol):
-    """What a node's attribute ``operator`` is to every stage.
+    """Interface of a node's attribute ``operator`` for every stage.
 
-    Records of ``custom`` nodes have besides: ``inputs`` and ``outputs`` (names, layouts),
-    ``result_types`` and ``evaluate`` for the operator below, ``call_for`` to ask about one node,
+    Records of ``custom`` nodes also have: ``inputs`` and ``outputs`` (names, layouts),
+    ``result_types`` and ``evaluate`` for the operator below, ``call_for`` to describe one node,
     the C body ``c``, and ``c_refusal``, ``opencl_refusal``, ``opencl_attributes``.
     """
 
@@ -30,12 +30,12 @@ class Record(Protocol):
 
 @register("custom")
 class Custom(Op):
-    """A kernel of the user's. Inputs and outputs as the record declares them.
+    """User-defined kernel. Its record declares the inputs and outputs.
 
-    ``operator``: the record; ``scalars``: its scalar parameters by position, typed; ``layouts``:
-    the layout of each operand, inputs first (None: row-major), as layout inference chose them. Of
-    nodes on blocks of channels, ``blocked`` has the types of the outputs as they are then, and
-    ``logical`` those of inputs and outputs as the declaration knows them.
+    ``operator``: the record; ``scalars``: its typed scalar parameters by position; ``layouts``:
+    the layout of each operand, inputs first (None: row-major), chosen by layout inference. For
+    nodes on blocked channels, ``blocked`` has the types of the outputs in that layout, and
+    ``logical`` the types of inputs and outputs in the declaration.
     """
 
     contract = Contract(
@@ -56,10 +56,10 @@ class Custom(Op):
 
 @register("composed")
 class Composed(Op):
-    """A node that stands for a graph of its own, kept whole for a device that knows it by name.
+    """Node that stands for a graph, kept whole for a device that knows it by name.
 
-    ``operator``: the record; ``values``: its attributes by name; ``graph``: the inside, whose
-    inputs are the node's inputs that are there, in order, and whose outputs are the node's.
+    ``operator``: the record; ``values``: its attributes by name; ``graph``: the inner graph. Its
+    inputs are the present inputs of the node in order, its outputs are the outputs of the node.
     """
 
     contract = Contract("inputs*: any[*]", "operator: object, values: object, graph: object")
@@ -77,12 +77,12 @@ class Composed(Op):
 
 
 def text_of_types(types: Sequence[TensorType]) -> str:
-    """``float32:1x3 int64:5``: types in one string, for attributes that leave the process."""
+    """Return types in one string, ``float32:1x3 int64:5``, for attributes outside the process."""
     return " ".join(f"{t.dtype}:{'x'.join(map(str, t.shape))}" for t in types)
 
 
 def types_of_text(text: str) -> list[TensorType]:
-    """The inverse of :func:`text_of_types`."""
+    """Parse the result of :func:`text_of_types`."""
     types = []
     for word in text.split():
         name, _, extents = word.partition(":")
@@ -92,12 +92,12 @@ def types_of_text(text: str) -> list[TensorType]:
 
 
 def c_refusal(node: Node) -> str | None:
-    """None if a ``custom`` node has a C body for its operands, else the reason."""
+    """Return None if a ``custom`` node has a C body for its operands, else the reason."""
     return node.attrs["operator"].c_refusal(call_of(node))
 
 
 def call_of(node: Node) -> Any:
-    """A ``custom`` node in the form in which its record is asked about it."""
+    """Return the description of a ``custom`` node that the methods of its record take."""
     layouts = node.attrs.get("layouts")
     inputs, outputs = logical_types(node)
     scalars = node.attrs["scalars"]
@@ -107,7 +107,7 @@ def call_of(node: Node) -> Any:
 
 
 def logical_types(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:
-    """Types of inputs and outputs whatever the layout."""
+    """Return the types of inputs and outputs, independent of the layout."""
     if node.attrs.get("logical"):
         return node.attrs["logical"]
     given = [None if v is None else v.type for v in node.inputs]
@@ -115,8 +115,8 @@ def logical_types(node: Node) -> tuple[list[TensorType | None], list[TensorType]
 
 
 def plain_form(node: Node) -> tuple[str, dict[str, Any]]:
-    """Operator name and attributes of a node as other processes understand them: a user's operator
-    goes by its qualified name, with its scalars or attributes by theirs."""
+    """Return operator name and attributes of a node for other processes: a user-defined operator
+    has its qualified name, with its scalars or attributes by name."""
     record = node.attrs.get("operator")
     if node.op == "custom":
         return record.name, record.keywords(node.attrs["scalars"])
@@ -126,12 +126,12 @@ def plain_form(node: Node) -> tuple[str, dict[str, Any]]:
 
 
 def shown_op(node: Node) -> str:
-    """The operator's name for people: a user's operator by its own."""
+    """Return the operator's name for display: a user-defined operator has its own."""
     return node.attrs["operator"].name if node.op in ("custom", "composed") else node.op
 
 
 def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """The outputs by the operators' own evaluation in numpy; None where one has none."""
+    """Evaluate a graph in numpy and return its outputs; None if an operator cannot be evaluated."""
     known = {v: array for v, array in zip(graph.inputs, arrays)}
     for node in graph.nodes:
         given = [None if v is None else v.data if v.is_constant else known[v] for v in node.inputs]
@@ -146,10 +146,10 @@ def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarra
 
 
 def enter_operator(graph: Graph, record: Record) -> None:
-    """Register an operator with a graph, as happens at its first use there.
+    """Register an operator with a graph at its first use.
 
-    Two versions of one may be there: functions of a model import theirs. Raises ValueError when the
-    graph already has another operator of that name and version.
+    A graph may have two versions of one operator: functions of a model import their own. Raises
+    ValueError when the graph already has another operator of that name and version.
     """
     known = graph.operators.setdefault(record.name, record)
     if known.version != record.version:
@@ -168,8 +168,8 @@ def copy_node(
     sources: tuple[str, ...] | None = None,
     guard: tuple[Value, bool] | None = None,
 ) -> Node:
-    """The same operator on the values that ``mapping`` gives for the node's; its outputs are
-    entered there."""
+    """Return a copy of a node whose inputs are replaced by ``mapping``; its outputs are added to
+    ``mapping``."""
     inputs = [None if v is None else mapping.get(v, v) for v in node.inputs]
     if guard is None and node.guard is not None:
         guard = (mapping.get(node.guard[0], node.guard[0]), node.guard[1])
@@ -182,7 +182,7 @@ def copy_node(
 
 
 def copy_graph(graph: Graph) -> Graph:
-    """A graph of its own nodes and values; constants' elements and records are shared."""
+    """Return a graph with its own nodes and values; constants' elements and records are shared."""
     fresh = Graph(graph.name)
     mapping = {v: Value(v.name, v.type) for v in graph.inputs}
     fresh.inputs = [mapping[v] for v in graph.inputs]

@@ -29,7 +29,7 @@ def _joined(axis: int, parts: Sequence[TensorType]) -> list[int]:
 
 @register("concat")
 class Concat(Op):
-    """Join along ``axis``."""
+    """Concatenate along ``axis``."""
 
     contract = Contract(
         "parts+: E=any[*] -> y: E[*Y]",
@@ -54,7 +54,7 @@ class Concat(Op):
 
 @register("pad")
 class Pad(Op):
-    """``before``, ``after``: elements added per axis; the value defaults to zero."""
+    """Pad by ``before`` and ``after`` elements per axis; the value defaults to zero."""
 
     contract = Contract(
         "data: E=any[*S], value?: E[*] -> y: E[*Y]",

@@ -1,4 +1,4 @@
-"""Attributes as contracts write them, ``strides: ints[*S] 1..``, and checking values by them."""
+"""Attributes in the notation of contracts, ``strides: ints[*S] 1..``, and checks of values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTEGERS, _NUMBERS = (int, np.integer, Extent), (int, float, np.integer, np.flo
 
 
 class Attribute:
-    """One attribute's contract. ``check`` needs the operands only where ``late`` is set.
+    """Contract of one attribute. ``check`` needs the operands only if ``late`` is set.
 
     Raises ValueError when the line cannot be read.
     """
@@ -37,7 +37,7 @@ class Attribute:
         kind, _, self._rest = self.text.partition(" ")
         self.kind, bracket, length = kind.partition("[")
         self.of = self._rest[3:] if self._rest.startswith("of ") else None
-        self.like: str | None = None  # the axes of which a list has one element each
+        self.like: str | None = None  # the axes that a list has one element each for
         self.length: int | None = None
         if bracket:
             self._read_length(bracket + length)
@@ -66,13 +66,13 @@ class Attribute:
         return number(match[1]) if match[1] else low, number(match[2]) if match[2] else high
 
     def check(self, value: Any, known: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-        """Raise ``Misfit`` unless the value is right, with all that it refers to in ``known``."""
+        """Raise ``Misfit`` unless the value is valid; ``known`` has everything it refers to."""
         if not self._test(self, value, known):
             said = f"attribute {self.name} is {_shown(value)}, expected {self.expected(known)}"
             raise Misfit(said + self._reason(known, origin))
 
     def expected(self, known: Mapping[str, Any]) -> str:
-        """In words, with the numbers that are known."""
+        """Return the expected value as text, with the numbers that are known."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.of is not None:
@@ -142,7 +142,7 @@ def _is_ints(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
 def _is_float(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
     if not isinstance(value, _NUMBERS) or isinstance(value, bool):
         return False
-    if math.isnan(value):  # NaN lies within no bounds, but not every number has any
+    if math.isnan(value):  # NaN is in no range, but is allowed if there are no bounds
         return self.low == -math.inf and self.high == math.inf
     return self.low <= value <= self.high
 
@@ -171,7 +171,7 @@ def _is_dtype(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
 
 
 def _rank_of(target: Any) -> int:
-    """Number of axes of an operand, of the first of a repeated one."""
+    """Return the number of axes of an operand, or of the first of a repeated operand."""
     return len((target[0] if isinstance(target, tuple) else target).shape)
 
 
@@ -228,8 +228,8 @@ _OF = {
 
 
 def _range_of(target: Any) -> tuple[int, int]:
-    """Least and greatest integer of an operand's element type, or of a named one; floats have
-    any."""
+    """Return the minimum and maximum of an operand's integer type or of a named one; floating-point
+    types have no limits."""
     dtype: DType = DTYPES[target] if isinstance(target, str) else target.dtype
     if not dtype.is_int:
         return -LIMIT - 1, LIMIT

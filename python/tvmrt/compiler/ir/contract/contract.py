@@ -1,4 +1,4 @@
-"""One operator's contract: read once, then checked for each application."""
+"""Contract of one operator: parsed once, then checked for each application."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERAND = re.compile(
 
 
 class Operand:
-    """One operand's contract, or a result's. Raises ValueError when the line cannot be read."""
+    """Contract of one operand or result. Raises ValueError when the line cannot be read."""
 
     def __init__(self, line: str, attributes: frozenset[str] | None = None) -> None:
         match = _OPERAND.fullmatch(line)
@@ -41,7 +41,7 @@ class Operand:
         self.by = f"operand {self.name}"
 
     def bind(self, type: TensorType, known: dict[str, Any], origin: dict[str, str]) -> None:
-        """Compare with what is known; extents and types that it names get their values."""
+        """Compare a type with the known values, and bind the extents and types that it names."""
         if not (
             self.elements.admits(type.dtype, known, origin, self.by)
             and self.shape.bind(type.shape, known, origin, self.by)
@@ -66,7 +66,7 @@ class Operand:
     def _misfit(self, type: TensorType, known: Mapping, origin: Mapping) -> Misfit:
         letter = self.elements.letter
         if not self.repeated:
-            # what this operand itself has just named explains nothing
+            # names that this operand itself has bound explain nothing
             known = {k: v for k, v in known.items() if origin.get(k) != self.by}
         element, values = self.elements.expected(known), self.shape.shown_values(known)
         names = [letter, *sorted(self.shape.names)] if letter else sorted(self.shape.names)
@@ -88,17 +88,17 @@ def _shown(value: Any) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """What stands between commas; a part that is empty is left out."""
+    """Return the non-empty parts between commas."""
     return [line for line in map(str.strip, text.split(",")) if line]
 
 
 class Contract:
-    """What an operator takes and gives, see the head of the package for the notation: operands and
-    results, attributes, what must hold besides.
+    """Operands, results, attributes and rules of an operator; the head of the package has the
+    notation.
 
-    ``example`` gives values to extents and attributes that make a valid application where the
-    values that tests take otherwise do not: ``{"C": 4, "groups": 2}``. Raises ValueError when a
-    line cannot be read, or names what is nowhere defined.
+    ``example`` gives extents and attributes of a valid application if the default values of
+    tests are not valid: ``{"C": 4, "groups": 2}``. Raises ValueError when a line cannot be read
+    or uses an undefined name.
     """
 
     def __init__(
@@ -140,10 +140,10 @@ class Contract:
         data: Sequence[np.ndarray | None] | None = None,
         open: bool = False,
     ) -> dict[str, Any]:
-        """Check one application; gives what every name of the contract stands for there.
+        """Check one application and return the values of all names of the contract.
 
-        ``data``: the elements of constant operands, None for others; without it nothing is asked
-        of elements. ``open``: attributes may be missing, and others be there. Raises ``Misfit``.
+        ``data``: the elements of constant operands, None for others; without it elements are not
+        checked. ``open``: attributes may be missing, and others may be present. Raises ``Misfit``.
         """
         known: dict[str, Any] = {}
         origin: dict[str, str] = {}
@@ -163,7 +163,7 @@ class Contract:
         return known
 
     def _apply_rules(self, known: dict[str, Any]) -> None:
-        """Test what can be tested: an open application may lack what a rule depends on."""
+        """Apply the rules whose attributes are known; an open application may lack some."""
         missing = {n for n, a in self.attributes.items() if n not in known and not a.optional}
         for rule in self.rules:
             if not missing or missing.isdisjoint(rule.reads):
@@ -187,7 +187,7 @@ class Contract:
                 attribute.check(value, known, origin)
 
     def _pair(self, types: Sequence[TensorType | None], known: dict) -> list:
-        """Operands that are there, each with its type."""
+        """Return the operands that are present, each with its type."""
         count, most = len(types), len(self.operands)
         if count < self.least or (count > most and not self.repeated):
             expected = f"{self.least}" if self.least == most else f"{self.least} to {most}"
@@ -224,8 +224,8 @@ class Contract:
                 known[f"{operand.name}_data"] = arrays if operand.repeated else arrays[0]
 
     def result_types(self, known: Mapping[str, Any]) -> list[TensorType] | None:
-        """Types of the results from what ``bind`` gave; None where an open application lacks an
-        attribute that they depend on."""
+        """Return the types of the results from the values that ``bind`` returned; None if an open
+        application lacks an attribute that they depend on."""
         found = []
         for result in self.results:
             try:

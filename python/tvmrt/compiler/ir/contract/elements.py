@@ -1,4 +1,4 @@
-"""Families of element types, and what a contract says of an operand's."""
+"""Families of element types, and the element type of an operand in a contract."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FAMILIES = {
     "float": _FLOATS,
     "half": _HALF,
     "float8": _FLOAT8,
-    "packed": _PACKED,  # which share bytes
+    "packed": _PACKED,  # bit-packed: several elements per byte
     "signed": _SIGNED,
     "unsigned": _UNSIGNED,
     "integer": _SIGNED + _UNSIGNED,
     "number": _FLOATS + _SIGNED + _UNSIGNED,
-    "computed": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool"),  # all but those that are only converted
+    "computed": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool"),  # without types that are only converted
     "any": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool", *_HALF, *_FLOAT8),
     "byte": ("int8", "uint8"),
     "index": ("int32", "int64"),
@@ -35,13 +35,13 @@ _KNOWN = {**DTYPES, HANDLE.name: HANDLE}
 
 
 def members(text: str) -> frozenset[str]:
-    """Names of the types that ``text``, names and families joined by ``|``, lets through.
+    """Return the names of the types in ``text``, names and families joined by ``|``.
 
     Raises ValueError when one is not known.
     """
     found: set[str] = set()
     for word in text.split("|"):
-        # some are known only where numpy has them
+        # some exist only in newer versions of numpy
         if word not in FAMILIES and word not in (*_KNOWN, *FAMILIES["any"], *_PACKED):
             raise ValueError(f"{word!r} is neither an element type nor a family of element types")
         found.update(FAMILIES.get(word, (word,)))
@@ -49,7 +49,7 @@ def members(text: str) -> frozenset[str]:
 
 
 class Elements:
-    """``float32``, ``byte|bool``, ``E=float``, or ``E`` for what E stands for already."""
+    """Element types of an operand: ``float32``, ``byte|bool``, ``E=float``, or a bound ``E``."""
 
     __slots__ = ("allowed", "letter", "text")
 
@@ -62,7 +62,7 @@ class Elements:
         self.allowed = members(family) if family else None
 
     def admits(self, dtype: DType, known: dict[str, Any], origin: dict[str, str], by: str) -> bool:
-        """Whether an operand may have the type; the letter stands for it from then on."""
+        """Return whether an operand may have the type, and bind the letter to it."""
         if self.allowed is not None and dtype.name not in self.allowed:
             return False
         if self.letter is None:
@@ -74,14 +74,14 @@ class Elements:
         return before is None or before == dtype
 
     def expected(self, known: Mapping[str, Any]) -> str:
-        """The type as a sentence has it: the one that the letter stands for, or the family."""
+        """Return the type as text: the one bound to the letter, or the family."""
         before = known.get(self.letter) if self.letter else None
         if before is not None and (self.allowed is None or before.name in self.allowed):
             return before.name
         return self.text.rpartition("=")[2]
 
     def of_result(self, known: Mapping[str, Any]) -> DType:
-        """The type of a result: a letter's, that of a dtype attribute, or the one that is named."""
+        """Return the type of a result: bound to a letter, in a dtype attribute, or named."""
         if self.letter is not None:
             return known[self.letter]
         return _KNOWN[known.get(self.text, self.text)]

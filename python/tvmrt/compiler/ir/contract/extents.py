@@ -1,4 +1,4 @@
-"""Arithmetic of extents: the only place that computes with and compares them."""
+"""Arithmetic of extents: the only place that computes and compares them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from ..extent import most
 
-# What the fields of the kernels' structs and the counters of generated loops hold, int32_t.
+# int32_t, the type of the fields of kernels' structs and of the counters of generated loops
 LIMIT = 2**31 - 1
 
 
 class Misfit(ValueError):
-    """An application of an operator that its contract does not allow; the text is a sentence."""
+    """Error for an application of an operator that its contract does not allow; one sentence."""
 
 
 class _Indivisible(Exception):
-    """A quotient of extents that is not whole: the operands' texts and values are in ``args``."""
+    """Quotient of extents that is not an integer."""
 
 
 def _exact(a: int, b: int) -> int:
@@ -28,9 +28,9 @@ def _exact(a: int, b: int) -> int:
 
 
 class Formula:
-    """``4*H``, ``C/groups``, ``1|C``: an extent, or several to choose from, by names of others.
+    """Formula of an extent, or of several to choose from: ``4*H``, ``C/groups``, ``1|C``.
 
-    Raises ValueError when the text is no formula.
+    Raises ValueError when the text is not a formula.
     """
 
     __slots__ = ("_codes", "names", "text")
@@ -49,7 +49,7 @@ class Formula:
         return compile(tree, f"<extent {text}>", "eval")
 
     def values(self, known: Mapping[str, Any]) -> list[int]:
-        """The extents that are allowed. Raises ``Misfit`` where a quotient is not whole."""
+        """Return the allowed extents. Raise ``Misfit`` if a quotient is not an integer."""
         try:
             return [eval(code, _NAMES, known) for code in self._codes]
         except _Indivisible:
@@ -61,7 +61,7 @@ _NAMES = {"__builtins__": {}, "_exact": _exact}
 
 
 class _Arithmetic(ast.NodeTransformer):
-    """Lets sums, differences, products and whole quotients through, and collects the names."""
+    """Check that there are only sums, differences, products and quotients; collect the names."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
@@ -85,7 +85,7 @@ class _Arithmetic(ast.NodeTransformer):
 
 
 def too_large(shape: Sequence[int]) -> str | None:
-    """Why no tensor can have the shape; None if it can."""
+    """Return why no tensor can have the shape; None if it can."""
     if not all(0 <= n <= LIMIT for n in shape):
         return f"extents are from 0 to {LIMIT}"
     if most(prod(shape)) > LIMIT:

@@ -1,4 +1,4 @@
-"""What a contract demands beyond shapes, types and ranges: named tests and named values."""
+"""Conditions of a contract beyond shapes, types and ranges: named tests and named values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATA = "_data"
 
 @dataclass(frozen=True)
 class Rule:
-    """``words`` say what holds, or what ``name`` is; ``function`` finds it out from ``reads``."""
+    """Test, or definition of ``name``: ``words`` as text, ``function`` of the names in ``reads``."""
 
     words: str
     function: Callable[..., Any]
@@ -25,7 +25,7 @@ class Rule:
     name: str | None = None
 
     def arguments(self, known: Mapping[str, Any]) -> list[Any] | None:
-        """Values of the parameters; None where elements are asked for that nobody knows."""
+        """Return the values of the parameters; None if elements are needed that are not known."""
         found = [known[name] if name in known else None for name in self.reads]
         for name, value in zip(self.reads, found):
             if value is None and name.endswith(_DATA):
@@ -33,7 +33,7 @@ class Rule:
         return found
 
     def apply(self, known: dict[str, Any]) -> None:
-        """Raise ``Misfit`` if a test fails; enter the value if it is a named one."""
+        """Raise ``Misfit`` if a test fails; store a named value in ``known``."""
         arguments = self.arguments(known)
         if arguments is None:
             return
@@ -46,18 +46,18 @@ class Rule:
 
 
 def holds(words: str, test: Callable[..., Any], reads: str | None = None) -> Rule:
-    """A test whose ``words`` finish the sentence "expected that ...".
+    """Return a test whose ``words`` finish the sentence "expected that ...".
 
-    ``reads`` names the arguments of a function whose parameters are called otherwise, divided by
-    blanks.
+    ``reads`` has the names of the arguments, separated by blanks, if the function's parameters
+    have other names.
     """
     return Rule(words, test, _names(test, reads))
 
 
 def let(name: str, words: str, value: Callable[..., Any], reads: str | None = None) -> Rule:
-    """``name`` stands for an extent, or with a star in front for several, that ``words`` define.
+    """Return a definition of ``name``: an extent, or several with a leading star.
 
-    ``value`` may raise ``Misfit``; ``reads`` as for ``holds``.
+    ``words`` define it; ``value`` computes it and may raise ``Misfit``; ``reads``: see ``holds``.
     """
     return Rule(words, value, _names(value, reads), name.lstrip("*"))
 

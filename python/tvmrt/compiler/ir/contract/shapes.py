@@ -1,4 +1,4 @@
-"""Shapes as contracts write them, ``N C/groups *K``, and matching extents against them."""
+"""Shapes in the notation of contracts, ``N C/groups *K``, and matching of extents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUN = re.compile(r"\*([A-Za-z_0-9]*)(?:\{(?:(\d+)\.\.(\d*)|([A-Z][A-Z0-9]*))\})
 
 
 class Run:
-    """``*S{1..3}``: any number of axes, by name or not, at least and at most so many."""
+    """Variadic part of a shape, ``*S{1..3}``: any number of axes within limits, named or not."""
 
     __slots__ = ("least", "like", "most", "name", "text")
 
@@ -27,7 +27,7 @@ class Run:
         self.like = match[4]
 
     def admits(self, extents: tuple[int, ...], known: Mapping[str, Any]) -> bool:
-        """Whether the number of axes is right, and they are what the name stands for."""
+        """Return whether the axes fit the limits, and equal the known axes of that name."""
         count = len(extents)
         if count < self.least or (self.most is not None and count > self.most):
             return False
@@ -41,7 +41,7 @@ class Run:
 
 
 class Shape:
-    """A shape of a contract. ``text`` is as it was written.
+    """Shape of a contract. ``text`` is its notation.
 
     Raises ValueError when it cannot be read.
     """
@@ -61,14 +61,14 @@ class Shape:
     def __init__(self, text: str) -> None:
         self.text = text
         self.run: Run | None = None
-        self.names: set[str] = set()  # everything that it reads
-        self.symbols: set[str] = set()  # what it gives a value
+        self.names: set[str] = set()  # all names that it reads
+        self.symbols: set[str] = set()  # names that it binds
         self._words = text.split()
         runs = [i for i, word in enumerate(self._words) if word.startswith("*")]
         if len(runs) > 1:
             raise ValueError(f"shape [{text}] has more than one variadic part")
         self._head = runs[0] if runs else len(self._words)
-        self.fixed = len(self._words) - len(runs)  # axes beside those of the run
+        self.fixed = len(self._words) - len(runs)  # axes outside of the variadic part
         self._bare: list[tuple[int, str]] = []
         self._formulas: list[tuple[int, Formula]] = []
         for i, word in enumerate(self._words):
@@ -92,7 +92,7 @@ class Shape:
             self.names |= formula.names
 
     def bind(self, shape: tuple, known: dict[str, Any], origin: dict[str, str], by: str) -> bool:
-        """Whether the number of axes and all but the formulas fit; new names get their values."""
+        """Return whether the rank and all extents but formulas fit, and bind new names."""
         rank, run = len(shape), self.run
         if rank != self.fixed if run is None else rank < self.fixed:
             return False
@@ -113,9 +113,9 @@ class Shape:
         return True
 
     def formulas_fit(self, shape: tuple, known: Mapping[str, Any]) -> bool:
-        """Whether the extents that are formulas fit, once all operands are bound.
+        """Return whether the extents that are formulas fit, after all operands are bound.
 
-        A formula with a name that has no value, since an optional operand gives it, is left out.
+        A formula is skipped if a name has no value because its operand is left out.
         """
         for place, formula in self._formulas:
             if any(known.get(name) is None for name in formula.names):
@@ -125,7 +125,7 @@ class Shape:
         return True
 
     def extents(self, known: Mapping[str, Any]) -> tuple[Whole, ...]:
-        """The shape of a result."""
+        """Return the shape of a result."""
         found: list[Whole] = []
         formulas = dict(self._formulas)
         for i, word in enumerate(self._words):
@@ -142,7 +142,7 @@ class Shape:
         return f"[{', '.join(self._words)}]"
 
     def shown_values(self, known: Mapping[str, Any]) -> str:
-        """The same with the numbers that are known, ``[8, 2]``; empty if there is none."""
+        """Return the shape with the numbers that are known, ``[8, 2]``; empty if there are none."""
         parts = []
         for i, word in enumerate(self._words):
             run = self.run if i == self._head else None
