@@ -1,4 +1,4 @@
-"""Element types of the IR: one row a type, with its numpy, C and DLPack spelling."""
+"""Element types of the IR, with their numpy, C and DLPack spelling."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .extent import Whole
 
 _INT, _UINT, _FLOAT, _HANDLE, _BFLOAT = 0, 1, 2, 3, 4  # DLPack type codes
 
-# Floats of 8 bits and fewer: DLPack type code, bits, name in texts of the classic ABI. The first
-# two have the codes of TVM 0.14 and later, the others those that DLPack has.
+# Floating-point types of at most 8 bits: DLPack type code, bits, name in the classic ABI. The first
+# two have the codes of TVM 0.14 and later, the others have the codes of DLPack.
 _SMALL_FLOATS = {
     "float8_e4m3fn": (6, 8, "e4m3_float8"),
     "float8_e5m2": (7, 8, "e5m2_float8"),
@@ -29,8 +29,8 @@ _SMALL_INTEGERS = {"int4": (_INT, 4), "uint4": (_UINT, 4), "int2": (_INT, 2), "u
 class DType:
     """One element type.
 
-    ``code`` and ``bits`` are the DLPack type code and the bits of one element. ``c`` is the type in
-    which C has an element: for small types a byte with its code.
+    ``code`` and ``bits`` are the DLPack type code and the bits of one element. ``c`` is the C type
+    of an element: a byte with its code for types of at most 8 bits.
     """
 
     name: str
@@ -41,16 +41,16 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory; of packed ones, of all that share a byte."""
+        """Bytes of one element in memory; for bit-packed types, of one shared byte."""
         return self.numpy.itemsize
 
     def nbytes(self, count: Whole) -> Whole:
-        """Bytes of so many elements in memory."""
+        """Return the bytes of ``count`` elements in memory."""
         return (count * self.bits + 7) // 8 if self.is_packed else count * self.itemsize
 
     @property
     def is_small(self) -> bool:
-        """Whether it has 8 bits or fewer and is no C type: it is only moved and converted."""
+        """Whether it has 8 bits or fewer and no C type: it is only moved and converted."""
         return self.name in _SMALL_FLOATS or self.is_packed
 
     @property
@@ -60,12 +60,12 @@ class DType:
 
     @property
     def text(self) -> str:
-        """Its name in texts of the classic ABI."""
+        """Name in the classic ABI."""
         return _SMALL_FLOATS[self.name][2] if self.name in _SMALL_FLOATS else self.name
 
     @property
     def is_float(self) -> bool:
-        """Whether networks compute in it; half precision is for the caller's tensors alone."""
+        """Whether networks compute in it; half precision is only for the caller's tensors."""
         return self.code == _FLOAT and self.bits >= 32
 
     @property
@@ -85,7 +85,7 @@ class DType:
 
 
 def _bfloat16() -> list[DType]:
-    """numpy has the type only through ml_dtypes, which recent onnx packages bring along."""
+    """Return bfloat16 if ml_dtypes is installed, which recent onnx packages require."""
     try:
         from ml_dtypes import bfloat16
     except ImportError:
@@ -94,7 +94,7 @@ def _bfloat16() -> list[DType]:
 
 
 def _small() -> list[DType]:
-    """Those of the small types that the installed ml_dtypes has."""
+    """Return the types of at most 8 bits that the installed ml_dtypes has."""
     try:
         import ml_dtypes
     except ImportError:
@@ -128,18 +128,18 @@ DTYPES = {
 }
 
 
-# Strings at the border of a network, as the addresses of their bytes: only copied there.
+# Strings in inputs and outputs of a network, as addresses of their bytes: they are only copied.
 HANDLE = DType("handle", np.dtype("uint64"), "uint64_t", _HANDLE, 64)
 
 
 def dtype_of_text(text: str) -> DType:
-    """The type that a text of the classic ABI names. Raises KeyError where there is none."""
+    """Return the type with this name in the classic ABI. Raise KeyError if there is none."""
     named = {row.text: row for row in (*DTYPES.values(), HANDLE)}
     return named[text]
 
 
 def dtype_of(array_or_dtype: object) -> DType:
-    """The IR type of a numpy array, numpy dtype or type name."""
+    """Return the IR type of a numpy array, numpy dtype or type name."""
     dtype = getattr(array_or_dtype, "dtype", array_or_dtype)
     name = np.dtype(dtype).name
     if name not in DTYPES:

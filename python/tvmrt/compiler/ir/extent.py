@@ -1,10 +1,10 @@
-"""Extents that are known only when a network runs: polynomials over symbols with bounds.
+"""Symbolic extents, which are known only at run time: polynomials over symbols with bounds.
 
-An :class:`Extent` stands wherever an extent, a stride or an offset may stand that is an integer
-otherwise. It adds, multiplies and divides as one; what is the same for all values of its symbols
-becomes an integer again. What depends on their values (a comparison, the truth of ``n``) is
-answered from the bounds, and where these do not decide raises :class:`Undecided`: no code is
-chosen by a size that a later run may not have.
+An :class:`Extent` may be used in place of an integer extent, stride or offset. It supports integer
+arithmetic; a result that is the same for all values of its symbols becomes an integer again.
+Questions that depend on these values (a comparison, the truth of ``n``) are answered from the
+bounds. If the bounds do not decide, :class:`Undecided` is raised: no code is chosen by a size that
+a later run may not have.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tvmrt.error import UnsupportedError
 
 from .extent_bounds import bounds
 
-INT_MAX = 2**31 - 1  # of an int of C, which expressions are computed in where that suffices
+INT_MAX = 2**31 - 1  # of C's int, the type of generated expressions where it suffices
 
 
 class Undecided(UnsupportedError):
-    """The compiler would have to know an extent that is known only when the network runs."""
+    """Error: the compiler needs an extent that is known only at run time."""
 
 
 _printed: ContextVar[set[Symbol] | None] = ContextVar("printed", default=None)
@@ -35,8 +35,8 @@ _printed: ContextVar[set[Symbol] | None] = ContextVar("printed", default=None)
 
 @contextmanager
 def printed_symbols() -> Iterator[set[Symbol]]:
-    """The symbols whose names in C are printed meanwhile: a function's printer knows by them which
-    sizes its text names."""
+    """Collect the symbols whose C names are printed in the context; the printer of a function then
+    knows which sizes its text uses."""
     found: set[Symbol] = set()
     token = _printed.set(found)
     try:
@@ -47,14 +47,13 @@ def printed_symbols() -> Iterator[set[Symbol]]:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A dimension of the network's inputs: ``name`` as the network has it, from ``low`` to
-    ``high``, both included; ``c`` is the parameter that generated code has it in.
+    """Symbolic dimension from ``low`` to ``high``, both included. ``name`` is its name in the
+    network, ``c`` the parameter that has its value in generated code.
 
-    A count is one that the run itself finds, as how many boxes are kept: ``source`` is the tensor
-    that holds it, one int32, which whatever depends on the count reads; None for the others.
-    ``limit``: an extent that it is never above, in each run. ``product``: names of counts, of which
-    it is one, and what all of them multiplied are never above. ``local``: a size in a loop's body.
-    ``zeros``: extents that are 0 in each run; importers add those of counts."""
+    For a data-dependent dimension, such as the number of selected boxes, ``source`` is the int32
+    tensor that holds it; None for others. ``limit``: an extent that is an upper bound in each run.
+    ``product``: names of such dimensions with this one, and a bound of their product. ``local``:
+    a size in a loop's body. ``zeros``: extents that are 0 in each run, added by importers."""
 
     name: str
     low: int
@@ -91,7 +90,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Quotient:
-    """``number / divisor`` rounded down; the number is never negative."""
+    """``number / divisor`` rounded down; ``number`` is never negative."""
 
     number: Extent
     divisor: int
@@ -114,7 +113,7 @@ class Quotient:
 
 @dataclass(frozen=True)
 class Positive:
-    """``number`` where that is above 0, else 0; smallest and largest of two are made of it."""
+    """``max(number, 0)``; the minimum and maximum of two extents are expressed by it."""
 
     number: Extent
     computed: ClassVar[bool] = True
@@ -140,9 +139,9 @@ Whole = Union[int, "Extent"]
 
 
 class Extent:
-    """A polynomial with integer coefficients over symbols and quotients, in canonical form.
+    """Polynomial with integer coefficients over symbols and quotients, in canonical form.
 
-    Two are equal if they are the same polynomial; then they are equal at all values.
+    Equal extents are the same polynomial, so they are equal for all values of the symbols.
     """
 
     __slots__ = ("_hash", "terms")
@@ -152,18 +151,18 @@ class Extent:
         self._hash = hash(self.terms)
 
     def at(self, values: Mapping[str, Any]) -> Any:
-        """The number for these values of the symbols, by name; for arrays of values an array."""
+        """Return the value for these values of the symbols, by name; for arrays an array."""
         return sum(k * prod(a.at(values) for a in atoms) for atoms, k in self.terms)
 
     def symbols(self) -> set[Symbol]:
-        """The symbols that it depends on."""
+        """Return the symbols that it depends on."""
         return {s for atoms, _ in self.terms for atom in atoms for s in atom.symbols()}
 
     def text(self, names: bool = True) -> str:
-        """For people by the network's names of the symbols, else as an expression of C."""
+        """Return it as text with the network's names of the symbols, or as a C expression."""
         parts = []
         wide = not names and any(_most_of(atoms, k) > INT_MAX for atoms, k in self.terms)
-        # what is taken away after what is there, a number last: n + 1
+        # negative terms after positive ones, a number last: n + 1
         for atoms, k in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
             words = [a.text(names) for a in atoms]
             if wide and atoms:
@@ -246,7 +245,7 @@ class Extent:
     def __rtruediv__(self, other: Any) -> float:
         raise Undecided(f"the quotient {other!r} / {self!r} {_asked(self)}")
 
-    # What bounds decide.
+    # Comparisons, decided by bounds.
 
     def __lt__(self, other: Any) -> bool:
         return _below(self - other, f"{self!r} < {other!r}")
@@ -281,9 +280,9 @@ def _most_of(atoms: tuple[Atom, ...], factor: int) -> int:
 
 
 def certainly(question: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether the answer is yes at all sizes: what an optimisation asks before it is made.
+    """Return whether the answer is yes for all sizes, as the condition of an optimisation.
 
-    No where the bounds leave it open, so that the general form is taken.
+    Return False where the bounds do not decide, so that the general form is used.
     """
     try:
         return bool(question(*arguments))
@@ -293,7 +292,7 @@ def certainly(question: Callable[..., Any], *arguments: Any) -> bool:
 
 @contextmanager
 def named(places: Sequence[str]) -> Iterator[None]:
-    """What is undecided here is told with these names of nodes in front."""
+    """Add these node names to the text of an Undecided error."""
     try:
         yield
     except Undecided as problem:
@@ -301,7 +300,7 @@ def named(places: Sequence[str]) -> Iterator[None]:
 
 
 def _asked(extent: Extent, by_bounds: bool = False) -> str:
-    """What is told of a question: whether bounds could answer it, too."""
+    """Return the end of an error text: what is unknown, and which options make it known."""
     help_ = "give it closer bounds with --dim, or fix" if by_bounds else "fix"
     names = listed(extent.symbols())
     return f"is known only at run time ({names}); {help_} it with --shape"
@@ -322,7 +321,7 @@ def linear_form(extent: Whole) -> tuple[Symbol, int, int] | None:
 
 
 def listed(symbols: Iterable[Symbol]) -> str:
-    """Symbols with their bounds, for people."""
+    """Return symbols with their bounds as text."""
     found = sorted(symbols, key=lambda s: s.name)
     return ", ".join(f"{s.name} = {s.low}..{s.high}" for s in found)
 
@@ -363,7 +362,7 @@ def _order(atoms: tuple[Atom, ...]) -> tuple:
 
 
 def _divided(number: Whole, divisor: Whole) -> Whole:
-    """Rounded down; the divisor is positive."""
+    """Return the quotient rounded down; the divisor must be positive."""
     if not divisor > 0:
         raise Undecided(f"{number!r} / {divisor!r} may be divided by 0")
     whole = exact_quotient(number, divisor)
@@ -377,8 +376,8 @@ def _divided(number: Whole, divisor: Whole) -> Whole:
 
 
 def _floor(number: Extent, divisor: int) -> Whole:
-    """In canonical form: coefficients below the divisor inside, no common factor, no quotient of a
-    quotient."""
+    """Divide, rounded down, in canonical form: coefficients below the divisor inside, no common
+    factor, no nested quotients."""
     outside = _made({atoms: k // divisor for atoms, k in number.terms})
     inside = _made({atoms: k % divisor for atoms, k in number.terms})
     low, high = bounds(inside)
@@ -400,18 +399,18 @@ def _floor(number: Extent, divisor: int) -> Whole:
 
 
 def smallest(a: Whole, b: Whole) -> Whole:
-    """The smaller of two."""
+    """Return the minimum of two extents."""
     return a - _positive(a - b)
 
 
 def largest(a: Whole, b: Whole) -> Whole:
-    """The larger of two."""
+    """Return the maximum of two extents."""
     return b + _positive(a - b)
 
 
 def _positive(number: Any) -> Any:
-    """max(number, 0) of a number, of each of an array, or of an extent in canonical form: without a
-    common factor, and of a number and what it is less than 0 by the one that begins with a plus."""
+    """Return max(number, 0) for a number, an array or an extent. For an extent in canonical form:
+    without a common factor, and with a positive last coefficient inside."""
     if not isinstance(number, Extent):
         return np.maximum(number, 0) if isinstance(number, np.ndarray) else max(number, 0)
     low, high = bounds(number)
@@ -425,7 +424,7 @@ def _positive(number: Any) -> Any:
 
 
 def exact_quotient(number: Whole, divisor: Whole) -> Whole | None:
-    """The quotient where it is whole for all values of the symbols, else None."""
+    """Return the quotient if it is an integer for all values of the symbols, else None."""
     left, parts = _terms(number), _terms(divisor)
     lead = max(parts, key=_order)
     total: dict[tuple[Atom, ...], int] = {}
@@ -451,22 +450,22 @@ def exact_quotient(number: Whole, divisor: Whole) -> Whole | None:
 
 
 def most(value: Whole) -> int:
-    """The largest number that it can be."""
+    """Return the maximum of an extent."""
     return bounds(value)[1]
 
 
 def least(value: Whole) -> int:
-    """The smallest number that it can be."""
+    """Return the minimum of an extent."""
     return bounds(value)[0]
 
 
 def as_extent(value: Any) -> Whole:
-    """A number of any integer type as int; an extent as it is."""
+    """Convert a number of any integer type to int; leave an extent unchanged."""
     return value if isinstance(value, Extent) else int(value)
 
 
 def symbols_of(*values: Any) -> set[Symbol]:
-    """The symbols in all extents among values, sequences of them and mappings to them."""
+    """Return the symbols in all extents among values, sequences of them and mappings to them."""
     found: set[Symbol] = set()
     for value in values:
         if isinstance(value, Extent):
@@ -479,13 +478,13 @@ def symbols_of(*values: Any) -> set[Symbol]:
 
 
 def counts_in(*values: Any) -> list[Symbol]:
-    """The symbols that the run itself finds, of those in all extents among values, by name."""
+    """Return the data-dependent symbols in all extents among values, sorted by name."""
     found = (s for s in symbols_of(*values) if s.source is not None)
     return sorted(found, key=lambda s: s.name)
 
 
 def with_most_counts(value: Whole) -> Whole:
-    """The extent with what the run itself finds at its most, as room is made for it."""
+    """Return the extent with data-dependent symbols at their maximum, for memory allocation."""
     counts = counts_in(value)
     if not counts:
         return value
@@ -496,5 +495,5 @@ def with_most_counts(value: Whole) -> Whole:
 
 
 def shown(value: Whole) -> str:
-    """An extent for people."""
+    """Return an extent as text."""
     return repr(value) if isinstance(value, Extent) else str(value)

@@ -1,7 +1,7 @@
-"""The least and the largest number that an extent can be.
+"""Minimum and maximum of an extent.
 
-What is asked of an extent here: its ``terms``, its symbols, and what it is ``at`` values of them;
-see ``tvmrt.compiler.ir.extent``.
+The functions use an extent's ``terms``, its ``symbols()`` and its value ``at`` sizes; see
+``tvmrt.compiler.ir.extent``.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-# Values of symbols that are all tried where nothing else tells the bounds of an extent.
+# Combinations of values that are all evaluated if nothing else gives the bounds of an extent.
 MOST_TRIED = 1 << 16
-# Combinations of sizes that are all tried where a condition on them, or a number, must be exact.
+# Combinations of sizes that are all evaluated if a condition on them or a number must be exact.
 MAX_SIZES = 1 << 20
-MAX_CASES = 4  # terms max(number, 0) of an extent, each of which is one of two
+MAX_CASES = 4  # terms max(number, 0) of an extent that are split into two cases each
 
 
 def bounds(value: Any) -> tuple[int, int]:
-    """The least and the largest number that it can be, or numbers beyond these where finding them
-    would take too long."""
+    """Return the minimum and maximum of an extent, or wider bounds if finding these would take too
+    long."""
     return _bounds(value) if hasattr(value, "terms") else (int(value), int(value))
 
 
@@ -38,7 +38,7 @@ def _bounds(extent: Any) -> tuple[int, int]:
 
 
 def _bounds_by_limit(extent: Any, symbol: Any, low: int, high: int) -> tuple[int, int]:
-    """Closer bounds, where a count that is no more than another extent stands alone in one term."""
+    """Tighten the bounds if a symbol with a ``limit`` stands alone in exactly one term."""
     factors = [k for atoms, k in extent.terms if symbol in atoms]
     if len(factors) != 1 or (dict(extent.terms).get((symbol,), 0)) != factors[0]:
         return low, high
@@ -52,7 +52,7 @@ def _bounds_by_limit(extent: Any, symbol: Any, low: int, high: int) -> tuple[int
 
 
 def _most_by_product(extent: Any, names: frozenset[str], size: int, high: int) -> int:
-    """A closer bound, where a term has counts that together are never above a size."""
+    """Tighten the upper bound if a term contains all symbols whose product is limited."""
     for atoms, k in extent.terms:
         factors = {a for a in atoms if not a.computed and a.name in names}
         if k < 0 or len(factors) != len(names):
@@ -69,7 +69,7 @@ def _bounds_alone(extent: Any) -> tuple[int, int]:
     if all(k > 0 for _, k in extent.terms):
         return _summed(extent)  # grows with each atom, and no atom is negative
     symbols = extent.symbols()
-    sizes = all_sizes(symbols, dtype=object)  # of sizes without an upper limit
+    sizes = all_sizes(symbols, dtype=object)  # Python integers do not overflow
     if sizes is not None:
         found = extent.at(sizes)
         return int(found.min()), int(found.max())
@@ -87,7 +87,7 @@ def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, in
 
 
 def _independent(extent: Any) -> list[list[tuple[Any, int]]]:
-    """The terms in groups that have no symbol in common; numbers are a group of their own."""
+    """Return the terms in groups without common symbols; a constant is a group of its own."""
     groups: list[tuple[set, list]] = []
     for atoms, k in extent.terms:
         symbols = {s for atom in atoms for s in atom.symbols()}
@@ -99,7 +99,7 @@ def _independent(extent: Any) -> list[list[tuple[Any, int]]]:
 
 
 def _by_cases(extent: Any) -> tuple[int, int] | None:
-    """By both cases of a term max(number, 0), which is nowhere else in it; None without one."""
+    """Bound by both cases of a term max(number, 0) that occurs once; None if there is none."""
     if sum(a.computed for atoms, _ in extent.terms for a in atoms) > MAX_CASES:
         return None  # each doubles the number of cases
     for atoms, k in extent.terms:
@@ -110,13 +110,13 @@ def _by_cases(extent: Any) -> tuple[int, int] | None:
         if hasattr(rest, "terms") and any(atom in others for others, _ in rest.terms):
             continue
         (a, b), (c, d) = bounds(rest), bounds(rest + k * atom.number)
-        # the sum is the larger one of both cases, or the smaller one where it is taken away
+        # the sum is the larger of both cases, or the smaller one if the term is subtracted
         return (max(a, c), max(b, d)) if k > 0 else (min(a, c), min(b, d))
     return None
 
 
 def _by_factors(extent: Any) -> tuple[int, int] | None:
-    """Of a product of two extents that have no symbol in common, by the bounds of each; None of any
+    """Bound a product of two extents without common symbols by the bounds of each; None for any
     other extent."""
     for group in _connected(extent):
         pair = _factors(extent, group)
@@ -127,7 +127,7 @@ def _by_factors(extent: Any) -> tuple[int, int] | None:
 
 
 def _connected(extent: Any) -> list[set]:
-    """Its symbols in groups, of which no atom has symbols of two."""
+    """Return the symbols in groups such that each atom has symbols of only one group."""
     groups: list[set] = []
     for atom in {atom for atoms, _ in extent.terms for atom in atoms}:
         joined = [group for group in groups if group & atom.symbols()]
@@ -137,8 +137,8 @@ def _connected(extent: Any) -> list[set]:
 
 
 def _factors(extent: Any, group: set) -> tuple[Any, Any] | None:
-    """The factor of an extent that has these symbols alone, and the one that has none of them: each
-    row of the factors of its terms is a multiple of the first one then."""
+    """Split an extent into a factor with only the symbols in ``group`` and a factor with none of
+    them; None if the rows of coefficients are not multiples of the first one."""
     rows: dict[tuple, dict[tuple, int]] = {}
     for atoms, k in extent.terms:
         inside = tuple(atom for atom in atoms if atom.symbols() & group)
@@ -169,8 +169,8 @@ def _summed(extent: Any) -> tuple[int, int]:
 def all_sizes(
     symbols: Collection[Any], limit: int = MOST_TRIED, dtype: Any = np.int64
 ) -> dict[str, np.ndarray] | None:
-    """Return every combination of the symbols' sizes, an array with an axis for each symbol by its
-    name; None if there are more than ``limit``."""
+    """Return every combination of the symbols' sizes: by name an array with one axis per symbol;
+    None if there are more than ``limit``."""
     if prod(s.high - s.low + 1 for s in symbols) > limit:
         return None
     axes = (np.arange(s.low, s.high + 1, dtype=dtype) for s in symbols)
@@ -178,7 +178,7 @@ def all_sizes(
 
 
 def _at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:
-    """By the sign of the change with each symbol; None where it has none."""
+    """Bound by the sign of the change with each symbol; None if a sign is not constant."""
     if any(a.computed for atoms, _ in extent.terms for a in atoms):
         return None
     low, high = {}, {}

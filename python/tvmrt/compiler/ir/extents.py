@@ -1,4 +1,4 @@
-"""Extents as a tensor: what of a shape is computed with as the network runs."""
+"""Extents as tensor elements, for shapes that the network computes with at run time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .op import Op, register
 
 @register("iota")
 class Iota(Op):
-    """start, start + step, ...: ``count`` integers."""
+    """Return ``count`` integers: start, start + step, ..."""
 
     contract = Contract(
         "-> y: int64[count]",
@@ -21,7 +21,7 @@ class Iota(Op):
 
 @register("extents")
 class Extents(Op):
-    """``values``: integers and extents, the elements in row-major order."""
+    """Return a tensor of extents. ``values``: integers and extents in row-major order."""
 
     contract = Contract(
         "-> y: int64[*shape]",

@@ -1,6 +1,6 @@
-"""Functions of numbers in fixed point, on whole arrays at a time, as kernels have them.
+"""Fixed-point functions on whole numpy arrays, bit-identical to the kernels.
 
-Results are int64: fractions of which 1, that no result reaches, is 2 ** ``bits``.
+Results are int64 fractions in units of 2 ** -``bits``, below 1.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import numpy as np
 
 
 def shift(x: np.ndarray, n: Any) -> np.ndarray:
-    """x / 2 ** n to the nearest, halves away from zero."""
+    """Return x / 2 ** n rounded to nearest, halves away from zero."""
     x, n = np.int64(x), np.int64(n)
     rest, mask = x & ((1 << n) - 1), (1 << n) - 1
     return ((x >> n) + (rest > (mask >> 1) + (x < 0))).astype(np.int32)
 
 
 class Fractions:
-    """Fractions of so many bits; exp is a product of those of the ``powers`` n of 2, exp(-2 ** n),
-    and of what is near 0."""
+    """Fractions of ``bits`` bits. exp is a product of constants exp(-2 ** n), n in ``powers``, and
+    of a Taylor series near 0."""
 
     def __init__(self, bits: int, powers: Iterable[int]) -> None:
         self.bits, self.one, self.top = bits, 1 << bits, (1 << bits) - 1
         self.factors = {n: self.of(exp(-(2.0**n))) for n in powers}
 
     def of(self, x: float) -> int:
-        """The fraction nearest to a number."""
+        """Return the fraction nearest to a number."""
         return round(x * self.one)
 
     def mul(self, a: np.ndarray, b: Any) -> np.ndarray:
-        """a * b, to the nearest, halves upwards; saturated."""
+        """Return a * b rounded to nearest, halves upwards, saturated."""
         return np.minimum((np.int64(a) * b + (self.one >> 1)) >> self.bits, self.top)
 
     def _near_exp(self, a: np.ndarray) -> np.ndarray:
-        """exp of fractions from -1/4 to 0: a Taylor series about -1/8."""
+        """Return exp of fractions from -1/4 to 0: a Taylor series about -1/8."""
         x = a + (self.one >> 3)
         x2 = self.mul(x, x)
         x3, x4 = self.mul(x2, x), self.mul(x2, x2)
@@ -45,7 +45,7 @@ class Fractions:
         return middle + self.mul(x + rest, middle)
 
     def exp(self, a: np.ndarray, integer_bits: Any) -> np.ndarray:
-        """exp of numbers up to 0 with so many integer bits."""
+        """Return exp of numbers up to 0 that have ``integer_bits`` integer bits."""
         a, k = np.int64(a), np.int64(integer_bits)
         quarter = np.int64(1) << (self.bits - k - 2)
         near = (a & (quarter - 1)) - quarter
@@ -57,7 +57,7 @@ class Fractions:
         return np.where(a == 0, self.top, result)
 
     def newton(self, a: np.ndarray) -> np.ndarray:
-        """1 / (1 + a) for fractions from 0 on, with two integer bits."""
+        """Return 1 / (1 + a) for fractions a >= 0, with two integer bits."""
         half = (np.int64(a) + self.one) >> 1
         x = self.of(12 / 17) + self.mul(half, -self.of(8 / 17))
         for _ in range(3):
@@ -66,15 +66,15 @@ class Fractions:
         return x
 
     def logistic(self, a: np.ndarray, integer_bits: Any) -> np.ndarray:
-        """The logistic function of numbers with so many integer bits."""
+        """Return the logistic function of numbers that have ``integer_bits`` integer bits."""
         a = np.int64(a)
         above = np.minimum(self.newton(self.exp(-np.abs(a), integer_bits)) * 2, self.top)
         return np.where(a == 0, self.one >> 1, np.where(a > 0, above, self.top - above))
 
     def tanh(self, a: np.ndarray, integer_bits: Any) -> np.ndarray:
-        """tanh of numbers with so many integer bits."""
+        """Return tanh of numbers that have ``integer_bits`` integer bits."""
         a = np.int64(a)
-        # of twice the number: one integer bit more of the same integer
+        # twice the number is the same integer with one more integer bit
         x = self.newton(self.exp(-np.abs(a), integer_bits + 1)) - (self.one >> 2)
         size = np.clip(x * 4, -self.one, self.top)
         return np.where(a == 0, 0, np.where(a > 0, size, -size))

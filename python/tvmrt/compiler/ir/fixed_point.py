@@ -1,7 +1,7 @@
-"""Pointwise operators of fixed-point arithmetic, as networks of the TensorFlow Lite format have it.
+"""Pointwise operators of fixed-point arithmetic, as in networks of the TensorFlow Lite format.
 
-A multiplier (m, e) stands for m * 2 ** (e - 31). Fractions are int32, in units of 2 ** -31. Behind
-an integer product they are its requantisation, without floating point.
+A multiplier (m, e) stands for m * 2 ** (e - 31). Fractions are int32, in units of 2 ** -31. After
+an integer matmul or convolution these operators requantise without floating point.
 """
 
 from __future__ import annotations
@@ -21,59 +21,59 @@ FIXED = "scalar/fixed.h"
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a * b as fractions, to the nearest, halves upwards; saturated."""
+    """Return a * b as fractions, rounded to nearest, halves upwards, saturated."""
     return LONG.mul(a, np.int64(b)).astype(np.int32)
 
 
 def scale(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """x times the multiplier (m, e), rounded twice; a shift to the left wraps around."""
+    """Return x times the multiplier (m, e), rounded twice; a left shift wraps around."""
     e = np.int64(e)
     shifted = (np.int64(x) << np.maximum(e, 0)).astype(np.int32)
     return shift(product(shifted, m), np.maximum(-e, 0))
 
 
 def scale_wide(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """x, within 2 ** 47, times the multiplier (m, e) of which 15 bits count; halves upwards."""
+    """Return x, within 2 ** 47, times (m, e) with m rounded to 15 bits; halves upwards."""
     m, e = np.int64(m), np.int64(e)
     narrow = np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
     return ((np.int64(x) * narrow + (np.int64(1) << (14 - e))) >> (15 - e)).astype(np.int32)
 
 
 def round_away(x: np.ndarray) -> np.ndarray:
-    """To the nearest whole number, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     whole = np.trunc(x)
     return (whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0)).astype(x.dtype)
 
 
 def float_scale(x: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """x times the factor in double, to the nearest, halves away from zero, saturated."""
+    """Return x times the scale in double, rounded to nearest, halves away from zero, saturated."""
     exact = round_away(np.float64(x) * factor)
     return to_integers(exact, np.int32)
 
 
 def leading_zeros(x: np.ndarray) -> np.ndarray:
-    """The number of zero bits above the highest one; 32 for 0."""
+    """Return the number of zero bits above the highest one; 32 for 0."""
     bits = np.asarray(x).astype(np.uint32).astype(np.float64)
     return (32 - np.frexp(bits)[1]).astype(np.int32)
 
 
 def reciprocal(a: np.ndarray) -> np.ndarray:
-    """1 / (1 + a) as a fraction, for fractions from 0 on."""
+    """Return 1 / (1 + a) as a fraction, for fractions a >= 0."""
     return np.clip(LONG.newton(a) * 2, -(2**31), 2**31 - 1).astype(np.int32)
 
 
 def scale_by(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """The same with an exponent that is computed, kept between -31 and 31."""
+    """Return x times the multiplier (m, e) with a computed exponent, clamped to -31..31."""
     return scale(x, m, np.clip(e, -31, 31))
 
 
 def _times(x: np.ndarray, power: int) -> np.ndarray:
-    """x * 2 ** power, saturated."""
+    """Return x * 2 ** power, saturated."""
     return np.clip(np.int64(x) * (1 << power), -(2**31), 2**31 - 1).astype(np.int32)
 
 
 def _root_exponent(n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """n with its highest bit at place 27 or 28, and the exponent of its inverse root."""
+    """Shift n to its highest bit at 27 or 28; return it and the exponent of its inverse root."""
     n = np.maximum(np.int64(n), 1)
     e = np.full(n.shape, 11, np.int64)
     for _ in range(2):
@@ -84,7 +84,7 @@ def _root_exponent(n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def inverse_root(n: np.ndarray) -> np.ndarray:
-    """The m of (m, e), 1 / sqrt(n) as a multiplier; of 1 and less it is that of 1."""
+    """Return m of the multiplier (m, e) for 1 / sqrt(n); numbers below 1 count as 1."""
     wide, e = _root_exponent(n)
     f = (wide >> 1).astype(np.int32)
     half = shift(f, np.int64(1))
@@ -99,19 +99,19 @@ def inverse_root(n: np.ndarray) -> np.ndarray:
 
 
 def inverse_root_exponent(n: np.ndarray) -> np.ndarray:
-    """The e of the same."""
+    """Return e of the multiplier (m, e) for 1 / sqrt(n); numbers below 1 count as 1."""
     e = _root_exponent(n)[1]
     return np.where(np.int64(n) <= 1, 0, -np.maximum(e, 0)).astype(np.int32)
 
 
 def inverse_square_root(n: int) -> tuple[int, int]:
-    """(m, e): 1 / sqrt(n) as a multiplier."""
+    """Return the multiplier (m, e) for 1 / sqrt(n)."""
     array = np.asarray(n)
     return int(inverse_root(array)), int(inverse_root_exponent(array))
 
 
 class FixedPointOp(Op):
-    """One row: operands as a contract has them, a C function of that name, its numpy meaning."""
+    """Pointwise fixed-point operator: operands of its contract, C function, numpy function."""
 
     kind = POINTWISE
     header = FIXED
@@ -166,10 +166,10 @@ _PAIR = (
 
 
 class FixedPair(Op):
-    """Two quantised operands, one result of their type, in fixed point.
+    """Fixed-point operation on two quantised operands, with a result of their type.
 
-    f is scale(a' * 2 ** bits, a_m, a_e) + or - the same of b, or a' * b', where a' is a - a_zero;
-    the result is scale(f, m, e) + ``y_zero``, kept between ``low`` and ``high``.
+    Sum and difference: f = scale(a' * 2 ** bits, a_m, a_e) +/- scale(b' * 2 ** bits, b_m, b_e).
+    Product: f = a' * b'. Here a' = a - a_zero. The result is scale(f, m, e) + ``y_zero``, clamped.
     """
 
     kind = POINTWISE

@@ -1,4 +1,4 @@
-"""Floats as integers, defined for every float."""
+"""Conversion of floating-point numbers to integers, defined for every input."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 
 def to_integers(x: Any, to: Any) -> np.ndarray:
-    """Floats cut to integers of the type ``to``: saturated, and 0 for what is not a number.
+    """Truncate floating-point numbers to integers of type ``to``: saturated, NaN becomes 0.
 
-    numpy leaves such casts to the processor, which gives different numbers on x86 and Arm.
+    numpy leaves out-of-range casts to the processor, so results differ between x86 and Arm.
     All other casts are numpy's.
     """
     x, to = np.asarray(x), np.dtype(to)

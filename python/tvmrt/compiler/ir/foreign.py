@@ -1,4 +1,4 @@
-"""Nodes of ONNX that no operator of the compiler means: devices that run ONNX compute them."""
+"""ONNX nodes without an operator of the compiler: devices that run ONNX compute them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .op import Op, register
 
 @register("onnx_node")
 class OnnxNode(Op):
-    """A node of ONNX as it is, for a device that runs ONNX; only in regions.
+    """Unchanged ONNX node for a device that runs ONNX; only in regions.
 
-    ``node``: the bytes of its NodeProto in base64, whose operands are named ``i0``, ``i1``, ... and
-    whose results ``o0``, ``o1``, ...; what is left out has an empty name. ``opsets``: the versions
-    of the operators, as "ai.onnx:17 com.microsoft:1"; ``types``: those of the results that are
-    there, as "float32:1x3x8x8", separated by blanks.
+    ``node``: the bytes of its NodeProto in base64, with operands named ``i0``, ``i1``, ... and
+    results named ``o0``, ``o1``, ...; operands and results that are left out have empty names.
+    ``opsets``: operator set versions, as "ai.onnx:17 com.microsoft:1". ``types``: types of the
+    results that are present, as "float32:1x3x8x8", separated by blanks.
     """
 
     contract = Contract("inputs*: any[*]", "node: text, opsets: text, types: text")

@@ -1,4 +1,4 @@
-"""The graph: values, nodes and their order. Knows nothing of any single operator."""
+"""The graph: values, nodes and their order, independent of any single operator."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from .stowed import stowed
 
 @dataclass(frozen=True)
 class TensorType:
-    """Logical shape (ONNX order) and element type of a tensor; extents that are known only when
-    the network runs are bounded."""
+    """Logical shape (ONNX order) and element type of a tensor; symbolic extents have bounds."""
 
     shape: tuple[Whole, ...]
     dtype: DType
@@ -34,7 +33,7 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements, the most that they can be."""
+        """Maximum number of bytes of its elements."""
         return self.dtype.nbytes(most(self.size))
 
     def __str__(self) -> str:
@@ -42,10 +41,10 @@ class TensorType:
 
 
 class Value:
-    """A tensor in the graph: an input, a constant (``data`` set) or a node's output.
+    """Tensor in the graph: an input, a constant (``data`` set) or a node's output.
 
-    A constant that is ``kept`` lies in the library in this order of its elements anyway: who can
-    read it there needs no other form of it.
+    A ``kept`` constant is stored in the library in this order of elements in any case: kernels
+    that can read this order need no other copy of it.
     """
 
     __slots__ = ("data", "kept", "name", "producer", "type")
@@ -80,11 +79,11 @@ class Value:
 
 
 class Node:
-    """One application of an operator.
+    """Application of an operator.
 
-    ``name`` is the network's own name for it; ``sources`` are the names of all the
-    network's nodes that it stands for, which errors and generated comments quote.
-    ``guard`` is None, or (condition value, wanted truth): the node runs only if they agree.
+    ``name`` is its name in the network. ``sources`` are the names of all nodes of the network that
+    it stands for, quoted in errors and generated comments. ``guard`` is None, or (condition value,
+    wanted truth): the node runs only if they agree.
     """
 
     __slots__ = ("attrs", "guard", "inputs", "name", "op", "outputs", "sources")
@@ -107,20 +106,20 @@ class Node:
         self.guard = guard
 
     def give(self, values: Sequence[Value]) -> None:
-        """Make these values the node's results, whatever gave them before."""
+        """Make the node the producer of these values; they are its results."""
         self.outputs = list(values)
         for value in values:
             value.producer = self
 
     @property
     def output(self) -> Value:
-        """The only output; for nodes that have exactly one."""
+        """The output of a node that has exactly one."""
         (value,) = self.outputs
         return value
 
     def operands(self) -> list[Value]:
-        """Every value that the node reads: inputs that are there, its guard, and the counts that
-        its attributes and results depend on."""
+        """Return every value that the node reads: present inputs, its guard, and the data-dependent
+        dimensions in its attributes and results."""
         found = [v for v in self.inputs if v is not None]
         if self.guard is not None:
             found.append(self.guard[0])
@@ -133,15 +132,14 @@ class Node:
 
 
 class Graph:
-    """Nodes in an order in which each comes after the producers of its inputs.
+    """Graph of nodes in topological order.
 
-    ``output_names[i]`` is the network's name of ``outputs[i]``; one value may serve several
-    names, and an input or a constant may be an output. ``op_types`` has the network's own operator
-    type of each of its nodes ("Conv"), by the node's name. ``labels`` has, by an output's name, the
-    names that its elements are places of, or its columns stand for; ``bundles`` what the network's
-    inputs and outputs that are no tensors are made of, by their names. The last ``kept`` outputs
-    are what a run leaves for the next one, see ``state.py``. ``licence`` is the network's own, ""
-    where it does not say. ``aliases`` has further names of inputs, to their names.
+    ``output_names[i]`` is the name of ``outputs[i]`` in the network; one value may have several
+    names, and an input or a constant may be an output. ``op_types``: the network's operator type
+    ("Conv") by node name. ``labels``: by output name the class names that its elements index or its
+    columns stand for. ``bundles``: tensors of inputs and outputs that are not tensors, by name. The
+    last ``kept`` outputs are the state for the next run, see ``state.py``. ``licence``: the
+    network's licence, "" if it has none. ``aliases``: further names of inputs, with their names.
     """
 
     def __init__(self, name: str) -> None:
@@ -150,7 +148,7 @@ class Graph:
         self.outputs: list[Value] = []
         self.output_names: list[str] = []
         self.nodes: list[Node] = []
-        self.operators: dict[str, Any] = {}  # records of the user's operators in use, by name
+        self.operators: dict[str, Any] = {}  # records of the user-defined operators in use, by name
         self.op_types: dict[str, str] = {}
         self.labels: dict[str, list[str]] = {}
         self.bundles: dict[str, Bundle] = {}
@@ -159,7 +157,7 @@ class Graph:
         self.licence = ""
 
     def consumers(self) -> dict[Value, list[Node]]:
-        """Every value read by some node, with its readers in order."""
+        """Return every value read by some node, with its readers in order."""
         users: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for value in dict.fromkeys(node.operands()):
@@ -186,20 +184,20 @@ class Graph:
         self.outputs = [final(v) for v in self.outputs]
 
     def constants(self) -> list[Value]:
-        """Constants that some node or output reads, in order of first use."""
+        """Return the constants that some node or output reads, in order of first use."""
         read = (v for node in self.nodes for v in node.operands())
         return [v for v in dict.fromkeys([*read, *self.outputs]) if v.is_constant]
 
 
 def constant(array: np.ndarray, name: str) -> Value:
-    """A constant value. The array is kept, or where it is large written to a file at once."""
-    # ascontiguousarray would turn a scalar into a vector of one
+    """Return a constant value. The array is kept; if it is large, it is written to a file."""
+    # ascontiguousarray would turn a scalar into a vector of length one
     data = stowed(np.asarray(array, order="C"))
     return Value(name, TensorType(tuple(data.shape), dtype_of(data)), data=data)
 
 
 def walk_back(values: Iterable[Value]) -> set[Node]:
-    """All nodes that the given values depend on."""
+    """Return all nodes that the given values depend on."""
     seen: set[Node] = set()
     stack = [v.producer for v in values if v.producer is not None]
     while stack:

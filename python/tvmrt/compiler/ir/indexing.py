@@ -36,7 +36,7 @@ _INSIDE = holds("indices are no longer than data but along axis", _inside)
 
 
 def between(array: np.ndarray, low: int, end: int) -> bool:
-    """Whether all elements are at least ``low`` and less than ``end``."""
+    """Return whether all elements are at least ``low`` and less than ``end``."""
     return not array.size or bool(low <= array.min() and array.max() < end)
 
 
@@ -46,7 +46,7 @@ def _with_extent(shape: Sequence[int], axis: int, extent: int) -> list[int]:
 
 @register("gather")
 class Gather(Op):
-    """Slices of data along ``axis``, in the shape of the indices."""
+    """Return slices of data along ``axis``, in the shape of the indices."""
 
     contract = Contract(
         "data: E=any[*D], indices: index[*I] -> y: E[*Y]",
@@ -66,7 +66,7 @@ class Gather(Op):
 
 @register("gather_elements")
 class GatherElements(Op):
-    """y[i, j, ...] = data[..., indices[i, j, ...], ...] on ``axis``."""
+    """Return y[i, j, ...] = data[..., indices[i, j, ...], ...] with the index on ``axis``."""
 
     contract = Contract(
         "data: E=any[*D], indices: index[*I] -> y: E[*I]", "axis: axis of data", rules=[_INSIDE]
@@ -75,8 +75,8 @@ class GatherElements(Op):
 
 @register("gather_nd")
 class GatherNd(Op):
-    """Each tuple of K indices names a slice of data behind the first ``batch`` axes, which both
-    operands share.
+    """Return the slice of data for each tuple of K indices, which index the axes after the first
+    ``batch`` axes; data and indices share these.
     """
 
     contract = Contract(
@@ -101,8 +101,8 @@ class GatherNd(Op):
 
 @register("scatter_elements")
 class ScatterElements(Op):
-    """A copy of data with updates written where gather_elements would read. ``reduction`` joins old
-    and new.
+    """Return a copy of data with updates written to the elements that gather_elements would read.
+    ``reduction`` combines old and new elements.
     """
 
     contract = Contract(
@@ -114,8 +114,8 @@ class ScatterElements(Op):
 
 @register("scatter_nd")
 class ScatterNd(Op):
-    """A copy of data in which the slice of each tuple of K indices is written, or joined by
-    ``reduction``.
+    """Return a copy of data in which the slice of each tuple of K indices is replaced by its
+    update, or combined with it by ``reduction``.
     """
 
     contract = Contract(
@@ -135,8 +135,8 @@ class ScatterNd(Op):
 
 @register("tensor_scatter")
 class TensorScatter(Op):
-    """A copy of the cache, into which update is written along ``axis`` from each sample's start on;
-    ``circular`` wraps around the end.
+    """Return a copy of the cache with update written along ``axis`` from each sample's start;
+    ``circular`` wraps around at the end.
     """
 
     contract = Contract(
@@ -158,8 +158,8 @@ class TensorScatter(Op):
 
 @register("sum_into")
 class SumInto(Op):
-    """y[r, places[i]] is the sum of x[r, i]; places of -1 are dropped. ``size`` is the extent of
-    the result's rows.
+    """Return y with y[r, places[i]] the sum of x[r, i]; indices of -1 are dropped. ``size`` is the
+    extent of the result's rows.
     """
 
     contract = Contract(
@@ -177,7 +177,7 @@ class SumInto(Op):
 
 @register("reverse_sequence")
 class ReverseSequence(Op):
-    """The first ``length`` steps of each sample in reverse."""
+    """Reverse the first ``length`` steps of each sample."""
 
     contract = Contract(
         "x: E=any[A B *R], lengths: int64[L] -> y: E[A B *R]",
@@ -198,8 +198,8 @@ class ReverseSequence(Op):
 
 @register("topk")
 class TopK(Op):
-    """The ``k`` largest (or smallest) elements along ``axis`` in order, and their indices; of
-    equals the first comes first.
+    """Return the ``k`` largest (or smallest) elements along ``axis`` in order, and their indices.
+    Of equal elements the first comes first.
     """
 
     contract = Contract(

@@ -1,8 +1,8 @@
-"""Layouts by name: in which order the elements of an image tensor lie in memory.
+"""Named layouts: the order of the elements of an image tensor in memory.
 
-A name spells the axes from the outermost to the innermost, ``NCHW`` or ``NHWC``; a number and a
-small letter at the end say that the channels lie in blocks, ``NCHW8c``. The logical shape of a
-tensor is [N, C, *spatial] in every layout, with D, H, W as far as the name has them.
+A name lists the axes from the outermost to the innermost, ``NCHW`` or ``NHWC``. A number and a
+small letter at the end mean blocked channels, ``NCHW8c``. The logical shape of a tensor is
+[N, C, *spatial] in every layout, with the axes of D, H, W that the name has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Layout:
         return len(self.order)
 
     def misfit(self, shape: Sequence[int]) -> str | None:
-        """Why a tensor of this shape cannot have the layout; None if it can."""
+        """Return why a tensor of this shape cannot have the layout; None if it can."""
         if len(shape) != self.rank:
             return f"layout {self.name} is for rank {self.rank}, the tensor has {len(shape)}"
         if self.block > 1 and shape[1] % self.block:
@@ -35,21 +35,21 @@ class Layout:
         return None
 
     def blocked_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The extents in memory order of a tensor whose channels lie in blocks."""
+        """Return the extents in memory order of a tensor with blocked channels."""
         split = (*shape[:1], shape[1] // self.block, *shape[2:])
         return (*(split[d] for d in self.order), self.block)
 
     def split_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The logical extents with the channels as two axes: blocks, channels in a block."""
+        """Return the logical extents with channels as two axes: blocks, channels in a block."""
         return (shape[0], shape[1] // self.block, self.block, *shape[2:])
 
     def split_order(self) -> tuple[int, ...]:
-        """From the axes of :meth:`split_shape` to those of :meth:`blocked_shape`."""
+        """Return the permutation from :meth:`split_shape` to :meth:`blocked_shape`."""
         return (*(d if d < 2 else d + 1 for d in self.order), 2)
 
 
 def parse_layout(name: str) -> Layout:
-    """The layout of that name. Raises ValueError when it is none."""
+    """Return the layout of that name. Raise ValueError for an unknown name."""
     match = _NAME.fullmatch(name)
     letters = match[1] if match else ""
     spatial = "".join(d for d in "DHW" if d in letters)

@@ -1,7 +1,7 @@
-"""How far compiling goes: every bound once, with its reason; docs/reference/limits.md tells them.
+"""Limits of the compiler, each with its reason; docs/reference/limits.md lists them.
 
 Time and memory of the compiler grow with the size of a network's file, never with a number in it:
-whatever would grow with an extent, a count or an attribute is compared with one of these first.
+code that would grow with an extent, a count or an attribute is checked against a limit first.
 """
 
 from __future__ import annotations
@@ -18,51 +18,50 @@ if TYPE_CHECKING:
     from .graph import Graph, Value
     from .program import Program
 
-# Elements of a tensor: generated loops count in int.
+# Elements of a tensor: generated loops count in C's int.
 MAX_ELEMENTS = (1 << 31) - 1
 
-# Bytes of a network's tensors and of its run, where the caller names no other bound.
+# Bytes of a network's tensors and of a run, if the caller sets no other limit.
 MAX_MEMORY = 1 << 32
 
-# Elements of a table that an importer writes out, such as the places of a resized axis.
+# Elements of a table that an importer creates, such as the source indices of a resized axis.
 MAX_TABLE = 1 << 24
 
-# The same of all nodes of a network together.
+# Elements of the tables of all nodes of a network together.
 MAX_TABLES = 1 << 26
 
-# Folding a node is refused above this size if the result is larger than what it is made of: a
-# constant may be expanded by a factor of thousands (a Tile, an Expand), and memory would pay for
-# what a loop does for nothing.
+# A node is not folded above this size if the result is larger than its inputs: a Tile or Expand
+# may enlarge a constant by a factor of thousands, which costs memory and saves only a cheap loop.
 MAX_FOLDED_BYTES = 1 << 26
 
-# Bytes of constants that one pass may fold to out of less than an eighth of them.
+# Bytes of constants that one pass may fold from inputs of less than an eighth of that size.
 MAX_GROWN_BYTES = 1 << 30
 
-# Rounds of a loop; each is a copy of the body in the generated code.
+# Iterations of an unrolled loop; each is a copy of the body in the generated code.
 MAX_ROUNDS = 4096
 
-# Nodes that loops and functions are written out to, all of a network together.
+# Nodes from unrolled loops and inlined functions of a network.
 MAX_WRITTEN_NODES = 1 << 16
 
-# Taps of a window whose weights arrive at run time for which each tap is a node of its own.
+# Taps of a window with dynamic weights that is expanded to one node per tap.
 MAX_SEPARATE_TAPS = 64
 
 
 class MemoryBoundError(UnsupportedError):
-    """A network takes more memory than it may."""
+    """Error: a network takes more memory than it may."""
 
 
 def check_table(count: int, what: str, width: int = 1) -> None:
-    """Raise ValueError naming ``what`` where so many rows of numbers cannot be written out."""
+    """Raise ValueError naming ``what`` if a table of ``count`` rows is too large."""
     most = MAX_TABLE // width
     if count > most:
         raise ValueError(f"{what} has {count} elements; the maximum is {most}")
 
 
 def check_tensors(graph: Graph, max_memory: int) -> None:
-    """Raise UnsupportedError for a tensor, or for constants, that go beyond a bound.
+    """Raise UnsupportedError for a tensor, or for constants, that exceed a limit.
 
-    ``max_memory`` in bytes; asked before anything of the tensors' size is allocated.
+    ``max_memory`` is in bytes. Call it before anything of the tensors' size is allocated.
     """
     for node in graph.nodes:
         _check_values(", ".join(node.sources), node.outputs, max_memory)
@@ -74,7 +73,7 @@ def check_tensors(graph: Graph, max_memory: int) -> None:
 
 
 def constant_bytes(graph: Graph) -> int:
-    """Bytes of all constants that a graph reads."""
+    """Return the bytes of all constants that a graph reads."""
     return sum(value.type.nbytes for value in graph.constants())
 
 
@@ -94,13 +93,13 @@ def _check_values(where: str, values: Iterable[Value], max_memory: int) -> None:
 
 @dataclass(frozen=True)
 class RunBound:
-    """The most bytes that a run may take, and those of them that weights take."""
+    """Maximum number of bytes that a run may take, and the bytes of the weights among them."""
 
     max_memory: int
     weights: int
 
     def check(self, program: Program) -> None:
-        """Raise MemoryBoundError where a planned program takes more."""
+        """Raise MemoryBoundError if a planned program takes more."""
         tensors = io_bytes(program)
         total = self.weights + tensors + program.arena_bytes
         if total > self.max_memory:
@@ -111,7 +110,7 @@ class RunBound:
 
 
 def io_bytes(program: Program) -> int:
-    """Bytes of the inputs and outputs that lie outside of the arena."""
+    """Return the bytes of the inputs and outputs outside of the arena."""
     buffers = {*program.inputs, *program.outputs}
     return sum(b.nbytes for b in buffers if b.kind != "arena")
 

@@ -1,4 +1,4 @@
-"""Loops that a run goes through, as many rounds as its data says."""
+"""Loops with a data-dependent number of iterations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .op import Op, register
 
 @dataclass(frozen=True)
 class Growth:
-    """An axis of the carried tensor of number ``carried`` that has another extent in each round:
-    ``symbol`` in the body, ``first`` before the first round, ``after`` each, which depends on the
-    symbol or others of the body; ``most`` it may be."""
+    """Axis of a loop-carried tensor whose extent changes in each iteration. ``carried``: index of
+    the tensor. Extents: ``symbol`` in the body, ``first`` before the first iteration, ``after`` an
+    iteration, in terms of the body's symbols, and ``most``, the maximum."""
 
     carried: int
     axis: int
@@ -30,24 +30,23 @@ class Growth:
 
 @register("loop")
 class Loop(Op):
-    """A graph that is run round after round.
+    """Loop over a graph.
 
-    ``body`` reads the number of the round (int64, from 0), then what is ``carried`` from round to
-    round, then the round's slices of what is ``sliced``, then what is the same in all rounds. It
-    gives, if ``conditional``, whether there is a further round, then what is carried, then what is
-    collected. ``values`` are in the same order: the first carried ones, tensors with the rounds as
-    their first axis, the others. ``limit``: the most rounds, ``go``: whether there is a first one;
-    where both are missing there are ``most`` rounds. ``backward``: for each sliced, then each
-    collected tensor, whether its last slice comes first.
+    ``body`` reads the iteration number (int64, from 0), then the ``carried`` loop-carried values,
+    then the slices of the ``sliced`` tensors, then loop-invariant values. It returns, if
+    ``conditional``, whether to continue, then the loop-carried values, then slices of the
+    collected tensors. ``values`` are in the same order: initial loop-carried values, tensors with
+    the iterations as their first axis, loop-invariant values. ``limit``: maximum number of
+    iterations; ``go``: whether to start. Without both there are ``most`` iterations. ``backward``:
+    for each sliced, then each collected tensor, whether its last slice comes first.
 
-    Results: what is carried after the last round, what was collected, with ``most`` rounds as first
-    axis, of which those behind the last round have no meaning, and the number of rounds. More than
-    ``most`` rounds end the run with an error where something is collected. What has an axis of
-    ``grows`` is carried without gaps; its result has one axis, with room for the most elements,
-    and the extents of these axes follow as int64 scalars; more than the most end the run with an
-    error. ``round``: the symbol
-    that the body has for the number of the round, if it has one; ``extents``: what else it depends
-    on.
+    Results: the final loop-carried values; the collected tensors, with ``most`` iterations as
+    first axis, where slices after the last iteration have no meaning; the trip count. If
+    anything is collected, more than ``most`` iterations end the run with an error. Values with an
+    axis in ``grows`` are carried without gaps. Their result has one axis with the maximum number of
+    elements, and the extents of these axes follow as int64 scalars; extents above the maximum end
+    the run with an error. ``round``: the body's symbol for the iteration number, if it has one;
+    ``extents``: further extents that it depends on.
     """
 
     contract = Contract(
@@ -83,12 +82,12 @@ class Loop(Op):
 
 
 def loop_bodies(graph: Graph) -> list[Graph]:
-    """The graphs that the loops among the nodes go through."""
+    """Return the bodies of the loops among the nodes."""
     return [node.attrs["body"] for node in graph.nodes if node.op == "loop"]
 
 
 def _outside(type: TensorType, given: Mapping[str, Symbol]) -> TensorType:
-    """Return a type in the body as one outside, where the sizes that a run finds have a source."""
+    """Convert a type in the body to one outside, where data-dependent dimensions have a source."""
     shape = (
         n.at({s.name: given.get(s.name, s).extent for s in n.symbols()})
         if any(s.local and s.name in given for s in symbols_of(n))
@@ -103,7 +102,7 @@ def _stacked(type: TensorType, rounds: Whole) -> TensorType:
 
 
 def _with(types: list[TensorType], extents: Mapping[tuple[int, int], Whole]) -> list[TensorType]:
-    """The types with these extents at (number of the tensor, axis)."""
+    """Return the types with these extents at (index of the tensor, axis)."""
     return [
         TensorType(
             tuple(extents.get((i, axis), n) for axis, n in enumerate(type.shape)), type.dtype
@@ -113,12 +112,12 @@ def _with(types: list[TensorType], extents: Mapping[tuple[int, int], Whole]) -> 
 
 
 def _at_rest(types: list[TensorType], grows: tuple[Growth, ...]) -> list[TensorType]:
-    """What stays the same in all rounds."""
+    """Return the types with growing axes masked, to compare them between iterations."""
     return _with(types, {(g.carried, g.axis): -1 for g in grows})
 
 
 def _room(type: TensorType, index: int, grows: tuple[Growth, ...]) -> TensorType:
-    """The result of what is carried."""
+    """Return the type of the result of a loop-carried value."""
     large = {g.axis: g.most for g in grows if g.carried == index}
     if not large:
         return type

@@ -1,4 +1,4 @@
-"""Real multipliers as fixed-point arithmetic holds them: an integer and an exponent."""
+"""Real multipliers in fixed point: an integer and an exponent."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 
 def rounded(x: float) -> int:
-    """The nearest whole number, halves away from zero."""
+    """Return the nearest integer, halves away from zero."""
     whole = math.floor(abs(x))
     whole += abs(x) - whole >= 0.5
     return int(math.copysign(whole, x)) if whole else 0
 
 
 def multiplier(real: float) -> tuple[int, int]:
-    """(m, e) of a multiplier: m * 2 ** (e - 31), m from 2 ** 30 on; (0, 0) for next to nothing.
+    """Return (m, e) with m * 2 ** (e - 31), abs(m) >= 2 ** 30; (0, 0) if the multiplier is tiny.
 
-    Raises ValueError where it is not finite or too large.
+    Raises ValueError if it is not finite or too large.
     """
     if not math.isfinite(real) or abs(real) >= 2.0**30:
         raise ValueError(f"its scales give a multiplier of {real}; quantise the model again")
@@ -30,6 +30,6 @@ def multiplier(real: float) -> tuple[int, int]:
 
 
 def multipliers(reals: Iterable[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The same of several, as two arrays of int32."""
+    """Return m and e of several multipliers, as two arrays of int32."""
     pairs = [multiplier(float(real)) for real in reals]
     return np.array([m for m, _ in pairs], np.int32), np.array([e for _, e in pairs], np.int32)

@@ -1,4 +1,4 @@
-"""What is told of weights that are stored in few bits."""
+"""Report on weights that are stored in few bits."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NarrowRow:
-    """The weights of one layer in few bits, or why they are float32 still.
+    """Weights of one layer in few bits, or in float32 if the error would be too large.
 
     Parameters
     ----------
     name
-        That of the weights.
+        Name of the weights.
     nodes
         The network's nodes that read them.
     bits
-        Of each weight: 4, 8, or 32 where the error would have been too large.
+        Bits of each weight: 4, 8, or 32 if the error would have been too large.
     before_bytes, after_bytes
-        In float32, and with the factors of blocks.
+        Size in float32, and in few bits with the scales of the blocks.
     error
-        The root of the mean square of the difference, in parts of that of the weights.
+        Root mean square of the difference, relative to that of the weights.
     """
 
     name: str

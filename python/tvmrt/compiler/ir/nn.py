@@ -1,4 +1,4 @@
-"""Operators of neural networks with kernels of their own: convolution, matrix product, pooling."""
+"""Neural-network operators with kernels of their own: convolution, matmul, pooling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .op import Op, broadcast, register
 
 
 def conv_extent(n: int, k: int, stride: int, dilation: int, before: int, after: int) -> int:
-    """Output extent of a sliding window."""
+    """Return the output extent of a sliding window."""
     return (n + before + after - dilation * (k - 1) - 1) // stride + 1
 
 
@@ -32,7 +32,7 @@ def _reach_fits(*columns: Iterable[int]) -> bool:
 
 
 def _reach(kernel: str) -> Rule:
-    """What places of a window, 32-bit numbers in the kernels, must not exceed."""
+    """Return the rule that source coordinates of a window fit into the kernels' 32-bit integers."""
     words = f"padded extents, a dilated window, a stride and a dilation add up to at most {LIMIT}"
     return holds(words, _reach_fits, f"S {kernel} {_WINDOW_NAMES}")
 
@@ -54,7 +54,7 @@ CONV_EXAMPLE = {"C": 4, "OC": 6, "groups": 2, "S": (5, 6), "K": (3, 3)}
 
 @register("conv")
 class Conv(Op):
-    """Convolution by weights that are known when compiling."""
+    """Convolution with constant weights."""
 
     contract = Contract(
         "x: float32[N C *S{1..3}], w: constant float32[OC C/groups *K{S}], "
@@ -71,7 +71,7 @@ class Conv(Op):
 
 @register("conv_transpose")
 class ConvTranspose(Op):
-    """Input element i meets output element i * stride + tap * dilation - before."""
+    """Transposed convolution: input i adds to output i * stride + tap * dilation - before."""
 
     contract = Contract(
         "x: float32[N C *S{1..3}], w: constant float32[C M *K{S}], "
@@ -96,7 +96,7 @@ class ConvTranspose(Op):
 
 @register("matmul")
 class MatMul(Op):
-    """Matrix product; batches broadcast."""
+    """Matrix product; batch axes broadcast."""
 
     contract = Contract(
         "a: float32[*A M K], b: float32[*B K N], bias?: float32[*C] -> y: float32[*Y]",
@@ -139,7 +139,7 @@ _POOL_RULES = [
 
 
 def pool(types: str, results: str, attributes: str = "", rules: Sequence[Rule] = ()) -> Contract:
-    """What all pools have in common; their results have the extents ``out_spatial``."""
+    """Return the contract of a pool; ``out_spatial`` are the spatial extents of its results."""
     return Contract(
         f"x: E={types}[N C *S{{1..3}}] -> {results}",
         f"kernel: ints[*S] 1.., {WINDOW}, out_spatial: ints[*S] 1.., {attributes}",
@@ -149,12 +149,12 @@ def pool(types: str, results: str, attributes: str = "", rules: Sequence[Rule] =
 
 
 class _Pool(Op):
-    """``out_spatial`` holds the extents, since rounding up is the importer's business."""
+    """Pool. ``out_spatial`` has the output extents, because the importer decides the rounding."""
 
 
 @register("max_pool")
 class MaxPool(_Pool):
-    """Largest element of each window; padding never wins."""
+    """Maximum of each window; padding is never the maximum."""
 
     contract = pool("number", "y: E[N C *out_spatial]")
 
@@ -164,7 +164,7 @@ class MaxPool(_Pool):
 
 @register("avg_pool")
 class AvgPool(_Pool):
-    """Mean of each window; ``count_pads``: whether padding counts as zeros or not at all."""
+    """Mean of each window; ``count_pads``: count padding as zeros, otherwise leave it out."""
 
     contract = pool("float32", "y: E[N C *out_spatial]", "count_pads: bool")
 
@@ -174,16 +174,16 @@ class AvgPool(_Pool):
 
 @register("lp_pool")
 class LpPool(_Pool):
-    """Root of the sum of the ``p``-th powers of the magnitudes in each window."""
+    """``p``-norm of each window: root of the sum of the ``p``-th powers of magnitudes."""
 
     contract = pool("float32", "y: E[N C *out_spatial]", "p: int 1..")
 
 
 @register("max_pool_index")
 class MaxPoolIndex(_Pool):
-    """Like max_pool; a second output holds each maximum's place in the flattened input.
+    """Maximum of each window, and its index in the flattened input.
 
-    ``columns_first``: the places count the first spatial axis as the innermost.
+    ``columns_first``: in these indices the first spatial axis is the innermost.
     """
 
     contract = pool(
@@ -195,7 +195,7 @@ class MaxPoolIndex(_Pool):
 
 @register("max_unpool")
 class MaxUnpool(Op):
-    """``places`` of the elements are those in the flattened result, which is zero elsewhere."""
+    """Write elements to the indices ``places`` of the flattened result; others are zero."""
 
     contract = Contract(
         "x: E=computed[N C *S{1..}], places: int64[N C *S] -> y: E[N C *out_spatial]",
@@ -205,7 +205,7 @@ class MaxUnpool(Op):
 
 @register("softmax")
 class Softmax(Op):
-    """exp(x) / sum(exp(x)) along ``axis``; ``log``: the logarithm of that."""
+    """exp(x) / sum(exp(x)) along ``axis``; with ``log`` its logarithm."""
 
     contract = Contract("x: float32[*S] -> y: float32[*S]", "axis: axis of x, log?: bool")
 

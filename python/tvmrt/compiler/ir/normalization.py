@@ -1,4 +1,4 @@
-"""Normalisations with a kernel of their own; others are composed of reductions."""
+"""Normalisations with kernels of their own; others are composed of reductions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .op import Op, register
 
 @register("layer_norm")
 class LayerNorm(Op):
-    """Over the axes from ``axis`` on.
+    """Layer normalisation over the axes from ``axis`` on.
 
-    y = (x - mean) / sqrt(variance + ``epsilon``) * scale + shift; ``centre`` false: mean and
-    shift are left out, the variance is the mean square.
+    y = (x - mean) / sqrt(variance + ``epsilon``) * scale + shift. Without ``centre`` mean and
+    shift are left out, and the variance is the mean square.
     """
 
     contract = Contract(
@@ -48,7 +48,7 @@ class LayerNorm(Op):
 
 @register("group_norm")
 class GroupNorm(Op):
-    """Over the pixels and channels of a group. As many groups as channels is instance norm."""
+    """Normalisation over pixels and channels of a group; one channel per group: instance norm."""
 
     contract = Contract(
         "x: float32[N C *S], scale?: float32[*], shift?: float32[*] -> y: float32[N C *S]",
@@ -66,7 +66,7 @@ class GroupNorm(Op):
 
 @register("lrn")
 class LocalResponseNorm(Op):
-    """x / (bias + alpha / size * sum of the squares of ``size`` channels around)^beta."""
+    """x / (bias + alpha / size * sum of squares of the ``size`` nearest channels) ** beta."""
 
     contract = Contract(
         "x: float32[N C *S{1..}] -> y: float32[N C *S]",

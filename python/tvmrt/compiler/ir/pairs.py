@@ -1,4 +1,4 @@
-"""Probabilities of classes from those of pairs of classes."""
+"""Class probabilities from probabilities of pairs of classes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .op import Op, register
 
 @register("couple_pairs")
 class CouplePairs(Op):
-    """The probabilities that fit those of all pairs best: pairs (0, 1), (0, 2), ... (1, 2), ...
-    of ``classes``, each that of its first class."""
+    """Return the class probabilities that best fit the pairwise ones: pairs (0, 1), (0, 2), ...
+    (1, 2), ... of ``classes``, each with the probability of its first class."""
 
     contract = Contract(
         "pairs: float32[N P] -> y: float32[N classes]",

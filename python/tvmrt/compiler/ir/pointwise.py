@@ -1,8 +1,8 @@
-"""Pointwise operators: one output element from the input elements at the same place.
+"""Pointwise operators: one output element from the input elements at the same index.
 
-Each is one row: its C expression for each family of element types with the kernel header that the
-expression needs, and its numpy meaning. ``{0}``, ``{1}`` stand for the operands. Inputs broadcast
-by numpy's rules and must have one element type, except where a row says otherwise.
+Each table row has a C expression per family of element types, with the kernel header that the
+expression needs, and a numpy function. ``{0}``, ``{1}`` stand for the operands. Inputs broadcast by
+numpy's rules and must have one element type unless a row allows others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FAMILIES.update(any="computed", half="half|float8")
 
 
 def _joined(types: str) -> str:
-    """The same types by the names of larger families."""
+    """Replace names of families by the names of larger families."""
     for parts, whole in (
         ("float32|float64", "float"),
         ("signed|unsigned", "integer"),
@@ -42,14 +42,14 @@ def _joined(types: str) -> str:
     return types
 
 
-_TOLD = {"t", "u", "n", "bits"}  # what expressions are told of their element type
+_TOLD = {"t", "u", "n", "bits"}  # names in expressions that depend on the element type
 
 
 def _contract(
     c: Mapping[str, Expression], result: DType | None, bools: int, attributes: str
 ) -> Contract:
-    """What the C expressions tell: the number of operands and their element types, and attributes
-    that no line declares."""
+    """Derive the contract from the C expressions: the number of operands, their element types, and
+    float attributes that ``attributes`` does not declare."""
     declared = set(re.findall(r"(\w+)\??:", attributes))
     named = {name for e in c.values() for name in re.findall(r"{([a-z]\w*)}", e.text)}
     floats = ", ".join(f"{name}: float" for name in sorted(named - declared - _TOLD))
@@ -66,16 +66,16 @@ def _contract(
 
 
 class PointwiseOp(Op):
-    """A row of the table: ``c`` maps an element-type family to a C expression.
+    """Row of the table of pointwise operators: ``c`` maps an element-type family to a C expression.
 
-    Families: ``f32``, ``f64``, ``int``, ``uint``, ``bool``; ``float`` serves both float
-    families, ``integer`` both of integers, ``any`` all. An expression that calls a function of a
-    kernel header is a pair with the header's name. An expression may name attributes as ``{attr}``,
-    and its element type as ``{t}``, ``{u}`` (unsigned, in which it does not overflow), ``{n}``
-    (its name here) and ``{bits}``. ``attributes`` declares their kinds; one that it leaves out is a
-    float. ``near`` is the C expression for float32 angles that are not huge. The first
-    ``data_from`` operands are bool, the others have one element type, and so has the result unless
-    ``result`` says which.
+    Families: ``f32``, ``f64``, ``int``, ``uint``, ``bool``; ``float`` for both floating-point
+    families, ``integer`` for both integer families, ``any`` for all. An expression that calls a
+    function of a kernel header is a pair with the header's name. It may use attributes as
+    ``{attr}`` and its element type as ``{t}``, ``{u}`` (unsigned, without overflow), ``{n}`` (IR
+    name) and ``{bits}``. ``attributes`` declares attributes; those it leaves out are floats.
+    ``near`` is the C expression for float32 angles that are not huge. The first ``data_from``
+    operands are bool, the others have one element type. The result has it too unless ``result``
+    is given.
     """
 
     kind = POINTWISE
@@ -98,15 +98,15 @@ class PointwiseOp(Op):
         self.near = Expression(*near) if near else None
 
     def template(self, dtype: DType) -> Expression | None:
-        """The C expression for operands of this element type."""
+        """Return the C expression for operands of this element type."""
         return of_family(self.c, dtype)
 
     def filled(
         self, dtype: DType, operands: Sequence[str], attrs: Mapping[str, Any], near: bool = False
     ) -> Expression:
-        """The C expression of these operands, of this element type, and attributes as C has them.
+        """Return the C expression for these operands of one element type and attributes in C form.
 
-        With ``near``, that for angles that are not huge.
+        With ``near``, return the one for angles that are not huge.
         """
         template = self.near if near else self.template(dtype)
         unsigned = "uint64_t" if dtype.bits == 64 else "uint32_t"
@@ -118,19 +118,19 @@ class PointwiseOp(Op):
 
 
 def of_family(table: Mapping[str, Any], dtype: DType) -> Any:
-    """A table's entry for an element type: the first of its families that has one."""
+    """Return a table's entry for an element type: for the first of its families that has one."""
     return next((table[family] for family in _families(dtype) if family in table), None)
 
 
 def _families(dtype: DType) -> tuple[str, ...]:
     if dtype.name == "handle":
-        return ("handle",)  # strings at the border of a network: only copied
+        return ("handle",)  # strings in inputs and outputs of a network: only copied
     if dtype.name == "bool":
         return ("bool", "any")
     if dtype.is_packed:
-        return ()  # converted only
+        return ()  # only converted
     if dtype.is_half or dtype.is_small:
-        return ("half",)  # moved and converted, never computed with
+        return ("half",)  # moved and converted, not computed with
     if dtype.is_float:
         return ("f32" if dtype.bits == 32 else "f64", "float", "number", "any")
     return ("int" if dtype.is_signed else "uint", "integer", "number", "any")
@@ -159,7 +159,7 @@ def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def wrapped_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Whole powers that wrap around; a negative one is 0 unless the base is 1 or -1."""
+    """Return integer powers that wrap around; a negative exponent gives 0 unless abs(a) is 1."""
     with np.errstate(over="ignore"):
         base, rest = a.astype(np.uint64), b.astype(np.uint64)
         power = np.ones(np.broadcast_shapes(a.shape, b.shape), np.uint64)
@@ -178,7 +178,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _libm(name: str, fn: Callable[..., np.ndarray], header: str, near: bool = False) -> PointwiseOp:
-    """The row of a function that the C library has; its float32 one is ours."""
+    """Return the row of a C library function; float32 uses an implementation in ``kernels/``."""
     return PointwiseOp(
         name,
         {"f32": (f"tvmrt_{name}_f32({{0}})", header), "f64": f"{name}({{0}})"},
@@ -188,7 +188,7 @@ def _libm(name: str, fn: Callable[..., np.ndarray], header: str, near: bool = Fa
 
 
 def _wrapping(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
-    """Arithmetic of two operands, where integers wrap around as in two's complement."""
+    """Return the row of binary arithmetic; integers wrap around as in two's complement."""
     c = {"float": f"{{0}} {sign} {{1}}", "integer": f"({{t}})(({{u}}){{0}} {sign} ({{u}}){{1}})"}
     return PointwiseOp(name, c, fn)
 
@@ -269,7 +269,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
     _bits("bit_or", "|", np.bitwise_or),
     _bits("bit_xor", "^", np.bitwise_xor),
     PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert),
-    # a shift by a negative number or by all bits leaves only copies of the sign
+    # a shift by a negative number or by at least ``bits`` leaves only copies of the sign
     PointwiseOp(
         "shift_left",
         {
@@ -286,7 +286,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         lambda a, b: _shift(a, b, False),
     ),
-    # choice: condition, then, else
+    # select: condition, then, else
     PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, data_from=1),
     PointwiseOp(
         "is_nan",
@@ -379,7 +379,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
     ),
-    # x where it is not negative, the second operand times x elsewhere
+    # x if it is not negative, otherwise the second operand times x
     PointwiseOp(
         "prelu",
         {

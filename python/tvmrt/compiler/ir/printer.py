@@ -1,4 +1,4 @@
-"""The graph as text: one line a node, the same bytes for the same graph."""
+"""The graph as text: one line per node; equal graphs give equal text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .graph import Graph, Node, Value
 
 
 def unique_names(graph: Graph) -> dict[Value, str]:
-    """A readable name for each value; a number tells apart those that share one."""
+    """Return a readable name for each value; a number distinguishes equal names."""
     taken: dict[str, int] = {}
     names: dict[Value, str] = {}
     values = [
@@ -26,7 +26,7 @@ def unique_names(graph: Graph) -> dict[Value, str]:
 
 
 def print_graph(graph: Graph) -> str:
-    """The whole graph; constants by type, small ones with their elements."""
+    """Return the graph as text; constants by type, small ones with their elements."""
     names = unique_names(graph)
     lines = [f"graph {graph.name} {{"]
     lines += [f"  input %{names[v]}: {v.type}" for v in graph.inputs]

@@ -1,4 +1,4 @@
-"""The program: steps in order, each a C function, over buffers with fixed places in memory."""
+"""The program: steps in order, each a C function, over buffers with memory addresses."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ALIGN_BYTES = 64
 
 
 class Buffer:
-    """A contiguous run of memory.
+    """Contiguous segment of memory.
 
-    ``size`` counts elements, ``nbytes`` what the most of them take. Inputs and outputs belong to
-    the caller, constants to the artefact, the others lie in the arena: once planned, at byte
-    ``address`` of the program's memory pool number ``pool``. With ``memory`` only regions of one
-    device touch it: the caller's may lie there, too, others do. A constant that is ``held`` lies
-    in a device's module.
+    ``size`` counts elements, ``nbytes`` is the maximum size in bytes. The caller owns inputs and
+    outputs, the artefact owns constants. Other buffers are in the arena: after planning, at byte
+    ``address`` of memory pool number ``pool``. With ``memory``, only regions of one device access
+    it; the caller's buffers may be in that memory, others always are. A ``held`` constant is
+    stored in a device's module.
     """
 
     __slots__ = ("address", "data", "dtype", "held", "kind", "memory", "name", "pool", "size")
@@ -59,7 +59,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Access:
-    """A tensor as a step sees it: which elements of which buffer."""
+    """Operand of a step: the elements of a buffer that form a tensor."""
 
     buffer: Buffer
     at: Strided
@@ -73,7 +73,7 @@ class Access:
         return self.at.shape
 
     def covers_buffer(self) -> bool:
-        """Whether it is the whole buffer, without gaps, in some order of axes."""
+        """Return whether it is the whole buffer, without gaps, in some order of axes."""
         return (
             self.at.offset == 0
             and self.at.size == self.buffer.size
@@ -81,22 +81,22 @@ class Access:
         )
 
 
-# What a step demands of an operand's place in memory.
-ANY = "any"  # strides as they come
+# Layouts that a step may require of an operand.
+ANY = "any"  # any strides
 DENSE = "dense"  # row-major in logical order, no gaps
 CHANNELS_LAST = "channels_last"  # channels innermost, pixels at one stride, see pixel_stride()
-ROWS = "rows"  # the last axis without gaps, the others as they come
+ROWS = "rows"  # the last axis without gaps, the others with any strides
 MATRIX = "matrix"  # the last axis or the one before it without gaps
 
 
 def channels_last_order(rank: int) -> tuple[int, ...]:
-    """Order of axes [N, C, *spatial] in memory with channels innermost."""
+    """Return the order of axes [N, C, *spatial] in memory with channels innermost."""
     return (0, *range(2, rank), 1) if rank > 1 else tuple(range(rank))
 
 
 def pixel_stride(at: Strided) -> int | None:
-    """Elements from one pixel to the next when channels lie innermost and pixels follow each
-    other at one stride; None when they do not.
+    """Return the elements from one pixel to the next if channels are innermost and pixels have a
+    constant stride, otherwise None.
     """
     order = channels_last_order(len(at.shape))
     channels = at.shape[1]
@@ -117,13 +117,13 @@ def pixel_stride(at: Strided) -> int | None:
 
 
 def contiguous_axis(at: Strided, axis: int) -> bool:
-    """Whether neighbours along the axis are neighbours in memory."""
+    """Return whether elements that are adjacent along the axis are adjacent in memory."""
     return at.shape[axis] == 1 or at.strides[axis] == 1
 
 
 def satisfies(at: Strided, demand: str | tuple[int, ...]) -> bool:
-    """Whether an access meets a step's demand: one of the names above, or an order of axes in which
-    the elements lie without gaps."""
+    """Return whether an access meets a step's demand: one of the names above, or an order of axes
+    in which the elements have no gaps."""
     if isinstance(demand, tuple):
         return at.is_dense(demand)
     if demand == ANY:
@@ -139,7 +139,7 @@ def satisfies(at: Strided, demand: str | tuple[int, ...]) -> bool:
 
 @dataclass
 class Group:
-    """Nodes that become one C function: a root, what is computed into it and out of it."""
+    """Nodes that become one C function: a root, and nodes fused before and after it."""
 
     root: Node
     before: list[Node] = field(default_factory=list)
@@ -154,7 +154,7 @@ class Group:
         return self.after[-1].outputs if self.after else self.root.outputs
 
     def inputs(self) -> list[Value]:
-        """Values read from outside, each once, in order of use."""
+        """Return the values read from outside, each once, in order of use."""
         inside = {v for n in self.nodes for v in n.outputs}
         read = (v for n in self.nodes for v in n.inputs if v is not None)
         return [v for v in dict.fromkeys(read) if v not in inside]
@@ -164,15 +164,14 @@ class Group:
 class Step:
     """One call of the program.
 
-    ``reads`` and ``writes`` are the operands in the order of the C parameters; a value that is
-    a compile-time constant is no operand. ``demands`` holds for each operand (reads, then
-    writes) what memory it needs. ``in_place`` lists (read index, write index) pairs that may
-    share memory. ``scratch_bytes`` lie in the arena while the step runs; the last
-    ``kernel_bytes`` of them are lent to the kernels that it calls. ``counts`` has where the sizes
-    lie that the run itself finds, of those that the step depends on. ``levels`` has the lowering
-    for each level of processors that code is made for side by side. ``deferred``: a region that is
-    started, and waited for where its results are needed. ``shrinks``: a result in place may be
-    smaller than what it lies over.
+    ``reads`` and ``writes`` are the operands in the order of the C parameters; compile-time
+    constants are not operands. ``demands`` has the required layout of each operand, reads, then
+    writes. ``in_place`` lists (read index, write index) pairs that may share memory.
+    ``scratch_bytes`` are allocated in the arena while the step runs; the kernels that it calls use
+    the last ``kernel_bytes`` of them. ``counts`` has the accesses of the data-dependent dimensions
+    that the step uses. ``levels`` has the lowering for each ISA level that code is generated for
+    in parallel. ``deferred``: a region that is started, and waited for where its results are
+    needed. ``shrinks``: an in-place result may be smaller than the operand whose memory it has.
     """
 
     name: str
@@ -198,7 +197,7 @@ class Step:
         return tuple(dict.fromkeys(s for n in self.group.nodes for s in n.sources))
 
     def symbols(self) -> set[Symbol]:
-        """The dimensions that its tensors and attributes depend on."""
+        """Return the symbols that its tensors and attributes depend on."""
         if self.group is None:
             return set()
         places = [a.at for a in self.accesses()]
@@ -207,7 +206,7 @@ class Step:
         return symbols_of(*((p.shape, p.strides, p.offset) for p in places), *attrs, *shapes)
 
     def dims(self) -> set[Symbol]:
-        """Those of them that the inputs tell."""
+        """Return the symbols that are dimensions of inputs."""
         return {s for s in self.symbols() if s.source is None}
 
     def accesses(self) -> list[Access]:
@@ -217,14 +216,14 @@ class Step:
 
 @dataclass(eq=False)
 class MemoryPool:
-    """One memory of the machine, and what the planner took of it; sizes in bytes.
+    """Memory of the target, and the planner's use of it; sizes in bytes.
 
-    ``capacity`` None stands for as much as is needed. The caller lends it (``lent``), or the
-    artefact has it: in the linker's section ``section``, or where zeroed memory goes. Its first
-    ``reserved_bytes`` belong to other networks, and to weights that outlive a run: ``kept_bytes``
-    are this network's. ``used_bytes`` includes them, and is 0 where nothing of this network is in
-    it. No plan that assigns the same buffers to it needs less than ``lower_bound_bytes`` for them.
-    ``memory``: it lies on a device, whose tensors alone are in it.
+    Without ``capacity`` it is unlimited. The caller provides it (``lent``), or it is part of the
+    artefact, in the linker section ``section`` or in zero-initialised memory. The first
+    ``reserved_bytes`` belong to other networks and to weights that outlive a run; ``kept_bytes``
+    of these are weights of this network. ``used_bytes`` includes them, and is 0 if nothing of this
+    network is in it. ``lower_bound_bytes``: minimum of any plan with the same buffers in it.
+    ``memory``: the device memory that it is; only tensors of that device are in it.
     """
 
     name: str
@@ -240,10 +239,10 @@ class MemoryPool:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """Chains of steps that are computed a few rows at a time, by the first and last step of each:
-    the memory that the network then takes, and the instructions that it takes more than without
-    any, estimated. ``patches``: for each chain, into how many patches of columns it is cut.
-    ``surplus_macs``: multiply-adds that are done twice, where patches read the same."""
+    """Plan that computes chains of steps a few rows at a time. ``ram_bytes``: the network's memory
+    with it. ``instructions``: estimated extra instructions. ``chains``: their first and last steps.
+    ``patches``: number of column patches of each chain. ``surplus_macs``: multiply-adds that are
+    repeated where patches overlap."""
 
     ram_bytes: int
     instructions: int
@@ -256,12 +255,12 @@ class RowPlan:
 class Program:
     """Steps in order of execution, over the caller's buffers and memory pools.
 
-    ``arena_bytes`` is what the plan takes of all pools of the host together,
-    ``lower_bound_bytes`` the most bytes that live there at one step: no plan in however many pools
-    needs less. ``labels``, ``bundles`` and ``aliases`` are those of the graph. ``states`` outlive
-    a run: first the mark that is 0 before the first one. ``narrowed`` tells of weights in few bits,
-    ``reduced`` of products in bfloat16, ``winograd`` of convolutions by squares, ``row_plans`` of
-    plans with less memory, from that of whole steps on.
+    ``arena_bytes``: total size of the plan in all pools of the host. ``lower_bound_bytes``: maximum
+    number of live bytes at one step, a lower bound for any plan. ``labels``, ``bundles`` and
+    ``aliases`` are copied from the graph. ``states`` outlive a run; the first is the mark that is 0
+    before the first run. Reports: ``narrowed`` on weights in few bits, ``reduced`` on matmul-like
+    operators in bfloat16, ``winograd`` on Winograd convolutions, ``row_plans`` on plans with less
+    memory, starting with the plan of whole steps.
     """
 
     name: str
@@ -276,7 +275,7 @@ class Program:
     lower_bound_bytes: int = 0
     pools: list[MemoryPool] = field(default_factory=list)
     concurrent: bool = False  # steps on different devices may run at the same time
-    # where the sizes lie that the run itself finds, of those that outputs have
+    # accesses of the data-dependent dimensions of outputs
     counts: dict[Symbol, Access] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
     bundles: dict[str, Bundle] = field(default_factory=dict)
@@ -288,7 +287,7 @@ class Program:
     row_plans: list[RowPlan] = field(default_factory=list)
 
     def dims(self) -> list[Symbol]:
-        """The dimensions that a run may choose, in the order in which the inputs have them."""
+        """Return the dimensions that a run may choose, in their order in the inputs."""
         found: dict[Symbol, None] = {}
         for type in self.input_types:
             for extent in type.shape:
@@ -296,16 +295,16 @@ class Program:
         return list(found)
 
     def device_pools(self) -> list[tuple[int, MemoryPool]]:
-        """Numbers and pools in the memory of devices."""
+        """Return the pools in device memory, with their numbers."""
         return [(i, pool) for i, pool in enumerate(self.pools) if pool.memory is not None]
 
     def is_sized(self) -> bool:
-        """Whether a run tells extents of inputs or outputs."""
+        """Return whether extents of inputs or outputs are known only at run time."""
         return bool(symbols_of(*(t.shape for t in (*self.input_types, *self.output_types))))
 
     def refuse_counts(self, why: str) -> None:
-        """Raise UnsupportedError for an output whose number of elements the run itself finds;
-        ``why`` it may not be, and what else to choose."""
+        """Raise UnsupportedError for an output with a data-dependent number of elements; ``why``
+        completes the error text: the reason, and an alternative."""
         for name, type in zip(self.output_names, self.output_types):
             for found in counts_in(type.shape)[:1]:
                 raise UnsupportedError(
@@ -314,7 +313,7 @@ class Program:
                 )
 
     def arena_buffers(self) -> list[Buffer]:
-        """Buffers of the arena in order of first use, scratch included."""
+        """Return the buffers of the arena in order of first use, including scratch."""
         found = {b: None for b in [*self.inputs, *self.outputs] if b.kind == ARENA}
         for step in self.steps:
             for access in step.accesses():
@@ -326,5 +325,5 @@ class Program:
 
 
 def whole(name: str, dtype: DType, shape: tuple[int, ...], order=None, kind: str = ARENA) -> Access:
-    """A new buffer of just the size of a tensor, and the access to all of it."""
+    """Return an access to all of a new buffer that has exactly the size of a tensor."""
     return Access(Buffer(name, dtype, prod(shape), kind), dense(shape, order))

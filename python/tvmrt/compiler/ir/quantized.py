@@ -1,7 +1,7 @@
-"""Quantised tensors: conversion from and to floats, and integer products of quantised tensors.
+"""Quantised tensors: conversion from and to floating point, and int8 matmul-like operators.
 
 A quantised tensor holds integers q that stand for the numbers (q - zero) * scale. Conversions are
-pointwise and fuse into loops; products are kernels that sum in int32.
+pointwise and fuse into loops; matmul-like operators are kernels that accumulate in int32.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUANT = "scalar/quant.h"  # the header in kernels/ of conversions
 
 
 def quantize_array(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
-    """saturate(round(x / scale) + zero), ties to even; NaN becomes the least value."""
+    """Return saturate(round(x / scale) + zero), ties to even; NaN becomes the minimum."""
     info = np.iinfo(zero.dtype)
     shift = zero.astype(np.float32)
     with np.errstate(all="ignore"):
@@ -33,7 +33,7 @@ def quantize_array(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.nda
 
 
 def dequantize_array(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
-    """(q - zero) * scale in the type of the scale."""
+    """Return (q - zero) * scale in the type of the scale."""
     return (q.astype(np.int64) - zero.astype(np.int64)).astype(scale.dtype) * scale
 
 
@@ -58,7 +58,7 @@ class Quantize(Op):
 
 @register("dequantize")
 class Dequantize(Op):
-    """(q - zero) * scale; all three broadcast. Folded results remember what they were made of, see
+    """(q - zero) * scale; all three broadcast. Folded results keep a link to their integers, see
     ``remember_integers``.
     """
 
@@ -108,16 +108,16 @@ def _fit(channels: int, *operands) -> bool:
 
 
 class _Product(Op):
-    """What integer products share.
+    """Integer matmul or convolution.
 
-    ``to``: the element type of the result. With ``acc`` the exact sum of
+    ``to``: the element type of the result. The accumulator acc is the exact sum of
     (x - x_zero) * (w - w_zero), plus bias:
 
     - ``to`` int32: acc
     - ``to`` float32: acc * scale
     - ``to`` int8 or uint8: clamp(round(acc * scale) + ``y_zero``, ``low``, ``high``), ties to even
 
-    ``w_zero`` left out is 0.
+    Without ``w_zero`` the zero point of the weights is 0.
     """
 
 
@@ -140,7 +140,7 @@ class QConv(_Product):
 
 @register("qmatmul")
 class QMatMul(_Product):
-    """Matrix product."""
+    """Integer matrix product with constant weights."""
 
     contract = Contract(
         f"x: byte[*B M K], w: constant byte[K N], {_PRODUCT} -> y: to[*B M N]",
@@ -155,9 +155,9 @@ class QMatMul(_Product):
 
 @register("qmatmul_computed")
 class QMatMulComputed(Op):
-    """Matrix product of two tensors; batches broadcast.
+    """Integer matrix product of two computed tensors; batch axes broadcast.
 
-    ``x_zero``, ``w_zero``: zero points of a and b; the result as for ``qmatmul``.
+    ``x_zero``, ``w_zero``: zero points of a and b; the result is requantised as in ``qmatmul``.
     """
 
     contract = Contract(
@@ -173,19 +173,19 @@ class QMatMulComputed(Op):
 
 
 def is_per_tensor(node: Node) -> bool:
-    """Whether a quantize or dequantize node has one constant scale and one constant zero point."""
+    """Return whether a quantize or dequantize node has a constant scalar scale and zero point."""
     return all(v.is_constant and v.type.size == 1 for v in node.inputs[1:])
 
 
 def same_parameters(a: Node, b: Node) -> bool:
-    """Whether two such nodes, per tensor, have equal parameters."""
+    """Return whether two quantize or dequantize nodes, per tensor, have equal parameters."""
     if not (is_per_tensor(a) and is_per_tensor(b)) or a.inputs[2].dtype != b.inputs[2].dtype:
         return False
     return all(v.data.reshape(()) == w.data.reshape(()) for v, w in zip(a.inputs[1:], b.inputs[1:]))
 
 
 def storage_range(dtype: DType) -> tuple[int, int]:
-    """Least and greatest value of an integer type."""
+    """Return the minimum and maximum of an integer type."""
     info = np.iinfo(dtype.numpy)
     return int(info.min), int(info.max)
 
@@ -193,10 +193,10 @@ def storage_range(dtype: DType) -> tuple[int, int]:
 def remember_integers(
     op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], values: Sequence[Value]
 ) -> None:
-    """Note on folded constants which integers they stand for.
+    """Link folded constants to the integers that they stand for.
 
     A constant made by dequantising, or a view of one, gets a dequantize node as its producer
-    that is in no graph. Integer products find their weights by it; ``forget_integers`` ends it.
+    that is in no graph. Integer matmuls find their weights by it; ``forget_integers`` removes it.
     """
     if op == "dequantize":
         parts = list(inputs)
@@ -209,7 +209,7 @@ def remember_integers(
 
 
 def _viewed(op: str, attrs: dict[str, Any], part: Value, whole: Value) -> Value:
-    """A view of the integers or of their parameters, as of the dequantised whole."""
+    """Apply a view of the dequantised tensor to its integers or to one of their parameters."""
     if part.type.size == 1:
         return constant(part.data.reshape(()), part.name)
     full = np.broadcast_to(part.data, whole.shape)
@@ -217,7 +217,7 @@ def _viewed(op: str, attrs: dict[str, Any], part: Value, whole: Value) -> Value:
 
 
 def forget_integers(values: Iterable[Value]) -> None:
-    """Make dequantised constants constants like any others."""
+    """Remove the producers of dequantised constants."""
     for value in values:
         if value.is_constant:
             value.producer = None
@@ -225,8 +225,8 @@ def forget_integers(values: Iterable[Value]) -> None:
 
 @register("table")
 class Table(Op):
-    """Any unary function between 8-bit tensors: the entries by the bits of x are the bits of the
-    element type ``to``.
+    """Unary function between 8-bit tensors by a lookup table, indexed by the bits of x, with the
+    bits of the results of element type ``to``.
     """
 
     contract = Contract("x: byte[*S], table: constant uint8[256] -> y: to[*S]", "to: dtype byte")
@@ -241,10 +241,10 @@ _ORDERED: Rule = holds("low is not above high", lambda low, high: low <= high)
 
 
 class _Pair(Op):
-    """Two 8-bit tensors of one shape.
+    """Elementwise operation on two 8-bit tensors of one shape, computed in floating point.
 
     clamp(round(f / ``y_scale``) + ``y_zero``, ``low``, ``high``) as ``to``, where f is the sum or
-    the product of (a - ``a_zero``) * ``a_scale`` and (b - ``b_zero``) * ``b_scale``, in floats.
+    the product of (a - ``a_zero``) * ``a_scale`` and (b - ``b_zero``) * ``b_scale``.
     """
 
     contract = Contract(
@@ -256,17 +256,17 @@ class _Pair(Op):
 
 @register("qadd")
 class QAdd(_Pair):
-    """The sum."""
+    """Sum of two 8-bit tensors."""
 
 
 @register("qmul")
 class QMul(_Pair):
-    """The product."""
+    """Product of two 8-bit tensors."""
 
 
 @register("qmax_pool")
 class QMaxPool(Op):
-    """``max_pool`` of 8-bit tensors, whose channels are innermost."""
+    """``max_pool`` of 8-bit tensors with channels innermost."""
 
     contract = pool("byte", "y: E[N C *out_spatial]")
 
@@ -288,7 +288,7 @@ class QAvgPool(Op):
 
 @register("qavg_pool_zero_first")
 class QAvgPoolZeroFirst(QAvgPool):
-    """``qavg_pool`` that adds the zero point before it rounds, which sends ties elsewhere.
+    """``qavg_pool`` that adds the zero point before rounding, so ties round differently.
 
     clamp(round(mean / y_scale + y_zero), ``low``, ``high``) as ``to``, as onnxruntime's
     QLinearAveragePool.

@@ -1,4 +1,4 @@
-"""Random numbers."""
+"""Random number generation."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .op import Op, register
 
 @register("random")
 class Random(Op):
-    """Numbers of [first, second), or of mean ``first`` and standard deviation ``second``.
+    """Uniform numbers in [first, second), or normal ones with mean and standard deviation.
 
-    ``seed`` and ``stream`` fix the sequence, of which each time that this runs takes a part of its
-    own, counted from when the library was loaded. Equal seeds and streams give equal sequences.
+    ``seed`` and ``stream`` fix the sequence. Each execution takes the next part of it, starting
+    when the library is loaded. Equal seeds and streams give equal sequences.
     """
 
     contract = Contract(

@@ -1,7 +1,7 @@
-"""Recurrent cells run over a sequence: LSTM, GRU and the plain RNN, one direction each.
+"""Recurrent cells over a sequence, in one direction: LSTM, GRU and the basic RNN.
 
-The input's share of the gates is a matrix product over all time steps at once and stands in
-front of the cell as an operator of its own; what remains is the recurrence.
+The input's contribution to the gates is one matmul over all time steps, an operator of its own
+before the cell. The cell computes the recurrence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .contract import Contract, Rule, holds
 from .graph import Node
 from .op import Op, register
 
-# The functions of cells of which nothing else is said.
+# Default activation functions of cells.
 ACTIVATIONS = {"lstm": ("sigmoid", "tanh", "tanh"), "gru": ("sigmoid", "tanh"), "rnn": ("tanh",)}
 
 _ATTRIBUTES = "reverse: bool, activations: object, clip: float 0.."
@@ -20,8 +20,8 @@ _RESULTS = "y: float32[T B H], last: float32[B H]"
 
 
 def speak_plainly(nodes: Sequence[Node]) -> None:
-    """Take from cells, in place, what says nothing of those that are like all, and that no region's
-    text can hold."""
+    """Remove default attributes from cells, in place; the text form of regions has none of
+    them."""
     for node in nodes:
         if node.op in ACTIVATIONS:
             for key in ("activations", "clip", "input_forget"):
@@ -42,10 +42,10 @@ def _are_functions(activations: object, count: int) -> bool:
 
 
 class _Recurrent(Op):
-    """``x`` is the input's share of the gates, biases included; ``r`` the recurrence weights.
+    """Recurrent cell. ``x``: contribution of input and biases to the gates; ``r``: weights.
 
     ``reverse``: last step first. ``activations``: a (name, alpha, beta) for each of the cell's
-    functions. ``clip``: bound of what goes into them. ``lengths``: steps of each sample.
+    functions. ``clip``: limit of their inputs. ``lengths``: steps of each sample.
 
     Outputs: the hidden state after every step, and the last one.
     """
@@ -53,7 +53,7 @@ class _Recurrent(Op):
 
 @register("lstm")
 class Lstm(_Recurrent):
-    """Gates in ONNX's order i, o, f, c. ``input_forget``: the forget gate is 1 - i.
+    """LSTM with gates in ONNX's order i, o, f, c. ``input_forget``: the forget gate is 1 - i.
 
     The third output is the last cell state.
     """
@@ -69,10 +69,10 @@ class Lstm(_Recurrent):
 
 @register("gru")
 class Gru(_Recurrent):
-    """Gates in ONNX's order z, r, h. ``bias``: the recurrence bias of the hidden gate.
+    """GRU with gates in ONNX's order z, r, h. ``bias``: the recurrence bias of the hidden gate.
 
     ``linear_before_reset``: the reset gate scales the product with the previous state (and its
-    bias), not that state.
+    bias) instead of that state.
     """
 
     contract = Contract(
@@ -86,7 +86,7 @@ class Gru(_Recurrent):
 
 @register("rnn")
 class Rnn(_Recurrent):
-    """h = f(x + r h)."""
+    """Basic RNN: h = f(x + r h)."""
 
     contract = Contract(
         f"x: float32[T B H], r: float32[H H], h0?: float32[B H], lengths?: int32[B] -> {_RESULTS}",

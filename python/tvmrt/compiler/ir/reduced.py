@@ -1,4 +1,4 @@
-"""Products that are computed of rounded numbers, and what is told of them."""
+"""Matmul-like operators in reduced precision, and the report on them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ BFLOAT16 = "bfloat16"
 
 
 def is_reduced(node: Node) -> bool:
-    """Whether a node multiplies numbers that are rounded to bfloat16, and sums in float32."""
+    """Return whether a node multiplies operands rounded to bfloat16 and accumulates in float32."""
     return node.attrs.get(PRECISION) == BFLOAT16
 
 
 @dataclass(frozen=True)
 class ReducedRow:
-    """A product that could be computed in bfloat16.
+    """Matmul-like operator that could be computed in bfloat16.
 
     Parameters
     ----------
     name
-        That of its weights, or of the product where both factors are computed.
+        Name of its weights, or of the node if both operands are computed.
     nodes
         The network's nodes that it stands for.
     precision
-        ``bfloat16``; or ``float32`` where the error would have been too large.
+        ``bfloat16``, or ``float32`` if the error would have been too large.
     error
-        The largest difference from float32 in parts of the largest number of the result, for the
-        same operands; None where nothing was measured.
+        Maximum difference from float32 relative to the largest magnitude in the result, for the
+        same operands; None if it was not measured.
     """
 
     name: str

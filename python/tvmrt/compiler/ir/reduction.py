@@ -1,4 +1,4 @@
-"""Reductions: fold the elements along some axes into one."""
+"""Reductions along some axes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _folded(S: Sequence[int], axes: Sequence[int], keepdims: bool) -> list[int]:
 
 
 class ReduceOp(Op):
-    """``axes``: sorted, none negative; ``keepdims``: whether they stay with extent 1.
+    """Reduction. ``axes``: sorted, none negative; ``keepdims``: whether they stay with extent 1.
 
     In C the accumulator starts at ``start``, takes each element by ``step`` ({acc}, {x}) and
-    ends through ``finish`` ({acc}, {n} elements). ``combine`` is the OpenMP name by which
-    compilers may reorder the fold, or None. Sums and products of integers wrap around; the
-    extreme of floats with a NaN among them is NaN.
+    ends through ``finish`` ({acc}, {n} elements). ``combine`` is the OpenMP reduction that lets
+    compilers reorder it, or None. Integer sums and products wrap around; the extremum of
+    floating-point numbers with a NaN is NaN.
     """
 
     kind = REDUCE
@@ -63,33 +63,33 @@ class ReduceOp(Op):
         return self.combine in ("max", "min")
 
     def accumulator(self, dtype: DType) -> str:
-        """The C type that the fold runs in: integers are added and multiplied unsigned, because
+        """Return the C type of the accumulator: integers are added and multiplied unsigned, because
         signed overflow is undefined."""
         if self.picks or not dtype.is_int:
             return dtype.c
         return "uint64_t" if dtype.bits == 64 else "uint32_t"
 
     def header_for(self, dtype: DType) -> str:
-        """The header in ``kernels/`` whose type and functions the fold is, or ""."""
+        """Return the header in ``kernels/`` with the accumulator's type and functions, or ""."""
         return ""
 
     def step_for(self, dtype: DType, acc: str, x: str, n: int) -> str:
-        """The C expression of the fold over ``n`` elements with element ``x`` taken in."""
+        """Return the C expression that adds element ``x`` to a reduction over ``n`` elements."""
         if self.picks and dtype.is_float:
-            # one comparison for most elements: the extreme so far is one, or NaN for good
+            # one comparison for most elements; once ``acc`` is NaN, it stays NaN
             holds = ">=" if self.combine == "max" else "<="
             return f"({acc} {holds} {x} || {acc} != {acc} ? {acc} : {x})"
         wide = self.accumulator(dtype)
         return self.step.format(acc=acc, x=x if wide == dtype.c else f"({wide}){x}")
 
     def finish_for(self, dtype: DType, acc: str, n: int) -> str:
-        """The C expression of the result of a fold over ``n`` elements."""
+        """Return the C expression of the result of a reduction over ``n`` elements."""
         wide = self.accumulator(dtype)
         result = self.finish.format(acc=acc, n=f"({wide}){max(n, 1) if dtype.is_int else n}")
         return result if wide == dtype.c else f"({dtype.c})({result})"
 
     def start_for(self, dtype: DType) -> str:
-        """The C literal from which the fold starts."""
+        """Return the C literal of the accumulator's initial value."""
         if self.start not in ("lowest", "highest"):
             return self.start
         if dtype.is_float:
@@ -105,7 +105,7 @@ class ReduceOp(Op):
 
 
 class MeanOp(ReduceOp):
-    """The mean; of integers the exact one, rounded toward zero: the sum is wider than they."""
+    """Mean; for integers exact, rounded toward zero: the accumulator is wider than the elements."""
 
     def accumulator(self, dtype: DType) -> str:
         if self.header_for(dtype):
@@ -159,9 +159,9 @@ for _op in (
 
 
 class ArgReduce(Op):
-    """Index of the extreme along ``axis``, the first or (``select_last``) the last of equals.
+    """Index of the extremum along ``axis``; the first, or with ``select_last`` the last of equals.
 
-    NaN stands before every number, for the largest and the smallest alike, as in numpy.
+    NaN precedes every number, for maximum and minimum alike, as in numpy.
     """
 
     def __init__(self, name: str, largest: bool) -> None:

@@ -1,8 +1,8 @@
-"""Regions: parts of a network that a device computes, each one node with a graph inside.
+"""Regions: parts of a network that a device computes, each one node with an inner graph.
 
-The node's only attribute is ``region``, a Region. Its inputs are the region's inputs in order, its
-outputs the region's outputs; constants lie inside. With ``reports_failure`` the node has one more
-output, a bool scalar: whether the device failed.
+The node's only attribute is ``region``, a Region. Its inputs and outputs are those of the region in
+order; constants are inside. With ``reports_failure`` the node has one more output, a bool scalar:
+whether the device failed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"
 
 
 def digest_of(array: np.ndarray) -> bytes:
-    """What the bytes of an array's elements in order are known by."""
+    """Return a hash of the bytes of an array's elements in row-major order."""
     plain = np.ascontiguousarray(array).reshape(-1)
     data = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
     return hashlib.sha256(data.view(np.uint8).data).digest()
 
 
-# What a packed function takes, as C declares it; see c_packed_func.h.
+# Parameters of a packed function in C; see c_packed_func.h.
 _PACKED = (
     ("TVMValue *", "args"),
     ("int *", "type_codes"),
@@ -46,8 +46,8 @@ PACKED_PARAMETERS = tuple(kind + name for kind, name in _PACKED)
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Memory of a device's own, in which tensors of its regions may lie: type and number of the
-    memory device as DLPack has them. ``name`` is what people and code call it."""
+    """Memory of a device that may hold tensors of its regions: type and number of the memory device
+    as in DLPack. ``name`` is its name in reports and code."""
 
     name: str
     type: int
@@ -56,23 +56,23 @@ class DeviceMemory:
 
     @property
     def c(self) -> str:
-        """The DLDevice in C."""
+        """DLDevice in C."""
         return f"{{(DLDeviceType){self.type}, {self.number}}}"
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What the C function of a region (``pointers``) takes behind its tensors: a pointer to each of
+    """Parameters of a region's C function (``pointers``) after its tensors: a pointer to each of
     ``constants``, which become weights of the network, and ``uint8_t *`` to ``scratch_bytes`` of
-    the network's memory, if there are any. ``channels_last``: its tensors of rank 3 and more have
-    channels innermost, or those of its inputs, then outputs, for which it is true."""
+    the network's memory, if any. ``channels_last``: tensors of rank 3 and more have channels
+    innermost; a sequence sets this for each input, then each output."""
 
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     scratch_bytes: int = 0
     channels_last: bool | Sequence[bool] = False
 
     def is_last(self, index: int) -> bool:
-        """Whether the tensor of that number has channels innermost."""
+        """Return whether the tensor of that number has channels innermost."""
         if isinstance(self.channels_last, bool):
             return self.channels_last
         return index < len(self.channels_last) and self.channels_last[index]
@@ -80,9 +80,9 @@ class Needs:
 
 @dataclass(frozen=True)
 class Vendor:
-    """C that the code of a device calls and that the user has: whoever builds an archive names the
-    folder that it lies in by ``variable``. Below it are ``include`` with ``header``, and
-    ``sources`` as patterns of ``make``, but for what the patterns ``excluded`` match."""
+    """C library of a vendor that a device's code calls and the user provides. The make variable
+    ``variable`` has its folder when an archive is built. Below it are the ``include`` folder with
+    ``header``, and ``sources``, patterns of ``make``, except for matches of ``excluded``."""
 
     variable: str
     title: str
@@ -94,9 +94,9 @@ class Vendor:
 
 @dataclass(frozen=True)
 class Packaged:
-    """The same as projects of ecosystems name it: ``kconfig`` are options of Zephyr, ``component``
-    the Cclass, Cgroup and, where it has one, Csub of a component of CMSIS packs, ``pack`` vendor
-    and name of the one that has it. Tensors of what calls it begin at ``align_bytes``."""
+    """Names of a vendor library in package ecosystems. ``kconfig``: options of Zephyr.
+    ``component``: Cclass, Cgroup and optional Csub of a CMSIS-Pack component; ``pack``: vendor and
+    name of its pack. Tensors passed to the library are aligned to ``align_bytes``."""
 
     kconfig: tuple[str, ...]
     component: tuple[str, ...]
@@ -108,13 +108,13 @@ class Packaged:
 class CSource:
     """C99 text that defines a function for each region, compiled with the network.
 
-    With ``entry`` ``pointers`` that of a region is ``int32_t <symbol>(const T *in0, ..., T *out0,
-    ...)``, with ``packed`` a packed function of the same name over DLTensors: inputs, then outputs.
-    Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to
-    the C compiler for this text alone, ``link_flags`` to the linker. ``needs`` has by symbol what a
-    function with pointers wants besides tensors; ``vendor`` is what archives are built with,
-    ``packaged`` what packages name, and ``notes`` by symbol what it says of its regions, their size
-    or time.
+    ``entry`` ``pointers``: ``int32_t <symbol>(const T *in0, ..., T *out0, ...)``. ``packed``: a
+    packed function of that name over DLTensors, inputs, then outputs. Tensors are dense and
+    row-major. The function returns 0, or -1 after TVMAPISetLastError(). ``flags`` are passed to the
+    C compiler for this text only, ``link_flags`` to the linker. ``needs``: further parameters of a
+    function with pointers, by symbol. ``vendor``: library that archives are built with;
+    ``packaged``: its names in packages. ``notes``: remarks on regions, such as size or time, by
+    symbol.
     """
 
     text: str
@@ -132,13 +132,13 @@ class CSource:
 
 @dataclass(frozen=True)
 class ModuleBlob:
-    """A runtime module that the network's library imports.
+    """Runtime module that the network's library imports.
 
-    ``payload`` is what the loader ``runtime.module.loadbinary_<type_key>`` reads. The module
-    answers every region's symbol by a packed function over DLTensors: inputs, then outputs.
-    ``aligned`` makes of the payload and the place of its first byte one whose data lie at the
-    multiples that its loader likes. ``constants`` tells by their digests (``digest_of``) which
-    constants lie in it, and how many bytes in front of its end each begins.
+    The loader ``runtime.module.loadbinary_<type_key>`` reads ``payload``. The module has a packed
+    function for every region's symbol over DLTensors: inputs, then outputs. ``aligned`` takes the
+    payload and the offset of its first byte; it returns a payload whose data have the alignment
+    that the loader prefers. ``constants``: the constants in the payload, as the distance in bytes
+    of their start from its end, by digest (``digest_of``).
     """
 
     type_key: str
@@ -147,7 +147,7 @@ class ModuleBlob:
     constants: Mapping[bytes, int] = field(default_factory=dict, compare=False)
 
     def payload_at(self, place: int) -> bytes:
-        """The payload where it begins so many bytes behind a multiple of 64."""
+        """Return the payload for a start at ``place`` bytes after a multiple of 64."""
         return self.payload if self.aligned is None else self.aligned(self.payload, place)
 
     def __str__(self) -> str:
@@ -156,16 +156,15 @@ class ModuleBlob:
 
 @dataclass(eq=False)
 class Region:
-    """A part of the network for one device.
+    """Part of the network for one device.
 
-    ``graph`` has inputs, outputs and constants of its own; its nodes keep the names of the
-    network's nodes in ``sources``. ``code`` is there once the device has generated it.
-    ``onnx_nodes`` are the network's nodes that it stands for, whatever the device made of them.
-    ``sizes`` are the dimensions that a run chooses where the device is prepared for each size: its
-    module's function takes them behind the tensors, as one tensor of int64. ``memory`` is where
-    its tensors may lie beside the host's memory. ``stands_for`` are the compiler's nodes
-    of which the device has made those of ``graph``. ``settings`` are the options that the user gave
-    for the device. ``note`` says what else people should know of it.
+    ``graph`` has its own inputs, outputs and constants; its nodes keep the names of the network's
+    nodes in ``sources``. ``code`` is set after the device has generated it. ``onnx_nodes``: the
+    network's nodes that it stands for, whatever the device replaced them by. ``sizes``: dimensions
+    that a run chooses, if the device is prepared for each size; its module's function takes them
+    after the tensors as one int64 tensor. ``memory``: memory for its tensors in addition to the
+    host's. ``stands_for``: the compiler's nodes that the device replaced by those of ``graph``.
+    ``settings``: the user's options for the device. ``note``: a remark for reports.
     """
 
     device: str
@@ -197,7 +196,7 @@ class Region:
 
     @property
     def name(self) -> str:
-        """A readable name: the device's and the network's first node in it."""
+        """Readable name: the device's and that of the first node of the network in it."""
         first = self.onnx_nodes[0] if self.onnx_nodes else self.symbol
         return f"{self.device}_{first}"
 
@@ -209,7 +208,7 @@ class Region:
 
 @register("region")
 class RegionOp(Op):
-    """A region of the network, see the head of this file."""
+    """Region of the network that a device computes."""
 
     contract = Contract("inputs*: any[*]", "region: object")
 
@@ -226,5 +225,5 @@ class RegionOp(Op):
 
 
 def regions_of(graph: Graph) -> list[Region]:
-    """The regions in the order of their nodes."""
+    """Return the regions in the order of their nodes."""
     return [node.attrs["region"] for node in graph.nodes if node.op == "region"]

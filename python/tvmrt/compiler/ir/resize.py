@@ -1,4 +1,4 @@
-"""Resampling along axes by tables that are known at compile time."""
+"""Resampling along axes by constant tables of indices and weights."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _replaced(shape: Sequence[int], axes: Sequence[int], extents: Sequence[int])
 
 @register("pick")
 class Pick(Op):
-    """For each axis of ``axes`` the places along it that are taken.
+    """Select elements along each axis of ``axes`` by constant indices.
 
-    Resizing to the nearest neighbour, of any element type.
+    Resize with nearest-neighbour interpolation, for any element type.
     """
 
     contract = Contract(
@@ -56,7 +56,7 @@ class Pick(Op):
 
 @register("resample")
 class Resample(Op):
-    """Weighted sums of the elements at ``places`` along ``axis``."""
+    """Weighted sums of the elements with indices ``places`` along ``axis``."""
 
     contract = Contract(
         "x: E=float[*S], places: constant int32[P TAPS], weights: constant E[P TAPS] -> y: E[*Y]",

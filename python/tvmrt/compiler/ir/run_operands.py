@@ -1,5 +1,5 @@
-"""What becomes of operands that are known only when the network runs: places along axes, and
-numbers that are held against those for which the network was compiled."""
+"""Operators for operands that are known only at run time: indices along axes, and integers that
+are compared with the values for which the network was compiled."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .op import Op, register
 
 @register("take_at")
 class TakeAt(Op):
-    """The elements at ``places`` along each axis of x; place -1 gives ``value``, if that is there.
+    """Select elements by indices for each axis of x; index -1 gives ``value``, if that is present.
 
-    A place outside its axis stops the run with an error.
+    An index outside its axis stops the run with an error.
     """
 
     contract = Contract(
@@ -44,8 +44,8 @@ class TakeAt(Op):
 class Require(Op):
     """Stop the run with an error unless ``found`` is ``expected``.
 
-    The error tells ``given``, the operand of the run, beside ``text``: what the network was
-    compiled for. ``where`` is the operand's name. Nobody reads the result, and it stays anyway.
+    The error shows the run-time operand ``given``, and ``text``: what the network was compiled
+    for. ``where`` is the operand's name. The node is never removed, although its result is unused.
     """
 
     stays = True

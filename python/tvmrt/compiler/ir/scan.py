@@ -1,4 +1,4 @@
-"""Running results along one axis, and other work that goes through rows one by one."""
+"""Cumulative operators along one axis, and other operators that process rows in order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .op import Op, register
 
 @register("cumulative_sum")
 class CumulativeSum(Op):
-    """y[i] = x[0] + ... + x[i] along ``axis``; ``exclusive`` leaves x[i] out; ``reverse`` starts
-    at the end.
+    """Cumulative sum y[i] = x[0] + ... + x[i] along ``axis``; ``exclusive`` leaves x[i] out;
+    ``reverse`` starts at the end.
     """
 
     contract = Contract(
@@ -20,11 +20,11 @@ class CumulativeSum(Op):
 
 @register("cumulative_product")
 class CumulativeProduct(CumulativeSum):
-    """The same with products."""
+    """Cumulative product along ``axis``, with the attributes of ``cumulative_sum``."""
 
 
 @register("det")
 class Determinant(Op):
-    """Determinants of square matrices in the last two axes."""
+    """Determinant of square matrices in the last two axes."""
 
     contract = Contract("x: E=float[*B N N] -> y: E[*B]")

@@ -1,6 +1,6 @@
-"""Steps from sound to features in integers, as the signal library for microcontrollers has them.
+"""Integer signal processing from audio to features, as in the microcontroller signal library.
 
-All are bit for bit those of TensorFlow Lite Micro. Spectra are pairs of neighbours along the last
+All operators are bit-exact with TensorFlow Lite Micro. Spectra are adjacent pairs along the last
 axis, the real part first.
 """
 
@@ -14,15 +14,15 @@ from .float_to_int import to_integers
 from .op import Op, define, register
 
 SIGNAL = "scalar/signal.h"
-GAIN_PLACES = 125  # of the table of a function over all numbers of 32 bits
+GAIN_PLACES = 125  # entries of the table of a function over all 32-bit integers
 _BEND = to_integers(
     np.rint((np.log2(1 + np.arange(129) / 128) - np.arange(129) / 128) * 65536), np.int64
 )
 
 
 def radices(size: int) -> list[int] | None:
-    """The radices of a transform of so many complex numbers, outermost first; None where it has
-    others than 2 to 5."""
+    """Return the radices of a transform of ``size`` complex numbers, outermost first; None if it
+    needs others than 2 to 5."""
     found = []
     for radix in (4, 2, 3, 5):
         while size % radix == 0 and size > 1:
@@ -32,12 +32,12 @@ def radices(size: int) -> list[int] | None:
 
 
 def bits(x: np.ndarray) -> np.ndarray:
-    """The number of bits up to the highest one; of 0 it is 32."""
+    """Return the number of bits up to the highest set one; 32 for 0."""
     return np.where(x == 0, 32, np.frexp(x.astype(np.float64))[1]).astype(np.int64)
 
 
 def root(x: np.ndarray) -> np.ndarray:
-    """The square root to the nearest; at most 65535 for numbers of 32 bits."""
+    """Return the square root, rounded to nearest; at most 65535 for 32-bit numbers."""
     wide = x.astype(np.uint64)
     down = to_integers(np.sqrt(wide.astype(np.float64)), np.uint64)
     most = np.where(wide >> np.uint64(32) == 0, 0xFFFF, 0xFFFFFFFF).astype(np.uint64)
@@ -48,7 +48,7 @@ def root(x: np.ndarray) -> np.ndarray:
 
 
 def log(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The natural logarithm in units of 1 / scale; 0 of what is below 2."""
+    """Return the natural logarithm in units of 1 / scale; 0 for numbers below 2."""
     value = np.maximum(x.astype(np.int64), 2)
     whole = bits(value) - 1
     rest = value - (1 << whole)
@@ -64,7 +64,7 @@ def log(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def window(x: np.ndarray, weight: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """x times the weight, shifted to the right, saturated."""
+    """Return x times the weight, shifted to the right, saturated."""
     product = (x.astype(np.int32) * weight) >> (shift & 31)
     return np.clip(product, -32768, 32767).astype(np.int16)
 
@@ -85,7 +85,7 @@ for _row in (
 
 @register("signal_auto_scale")
 class SignalAutoScale(Op):
-    """Samples shifted to the left so that the largest takes all bits, and by how many bits."""
+    """Shift samples to the left so that the largest takes all bits; return also the shift."""
 
     contract = Contract("x: int16[N] -> y: int16[N], bits: int32[]")
 
@@ -100,8 +100,7 @@ _LENGTH = [
 
 @register("signal_rfft")
 class SignalRfft(Op):
-    """The spectrum of each row, with zeros behind it up to ``length``; in fixed point divided by
-    the length."""
+    """Spectrum of each row, zero-padded to ``length``; in fixed point divided by the length."""
 
     contract = Contract(
         "x: E=int16|int32|float32[*S N] -> y: E[*S length+2]",
@@ -116,8 +115,8 @@ class SignalRfft(Op):
 
 @register("signal_irfft")
 class SignalIrfft(Op):
-    """The samples of each row's spectrum: in fixed point divided by ``length``, in floating point
-    those of which it is the spectrum times half the length."""
+    """Inverse of ``signal_rfft``: samples from each row's spectrum. In fixed point divided by
+    ``length``, in floating point by half of it."""
 
     contract = Contract(
         "x: E=int16|int32|float32[*S N] -> y: E[*S length]",
@@ -131,7 +130,7 @@ class SignalIrfft(Op):
 
 
 def _inside(N, W, first_data, first_weight_data, widths_data) -> bool:
-    """Whether each channel's frequencies and weights are there."""
+    """Return whether each channel's frequencies and weights are in range."""
     places = zip((first_data, first_weight_data), (N, W))
     used = widths_data > 0
     return all(
@@ -142,9 +141,9 @@ def _inside(N, W, first_data, first_weight_data, widths_data) -> bool:
 
 @register("signal_filter_bank")
 class SignalFilterBank(Op):
-    """Sums of energies with two weights each: one for a channel, one for the next. ``first``,
-    ``first_weight`` and ``widths`` tell each channel's; there is one more in front, of which only
-    the weights for the next one count."""
+    """Filter bank: each energy is added to a channel with one weight, to the next with another.
+    ``first``, ``first_weight`` and ``widths`` describe each channel. An extra channel in front
+    contributes only its weights for the next channel."""
 
     contract = Contract(
         "x: uint32[N], weights: constant int16[W], unweights: constant int16[W], "
@@ -164,9 +163,9 @@ class SignalFilterBank(Op):
 
 @register("signal_gain")
 class SignalGain(Op):
-    """x with a gain that ``table`` tells for each estimate of the noise; ``shift`` from their
-    product to 12 bits behind the point. What is quiet is made quieter; the result has 6 bits behind
-    the point."""
+    """Noise-dependent gain. ``table`` has the gain for each noise estimate; ``shift`` takes the
+    product to 12 fractional bits. Quiet signals are attenuated further. The result has 6 fractional
+    bits."""
 
     contract = Contract(
         "x: uint32[*S], noise: uint32[*S], table: constant int16[P] -> y: uint32[*S]",
@@ -178,9 +177,9 @@ class SignalGain(Op):
 
 @register("spectrogram")
 class Spectrogram(Op):
-    """Absolute values, or with ``squared`` their squares, of the spectrum of each frame of a
-    signal, with zeros behind it up to ``length``. Frames begin ``step`` samples apart; ``window``
-    has a weight for each sample of one."""
+    """Magnitudes, or with ``squared`` their squares, of the spectrum of each frame of a signal,
+    zero-padded to ``length``. Frames start ``step`` samples apart; ``window`` has a weight for each
+    sample of a frame."""
 
     contract = Contract(
         "x: float32[N C], window: constant float32[W] -> y: float32[C F bins]",

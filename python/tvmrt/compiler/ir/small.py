@@ -1,7 +1,7 @@
-"""Elements of 8 bits and fewer that no C type has: what they are computed in, and conversions.
+"""Element types of at most 8 bits without a C type: conversions to and from wider types.
 
-One table, :data:`WIDER`, has the type that holds every number of a small type. Numbers go through
-that on every way in and out; in between small types are only moved, packed ones not even that.
+The table :data:`WIDER` has the type that holds every number of a small type. All computation uses
+the wider type; elements of small types are only moved, bit-packed ones not even that.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ WIDER = {
     "uint2": "uint8",
 }
 
-ROUNDINGS = ("up", "down", "nearest")  # of float8_e8m0fnu, which has powers of two alone
+ROUNDINGS = ("up", "down", "nearest")  # for float8_e8m0fnu, which has only powers of two
 
-# Constants of more bytes stay as they are until the network runs; of fewer, what widens them would
-# take more memory than it saves.
+# Larger constants are widened at run time. For smaller ones the code that widens them would take
+# more memory than it saves.
 WIDENED_BYTES = 64
 
 
 def codes_of(array: np.ndarray) -> np.ndarray:
-    """The codes of small elements, one a byte."""
+    """Return the codes of elements of at most 8 bits, one per byte."""
     bits = dtype_of(array).bits
     return np.asarray(array).view(np.uint8) & np.uint8((1 << bits) - 1)
 
 
 def in_memory(array: np.ndarray) -> np.ndarray:
-    """An array as memory has it: of small elements the bytes, of all others itself."""
+    """Return an array in its memory format: bytes for small types, otherwise unchanged."""
     dtype = dtype_of(array)
     if not dtype.is_small:
         return array
@@ -60,7 +60,7 @@ def in_memory(array: np.ndarray) -> np.ndarray:
 
 @register("widen")
 class Widen(Op):
-    """The numbers of small elements, exactly, in the type that :data:`WIDER` tells."""
+    """Convert elements of small types exactly to the type in :data:`WIDER`."""
 
     kind = POINTWISE
 
@@ -86,11 +86,11 @@ class Widen(Op):
 
 @register("narrow")
 class Narrow(Op):
-    """The nearest small element, ties to even; integers keep their lowest bits.
+    """Convert to the nearest element of a small type, ties to even; integers keep their low bits.
 
-    Floats beyond the largest become that with ``saturate``, else infinity, or NaN where the type
-    has no infinity. float4 has neither, and saturates always. ``rounding`` is for float8_e8m0fnu,
-    which has the size of a number alone: the power of two above, below, or next to it.
+    With ``saturate``, numbers out of range become the largest one, otherwise infinity, or NaN if
+    the type has no infinity. float4 has neither and always saturates. ``rounding`` is for
+    float8_e8m0fnu, which has only magnitudes: the power of two above, below, or nearest to it.
     """
 
     kind = POINTWISE
@@ -126,7 +126,7 @@ class Narrow(Op):
 
 
 def _powers(x: np.ndarray, saturate: bool, rounding: str) -> np.ndarray:
-    """The codes of float8_e8m0fnu: exponents as float32 has them."""
+    """Return codes of float8_e8m0fnu: exponents in the encoding of float32."""
     bits = np.ascontiguousarray(x).view(np.uint32).reshape(x.shape)
     exponent, fraction = bits >> 23 & 255, bits & 0x7FFFFF
     above = {
@@ -139,7 +139,7 @@ def _powers(x: np.ndarray, saturate: bool, rounding: str) -> np.ndarray:
 
 
 def unpacked(builder: Builder, value: Value) -> Value:
-    """A constant that was left small as one that is not; views of it, too. Others as they are."""
+    """Return a small constant, or a view of one, in its wider type; others unchanged."""
     node = value.producer
     if node is None or node.op not in ("widen", "reshape", "transpose"):
         return value

@@ -1,4 +1,4 @@
-"""What outlives a run: tensors that each run finds as the last one left them."""
+"""State: tensors that are preserved from one run to the next."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .op import Op, register
 
 @register("begin_state")
 class BeginState(Op):
-    """What a run finds: the operands in the first run and after a reset, later what the run before
-    has left.
+    """Read the state: the operands in the first run and after a reset, later the values from the
+    previous run.
 
-    Results: a mark that is 0 in memory that no run has touched, then one tensor an operand. They
-    lie where the executor keeps them from run to run. Which values a run leaves is told by the last
-    outputs of the graph, see :class:`States`. A graph has one such node at most, in front.
+    Results: a mark that is 0 in memory that no run has touched, then one tensor per operand, in
+    memory that the executor preserves between runs. The last outputs of the graph are the new
+    state, see :class:`States`. A graph has at most one such node, its first.
     """
 
     contract = Contract("first+: constant any[*]")
@@ -28,7 +28,7 @@ class BeginState(Op):
 
 
 class States:
-    """The states of a graph while it is made."""
+    """States of a graph under construction."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -37,7 +37,7 @@ class States:
         self._left: list[Value] = []
 
     def add(self, first: Value) -> int:
-        """A further state; ``first``, a constant, is what the first run finds. Its number."""
+        """Add a state with the constant ``first`` as initial value. Return its number."""
         self._first.append(first)
         value = Value(f"state_{first.name}", first.type)
         self._found.append(value)
@@ -45,18 +45,18 @@ class States:
         return len(self._first) - 1
 
     def now(self, number: int) -> Value:
-        """What a state is at this place of the run."""
+        """Return the current value of a state."""
         return self._left[number]
 
     def set(self, number: int, value: Value) -> None:
-        """From here on a state is this value. Raises ValueError for one of another type."""
+        """Set the current value of a state. Raise ValueError if its type differs."""
         if value.type != self._first[number].type:
             raise ValueError(f"a state of {self._first[number].type} becomes {value.type}")
         self._left[number] = value
 
     def close(self) -> None:
-        """Put the node in front of the graph, and what a run leaves behind its outputs, where no
-        caller sees it. To be called once, when all else is there."""
+        """Insert the node at the start of the graph, and append the new states to its outputs,
+        hidden from the caller. Call it once, at the end."""
         if not self._first:
             return
         node = Node("begin_state", self._first, {}, "begin_state")

@@ -1,8 +1,8 @@
-"""Large constants of networks, which lie in files without names instead of in memory.
+"""Large constants of networks, which are memory-mapped from anonymous files.
 
-Weights pass through the compiler twice: as the network has them, and in the order in which kernels
-read them. Both are written aside as soon as they are there, and read by way of a map, so that they
-take memory only while somebody works on them; the system has the pages elsewhere if it needs to.
+The compiler holds weights twice: as in the network, and in the order in which kernels read them.
+Both are written to a file at once and read through a memory map, so they occupy memory only while
+they are used; the system can evict their pages at any time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-LARGE = 1 << 16  # bytes; what is smaller stays in memory
-_SEGMENT = 1 << 26  # bytes of a file at least; what is not written takes no room on most disks
+LARGE = 1 << 16  # bytes; smaller constants stay in memory
+_SEGMENT = 1 << 26  # minimum bytes of a file; unwritten parts take no space on most disks
 _CHUNK = 1 << 22
 _ALIGN = 64
 
 
 class _Map(mmap.mmap):
-    """A file that is read as memory; arrays that lie in it keep it."""
+    """Memory-mapped file; arrays in it keep it alive."""
 
 
 class _Segment:
-    """A file of one size, filled from its beginning. It goes with the last array in it."""
+    """File of fixed size, filled from its beginning; deleted with the last array in it."""
 
     def __init__(self, file: FileIO, nbytes: int) -> None:
         self.file = file
@@ -44,7 +44,7 @@ class _Segment:
         return self.used + nbytes <= self.size
 
     def take(self, nbytes: int) -> np.ndarray:
-        """The next bytes, at which the file now stands."""
+        """Reserve the next bytes and set the file position to them."""
         array = np.frombuffer(self.map, np.uint8, nbytes, self.used)
         self.file.seek(self.used)
         self.used += nbytes + -nbytes % _ALIGN
@@ -56,21 +56,21 @@ class _Segment:
 
 
 class _Store:
-    """The segment that is being filled, and the maps of all that are still read."""
+    """Segment that is being filled, and the maps of all segments in use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._segment: _Segment | None = None
         self._maps: weakref.WeakSet[_Map] = weakref.WeakSet()
-        self._since = 0  # bytes written since pages were dropped
+        self._since = 0  # bytes written since pages were last dropped
 
     def begin_anew(self) -> None:
-        """In a forked process, which shares the open file's end, and has the lock as it was."""
+        """Reset a forked process, which shares the file position and has a copy of the lock."""
         self._lock = threading.Lock()
         self._segment = None
 
     def write(self, data: memoryview) -> np.ndarray:
-        """The bytes in a file. Raises OSError."""
+        """Write the bytes to a file and return their map. Raise OSError."""
         with self._lock:
             segment = self._with_room(data.nbytes)
             there = segment.take(data.nbytes)
@@ -79,7 +79,7 @@ class _Store:
         return there
 
     def copy(self, source: BinaryIO, nbytes: int) -> np.ndarray:
-        """The next bytes of a file. Raises EOFError when it has fewer, or OSError."""
+        """Copy the next bytes of a file. Raise EOFError if there are fewer, or OSError."""
         with self._lock:
             segment = self._with_room(nbytes)
             there = segment.take(nbytes)
@@ -121,10 +121,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def stowed(array: np.ndarray) -> np.ndarray:
-    """The same elements, read-only, in a file where they are many; as they are where they lie in
-    one already, or where no file can be written.
+    """Return a read-only copy of a large array in a memory-mapped file. Return the array itself if
+    it is small, is in such a file already, or no file can be written.
 
-    ``array`` must have its elements in order.
+    ``array`` must be contiguous in row-major order.
     """
     if array.nbytes < LARGE or array.dtype.hasobject or _lies_in_file(array):
         return array
@@ -136,7 +136,7 @@ def stowed(array: np.ndarray) -> np.ndarray:
 
 
 def stowed_from(source: BinaryIO, nbytes: int) -> np.ndarray:
-    """The next bytes of a file, stowed. Raises EOFError where it has fewer."""
+    """Read the next bytes of a file, memory-mapped if many. Raise EOFError if there are fewer."""
     begin = source.tell()
     if nbytes >= LARGE:
         try:
@@ -147,8 +147,7 @@ def stowed_from(source: BinaryIO, nbytes: int) -> np.ndarray:
 
 
 def drop_pages() -> None:
-    """Let go of the memory by which stowed arrays have been read; it is back where they are read
-    again."""
+    """Release the memory of memory-mapped arrays; pages are loaded again when they are read."""
     _store.drop()
 
 

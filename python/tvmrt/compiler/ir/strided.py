@@ -1,4 +1,4 @@
-"""Strided access: which element of a buffer stands at which logical place of a tensor."""
+"""Strided access: the buffer element of each logical index of a tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .extent import Whole, exact_quotient, most
 
 @dataclass(frozen=True)
 class Strided:
-    """Element ``index`` lies at ``offset + sum(index[d] * strides[d])``, all in elements."""
+    """Element ``index`` is at ``offset + sum(index[d] * strides[d])``, all in elements."""
 
     shape: tuple[Whole, ...]
     strides: tuple[Whole, ...]
@@ -22,10 +22,10 @@ class Strided:
         return prod(self.shape)
 
     def order(self) -> tuple[int, ...]:
-        """Axes from the outermost in memory to the innermost.
+        """Return the axes from the outermost in memory to the innermost.
 
-        Axes of extent 1 or stride 0 have no place of their own; they keep their logical
-        neighbours as far as the others allow.
+        Axes of extent 1 or stride 0 have no order in memory; each follows its logical predecessor
+        as far as the others allow.
         """
         placed = [d for d in range(len(self.shape)) if most(self.shape[d]) > 1]
         placed = [d for d in placed if self.strides[d] != 0]
@@ -39,7 +39,7 @@ class Strided:
         return tuple(order)
 
     def is_dense(self, order: Sequence[int] | None = None) -> bool:
-        """Whether the elements lie without gaps in this order of axes (default: logical)."""
+        """Return whether the elements have no gaps in this order of axes (default: logical)."""
         order = range(len(self.shape)) if order is None else order
         expected = 1
         for d in reversed(list(order)):
@@ -68,7 +68,7 @@ class Strided:
         return Strided(tuple(shape), tuple(strides), self.offset)
 
     def reshape(self, shape: Sequence[Whole]) -> Strided | None:
-        """The same elements in row-major order under another shape, if strides can say it."""
+        """Return the row-major elements in another shape; None if strides cannot express it."""
         old = [(n, s) for n, s in zip(self.shape, self.strides) if n != 1]
         if prod(self.shape) == 0:
             return Strided(tuple(shape), compact(shape), self.offset)
@@ -80,7 +80,7 @@ class Strided:
             last_old, total = i, shape[j]
             while group != total:
                 grows = _is_part(group, total)
-                if grows is None:  # by dividing extents that have no common factor
+                if grows is None:  # neither extent divides the other
                     return dense(shape, offset=self.offset) if self.is_dense() else None
                 if grows:
                     last_old += 1
@@ -100,8 +100,8 @@ class Strided:
 
 
 def _is_part(group: Whole, total: Whole) -> bool | None:
-    """Whether the first of two unequal products has to take more factors to be the second; None
-    where they are no parts of each other."""
+    """Return whether the first of two unequal products needs more factors to equal the second; None
+    if neither divides the other."""
     if isinstance(group, int) and isinstance(total, int):
         return group < total
     if exact_quotient(total, group) is not None:
@@ -110,7 +110,7 @@ def _is_part(group: Whole, total: Whole) -> bool | None:
 
 
 def compact(shape: Sequence[Whole], order: Sequence[int] | None = None) -> tuple[Whole, ...]:
-    """Strides of a tensor without gaps whose axes lie in ``order``, outermost first."""
+    """Return strides of a tensor without gaps whose axes have this order, outermost first."""
     order = range(len(shape)) if order is None else order
     strides = [0] * len(shape)
     step = 1
@@ -121,5 +121,5 @@ def compact(shape: Sequence[Whole], order: Sequence[int] | None = None) -> tuple
 
 
 def dense(shape: Sequence[Whole], order: Sequence[int] | None = None, offset: Whole = 0) -> Strided:
-    """Access to a whole buffer that holds exactly this tensor."""
+    """Return the access to a whole buffer that holds exactly this tensor."""
     return Strided(tuple(shape), compact(shape, order), offset)

@@ -1,5 +1,5 @@
-"""Strings. Each is one int64, which stands for it: the graph moves and chooses them as it does
-numbers, and the operators here are those that look at what they say."""
+"""String operators. A string is one int64 handle, which other operators move and select like a
+number; only the operators in this module access the text."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .op import Op, register
 
 
 class TextOp(Op):
-    """For hosts alone: a string is an address, and lives in memory that a board has not."""
+    """String operator, only for hosts: a string is an address of memory that boards do not have."""
 
     host_only = "it handles strings, which are not supported on boards; do that before the network"
 
 
 @register("text_in")
 class TextIn(TextOp):
-    """Strings of an input."""
+    """Handles of the strings of an input."""
 
     contract = Contract("x: handle[*S] -> y: int64[*S]")
 
 
 @register("text_out")
 class TextOut(TextOp):
-    """Strings as a result of the network."""
+    """Strings of an output."""
 
     contract = Contract("x: int64[*S] -> y: handle[*S]")
 
 
 @register("texts")
 class Texts(TextOp):
-    """Constant strings, ``values``, a tuple of them in row-major order."""
+    """Constant strings. ``values``: a tuple of them in row-major order."""
 
     contract = Contract(
         "-> y: int64[*shape]",
@@ -50,7 +50,7 @@ class Texts(TextOp):
 
 @register("text_heap")
 class TextHeap(TextOp):
-    """Memory for the strings that a run makes, empty; it stays until the next run."""
+    """Empty memory for the strings that a run creates; it stays valid until the next run."""
 
     keeps = True
     contract = Contract("-> y: uint8[bytes]", "bytes: int 64..", example={"bytes": 64})
@@ -58,14 +58,14 @@ class TextHeap(TextOp):
 
 @register("text_equal")
 class TextEqual(TextOp):
-    """Whether strings are the same."""
+    """Compare strings for equality."""
 
     contract = Contract("a: int64[*S], b: int64[*S] -> y: bool[*S]")
 
 
 @register("text_find")
 class TextFind(TextOp):
-    """The place of each string among ``keys``, a tuple of different ones; -1 where it is none."""
+    """Index of each string in ``keys``, a tuple of distinct ones; -1 if it is not among them."""
 
     contract = Contract(
         "x: int64[*S] -> y: int64[*S]",
@@ -82,21 +82,21 @@ class TextFind(TextOp):
 
 @register("text_join")
 class TextJoin(TextOp):
-    """a, then b."""
+    """Concatenate a and b."""
 
     contract = Contract("heap: uint8[_], a: int64[*S], b: int64[*S] -> y: int64[*S]")
 
 
 @register("text_case")
 class TextCase(TextOp):
-    """All in upper or in lower case, code point by code point."""
+    """Convert to upper or lower case, code point by code point."""
 
     contract = Contract("heap: uint8[_], x: int64[*S] -> y: int64[*S]", "to: upper|lower")
 
 
 @register("text_keep")
 class TextKeep(TextOp):
-    """The strings for which kept holds, ``count`` of them; where those are fewer, empty ones."""
+    """Select the strings for which ``kept`` is true, filled up to ``count`` with empty strings."""
 
     contract = Contract(
         "x: int64[N], kept: bool[N] -> y: int64[count]", "count: int 0..", example={"count": 2}
@@ -105,14 +105,14 @@ class TextKeep(TextOp):
 
 @register("text_parts")
 class TextParts(TextOp):
-    """How many parts text_split finds in each string."""
+    """Number of parts that text_split returns for each string."""
 
     contract = Contract("x: int64[*S] -> y: int64[*S]", "delimiter: text, most: int 1..")
 
 
 @register("text_split")
 class TextSplit(TextOp):
-    """The parts between delimiters, of an empty one the words; the last of ``most`` is the rest.
+    """Split at delimiters, or at white space for an empty one; part ``most`` has the remainder.
 
     Rows of ``width`` are filled up with empty strings.
     """
@@ -126,10 +126,10 @@ class TextSplit(TextOp):
 
 @register("text_match")
 class TextMatch(TextOp):
-    """Whether an automaton accepts all of each string.
+    """Whether an automaton accepts each string as a whole.
 
-    ``classes``: of each byte; ``table``: for each state the next one by class, then whether it
-    accepts. It begins in state 0.
+    ``classes``: class of each byte; ``table``: for each state the next state by class, then
+    whether it accepts. The initial state is 0.
     """
 
     contract = Contract(
@@ -167,7 +167,7 @@ _TOKEN_OPERANDS = "x: int64[*S], classes: constant uint8[256], table: constant i
 
 @register("text_tokens_count")
 class TextTokensCount(_Tokens):
-    """How many tokens text_tokens finds in each string."""
+    """Number of tokens that text_tokens finds in each string."""
 
     contract = Contract(
         f"{_TOKEN_OPERANDS} -> y: int64[*S]",
@@ -179,11 +179,11 @@ class TextTokensCount(_Tokens):
 
 @register("text_tokens")
 class TextTokens(_Tokens):
-    """What an automaton accepts in each string, from the left, each as long as may be; only what
-    has ``least`` code points. Rows of ``width`` are filled up with ``pad``.
+    """Tokens that an automaton accepts in each string, from the left, each as long as possible.
+    Tokens below ``least`` code points are dropped. Rows of ``width`` are filled up with ``pad``.
 
-    ``table``: for each state the next one by class, then whether it accepts before the end, before
-    a byte of no word, and of a word. States 0 to 2 are where a match begins behind these.
+    ``table``: for each state the next by class, then whether it accepts before the end, a non-word
+    byte, a word byte. A match starts in state 0, 1 or 2: after the start, or either kind of byte.
     """
 
     contract = Contract(
@@ -200,26 +200,26 @@ def _within(table: np.ndarray, states: int) -> bool:
 
 @register("text_to_number")
 class TextToNumber(TextOp):
-    """The number that each string says; the run ends with an error where it says none."""
+    """Parse the number in each string; the run ends with an error if there is none."""
 
     contract = Contract("x: int64[*S] -> y: to[*S]", "to: dtype float64|int64")
 
 
 @register("number_to_text")
 class NumberToText(TextOp):
-    """Numbers as people write them, in as few digits as tell them apart; ``single``: from other
-    numbers of float32."""
+    """Format numbers in decimal with as few digits as identify them; ``single``: identify them
+    among float32 numbers."""
 
     contract = Contract("heap: uint8[_], x: float64|int64[*S] -> y: int64[*S]", "single: bool")
 
 
 @register("count_ngrams")
 class CountNgrams(Op):
-    """How often each row has the grams that belong to a column of the result.
+    """Count the n-grams of each row, one column of the result for each n-gram.
 
-    ``grams``: those of one number, then of two and so on, ``lengths`` of each, sorted;
-    ``columns``: of each. The numbers of a gram of ``least`` to ``most`` follow each other in the
-    row, or with 1 to ``skips`` others between each two.
+    ``grams``: n-grams of one number, then of two and so on, ``lengths`` of each, sorted;
+    ``columns``: the column of each. The numbers of an n-gram of at least ``least`` numbers are
+    adjacent in the row, or have 1 to ``skips`` others between any two.
     """
 
     contract = Contract(

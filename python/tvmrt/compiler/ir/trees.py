@@ -1,4 +1,4 @@
-"""Decision trees: forests that are walked row by row."""
+"""Decision trees: forests that are evaluated row by row."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .op import Op, register
 
 
 def links_fit(features: np.ndarray, left: np.ndarray, bits: int) -> bool:
-    """Whether kernels can keep a node's column and the step to its left child in one integer."""
+    """Return whether kernels can store a node's column and left child offset in one integer."""
     steps = left - np.arange(left.size)
     branches = steps != 0
-    columns = 2 * np.unique(features[branches]).size  # NaN may go both ways
+    columns = 2 * np.unique(features[branches]).size  # NaN may go left or right
     return int(steps.max(initial=0)).bit_length() + columns.bit_length() < bits
 
 
 def _lead_on(left_data: np.ndarray) -> bool:
-    """Whether every walk ends: children come after their node, two places of the table each."""
+    """Return whether every walk ends: both children of a node have higher indices."""
     place = np.arange(left_data.size)
     branches = left_data != place
     later = left_data[branches]
@@ -27,13 +27,13 @@ def _lead_on(left_data: np.ndarray) -> bool:
 
 @register("forest")
 class Forest(Op):
-    """What all trees give for each row of x, taken together by ``aggregate``, and ``base`` on it.
+    """Results of all trees for each row of x, combined by ``aggregate``, plus ``base``.
 
-    A walk begins at a tree's root and goes from node to node: to ``left`` where column
-    ``features`` of x is at most ``thresholds``, or is NaN and ``nan_left`` holds; to the place
-    behind left otherwise. A node that is its own left is a leaf, and gives the C numbers in row
-    ``leaves`` of values to the outputs from the tree's place in ``targets`` on. Of min and max,
-    infinities are leaves that say nothing of an output, which is base where all do.
+    A walk starts at a tree's root. From a node it goes to ``left`` if column ``features`` of x is
+    at most ``thresholds``, or is NaN and ``nan_left`` is true; otherwise to the node after left. A
+    node that is its own left is a leaf. It adds the C numbers in row ``leaves`` of values to the
+    outputs from the tree's index in ``targets``. For min and max, infinite leaves do not affect an
+    output; it is base if all are infinite.
     """
 
     contract = Contract(

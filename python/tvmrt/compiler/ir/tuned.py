@@ -1,8 +1,8 @@
-"""What was found out about layers by running them: which layer, what was chosen, and for whom.
+"""Tuning results: kernel variants chosen for layers by measurement or by a model.
 
-A layer is known by its signature, a text of all that its time depends on, the same in every network
-that has it. The compiler asks :class:`Tuned` for a choice wherever it has one to make; how choices
-are found is the business of a plug-in.
+A layer is identified by its signature, a text with everything that its time depends on, equal in
+every network that has it. The compiler queries :class:`Tuned` wherever it has a choice; a plug-in
+finds the choices.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .reduced import BFLOAT16, is_reduced
 FLOAT32 = "float32"
 BYTES = ("int8", "uint8")
 CONVOLUTIONS = ("conv", "conv_transpose")
-LEAST_WORK = 10_000  # multiply-adds: less takes some 0.2 us, which no clock tells apart
+LEAST_WORK = 10_000  # multiply-adds: less takes some 0.2 us, too little to measure
 CELLS = ("lstm", "gru", "gru_linear", "rnn")
-# by the names of the graph's operators
+# keys are operators of the graph
 _OPS = {"qconv": "conv", "qmatmul": "matmul", "conv_winograd": "conv"}
-_SQUARES = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}  # what is computed by them
+_SQUARES = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}  # attributes of Winograd nodes
 _RANKS = {"matmul": (2, 2), **dict.fromkeys(CELLS, (3, 2))}  # of x and w
 _ELEMENTS = {
     "conv": (FLOAT32, BFLOAT16, *BYTES),
@@ -41,13 +41,13 @@ Extents = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer with constant weights, by what its time depends on.
+    """Layer with constant weights, described by everything that its time depends on.
 
-    ``conv``: x [N, C, ...], w [OC, C / groups, ...]; ``conv_transpose``: w [C, OC / groups, ...],
-    ``before`` and ``after`` being what is cut off the full result; ``matmul``: x [rows, K],
-    w [K, columns]; ``lstm``, ``gru``, ``gru_linear`` (whose reset comes after the product) and
-    ``rnn``: x [steps, batch, gates * hidden], w [gates * hidden, hidden]. ``element`` is what is
-    multiplied, of bytes that of x.
+    ``conv``: x [N, C, ...], w [OC, C / groups, ...]. ``conv_transpose``: w [C, OC / groups, ...];
+    ``before`` and ``after`` are cropped from the full result. ``matmul``: x [rows, K], w [K,
+    columns]. ``lstm``, ``gru``, ``gru_linear`` (reset after the matmul) and ``rnn``: x [steps,
+    batch, gates * hidden], w [gates * hidden, hidden]. ``element`` is the element type of the
+    operands, for int8 operators that of x.
     """
 
     op: str
@@ -62,7 +62,7 @@ class Layer:
 
     @property
     def text(self) -> str:
-        """The signature."""
+        """Signature of the layer."""
         text = f"{self.op} {self.element} {_join(self.x)} by {_join(self.w)}"
         if self.op in CONVOLUTIONS:
             text += (
@@ -73,12 +73,12 @@ class Layer:
 
     @property
     def depthwise(self) -> bool:
-        """Whether each channel has a window of its own."""
+        """Whether each channel has its own window (depthwise)."""
         return self.op == "conv" and self.groups == self.w[0] > 1 and self.w[1] == 1
 
     @property
     def out(self) -> Extents:
-        """The shape of the result."""
+        """Shape of the result."""
         if self.op == "matmul":
             return self.x[0], self.w[1]
         if self.op in CELLS:
@@ -95,7 +95,7 @@ class Layer:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds."""
+        """Number of multiply-adds."""
         if self.op == "conv_transpose":
             return prod(self.x) * prod(self.w[1:])
         if self.op in CELLS:
@@ -113,7 +113,7 @@ def _split(text: str) -> Extents:
 
 
 def parse_layer(text: str) -> Layer:
-    """The layer of a signature. Raises ValueError for a text that is none."""
+    """Parse the signature of a layer. Raise ValueError for any other text."""
     found = _FORM.fullmatch(text)
     op = found["op"] if found else ""
     known = op in (*CONVOLUTIONS, *_RANKS)
@@ -138,8 +138,8 @@ def parse_layer(text: str) -> Layer:
 
 
 def layer_of(node: Node) -> Layer | None:
-    """The layer that a node computes; None where nothing is chosen for it: of other operators, of
-    weights that a run computes, and where a run chooses extents."""
+    """Return the layer that a node computes. Return None for layers without choices: other
+    operators, computed weights, dynamic dimensions."""
     op = _OPS.get(node.op, node.op)
     if op == "gru" and node.attrs["linear_before_reset"]:
         op = "gru_linear"
@@ -170,22 +170,22 @@ def layer_of(node: Node) -> Layer | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """How a layer is computed; 0 and None leave that to the compiler's estimate.
+    """Kernel variant of a layer; 0 and None leave the decision to the compiler's estimate.
 
     Parameters
     ----------
     tile
-        Lanes, vectors of output channels, pixels of a register tile.
+        Lanes, vectors of output channels and pixels of a register tile.
     at_once
-        Blocks of channels whose weights stay in cache while the pixels pass by.
+        Blocks of channels whose weights stay in cache during a pass over the pixels.
     pixels
-        Of a layer in 8 bits: pixels that are finished for all channels before the next.
+        For int8 layers: pixels that are completed for all channels before the next ones.
     threads
-        How many threads of a run share the layer at most: 1 for its caller alone, 0 for all that
-        there are.
+        Maximum number of threads of a run for the layer: 1 for the calling thread only, 0 for all
+        threads.
     square
-        Results of a square along an axis where a convolution may be computed by squares: 2 or 4; 1
-        where it is faster directly.
+        Output extent of a Winograd tile, 2 or 4, if a convolution may be computed by Winograd; 1 if
+        direct convolution is faster.
     """
 
     tile: tuple[int, int, int] | None = None
@@ -195,7 +195,7 @@ class Choice:
     square: int = 0
 
     def members(self) -> dict[str, Any]:
-        """Those that are chosen, as JSON has them."""
+        """Return the fields that are set, in the form of JSON."""
         unsaid = Choice()
         chosen = {n: v for n, v in asdict(self).items() if v != getattr(unsaid, n)}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in chosen.items()}
@@ -218,8 +218,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class UsedChoice:
-    """A choice that went into a network: of which layer, on which level of processors, and whether
-    it was ``measured`` or comes from the ``model``."""
+    """Choice used in a network: layer signature, ISA level, choice, and whether it was ``measured``
+    or comes from the ``model``."""
 
     layer: str
     level: str
@@ -228,22 +228,22 @@ class UsedChoice:
 
 
 class Guide(Protocol):
-    """Who knows choices for a level of processors."""
+    """Cost model: source of choices for an ISA level."""
 
     def choice(
         self, layer: Layer, level: str, options: Callable[[], Sequence[Choice]]
     ) -> tuple[Choice, str] | None:
-        """A choice and where it comes from, ``measured`` or ``model``; None to leave it to the
-        estimate. ``options`` are those that there are, the estimate's first."""
+        """Return a choice and its source, ``measured`` or ``model``; None to keep the estimate.
+        ``options``: the available choices, starting with the estimate."""
 
     def square(self, layer: Layer, level: str) -> tuple[Choice, str] | None:
-        """The same of a convolution that may be computed by squares: what has ``square``."""
+        """Return a choice with ``square`` for a convolution that may be computed by Winograd."""
 
 
 class Tuned:
-    """Choices for the layers of one network and level of processors, and which were used.
+    """Choices for the layers of one network and ISA level, with a record of those used.
 
-    ``level`` is what the choice depends on (``codegen.target.vectors_of``).
+    ``level`` is the part of the target that choices depend on (``codegen.target.vectors_of``).
     """
 
     def __init__(self, level: str, guide: Guide) -> None:
@@ -252,7 +252,7 @@ class Tuned:
         self._found: dict[tuple[str, bool], UsedChoice | None] = {}
 
     def choice(self, node: Node, options: Callable[[], Sequence[Choice]]) -> Choice:
-        """What was chosen for a node; an empty choice where nothing was."""
+        """Return the choice for a node; an empty one if there is none."""
         layer = layer_of(node)
         if layer is None:
             return Choice()
@@ -260,8 +260,8 @@ class Tuned:
         return self._remembered(layer, False, lambda: self._guide.choice(layer, level, options))
 
     def square(self, node: Node) -> int:
-        """Results of a square along an axis that were chosen for a convolution, 1 where directly is
-        faster; 0 where nothing was."""
+        """Return the Winograd tile extent chosen for a convolution: 1 if direct convolution is
+        faster, 0 without a choice."""
         layer = layer_of(node)
         if layer is None:
             return 0
@@ -281,13 +281,13 @@ class Tuned:
 
     @property
     def used(self) -> list[UsedChoice]:
-        """Those that were asked for and found, by their layers."""
+        """Choices that were requested and found, sorted by layer."""
         return [each for _, each in sorted(self._found.items()) if each is not None]
 
 
 def level_for(layer: Layer, level: str) -> str:
-    """What of a level the choice for a layer depends on: of bytes the instructions that multiply
-    them, of floats the vectors."""
+    """Return the part of a level that the choice for a layer depends on: int8 dot product
+    instructions, or vectors for floating point."""
     vectors, *more = level.split()
     if layer.element in BYTES:
         return more[-1]

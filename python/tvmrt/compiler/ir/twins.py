@@ -1,4 +1,4 @@
-"""Constants that are others transposed: a table of rows that is the weights of a product, too."""
+"""Transposed constants: an embedding table that is also the weights of a matmul."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 from .graph import Value
 from .stowed import drop_pages
 
-_CHUNK = 1 << 20  # elements that are compared at a time, for their memory
+_CHUNK = 1 << 20  # elements that are compared at a time, to limit memory
 
 
 def are_transposed(table: Value, matrix: Value) -> bool:
-    """Whether the rows of one constant, bit for bit, are the columns of the other; both float32."""
+    """Return whether the rows of one float32 constant are, bit for bit, the columns of another."""
     a, b = table.data, matrix.data
     if a is None or b is None or a.ndim != 2 or a.shape != b.shape[::-1] or not a.size:
         return False

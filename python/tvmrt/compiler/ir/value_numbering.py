@@ -1,7 +1,7 @@
 """Value numbering: values that have the same elements in every run get the same number.
 
-Exporters write a mask, and what counts its elements, once for each use. Two sizes that a run finds
-are one size if the values that tell them have one number.
+Exporters duplicate a mask, and the nodes that count its elements, for each use. Two data-dependent
+dimensions are equal if the values that define them have the same number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMMUTATIVE = {
     "bit_xor",
 }
 _SWAPPED = {"greater": "less", "greater_equal": "less_equal"}
-_NEGATED = {"less": "greater_equal", "less_equal": "greater"}  # of operands that are never NaN
+_NEGATED = {"less": "greater_equal", "less_equal": "greater"}  # for operands that are never NaN
 _MOVES = ("reshape", "transpose", "identity")  # the same elements in another order
 _MAX_CONSTANT = 1 << 16  # bytes of a constant that is compared by its elements
 
@@ -48,14 +48,14 @@ def frozen(item: Any) -> Any:
 
 
 class ValueNumbers:
-    """The numbers of the values of one import."""
+    """Numbers of the values of one import."""
 
     def __init__(self) -> None:
         self._numbers: dict[Value, int] = {}
         self._keys: dict[tuple[Any, ...], int] = {}
 
     def of(self, value: Value) -> int:
-        """Return the number of a value: its own, or that of one with the same elements."""
+        """Return the number of a value, shared by all values with the same elements."""
         pending = [] if value in self._numbers else [value]
         while pending:
             current = pending[-1]
@@ -96,9 +96,9 @@ class ValueNumbers:
         return (op, tuple(numbers), frozen(node.attrs), place, guard, value.type)
 
     def count(self, number: Value) -> tuple[tuple[Any, ...], Value | None, Whole]:
-        """Return a key of an integer scalar, and a factor: two numbers with equal keys are in the
-        ratio of their factors in every run. Between them is the tensor whose elements other than 0,
-        multiplied by the factor, are the number; None if it does not count any."""
+        """Return (key, mask, factor) of an integer scalar. Two scalars with equal keys have the
+        ratio of their factors in every run. The scalar is the factor times the number of nonzero
+        elements of the mask; the mask is None if it does not count elements."""
         while number.producer is not None and _keeps_integer(number.producer):
             number = number.producer.inputs[0]  # type: ignore[assignment]
         node = number.producer
@@ -124,7 +124,7 @@ def _read(value: Value) -> Iterator[Value]:
 
 
 def _is_comparison(value: Value | None) -> bool:
-    """Whether it compares integers, so that its negation is a comparison, too."""
+    """Return whether a value compares integers, so that its negation is also a comparison."""
     node = None if value is None else value.producer
     return (
         node is not None
@@ -141,7 +141,7 @@ def _negated(node: Node) -> tuple[str, list[Value | None]]:
 
 
 def _source(node: Node) -> Value:
-    """Return what a reshape, a cast or an expansion is made of, by way of others of its kind."""
+    """Return the source of a chain of reshapes, casts or expansions of the node's kind."""
     x = _first(node)
     while x.producer is not None and x.producer.op == node.op and x.producer.guard is None:
         before = _first(x.producer)
@@ -152,14 +152,14 @@ def _source(node: Node) -> Value:
 
 
 def _first(node: Node) -> Value:
-    """Return the first operand, which must be there."""
+    """Return the first operand, which must be present."""
     value = node.inputs[0]
     assert value is not None
     return value
 
 
 def _repeated(node: Node) -> Value | None:
-    """Return the operand whose elements a node gives again; None if it does not."""
+    """Return the operand whose elements a node repeats unchanged; None if it does not."""
     x = node.inputs[0] if node.inputs else None
     if x is None:
         return None
@@ -179,12 +179,12 @@ def _repeated(node: Node) -> Value | None:
 
 
 def _is_all(value: Value | None, wanted: Any) -> bool:
-    """Whether all elements of a constant are this number."""
+    """Return whether all elements of a constant are this number."""
     return value is not None and value.data is not None and bool((value.data == wanted).all())
 
 
 def _is_lossless(before: Value, after: Value) -> bool:
-    """Whether a cast keeps apart all numbers of a type."""
+    """Return whether a cast maps all distinct numbers of a type to distinct ones."""
     a, b = before.dtype, after.dtype
     if a.name == "bool" or a == b:
         return b.name != "bool" or a == b
@@ -192,14 +192,14 @@ def _is_lossless(before: Value, after: Value) -> bool:
 
 
 def _keeps_integer(node: Node) -> bool:
-    """Whether the node gives the integer again that it is given."""
+    """Return whether the node returns its integer operand unchanged."""
     if node.op in ("reshape", "identity"):
         return True
     return node.op == "cast" and node.inputs[0].dtype.is_int and node.outputs[0].dtype.bits >= 32  # type: ignore[union-attr]
 
 
 def counted_mask(node: Node) -> Value | None:
-    """Return the tensor whose elements other than 0 a node counts; None if it does not count."""
+    """Return the tensor whose nonzero elements a node counts; None if it does not count."""
     if node.op == "count_nonzero":
         return node.inputs[0]
     x = node.inputs[0] if node.op == "reduce_sum" else None
@@ -213,8 +213,8 @@ def counted_mask(node: Node) -> Value | None:
 
 
 def _unmoved(mask: Value) -> tuple[Value, Whole]:
-    """Return a tensor that tells how many elements of the mask are not 0, and how many of the mask
-    each of its elements stands for."""
+    """Return a simpler tensor with the nonzero elements of a mask, and the number of elements of
+    the mask that each of its elements stands for."""
     factor: Whole = 1
     while mask.producer is not None and mask.producer.guard is None:
         node = mask.producer
@@ -234,18 +234,18 @@ def _unmoved(mask: Value) -> tuple[Value, Whole]:
 
 
 def _times(after: Value, before: Value) -> Whole | None:
-    """Return how often an expansion has each element."""
+    """Return how often an expansion repeats each element."""
     sizes = prod(after.shape), prod(before.shape)
     return None if 0 in sizes else exact_quotient(*sizes)
 
 
 def _keeps_zero(before: Value, after: Value) -> bool:
-    """Whether a cast gives 0 for 0 alone."""
+    """Return whether a cast returns 0 only for 0."""
     return after.dtype.name == "bool" or _is_lossless(before, after) or before.dtype.name == "bool"
 
 
 def _is_choice_of_one(node: Node, mask: Value) -> bool:
-    """Whether it is another number than 0 just where the condition holds."""
+    """Return whether a where node is nonzero exactly where its condition is true."""
     condition, yes, no = node.inputs
     if condition is None or yes is None or yes.data is None or condition.shape != mask.shape:
         return False

@@ -1,7 +1,7 @@
-"""Interval analysis: the smallest and largest number among the elements of a value.
+"""Interval analysis: minimum and maximum of the elements of a value.
 
-A size that a network computes of its data has a bound if the data has: clipped numbers, indices,
-counts. The run checks every size against its bound, so an interval need not hold for NaN.
+A data-dependent dimension has a bound if its data have: clipped numbers, indices, numbers of
+elements. The run checks every dimension against its bound, so an interval need not hold for NaN.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TRUTH = {
     "is_nan",
     "is_inf",
 }
-# Results whose elements are elements of the first operand, or lie between two of them.
+# Results whose elements are elements of the first operand, or are between two of them.
 _SAME = {
     "reshape",
     "transpose",
@@ -52,7 +52,7 @@ _FRACTIONS = {"sigmoid": (0, 1), "softmax": (0, 1), "tanh": (-1, 1), "sin": (-1,
 
 
 def interval(value: Value, known: Mapping[Value, Interval]) -> Interval:
-    """Return the smallest and largest number that an element can be, infinite if unknown.
+    """Return the minimum and maximum of an element, infinite if unknown.
 
     ``known``: the intervals of values that no operator of this graph computes.
     """
@@ -60,7 +60,7 @@ def interval(value: Value, known: Mapping[Value, Interval]) -> Interval:
 
 
 class _Analysis:
-    """One walk to what decides the elements of a value; each value is visited once."""
+    """One traversal of the producers of a value; each value is visited once."""
 
     def __init__(self, known: Mapping[Value, Interval]) -> None:
         self._found = dict(known)
@@ -120,7 +120,7 @@ def _union(*parts: Interval) -> Interval:
     return min(p[0] for p in parts), max(p[1] for p in parts)
 
 
-# Results by the axis that they are places of.
+# Results that are indices along an axis.
 
 
 def _by_unique(node: Node, place: int) -> Interval | None:
@@ -173,9 +173,9 @@ _PLACES: dict[str, Callable[[Node, int], Interval | None]] = {
     "non_max_suppression": _by_suppression,
 }
 
-# Results by the intervals of the operands.
+# Results with intervals derived from those of the operands.
 
-Operand = Callable[..., Interval]  # of an operand by its place, or of a value
+Operand = Callable[..., Interval]  # interval of an operand by its index, or of a value
 
 
 def _mul(node: Node, x: Operand) -> Interval:
@@ -197,7 +197,7 @@ def _div(node: Node, x: Operand) -> Interval:
 
 
 def _rounded(a: Interval) -> Interval:
-    """An interval of floats as one of integers, whichever way they are rounded."""
+    """Return the interval of integers for one of floating-point numbers, for any rounding."""
     low, high = (n if n in (inf, -inf) else f(n) for n, f in ((a[0], floor), (a[1], ceil)))
     return low, high
 
@@ -243,7 +243,7 @@ def _abs(node: Node, x: Operand) -> Interval:
 
 
 def _largest(node: Node, x: Operand) -> Interval:
-    """Of all parts of a join, the largest is not below the lowest number of any."""
+    """Return the interval of a maximum; over a concatenation it is at least each part's minimum."""
     return _by_parts(node, x, max)
 
 

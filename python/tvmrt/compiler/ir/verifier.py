@@ -1,4 +1,4 @@
-"""Checks that a graph is well formed; passes are checked by it one after another."""
+"""Verifier: checks that a graph is well formed after each pass."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .op import result_types
 
 
 def verify(graph: Graph, after: str, open: bool = False) -> None:
-    """Raise ValueError naming the pass and the node at which the graph stops making sense.
+    """Raise ValueError naming the pass and the node if the graph is not valid.
 
-    ``open``: nodes may lack attributes and have others, as in a region that its device has made
-    its own.
+    ``open``: nodes may lack attributes and have others, as in a region that its device has
+    rewritten.
     """
     known: set[Value] = set()
     for value in graph.inputs:
         _check_source(value, known, after)
-    sound: set[Value] = set()  # constants that have been looked at
+    sound: set[Value] = set()  # constants that have been checked
     for node in graph.nodes:
         for value in node.operands():
             if value.data is not None:
@@ -73,7 +73,7 @@ def _check_outputs(
             raise ValueError(f"after {after}: output {name} ({value!r}) is never made")
     if len(graph.outputs) != len(graph.output_names):
         raise ValueError(f"after {after}: {len(graph.outputs)} outputs have other names")
-    twice = None if open else _first_twice(graph.output_names)  # regions go by position
+    twice = None if open else _first_twice(graph.output_names)  # regions match outputs by position
     if twice is not None:
         raise ValueError(f"after {after}: two outputs are named {twice}")
 

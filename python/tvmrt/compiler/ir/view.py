@@ -1,4 +1,4 @@
-"""View operators: the same elements under another shape, order or selection."""
+"""View operators: the elements of a tensor in another shape, order or selection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .strided import Strided
 
 
 class ViewOp(Op):
-    """Reads one tensor; ``access`` says where its elements lie, or None if strides cannot."""
+    """View of one tensor; ``access`` returns its strides, or None if there are none."""
 
     kind = VIEW
 
@@ -27,7 +27,7 @@ class ViewOp(Op):
 
 @register("reshape")
 class Reshape(ViewOp):
-    """``shape``: the new extents, all known. Row-major order is kept."""
+    """Reshape to the extents ``shape``. Row-major order is kept."""
 
     contract = Contract(
         "x: E=any[*S] -> y: E[*shape]",
@@ -49,7 +49,7 @@ class Reshape(ViewOp):
 
 @register("transpose")
 class Transpose(ViewOp):
-    """``perm``: output axis d is input axis perm[d]."""
+    """Transpose: output axis d is input axis perm[d]."""
 
     contract = Contract(
         "x: E=any[*S] -> y: E[*Y]",
@@ -65,19 +65,19 @@ class Transpose(ViewOp):
 
 
 def _inside(extent: Whole, start: Whole, step: int, size: Whole) -> bool:
-    """Whether no element of a slice is outside; none at all are inside."""
+    """Return whether all elements of a slice are inside; an empty slice is inside."""
     if not isinstance(size, Extent) and not size:
         return True
     last = start + (size - 1) * step
     if step > 0:
-        return 0 <= start and last < extent  # where the size turns out 0, last is before start
+        return 0 <= start and last < extent  # for an empty slice, last is before start
     if least(size) == 0 < most(size) and not certainly(gt, extent, start):
         return _inside_where_any(extent, start, last, size)
     return 0 <= start < extent and 0 <= last
 
 
 def _inside_where_any(extent: Whole, start: Whole, last: Whole, size: Whole) -> bool:
-    """Whether the first and the last element are inside at all sizes at which there are some."""
+    """Return whether the first and last element are inside for all sizes with a nonempty slice."""
     sizes = all_sizes(symbols_of(extent, start, last, size))
     if sizes is None:
         return 0 <= start < extent and 0 <= last
@@ -90,7 +90,7 @@ def _inside_where_any(extent: Whole, start: Whole, last: Whole, size: Whole) -> 
 
 @register("slice")
 class Slice(ViewOp):
-    """``starts``, ``steps``, ``sizes``: one of each per axis; steps may be negative."""
+    """Slice with ``starts``, ``steps`` and ``sizes`` for each axis; steps may be negative."""
 
     contract = Contract(
         "x: E=any[*S] -> y: E[*sizes]",
@@ -122,7 +122,7 @@ class Slice(ViewOp):
 
 @register("expand")
 class Expand(ViewOp):
-    """``shape``: the extents after broadcasting by numpy's rules."""
+    """Broadcast to the extents ``shape`` by numpy's rules."""
 
     contract = Contract(
         "x: E=any[*S] -> y: E[*shape]",

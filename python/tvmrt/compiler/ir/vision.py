@@ -1,4 +1,4 @@
-"""Sampling of images at places that are computed at run time."""
+"""Sampling of images at coordinates that are computed at run time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .op import Op, register
 
 @register("grid_sample")
 class GridSample(Op):
-    """``grid`` has 2 or 3 places in -1 to 1 for each pixel of the result, x first.
+    """Sample at ``grid``: 2 or 3 coordinates in -1 to 1 for each pixel of the result, x first.
 
-    ``align_corners``: whether -1 and 1 are the centres of the outermost pixels, not their edges.
+    ``align_corners``: -1 and 1 are the centres of the outermost pixels instead of their edges.
     """
 
     contract = Contract(
@@ -28,12 +28,12 @@ class GridSample(Op):
 
 @register("roi_align")
 class RoiAlign(Op):
-    """``regions``: x1, y1, x2, y2; ``images``: the image of each region.
+    """Pool regions of interest. ``regions``: x1, y1, x2, y2; ``images``: the image of each region.
 
-    ``out``: rows and columns of the result; ``largest``: the maximum of the samples of a cell
+    ``out``: rows and columns of the result; ``largest``: use the maximum of the samples of a cell
     instead of their mean; ``ratio``: samples along each side of a cell, 0 for as many as it has
-    pixels; ``scale`` from the regions' coordinates to pixels; ``half_pixel``: pixels have their
-    centres at halves.
+    pixels; ``scale``: from the regions' coordinates to pixels; ``half_pixel``: pixel centres are at
+    half-integer coordinates.
     """
 
     contract = Contract(
@@ -44,9 +44,9 @@ class RoiAlign(Op):
 
 @register("max_roi_pool")
 class MaxRoiPool(Op):
-    """Maxima of each cell of regions: image, x1, y1, x2, y2.
+    """Maximum of each cell of regions of interest: image, x1, y1, x2, y2.
 
-    ``out``: rows and columns of the result; ``scale`` from coordinates to pixels.
+    ``out``: rows and columns of the result; ``scale``: from coordinates to pixels.
     """
 
     contract = Contract(
@@ -57,8 +57,8 @@ class MaxRoiPool(Op):
 
 @register("deform_columns")
 class DeformColumns(Op):
-    """Each pixel of the result holds what a deformed window sees: ``[groups][taps][C / groups]``
-    channels. The channels fall into ``parts`` with offsets of their own.
+    """im2col of a deformable convolution: each pixel of the result has the window's elements as
+    ``[groups][taps][C / groups]`` channels. Each of ``parts`` of the channels has its own offsets.
     """
 
     contract = Contract(

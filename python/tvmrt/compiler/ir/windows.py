@@ -1,5 +1,5 @@
-"""Convolutions and pools in numpy, by their definition: for constants, and to judge operators that
-are composed of them."""
+"""Reference convolutions and pools in numpy: for constants, and to check operators that are
+composed of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Sizes = Sequence[int]
 
 
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, attrs: Mapping[str, Any]):
-    """[N, OC, *Y] of an x [N, C, *S] and weights [OC, C / groups, *K]."""
+    """Return [N, OC, *Y] for x [N, C, *S] and weights [OC, C / groups, *K]."""
     kernel = w.shape[2:]
     ends = [sum(row) for row in zip(attrs["pads_before"], x.shape[2:], attrs["pads_after"])]
     steps = zip(ends, kernel, attrs["strides"], attrs["dilations"])
@@ -49,7 +49,7 @@ def avg_pool(x: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
 
 
 def inside(spatial: Sizes, kernel: Sizes, strides: Sizes, before: Sizes, out: Sizes) -> np.ndarray:
-    """[*out]: how many elements of each window over an image [H, W] lie inside it."""
+    """Return [*out]: the number of elements of each window that are inside an image [H, W]."""
     counts = []
     for n, k, s, b, count in zip(spatial, kernel, strides, before, out):
         first = np.arange(count) * s - b
@@ -60,7 +60,7 @@ def inside(spatial: Sizes, kernel: Sizes, strides: Sizes, before: Sizes, out: Si
 def windows(
     x: np.ndarray, kernel: Sizes, out: Sizes, attrs: Mapping[str, Any], fill: float
 ) -> np.ndarray:
-    """[N, C, *out, *kernel]: what each window sees; ``fill`` is what lies outside x."""
+    """Return [N, C, *out, *kernel]: the elements of each window; ``fill`` is outside x."""
     rank = len(kernel)
     rows = list(zip(x.shape[2:], kernel, out, *(attrs[n] for n in _STEPS)))
     reach = [(k - 1) * dilation + 1 for _, k, _, _, dilation, _ in rows]

@@ -1,10 +1,10 @@
-"""3x3 convolutions by fewer multiplications: the operator, and its arithmetic in numpy.
+"""Winograd convolution 3x3: the operator, and its arithmetic in numpy.
 
-A convolution of three weights along an axis is a product of polynomials, which is known by its
-values at enough points: ``size`` results want the values at size + 2 points, the last of which is
-infinity. So the input's pixels are evaluated at the points, the weights, too; both are multiplied
-point by point, and the results are what has these values. In two dimensions rows are evaluated,
-then columns.
+Convolution with three weights along an axis is a product of polynomials, which is determined by its
+values at enough points: ``size`` results need the values at size + 2 points, the last of them
+infinity. The input's pixels and the weights are evaluated at the points, both are multiplied
+pointwise, and the results are interpolated from these values. In two dimensions this is done for
+rows, then for columns.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .op import Op, register
 
 SIZES = (2, 4)
 TAPS = 3
-_CHUNK = 1 << 18  # weights that are transformed at a time, for what they take in float64
-# Roots of 1/2 and 2 lose less than 1 and 2: the powers that sums are made of differ less.
+_CHUNK = 1 << 18  # weights that are transformed at a time, to limit float64 memory
+# Roots of 1/2 and 2 are more accurate than 1 and 2: the terms of sums differ less in magnitude.
 _POINTS = {
     2: (0.0, 1.0, -1.0),
     4: (0.0, sqrt(0.5), -sqrt(0.5), sqrt(2.0), -sqrt(2.0)),
@@ -31,19 +31,19 @@ _POINTS = {
 
 @dataclass(frozen=True)
 class WinogradRow:
-    """What is told of a convolution that would be faster by squares.
+    """Report on a convolution that would be faster by Winograd.
 
     Parameters
     ----------
     name
         The network's node.
     size
-        Results of a square along an axis: 2, 4, or 1 where it is computed directly still, since its
-        error would have been too large.
+        Output extent of a Winograd tile: 2, 4, or 1 if the convolution is computed directly
+        because the error would have been too large.
     gain
-        How many times as fast it should be.
+        Estimated speed-up.
     error
-        The root of the mean square of the difference on normal numbers, in parts of that of the
+        Root mean square of the difference for standard normal inputs, relative to that of the
         results.
     """
 
@@ -55,8 +55,8 @@ class WinogradRow:
 
 @cache
 def matrices(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(of the input [n, n], of the weights [n, 3], of the results [size, n]) for n = size + 2, in
-    float64."""
+    """Return float64 transforms of the input [n, n], of the weights [n, 3], and of the results
+    [size, n] for n = size + 2."""
     points = np.array(_POINTS[size])
     n = size + TAPS - 1
     own = [np.prod([p - q for q in points if q != p]) for p in points]
@@ -70,7 +70,7 @@ def matrices(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def transformed_weights(w: np.ndarray, size: int) -> np.ndarray:
-    """[OC, IC, 3, 3] to [positions, OC, IC] in float32, rounded once."""
+    """Transform weights [OC, IC, 3, 3] to [elements, OC, IC] in float32, rounded once."""
     g = matrices(size)[1]
     rounded = np.empty((len(g) ** 2, *w.shape[:2]), np.float32)
     some = max(1, _CHUNK // w[:1].size)
@@ -82,9 +82,9 @@ def transformed_weights(w: np.ndarray, size: int) -> np.ndarray:
 
 
 def squares_of(x: np.ndarray, w: np.ndarray, size: int) -> np.ndarray:
-    """The results [squares, OC, size, size] of squares of input [squares, IC, size + 2, size + 2].
+    """Return [tiles, OC, size, size] for input tiles [tiles, IC, size + 2, size + 2].
 
-    In float32 as the kernel computes them, but for the order of sums.
+    Computed in float32 like the kernel, except for the order of sums.
     """
     inputs, _, results = (each.astype(np.float32) for each in matrices(size))
     values = np.einsum("pi,scij,qj->pqsc", inputs, x.astype(np.float32), inputs, optimize=True)
@@ -97,9 +97,9 @@ def squares_of(x: np.ndarray, w: np.ndarray, size: int) -> np.ndarray:
 
 @register("conv_winograd")
 class ConvWinograd(Op):
-    """``conv`` by windows of 3x3 with stride 1, computed in squares of ``size`` x ``size`` results.
+    """Convolution ``conv`` with 3x3 windows and stride 1 by Winograd tiles of ``size`` x ``size``.
 
-    The compiler makes it of ``conv``; devices never meet it.
+    The compiler creates it from ``conv``; devices never see it.
     """
 
     contract = Contract(

@@ -1,4 +1,4 @@
-"""Cutting a network over devices; see partition.py for the order of the steps."""
+"""Partitioning of a network over devices; see partition.py for the order of the steps."""
 
 from .borders import border_rows
 from .layer_errors import LayerErrors

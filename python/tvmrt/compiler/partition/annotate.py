@@ -1,7 +1,7 @@
-"""Which device gets which node.
+"""Assignment of nodes to devices.
 
-Contract: every node is the CPU's or exactly one device's; nodes that a pattern takes together get
-the same device, or none does. Non-goal: regions, see merge.py.
+Contract: every node belongs to the CPU or exactly one device; the nodes of a matched pattern get
+the same device, or none. Non-goal: regions, see merge.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CPU = "cpu"
 
 @dataclass
 class Assignment:
-    """``device`` has the nodes that a device gets; ``reasons`` what each device said of a node that
-    it did not get; ``atoms`` the chains of nodes that must stay together; ``groups`` the group of
-    each node that its device wants in a region with no other group's."""
+    """Result of the assignment. ``device``: nodes that are assigned to a device. ``reasons``: why
+    other devices do not have a node. ``atoms``: chains of nodes that must stay together.
+    ``groups``: group numbers; a region may not have nodes of two groups."""
 
     device: dict[Node, str] = field(default_factory=dict)
     reasons: dict[Node, dict[str, str]] = field(default_factory=dict)
@@ -33,25 +33,25 @@ class Assignment:
     groups: dict[Node, int] = field(default_factory=dict)
 
     def refuse(self, node: Node, device: str, reason: str) -> None:
-        """Note why the device has not got the node; the first reason stays."""
+        """Record why the device does not have the node; the first reason is kept."""
         self.reasons.setdefault(node, {}).setdefault(device, reason)
 
 
 @dataclass
 class _Offer:
-    """Nodes that a device would take together."""
+    """Nodes that a device can take together."""
 
     device: Device
     nodes: list[Node]
 
     def cost(self) -> float | None:
-        """Seconds of the nodes themselves; None if the device does not know."""
+        """Return the time of the nodes in seconds; None if the device does not know it."""
         costs = [ask(self.device, "cost", node) for node in self.nodes]
         return None if any(c is None for c in costs) else sum(costs)
 
 
 def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
-    """Ask every device about every node, and choose. ``devices`` in order of preference."""
+    """Query every device for every node, and choose. ``devices`` are in order of preference."""
     result = Assignment()
     said = {device.name: _asked(graph, device) for device in devices}
     willing = {d.name: _willing(graph, d, said[d.name], result) for d in devices}
@@ -82,7 +82,7 @@ def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
 
 
 def _take(offer: _Offer, result: Assignment) -> None:
-    number = len(result.device)  # no other offer's
+    number = len(result.device)  # unique to this offer
     for node in offer.nodes:
         result.device[node] = offer.device.name
         if offer.device.region_per_pattern:
@@ -92,7 +92,7 @@ def _take(offer: _Offer, result: Assignment) -> None:
 
 
 def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
-    """Say of every device that wanted a node why it has not got it."""
+    """Record for every device that wanted a node why another device has it."""
     for node in graph.nodes:
         winner = result.device.get(node)
         for device in devices:
@@ -102,7 +102,7 @@ def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
 
 
 def _willing(graph: Graph, device: Device, said, result: Assignment) -> set[Node]:
-    """The nodes that a device would take by what it said, with a note of what it would not."""
+    """Return the nodes that a device supports, and record the reasons for others."""
     willing = set()
     for node in graph.nodes:
         reason = said.get(node, f"{device.name} takes no {node.op}")
@@ -116,8 +116,8 @@ def _willing(graph: Graph, device: Device, said, result: Assignment) -> set[Node
 
 
 def _asked(graph: Graph, device: Device) -> dict[Node, str | None]:
-    """What the device says of all nodes; of each by itself where one has an extent that it would
-    have to know."""
+    """Return the device's answer for all nodes. It is queried node by node if it needs an extent
+    that is not known."""
     try:
         return ask(device, "annotate", graph)
     except Undecided:
@@ -132,7 +132,7 @@ def _asked_of(node: Node, device: Device) -> str | None:
 
 
 def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -> list[_Offer]:
-    """What one device would take of the nodes that it wants and may have."""
+    """Return the offers of one device for its supported nodes that are free."""
     if not device.patterns:
         return [_Offer(device, [node]) for node in graph.nodes if node in free]
     chains = match_patterns(graph, device.patterns, free)
@@ -143,7 +143,7 @@ def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -
 
 
 def _hindrance(node: Node, device: Device) -> str | None:
-    """Why a device other than the CPU cannot have a node that it would take."""
+    """Return why a device other than the CPU cannot have a node that it supports."""
     if node.guard is not None:
         return "it is conditional; the CPU evaluates the condition"
     values = [*node.operands(), *node.outputs]
@@ -165,7 +165,7 @@ def _hindrance(node: Node, device: Device) -> str | None:
 def match_patterns(
     graph: Graph, patterns: Sequence[Sequence[str]], willing: set[Node]
 ) -> list[list[Node]]:
-    """Chains of willing nodes, the longest first, each node in one at most."""
+    """Return chains of willing nodes, longest first, each node in at most one."""
     readers = Readers(graph)
     taken: set[Node] = set()
     chains = []
@@ -179,7 +179,7 @@ def match_patterns(
 
 
 def _chain(node: Node, pattern: Sequence[str], readers: Readers) -> list[Node] | None:
-    """The chain that begins at the node, if it has these operators."""
+    """Return the chain that starts at the node, if it has these operators."""
     chain = [node]
     if node.op != pattern[0]:
         return None
@@ -192,7 +192,7 @@ def _chain(node: Node, pattern: Sequence[str], readers: Readers) -> list[Node] |
 
 
 def _cheapest(offers: list[_Offer], result: Assignment) -> _Offer:
-    """The offer of the least seconds for the nodes of the largest, borders included."""
+    """Return the fastest offer for the nodes of the largest one, including transfers."""
     largest = max(offers, key=lambda o: len(o.nodes)).nodes
     priced = []
     for offer in offers:
@@ -203,7 +203,7 @@ def _cheapest(offers: list[_Offer], result: Assignment) -> _Offer:
 
 
 def _borders(offer: _Offer, result: Assignment) -> float:
-    """Seconds for the operands that are made elsewhere."""
+    """Return the time in seconds to transfer operands from other devices."""
     inside = set(offer.nodes)
     total = 0.0
     for value in dict.fromkeys(v for node in offer.nodes for v in node.operands()):

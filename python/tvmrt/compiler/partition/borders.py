@@ -1,5 +1,5 @@
-"""What crosses the borders of regions, seen in the finished program: which tensors, of how many
-bytes, and for which of them a step was needed that copies them into another layout."""
+"""Tensors that cross the boundaries of regions in the finished program: their bytes, and whether
+a step had to copy them to another layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .report import BorderRow
 
 
 def border_rows(program: Program) -> list[BorderRow]:
-    """One row a tensor and pair of devices, in the order of the steps that read."""
+    """Return one row per tensor and pair of devices, in the order of the steps that read."""
     writers: dict[Buffer, list[Step]] = {}
     rows: dict[tuple[str, str, str], BorderRow] = {}
     for step in program.steps:
@@ -38,7 +38,7 @@ def _is_copy(step: Step) -> bool:
 
 
 def _into(step: Step, writers) -> list[BorderRow]:
-    """The tensors that the step reads over a border."""
+    """Return the rows of tensors that the step reads from another device."""
     found = []
     for access in step.reads:
         nbytes = most(access.dtype.nbytes(access.at.size))
@@ -61,7 +61,7 @@ def _arrivals(buffer: Buffer, nbytes: int, target: str, writers) -> list[BorderR
                     found.append(BorderRow(step.reads[0].buffer.name, CPU, target, nbytes, True))
                 continue
             origin = before[-1]
-        if _device(origin) != target or target != CPU:  # two regions of one device have a border
+        if _device(origin) != target or target != CPU:  # two regions of a device have a boundary
             name = origin.writes[0].buffer.name if copied else buffer.name
             stays = buffer.memory.name if buffer.memory and buffer.kind == ARENA else ""
             found.append(BorderRow(name, _device(origin), target, nbytes, copied, stays))

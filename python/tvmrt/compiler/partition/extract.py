@@ -1,7 +1,7 @@
-"""Regions out of a graph and, if a device does not want them, never in.
+"""Extraction of regions from a graph.
 
-``cut`` copies nodes into a graph of their own; ``put`` then replaces them by one node. Between the
-two the network is untouched, so that a refused region costs nothing.
+``cut`` copies nodes into a new graph; ``put`` then replaces them by one node. Between the two the
+network is not changed, so a refused region costs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tvmrt.compiler.ir.dtype import DTYPES
 def cut(
     graph: Graph, nodes: Sequence[Node], device: str, symbol: str, users: Mapping | None = None
 ) -> tuple[Region, list[Value], list[Value]]:
-    """The region of these nodes, and the network's values that it reads and writes.
+    """Return the region of these nodes, and the network's values that it reads and writes.
 
     ``users`` are the graph's consumers, if the caller has them.
     """
@@ -49,7 +49,7 @@ def put(
     reads: Sequence[Value],
     writes: Sequence[Value],
 ) -> Node:
-    """Replace the nodes by the region; the order of the graph's nodes is left to ``reorder``."""
+    """Replace the nodes by the region; call ``reorder`` afterwards to restore the order."""
     node = Node("region", list(reads), {"region": region}, region.name, region.onnx_nodes)
     node.give(writes)
     if region.reports_failure:
@@ -65,8 +65,7 @@ def put(
 
 
 def reorder(graph: Graph) -> None:
-    """Bring the nodes into an order in which each comes after what it reads, as near to the given
-    one as that allows."""
+    """Sort the nodes topologically, with as few changes of the order as possible."""
     position = {node: i for i, node in enumerate(graph.nodes)}
     waits: dict[Node, int] = {}
     followers: dict[Node, list[Node]] = {}

@@ -1,8 +1,8 @@
-"""The CPU's code beside each region, for devices that may fail while the network runs.
+"""CPU code in addition to each region, for devices that may fail at run time.
 
-A region says by one more output whether it failed; copies of the nodes that it stands for follow,
-guarded by that, and a choice between the two results. Constants that the device's module holds as
-they are in the network are read there by the CPU's code, too, where it can.
+A region has one more output that indicates failure. Copies of the nodes that it stands for follow,
+guarded by it, and a select between the two results. Constants that the device's module holds
+unchanged are read there by the CPU's code, if possible.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tvmrt.compiler.ir.custom import copy_node
 
 
 def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None:
-    """``replaced`` has the nodes that each region node of the graph, which is in order, stands for.
+    """Add CPU code to an ordered graph. ``replaced``: the nodes that each region node stands for.
 
-    Whoever reads a region's result gets that of whichever has run.
+    Readers of a region's result get the result of the code that has run.
     """
     chosen: dict[Value, Value] = {}
     for region in [node for node in graph.nodes if node in replaced]:

@@ -1,4 +1,4 @@
-"""How far layers of the CPU are off where they multiply numbers in fewer bits."""
+"""Measured errors of CPU layers in reduced precision."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .precision import Run, copied_graph, feed_of, relative_error
 
 
 class LayerErrors:
-    """Computes layers both ways from what flows into them, all of a network at once.
+    """Compute all given layers of a network in both precisions from the same inputs.
 
-    ``calibration`` are inputs of the network by name, one mapping a sample; ``run`` computes a
+    ``calibration`` are inputs of the network by name, one mapping per sample; ``run`` executes a
     graph.
     """
 
@@ -23,8 +23,8 @@ class LayerErrors:
         self._calibration, self._run = calibration, run
 
     def __call__(self, graph: Graph, nodes: Sequence[Node]) -> list[float]:
-        """The largest error of each of the nodes over all samples, in parts of the largest number
-        of its result; the graph is left as it is."""
+        """Return the maximum error of each node over all samples, relative to the largest magnitude
+        in its result. The graph is not changed."""
         errors = [0.0] * len(nodes)
         if not nodes:
             return errors
@@ -39,7 +39,7 @@ class LayerErrors:
 
 
 def _reduced_twin(graph: Graph, value: Value) -> Value:
-    """The result of a node that computes a value in fewer bits from the same operands."""
+    """Insert a reduced-precision copy of a value's producer and return its result."""
     node = value.producer
     assert node is not None, "the value is a layer's result"
     attrs = {**node.attrs, PRECISION: BFLOAT16}

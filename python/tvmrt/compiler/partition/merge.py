@@ -1,8 +1,8 @@
-"""Neighbours on one device become regions, as large as they can be.
+"""Merge adjacent nodes of one device to regions of maximum size.
 
-Contract: every region is convex: no path leaves it and comes back, so that regions and the rest
-can run one after the other. Reachability is kept as bit sets over the groups of the moment; a merge
-is refused exactly when something lies between the two.
+Contract: every region is convex: no path leaves it and returns, so regions and other nodes can run
+one after the other. Reachability is stored as bit sets over the current groups; a merge is refused
+exactly if there is a path through another group between the two.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ def merge(
     wishes: Mapping[Node, int] | None = None,
     most: Mapping[str, int] | None = None,
 ) -> list[list[Node]]:
-    """The regions, each its nodes in order; regions in the order of their first nodes.
+    """Return the regions, each its nodes in order, in the order of their first nodes.
 
     Parameters
     ----------
     atoms
-        Chains that are never cut.
+        Chains that are never split.
     wishes
-        Numbers of groups: nodes of a device with different numbers are in different regions, those
-        of one number in one wherever nothing lies between them.
+        Group numbers: nodes of a device with different numbers are in different regions, nodes
+        with the same number in one region if there is no path through others between them.
     most
-        By device, how many nodes a region has at most; of a longer chain its own number.
+        Maximum number of nodes of a region by device; longer chains are one region.
     """
     groups = _Groups(graph)
     wishes, most = wishes or {}, most or {}
@@ -50,7 +50,7 @@ def merge(
     edges += _companions(device, wishes, position)
     limits = [most.get(device[graph.nodes[b]]) for _, b in edges]
     merged = True
-    while merged:  # what lay between two groups may have joined one of them since
+    while merged:  # a group between two others may have joined one of them in the meantime
         merged = any([groups.merge(a, b, limit) for (a, b), limit in zip(edges, limits)])
     members: dict[int, list[Node]] = {}
     for i, node in enumerate(graph.nodes):
@@ -60,7 +60,7 @@ def merge(
 
 
 def _companions(device, wishes, position) -> list[tuple[int, int]]:
-    """Pairs of nodes of one group, whether one reads the other or not."""
+    """Return pairs of nodes of one group, whether or not one reads the other."""
     last: dict[tuple[str, int], int] = {}
     pairs = []
     for node in sorted((n for n in device if n in wishes), key=position.__getitem__):
@@ -72,12 +72,12 @@ def _companions(device, wishes, position) -> list[tuple[int, int]]:
 
 
 def single_results(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
-    """A region cut into pieces of one result each, with all that only that result needs.
+    """Split a region into parts with one result each, with all nodes that only this result needs.
 
-    A piece is convex, as every way out of it leads through its result.
+    A part is convex, because each path out of it goes through its result.
     """
     readers = Readers(graph)
-    piece: dict[Node, Node] = {}  # the node that gives the result
+    piece: dict[Node, Node] = {}  # the node that computes the result
     for node in reversed(nodes):
         pieces = {piece.get(u) for v in node.outputs for u in readers.of(v)}
         alone = len(pieces) == 1 and None not in pieces
@@ -90,8 +90,8 @@ def single_results(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 class _Groups:
-    """Disjoint groups of nodes. Of each, as bits by the nodes' numbers: its members, and the nodes
-    above and below it, where groups count as one node."""
+    """Disjoint groups of nodes. For each group bit sets of node numbers: its members, its
+    predecessors and its successors, where a group counts as one node."""
 
     def __init__(self, graph: Graph) -> None:
         position = {node: i for i, node in enumerate(graph.nodes)}
@@ -117,13 +117,13 @@ class _Groups:
         return i
 
     def merge(self, i: int, j: int, most: int | None = None) -> bool:
-        """Join the groups of two nodes if nothing lies between, and both have ``most`` members."""
+        """Merge the groups of two nodes if none is between, and the size is at most ``most``."""
         a, b = self.find(i), self.find(j)
         both = self._members[a] | self._members[b]
         between = self._below[a] & self._above[b] | self._below[b] & self._above[a]
         if a == b or between & ~both or (most is not None and bin(both).count("1") > most):
             return False
-        # what is new is told to what stood above or below one of them alone
+        # update the predecessors and successors that only one of the groups had
         beside_a = (self._above[a] ^ self._above[b]) & ~both
         beside_b = (self._below[a] ^ self._below[b]) & ~both
         self._parent[b] = a
@@ -138,7 +138,7 @@ class _Groups:
 
 
 def _bits(mask: int):
-    """The numbers of the bits that are set."""
+    """Return the numbers of the bits that are set."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -1,7 +1,7 @@
-"""Cutting a network over devices: annotate, merge, evaluate, optimize, generate, replace.
+"""Partitioning of a network over devices: annotate, merge, evaluate, optimize, generate, replace.
 
-Contract: the graph computes the same afterwards; what a device takes is in ``region`` nodes whose
-code is generated, everything else is as it was. A region that its device refuses stays on the CPU,
+Contract: the graph computes the same afterwards. The nodes of devices are in ``region`` nodes with
+generated code, all other nodes are unchanged. A region that its device refuses stays on the CPU,
 with the reason in the report.
 """
 
@@ -31,20 +31,20 @@ from .sizes import largest_accepted, listed_sizes, ways_to, with_sizes
 if TYPE_CHECKING:
     from tvmrt.compiler.devices import Context, Device
 
-# What a device's methods may raise for a region that they cannot do.
+# Exceptions of a device's methods that mean that it cannot compile a region.
 REFUSALS = (TVMError, ValueError, TypeError, KeyError, OSError, NotImplementedError, ImportError)
 
 
 @dataclass
 class _Candidate:
-    """A region that is not in the graph yet."""
+    """Region that is not in the graph yet."""
 
     region: Region
     nodes: list[Node]
     reads: list[Value]
     writes: list[Value]
-    inner: list[Node] = field(default_factory=list)  # what ``nodes`` are in the region
-    taken: tuple[Symbol, ...] = ()  # sizes with smaller bounds, where larger ones run on the CPU
+    inner: list[Node] = field(default_factory=list)  # the copies of ``nodes`` in the region
+    taken: tuple[Symbol, ...] = ()  # sizes with smaller bounds; larger ones run on the CPU
     note: str = ""
 
 
@@ -55,22 +55,22 @@ def partition(
     fallback: bool = False,
     reducer: Reducer | None = None,
 ) -> Partition:
-    """Cut the graph in place.
+    """Partition the graph in place.
 
     Parameters
     ----------
     devices
-        In order of preference; what nobody takes stays on the CPU.
+        In order of preference; other nodes stay on the CPU.
     fallback
-        Whether a device may fail: code for the CPU stands beside that of each region and runs
-        where the region fails; a region whose code cannot be generated stays on the CPU.
+        Whether a device may fail: each region also has code for the CPU, which runs if the region
+        fails; a region whose code cannot be generated stays on the CPU.
     reducer
-        Chooses regions and nodes that compute in a lower precision.
+        Selects regions and nodes in reduced precision.
 
     Raises
     ------
     UnsupportedError
-        If a device fails to generate code, unless ``fallback``; the text names device and region.
+        If a device fails to generate code without ``fallback``; the text names device and region.
     """
     result = Partition([d.name for d in devices], graph.op_types)
     useful, assignment = _assigned(graph, devices, context)
@@ -80,7 +80,7 @@ def partition(
     if reducer is not None:
         reducer.prepare(graph, [v for c in candidates for v in (*c.reads, *c.writes)])
     accepted = []
-    for device in useful:  # all before the graph changes, which is cut anew where a node is refused
+    for device in useful:  # before the graph changes: if a node is refused, it is cut again
         own = [c for c in candidates if c.region.device == device.name]
         accepted.append(_accept(own, device, cutter, reducer, result, fallback))
     replaced: dict[Node, list[Node]] = {}
@@ -100,7 +100,7 @@ def partition(
 def _assigned(
     graph: Graph, devices: Sequence[Device], context: Context
 ) -> tuple[list[Device], Assignment]:
-    """The devices that take part, and which nodes each would take."""
+    """Return the devices that take part, and the assignment of nodes to them."""
     problems = [ask(device, "refuses", context) for device in devices]
     useful = [device for device, problem in zip(devices, problems) if problem is None]
     assignment = assign(graph, useful)
@@ -119,7 +119,7 @@ def _put_regions(
     fallback: bool,
     result: Partition,
 ) -> dict[Node, list[Node]]:
-    """Put the device's regions into the graph: each node that is one, and the nodes before it."""
+    """Insert the device's regions; return for each region node the nodes that it replaces."""
     for number, candidate in enumerate(candidates):
         candidate.region.symbol = _symbol(context, device.name, number)
         candidate.region.reports_failure = fallback
@@ -138,7 +138,7 @@ def _symbol(context: Context, device: str, number: int) -> str:
 
 
 class _Cutter:
-    """Cuts nodes into candidates; the graph stays as it is."""
+    """Cut nodes into candidate regions; the graph is not changed."""
 
     def __init__(self, graph: Graph, assignment, devices: Sequence[Device], context) -> None:
         self._graph, self._assignment, self._context = graph, assignment, context
@@ -147,7 +147,7 @@ class _Cutter:
         self._users = graph.consumers()
 
     def cut(self, nodes: Iterable[Node]) -> list[_Candidate]:
-        """The regions that these nodes make, as large as they may be."""
+        """Return the regions of these nodes, as large as possible."""
         wishes = self._assignment
         device = {node: wishes.device[node] for node in nodes}
         atoms = [chain for chain in wishes.atoms if chain[0] in device]
@@ -158,7 +158,7 @@ class _Cutter:
         return [self._candidate(group, number) for number, group in enumerate(groups)]
 
     def without(self, nodes: Sequence[Node], lost: Node) -> tuple[list[Node], list[Node]]:
-        """The nodes that go with the lost one, its chain's or itself alone, and the rest."""
+        """Split nodes into the lost one with its chain, and the remainder."""
         chains = [chain for chain in self._assignment.atoms if lost in chain]
         gone = {lost, *(node for chain in chains for node in chain)}
         return [n for n in nodes if n in gone], [n for n in nodes if n not in gone]
@@ -177,7 +177,7 @@ class _Cutter:
 
 
 def _sizes(reads: Sequence[Value]) -> tuple[Symbol, ...]:
-    """The dimensions that tell the extents of these values, and of all that is made of them."""
+    """Return the dimensions that determine the extents of these values and of derived ones."""
     return tuple(sorted(symbols_of(*(v.shape for v in reads)), key=lambda s: s.name))
 
 
@@ -189,8 +189,8 @@ def _accept(
     result: Partition,
     fallback: bool,
 ) -> list[_Candidate]:
-    """The candidates that the device accepts. Of one that it refuses for the sake of a node, what
-    is left without that is offered again."""
+    """Return the candidates that the device accepts. If it refuses one because of a node, it is
+    offered the candidates without that node."""
     accepted = []
     waiting = own[::-1]
     while waiting:
@@ -204,7 +204,7 @@ def _accept(
             lost = candidate.nodes[candidate.inner.index(reason.node)]
             gone, rest = cutter.without(candidate.nodes, lost)
         result.refuse(gone, device.name, str(reason))
-        # what is too large at the largest sizes alone may be a region up to smaller ones
+        # a part that is only too large at the largest sizes may be a region for smaller ones
         apart = gone if rest and candidate.taken else []
         waiting += [*cutter.cut(apart), *cutter.cut(rest)][::-1]
     return accepted
@@ -218,9 +218,9 @@ def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value
 def _refusal(
     device: Device, candidate: _Candidate, reducer, fallback: _Cutter | None
 ) -> str | None:
-    """Let the device judge the region and bring it into its own form; None if it takes it.
-    ``fallback``: the cutter, where the CPU may compute what the device does not."""
-    bounds_region = reducer is None  # a precision is measured at the largest sizes
+    """Evaluate and optimize the region on the device; return None if the device accepts it.
+    ``fallback``: the cutter, if the CPU may compute what the device does not."""
+    bounds_region = reducer is None  # precision is measured for the largest sizes
     region = candidate.region
     if not candidate.writes:
         return "its results are not used"
@@ -236,7 +236,7 @@ def _refusal(
             region = optimized(device, region)
             verify(region.graph, f"{device.name}.optimize", open=True)
     except DeviceAnswerError:
-        raise  # a mistake in the device, which no other region would do without
+        raise  # an error in the device itself, which affects every region
     except REFUSALS as problem:
         reason = _text(problem)
     after = [v.type for v in region.inputs], [v.type for v in region.outputs]
@@ -253,10 +253,10 @@ def _at_smaller_sizes(
     fallback: _Cutter | None,
     bounds_region: bool,
 ) -> str | None:
-    """Why the device refuses a region whose extents a run chooses, with sizes that it takes.
+    """Return why the device refuses a region with dynamic dimensions, with the sizes it accepts.
 
-    None where the region may be the device's up to these sizes: the CPU's code beside it computes
-    the larger ones. The runtime compares those of each run with the region's bounds.
+    Return None if the region may be on the device up to these sizes: CPU code in addition to it
+    computes larger ones. The runtime compares the sizes of each run with the region's bounds.
     """
     region = candidate.region
     sizes = region.sizes or _sizes(candidate.reads)
@@ -275,7 +275,7 @@ def _at_smaller_sizes(
 
 
 def _is_all(candidate: _Candidate, reason: Refusal, cutter: _Cutter) -> bool:
-    """Whether without the node that is refused nothing is left of the region."""
+    """Return whether the region is empty without the refused node."""
     if reason.node not in candidate.inner:
         return True
     lost = candidate.nodes[candidate.inner.index(reason.node)]
@@ -294,7 +294,7 @@ def _is_taken(device: Device, region: Region, sizes: Sequence[Symbol]) -> bool:
 def _generate(
     device: Device, candidates: list[_Candidate], context: Context, fallback: bool, result
 ) -> list[_Candidate]:
-    """The candidates that have code now. One that fails is left out, if that is allowed."""
+    """Generate code; return the candidates that have it. Only with ``fallback`` some may fail."""
     if not candidates:
         return []
     try:
@@ -337,7 +337,7 @@ def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context)
 
 
 def _failure(device: Device, candidates, context: Context, problem: Exception) -> str:
-    """The error's text with the region at fault in front, found by trying each alone."""
+    """Return the error text with the failing region, found by generating each region alone."""
     for candidate in candidates:
         try:
             _codegen(device, [candidate], context)

@@ -1,9 +1,9 @@
-"""Mixed precision: which regions, and which of their nodes, compute in fewer bits.
+"""Mixed precision: regions, and nodes in them, that compute in reduced precision.
 
 A device that offers the precision chooses nodes in its ``optimize``; they get the attribute
-``precision``. The error of each region is measured on what really flows into it, against the CPU. A
-region whose error is too large is narrowed: its nodes are halved until what is left is good enough.
-The region's inputs and outputs keep their types; the device converts at its borders.
+``precision``. The error of each region is measured against the CPU for calibration inputs. If it is
+too large, the nodes in reduced precision are bisected until the rest is accurate enough. The
+region's inputs and outputs keep their types; the device converts at its boundaries.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from tvmrt.compiler.devices import Context, Device
 
 PRECISIONS = {"bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
-MAX_PROBES = 24  # networks compiled to narrow one region
+MAX_PROBES = 24  # networks compiled to find the nodes of one region
 
 Run = Callable[[Graph, Sequence[np.ndarray]], "list[np.ndarray]"]
 
 
 class Reducer:
-    """Chooses the precision of every region of one network.
+    """Selection of the precision of every region of one network.
 
-    ``calibration`` are inputs of the network by name, one mapping a sample; ``run`` computes a
+    ``calibration`` are inputs of the network by name, one mapping per sample; ``run`` executes a
     graph. Without ``max_error`` and calibration nothing is measured.
     """
 
@@ -59,10 +59,10 @@ class Reducer:
         self._context = context
         self._values: dict[Value, list[np.ndarray]] = {}
         self._refused: dict[str, float] = {}
-        self._failures: dict[str, str] = {}  # first of each device
+        self._failures: dict[str, str] = {}  # first failure of each device
 
     def prepare(self, graph: Graph, values: Sequence[Value]) -> None:
-        """Compute what these values are for every sample; the graph is left as it is."""
+        """Compute these values for every sample. The graph is not changed."""
         wanted = list(dict.fromkeys(values))
         if not self._calibration or not wanted:
             return
@@ -113,7 +113,7 @@ class Reducer:
         )
 
     def _reduced(self, device: Device, region: Region) -> list[str]:
-        """The nodes, by name, that the device would compute in the precision."""
+        """Return the names of the nodes that the device would compute in the precision."""
         trial = optimized(device, _copy_of(region))
         return [_name(n) for n in trial.nodes if n.attrs.get("precision") == self.precision]
 
@@ -139,7 +139,7 @@ class Reducer:
         region.options["full_precision"] = frozenset(names) - chosen
 
     def _narrowed(self, names: Sequence[str], error_of) -> frozenset[str]:
-        """A large part of the nodes whose reduction keeps within the error; maybe none."""
+        """Bisect for a large subset of the nodes within the error; it may be empty."""
         if error_of(frozenset(names)) <= self.max_error:
             return frozenset(names)
         if len(names) < 2:
@@ -152,7 +152,7 @@ class Reducer:
         return max(first, last, key=len)
 
     def _error(self, device: Device, region: Region, full: frozenset[str], feeds, golden) -> float:
-        """The largest error over all samples, in parts of the largest value of each result."""
+        """Return the maximum error over all samples, relative to the largest value of a result."""
         trial = _copy_of(region)
         trial.options["full_precision"] = full
         trial = optimized(device, trial)
@@ -167,7 +167,7 @@ class Reducer:
 
 
 def optimized(device: Device, region: Region) -> Region:
-    """The region as the device wants it, but for the nodes that keep their precision."""
+    """Return the region after the device's ``optimize``, without nodes in full precision."""
     region = ask(device, "optimize", region)
     for node in region.nodes:
         if _name(node) in region.options.get("full_precision", ()):
@@ -176,7 +176,7 @@ def optimized(device: Device, region: Region) -> Region:
 
 
 def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Largest difference in parts of the largest wanted value; infinite where a value is lost."""
+    """Return the maximum difference relative to the largest wanted value; infinite for NaN."""
     if wanted.size == 0:
         return 0.0
     found, wanted = found.astype(np.float64), wanted.astype(np.float64)
@@ -197,7 +197,7 @@ def _copy_of(region: Region) -> Region:
 
 
 def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Value]]:
-    """A copy of the graph, guards included, and the wanted values in it."""
+    """Return a copy of the graph, including guards, and the wanted values in it."""
     copy = Graph(graph.name)
     copies: dict[Value, Value] = {}
     for number, value in enumerate(graph.inputs):
@@ -208,7 +208,7 @@ def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Val
 
 
 def _alone(region: Region) -> Graph:
-    """A network that is the region and nothing else."""
+    """Return a network that consists only of the region."""
     graph = Graph("region")
     graph.inputs = [Value(f"x{i}", v.type) for i, v in enumerate(region.inputs)]
     node = Node("region", graph.inputs, {"region": region}, region.name, region.onnx_nodes)

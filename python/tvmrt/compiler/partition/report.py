@@ -1,4 +1,4 @@
-"""What became of each of the network's nodes, and why: for people, and for ``--require-device``."""
+"""Report on the device of each node and the reasons, for users and for ``--require-device``."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tvmrt.error import UnsupportedError
 
 from .annotate import CPU, Assignment
 
-FOLDED = "none"  # the device of nodes that need no code
+FOLDED = "none"  # the device of nodes without code
 
 
 def _by(device: str, reason: str) -> str:
-    """A reason that says whose it is."""
+    """Return a reason with the name of its device."""
     return reason if device in reason.split() else f"{device}: {reason}"
 
 
 def _note(region: Region) -> str:
-    """What a device says of a region, and up to which sizes it has it."""
+    """Return the device's note on a region, and the sizes up to which it is on the device."""
     told = region.code.notes.get(region.symbol, "") if isinstance(region.code, CSource) else ""
     return "; ".join(filter(None, (told, region.note)))
 
 
 def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
-    """The constants of regions, each once."""
+    """Return the constants of regions, each once."""
     nodes = [node for region in regions for node in region.nodes]
     constants = [v.data for node in nodes for v in node.operands() if v.is_constant]
     return list({id(array): array for array in constants}.values())
@@ -37,8 +37,8 @@ def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
 
 @dataclass
 class NodeRow:
-    """One node of the ONNX network. ``device`` lists several where its parts went apart; ``reason``
-    says why a device has not got it; ``region`` is the symbol of the region that has it."""
+    """Node of the ONNX network. ``device`` lists several if its parts are on different ones;
+    ``reason``: why a device does not have it; ``region``: the symbol of its region."""
 
     name: str
     op_type: str
@@ -49,8 +49,8 @@ class NodeRow:
 
 @dataclass
 class RegionRow:
-    """One region: what it is made of, what crosses its border, its code in words, its weights, and
-    what its device says of it, such as its size and time."""
+    """Region: its operators, bytes of its inputs and outputs, its code in words, its weights, and
+    the device's note, such as size or time."""
 
     symbol: str
     device: str
@@ -67,9 +67,9 @@ class RegionRow:
 
 @dataclass
 class BorderRow:
-    """One tensor that passes from one region or device to another; ``copied`` where its layout
-    changes; ``nbytes`` are those of the largest run. With ``stays_in``, the name of a device, it
-    lies in that device's memory all the time: nothing of it crosses."""
+    """Tensor that passes from one region or device to another. ``copied``: its layout changes.
+    ``nbytes``: maximum over runs. ``stays_in``: name of the device in whose memory it always is, so
+    that it is not transferred; else empty."""
 
     tensor: str
     source: str
@@ -81,7 +81,7 @@ class BorderRow:
 
 @dataclass
 class _Piece:
-    """An operator of the optimized graph, and where it went."""
+    """Operator of the optimized graph with its device."""
 
     node: Node
     device: str = CPU
@@ -91,7 +91,7 @@ class _Piece:
 
 @dataclass
 class Partition:
-    """The network cut over devices. ``devices`` are those asked for, in order."""
+    """Network partitioned over devices. ``devices``: the requested devices, in order."""
 
     devices: list[str]
     op_types: dict[str, str]
@@ -99,26 +99,26 @@ class Partition:
     regions: list[Region] = field(default_factory=list)
 
     def begin(self, graph: Graph, assignment: Assignment) -> None:
-        """Note the graph as it is before regions are cut out of it."""
+        """Record the graph before regions are cut out of it."""
         self.pieces = [
             _Piece(node, CPU, dict(assignment.reasons.get(node, {}))) for node in graph.nodes
         ]
         self._by_node = {piece.node: piece for piece in self.pieces}
 
     def place(self, nodes: Iterable[Node], region: Region) -> None:
-        """Note that these nodes are in a region."""
+        """Record that these nodes are in a region."""
         self.regions.append(region)
         for node in nodes:
             self._by_node[node].device = region.device
             self._by_node[node].region = region.symbol
 
     def refuse(self, nodes: Iterable[Node], device: str, reason: str) -> None:
-        """Note that a device has given nodes back."""
+        """Record that a device has refused nodes."""
         for node in nodes:
             self._by_node[node].reasons[device] = reason
 
     def node_rows(self) -> list[NodeRow]:
-        """The network's nodes in order."""
+        """Return the network's nodes in order."""
         pieces: dict[str, list[_Piece]] = {}
         for piece in self.pieces:
             for source in piece.node.sources:
@@ -143,7 +143,7 @@ class Partition:
         return NodeRow(name, op_type, ", ".join(devices), text, ", ".join(symbols))
 
     def region_rows(self) -> list[RegionRow]:
-        """The regions in the order in which they run."""
+        """Return the regions in the order of execution."""
         return [
             RegionRow(
                 region.symbol,
@@ -163,18 +163,18 @@ class Partition:
 
     @property
     def module_weights_bytes(self) -> int:
-        """Weights in the modules of devices; of those that are C source they are the library's."""
+        """Bytes of weights in modules of devices; those of C sources belong to the library."""
         regions = [r for r in self.regions if isinstance(r.code, ModuleBlob)]
         return sum(array.nbytes for array in _weights(regions))
 
     def check_required(self, rules: Sequence[str]) -> None:
-        """Hold the partition to rules: ``device`` takes something, ``device:OpType`` takes every
+        """Check the partition: the rule ``device`` requires any node on it, ``device:OpType`` every
         node of that type.
 
         Raises
         ------
         UnsupportedError
-            Naming every node that another device has, with the reason.
+            Names every such node on another device, with the reason.
         """
         problems = [text for rule in rules for text in self._broken(rule)]
         if problems:
@@ -196,7 +196,7 @@ class Partition:
         ]
 
     def _on(self, name: str, device: str) -> bool:
-        """Whether a node's work is on the device: its kernels, or all of it if it has none."""
+        """Return whether a node is on the device: its kernels, or all of it if it has none."""
         pieces = [p for p in self.pieces if name in p.node.sources]
         heavy = [p for p in pieces if get_op(p.node.op).kind in (KERNEL, REDUCE)]
         return all(p.device == device for p in heavy or pieces)

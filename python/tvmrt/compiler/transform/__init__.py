@@ -1,4 +1,4 @@
-"""Passes: graph to graph, one file each."""
+"""Passes from graph to graph, one file each."""
 
 from .expand_composed import expand_composed
 from .fixed_point import to_fixed_point

@@ -1,8 +1,8 @@
-"""Custom operators in layouts with blocks of channels: the blocks become axes of the graph.
+"""Custom operators in blocked-channel layouts: the blocks become axes of the graph.
 
-Contract: the graph computes the same; operands of such a layout get the layout's own shape, by a
-reshape and a transpose in front of and behind each operator. Where one operator's result goes to
-another of the same layout, directly or through pointwise nodes, nothing stands between.
+Contract: the graph computes the same. Operands in such a layout get the layout's own shape by a
+reshape and a transpose before and after each operator. If the result of one operator is read by
+another in the same layout, directly or through pointwise nodes, there is no conversion between.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .rewrite import rewrite
 
 
 def write_blocks(graph: Graph) -> None:
-    """Rewrite in place the nodes whose attribute ``layouts`` names blocks."""
+    """Rewrite in place the nodes whose attribute ``layouts`` names blocked layouts."""
     writer = _Writer()
     if rewrite(graph, writer.rule):
         remove_dead_code(graph)
 
 
 class _Writer:
-    """Knows each value's form in blocks, if it has one; both forms have the same elements."""
+    """Rewriter with each value's blocked form, if it has one; both forms have the same elements."""
 
     def __init__(self) -> None:
         self.forms: dict[tuple[Value, Layout], Value] = {}
@@ -60,7 +60,7 @@ class _Writer:
         ]
 
     def _pointwise(self, b: Builder, node: Node) -> Value | None:
-        """The node on blocks, where every operand of its shape has them already."""
+        """Emit the node on blocked operands, if all operands of its shape have a blocked form."""
         shape = node.output.shape
         full = [v for v in node.inputs if v is not None and v.shape == shape]
         others = [v for v in node.inputs if v is not None and v.shape != shape]
@@ -96,7 +96,7 @@ class _Writer:
 
 
 def _apart(b: Builder, node: Node) -> list[Value | None]:
-    """The inputs; one that is read in two layouts gets a second value for the second."""
+    """Return the inputs; an input that is read in two layouts gets a copy for the second."""
     first: dict[Value, str | None] = {}
     found = []
     for value, name in zip(node.inputs, node.attrs["layouts"]):

@@ -1,4 +1,4 @@
-"""Constants that hold one number a channel, and the operators that can absorb them."""
+"""Per-channel constants, and the operators that can absorb them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tvmrt.compiler.ir import Graph, Node, Value
 from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.readers import Readers
 
-# The inputs of a node that may be a product's result and a constant, in each order to try.
+# The inputs of a node that may be a result and a constant, in each order to try.
 Sides = Iterable[Sequence[Value]]
 
-# Where the channels of the result are, and where the weights keep their output channels.
+# Axis of the channels of the result, and of the output channels of the weights.
 CHANNEL_AXIS = {"conv": 1, "conv_transpose": 1, "matmul": -1}
 
 
@@ -22,10 +22,10 @@ def absorb_constants(
     sides: Callable[[Node], Sides],
     absorb: Callable[[Node, Node, np.ndarray], bool],
 ) -> None:
-    """Remove nodes whose constant the product in front of them takes in.
+    """Remove nodes whose constant can be absorbed by the preceding matmul-like node.
 
-    ``absorb(node, product, row)`` gets the constant as one number a channel in double precision;
-    it changes the product's inputs, or answers False.
+    ``absorb(node, product, row)`` gets the constant as one number per channel in double
+    precision; it changes the product's inputs, or returns False.
     """
     readers = Readers(graph)
     replaced: dict[Value, Value] = {}
@@ -52,8 +52,8 @@ def _row(node: Node, product: Node, operand: Value) -> np.ndarray | None:
 
 
 def find_absorber(value: Value, readers: Readers) -> Node | None:
-    """The convolution or product that makes ``value`` for this one reader, if it is in floats
-    and its weights and bias are constant."""
+    """Return the floating-point convolution or matmul that computes ``value``, if it has only this
+    reader, and constant weights and bias."""
     node = value.producer
     if node is None or node.op not in CHANNEL_AXIS or not value.dtype.is_float:
         return None
@@ -65,14 +65,14 @@ def find_absorber(value: Value, readers: Readers) -> Node | None:
 
 
 def wide_row(value: Value, array: np.ndarray | None, axis: int) -> np.ndarray | None:
-    """:func:`by_channel` in double precision, of what is known."""
+    """Return :func:`by_channel` in double precision; None without an array."""
     row = None if array is None else by_channel(value, array, axis)
     return None if row is None else row.astype(np.float64)
 
 
 def by_channel(value: Value, array: np.ndarray, axis: int) -> np.ndarray | None:
-    """``array``, which broadcasts to ``value``, as one number a channel; None if it varies along
-    another axis."""
+    """Return ``array``, which broadcasts to ``value``, as one number per channel; None if it varies
+    along another axis."""
     rank = value.type.rank
     if array.ndim > rank:
         return None
@@ -81,5 +81,5 @@ def by_channel(value: Value, array: np.ndarray, axis: int) -> np.ndarray | None:
     if any(n != 1 for d, n in enumerate(shape) if d != axis):
         return None
     if isinstance(value.shape[axis], Extent):
-        return None  # no channels of weights
+        return None  # channels of weights have a fixed extent
     return np.broadcast_to(array.reshape(-1), (value.shape[axis],))

@@ -1,12 +1,12 @@
-"""Where the channels of a result come from, and which of them are the same number everywhere.
+"""Dataflow analysis of channels: their sources, and which of them are constant.
 
-A channel is one place along one axis of a tensor. Operators that work on each channel by itself
-link the channels of their operands to those of their results; products gather them. A channel is
-still when all of its elements are one number whatever the network is given: because all weights
-that it is summed by are zero, or stand on channels that are still themselves.
+A channel is one index along one axis of a tensor. Operators that treat each channel separately
+link the channels of their operands to those of their results; matmul-like operators combine them. A
+channel is still (constant) if all of its elements are one number for any input of the network:
+because all its weights are zero, or apply only to still channels.
 
-Contract: a still number is what every way to compute it gives, so one beside a tie of rounding is
-none; numbers that a run gives are finite. Non-goal: groups of convolutions, but for depthwise.
+Contract: a still number is the result of every way to compute it, so results near a rounding tie
+are not still; run-time numbers are finite. Non-goal: grouped convolutions other than depthwise.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .channel_constants import by_channel
 
 INTEGER_PRODUCTS = ("qconv", "qmatmul")
 PRODUCTS = ("conv", "matmul", *INTEGER_PRODUCTS)
-# Functions of floats whose results are the same bits in numpy and in C.
+# Floating-point operators with bit-equal results in numpy and in C.
 EXACT = frozenset(
     ("add", "sub", "mul", "max", "min", "relu", "neg", "abs", "cast", "quantize", "dequantize")
 )
-TIE = 1e-3  # how near a tie, in steps, the ways to round may differ
+TIE = 1e-3  # distance from a tie, in steps, within which implementations may round differently
 
 
 @dataclass
 class Channels:
-    """The channels of one tensor: their axis, which are still, and the number that they are."""
+    """Channels of one tensor: their axis, a mask of the still ones, and their numbers."""
 
     axis: int
     still: np.ndarray
@@ -41,7 +41,7 @@ class Channels:
 
 @dataclass
 class Link:
-    """Channel ``places[i]`` of the result is made of channel ``sources[i]`` of an input."""
+    """Channel ``places[i]`` of the result depends on channel ``sources[i]`` of an input."""
 
     input: int
     sources: np.ndarray
@@ -50,7 +50,7 @@ class Link:
 
 @dataclass
 class Flow:
-    """What an operator does to channels. ``links`` are empty where it gathers all of them."""
+    """Effect of an operator on channels. Without ``links`` each result depends on all channels."""
 
     channels: Channels
     links: list[Link] = field(default_factory=list)
@@ -60,7 +60,7 @@ Facts = Mapping[Value, Channels]
 
 
 def flow(node: Node, facts: Facts) -> Flow | None:
-    """The flow through a node; None where channels cannot be followed."""
+    """Return the flow through a node; None if its channels cannot be followed."""
     if node.guard is not None or len(node.outputs) != 1:
         return None
     rule = _RULES.get(node.op)
@@ -80,7 +80,7 @@ def is_depthwise(node: Node) -> bool:
 
 
 def terms(node: Node) -> np.ndarray:
-    """The weights of a product, less their zero points: [outputs, inputs of one, taps]."""
+    """Return the weights minus their zero points: [outputs, inputs of each output, taps]."""
     w = node.inputs[1].data
     w = w.reshape(*w.shape[:2], -1) if node.op in ("conv", "qconv") else w.T[:, :, None]
     if node.op not in INTEGER_PRODUCTS:
@@ -90,9 +90,9 @@ def terms(node: Node) -> np.ndarray:
 
 
 def quiet(node: Node, x: Channels) -> np.ndarray:
-    """The channels of a product's operand that add the same to a sum wherever its window is.
+    """Return the operand channels whose contribution to a sum is the same for each window.
 
-    To sums of floats none but zeros do: others would be rounded in another order.
+    For floating-point sums only zeros count: others would change the order of rounding.
     """
     zero = node.attrs.get("x_zero", 0)
     nothing = x.still & (x.number == zero)
@@ -101,13 +101,13 @@ def quiet(node: Node, x: Channels) -> np.ndarray:
 
 
 def summed(node: Node, w: np.ndarray, x: Channels, which: np.ndarray) -> np.ndarray:
-    """What the channels ``which`` of an operand of integers add to each sum."""
+    """Return the contribution of the channels ``which`` of an integer operand to each sum."""
     steps = np.where(which, x.number.astype(np.int64) - node.attrs["x_zero"], 0)
     return w.sum(axis=2, dtype=np.int64) @ steps
 
 
 def _each(axis: int, still: np.ndarray, number: np.ndarray) -> Flow:
-    """Each channel of one made of that of the first operand."""
+    """Return a flow that links each channel to the same channel of the first operand."""
     every = np.arange(len(still))
     return Flow(Channels(axis, still, number), [Link(0, every, every)])
 
@@ -132,7 +132,7 @@ def _product(node: Node, facts: Facts) -> Flow | None:
     elsewhere = given is not None and given.axis != in_axis
     depthwise = is_depthwise(node)
     if node.attrs.get("groups", 1) > 1 and (elsewhere or not depthwise):
-        return None  # fewer channels would have to be as many of each group
+        return None  # each group would have to keep the same number of channels
     if given is None or elsewhere:
         given = nothing_known(x, in_axis)
     w = terms(node)
@@ -151,7 +151,7 @@ def _product(node: Node, facts: Facts) -> Flow | None:
 
 
 def _result(node: Node, w: np.ndarray, x: Channels, steady: np.ndarray, depthwise: bool):
-    """What a product gives where only steady channels are read, and where that is certain."""
+    """Return the result if only steady channels are read, and a mask where it is certain."""
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     sure = np.ones(len(w), bool)
     if node.op not in INTEGER_PRODUCTS:
@@ -179,12 +179,12 @@ def _result(node: Node, w: np.ndarray, x: Channels, steady: np.ndarray, depthwis
 
 
 def _rounded(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whole steps, and which are not beside a tie."""
+    """Return rounded steps, and a mask of those that are not near a tie."""
     return np.rint(steps), np.abs(np.abs(steps - np.trunc(steps)) - 0.5) > TIE
 
 
 def _elements(node: Node, facts: Facts) -> Flow | None:
-    """One element from those at the same place."""
+    """Return the flow of an elementwise operator."""
     y = node.output
     read = [i for i, v in enumerate(node.inputs) if v is not None and not v.is_constant]
     given = [facts.get(node.inputs[i]) for i in read]
@@ -244,7 +244,7 @@ def _evaluated(node: Node, facts: Facts, still: np.ndarray, known: Channels) -> 
 
 
 def _window(node: Node, facts: Facts) -> Flow | None:
-    """Pools, each channel by itself."""
+    """Return the flow of a pool, which treats each channel separately."""
     x = facts.get(node.inputs[0])
     if x is None or x.axis != 1:
         return None
@@ -263,7 +263,7 @@ def _window(node: Node, facts: Facts) -> Flow | None:
 
 
 def _fold(node: Node, facts: Facts) -> Flow | None:
-    """Reductions along other axes than that of the channels."""
+    """Return the flow of a reduction along other axes than that of the channels."""
     x = facts.get(node.inputs[0])
     axes = node.attrs["axes"]
     if x is None or x.axis in axes:
@@ -293,7 +293,7 @@ def _transpose(node: Node, facts: Facts) -> Flow | None:
 
 
 def _reshape(node: Node, facts: Facts) -> Flow | None:
-    """The channels stay an axis, or become runs, or strides, of one."""
+    """Return the flow of a reshape that keeps the channel axis, or merges it with others."""
     x, before, after = facts.get(node.inputs[0]), node.inputs[0].shape, node.output.shape
     if x is None or not all(isinstance(n, int) and n for n in (*before, *after)):
         return None

@@ -1,4 +1,4 @@
-"""Nodes that compute the same from the same are computed once."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.value_numbering import frozen
 
 
 def eliminate_common_subexpressions(graph: Graph) -> None:
-    """The first of equal nodes stays and takes the names of the others."""
+    """Keep the first of equal nodes; it takes over the source names of the others."""
     seen: dict[tuple, Any] = {}
     constants: dict[tuple, Value] = {}
     mapping: dict[Value, Value] = {}
@@ -35,7 +35,7 @@ def _guard(node) -> tuple | None:
 
 
 def _canonical(value, mapping, constants) -> Value | None:
-    """The value that stands for this one; small equal constants are one."""
+    """Return the representative of a value; small equal constants share one."""
     if value is None:
         return None
     value = mapping.get(value, value)

@@ -1,9 +1,9 @@
-"""Take rows and columns off a convolution's kernel that meet padding alone.
+"""Crop rows and columns of a convolution's kernel that see only padding.
 
 A dilated kernel may be larger than its image, as in pyramids of dilated convolutions over a small
-picture: of 3x3 with a dilation of 24 over 14 pixels the middle is left, a ninth of the weights.
-Contract: bit-equal. What is taken off meets zeros, or the zero point of quantised tensors, in every
-window, and the kernel keeps a row and a column.
+image: of 3x3 with dilation 24 over 14 pixels only the centre is left, a ninth of the weights.
+Contract: bit-equal. Cropped weights are multiplied by zeros, or by the zero point of quantised
+tensors, in every window. The kernel keeps at least one row and column.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMES = ("strides", "dilations", "pads_before", "pads_after")
 
 @dataclass
 class _Axis:
-    """A convolution along one axis; of its kernel [first, end) is kept."""
+    """Convolution along one axis; [first, end) of its kernel is kept."""
 
     extent: int
     out: int
@@ -33,7 +33,7 @@ class _Axis:
     def crop(self) -> None:
         while self.end - self.first > 1 and self.before >= self.dilation:
             if (self.out - 1) * self.stride >= self.before:
-                break  # the last window's first element is behind the padding
+                break  # the first element of the last window is after the padding
             self.first += 1
             self.before -= self.dilation
         while self.end - self.first > 1 and self.after >= self.dilation:

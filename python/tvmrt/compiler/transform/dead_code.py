@@ -1,5 +1,5 @@
-"""Remove nodes that no output depends on, but for those that hold a run's operands against what the
-network was compiled for. Inputs of the graph stay, used or not."""
+"""Remove nodes that no output depends on, except checks of run-time operands against the values
+that the network was compiled for. Unused inputs of the graph stay."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Leave out channels that nobody needs to have computed.
+"""Channel pruning: remove dead channels.
 
-A channel is dropped when every reader either has no weights for it but zeros, or can do without it
-because it is still (see ``channel_flow``): products of integers take what it adds to their sums
-into their int32 bias; of floats, and beside padding, only zeros are left out.
+A channel is removed if each reader either has only zero weights for it, or does not need it because
+it is still (see ``channel_flow``). Integer matmul-like operators add its contribution to their
+int32 bias; in floating point, and with padding, only zeros are removed.
 
-Contract: results are the same bits in integers. Sums of floats lose terms that are zero, as long as
-numbers are finite; where a kernel sums in several parts, which terms are in which may change.
-Networks without such channels are not touched. Non-goal: leaving out inputs of the network.
+Contract: integer results are bit-equal. Floating-point sums lose terms that are zero, if numbers
+are finite; if a kernel sums in several parts, the terms of a part may change. Networks without such
+channels are not changed. Non-goal: removing inputs of the network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .channel_flow import (
 from .quantize import form_quantized
 from .rewrite import rewrite
 
-TOGETHER = 4  # channels that kernels take at a time; fewer of them save nothing
+TOGETHER = 4  # channels that kernels process together; removing fewer saves nothing
 
 Needs = dict[Value, np.ndarray]
 
@@ -45,7 +45,7 @@ def drop_channels(graph: Graph) -> None:
         return
     plans = {node: _plan(node, each, facts, needs) for node, each in flows.items()}
     rewrite(graph, lambda b, node: _cut(b, node, plans[node]) if node in plans else None)
-    form_quantized(graph)  # biases that did not fit may have gone
+    form_quantized(graph)  # biases that prevented it may be gone
 
 
 def _follow(graph: Graph) -> tuple[dict[Node, Flow], dict[Value, Channels]]:
@@ -60,7 +60,7 @@ def _follow(graph: Graph) -> tuple[dict[Node, Flow], dict[Value, Channels]]:
 
 
 def _needed(graph: Graph, flows: dict[Node, Flow], facts: dict[Value, Channels]) -> Needs:
-    """Of every tensor that is followed, the channels that stay."""
+    """Return the channels to keep of every tensor that is followed."""
     needs = {value: np.zeros(len(known.still), bool) for value, known in facts.items()}
     readers = {n: _Reader(n, f, facts) for n, f in flows.items()}
     for value in graph.outputs:
@@ -84,7 +84,7 @@ def _needed(graph: Graph, flows: dict[Node, Flow], facts: dict[Value, Channels])
 
 
 def _missing(need: np.ndarray) -> int:
-    """How many channels more are kept, so that there are some, a whole number of ``TOGETHER``."""
+    """Return how many more channels to keep, for a nonzero multiple of ``TOGETHER``."""
     left = int(need.size - need.sum())
     more = -int(need.sum()) % TOGETHER if need.any() else TOGETHER
     return min(more, left)
@@ -96,7 +96,7 @@ def _require(needs: Needs, value: Value) -> None:
 
 
 class _Reader:
-    """A node, and how the need for its results and that for its operands depend on each other."""
+    """Node with the dependence between needed channels of its results and of its operands."""
 
     def __init__(self, node: Node, flow: Flow, facts: dict[Value, Channels]) -> None:
         self.node = node
@@ -124,7 +124,7 @@ class _Reader:
 
 
 def terms_of(node: Node) -> np.ndarray | None:
-    """Which weights of a product that gathers are not zero; None where groups are in the way."""
+    """Return which weights are not zero; None for grouped convolutions."""
     return None if node.attrs.get("groups", 1) > 1 else terms(node).any(axis=2)
 
 
@@ -134,8 +134,8 @@ def _inner_axis(node: Node) -> int:
 
 @dataclass
 class _Plan:
-    """What stays of a node: the channels of its first operand and of its result. ``known`` is the
-    operand as it was."""
+    """Channels of a node's first operand and of its result to keep. ``known``: the original
+    channels of the operand."""
 
     operand: np.ndarray
     result: np.ndarray
@@ -173,7 +173,7 @@ def _cut(b: Builder, node: Node, plan: _Plan) -> Value | None:
 
 
 def _cut_row(value: Value | None, after: int, kept: np.ndarray) -> Value | None:
-    """A constant that broadcasts to a result whose channels are ``after`` axes from the end."""
+    """Cut a constant that broadcasts to a result with channels ``after`` axes from the end."""
     if value is None or not value.is_constant or value.type.rank < after:
         return value
     axis = value.type.rank - after
@@ -201,7 +201,7 @@ def _cut_product(b: Builder, node: Node, plan: _Plan) -> Value:
 
 
 def _with_still(node: Node, plan: _Plan) -> Value | None:
-    """The bias with what the still channels that go have added to the sums."""
+    """Return the bias plus the contribution of the still channels that are removed."""
     bias = node.inputs[3]
     gone = ~plan.operand & plan.known.still
     if node.attrs.get("groups", 1) > 1 or not gone.any():

@@ -1,7 +1,7 @@
-"""Composed operators that no device takes whole give way to what they are made of.
+"""Expand composed operators that no device takes.
 
-Contract: every output keeps its value; the inner nodes stand where the node stood, named below it
-and with its sources. Afterwards ``composed`` nodes are left only where somebody claims them.
+Contract: every output keeps its value. The inner nodes replace the node; their names are prefixed
+with its name, and they have its sources. Only claimed ``composed`` nodes remain.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .rewrite import rewrite
 def expand_composed(
     graph: Graph, claim: Callable[[Graph], Collection[Node]] = lambda graph: ()
 ) -> int:
-    """Expand in place; returns how many nodes gave way.
+    """Expand in place and return the number of expanded nodes.
 
-    ``claim`` gives the nodes to keep of the graph as it is; it is asked again about what was
-    inside of an expanded one.
+    ``claim`` returns the nodes of a graph to keep. It is called again for the nodes inside an
+    expanded one.
     """
     total = 0
     while True:
@@ -36,7 +36,7 @@ def expand_composed(
 
 
 def _inside(builder: Builder, node: Node) -> list[Value]:
-    """Copies of the inner nodes on the node's inputs; what stands for its outputs."""
+    """Copy the inner nodes with the node's inputs; return the replacements of its outputs."""
     inside: Graph = node.attrs["graph"]
     here: dict[Value, Value] = dict(zip(inside.inputs, [v for v in node.inputs if v is not None]))
     for inner in inside.nodes:

@@ -1,10 +1,10 @@
-"""Requantise by integers: for machines without floating point, and with the numbers of others.
+"""Requantise in integer arithmetic, for processors without floating point and bit-exact results.
 
-What a quantised product or a pair of operands is scaled by becomes an integer and a shift, as
-networks of the TensorFlow Lite format have it.
+The scale of a quantised matmul, convolution or elementwise pair becomes a fixed-point multiplier,
+as in the TensorFlow Lite format.
 
-Contract: results are at most one step from those of the literal computation in floats. Non-goal:
-averages, softmax and other functions between conversions, which stay in floats.
+Contract: results differ by at most one step from the literal computation in floating point.
+Non-goal: averages, softmax and other functions between conversions, which stay in floating point.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .rewrite import rewrite
 
 PRODUCTS = ("qconv", "qmatmul", "qmatmul_computed")
 BYTES = ("int8", "uint8")
-SUM_BITS = 20  # by which operands of a sum are raised, so that rounding them costs no step
+SUM_BITS = 20  # left shift of the operands of a sum, so that their rounding costs no step
 
 
 def to_fixed_point(graph: Graph) -> int:
-    """Replace what can be replaced; how many nodes that were."""
+    """Replace nodes and return their number."""
     return rewrite(graph, _replaced)
 
 
@@ -37,7 +37,7 @@ def _replaced(b: Builder, node: Node) -> Value | None:
 
 
 def _product(b: Builder, node: Node) -> Value | None:
-    """The exact sums, scaled by integers and kept between the bounds."""
+    """Emit the exact sums, requantised in integers and clamped."""
     x, w, scale, *rest = node.inputs
     pairs = _multipliers(scale.data.reshape(-1))
     if pairs is None:
@@ -45,7 +45,7 @@ def _product(b: Builder, node: Node) -> Value | None:
     attrs = {k: v for k, v in node.attrs.items() if k not in ("to", "y_zero", "low", "high")}
     one = constant(np.array(1.0, np.float32), f"{node.name}_one")
     y = b.emit(node.op, [x, w, one, *rest], f"{node.name}_sums", **attrs, to="int32")
-    # one number a channel: innermost in a matrix, the second axis in a convolution
+    # one number per channel: innermost in a matrix, the second axis in a convolution
     spread = (-1, *(1,) * (y.type.rank - 2)) if node.op == "qconv" else (-1,)
     m, e = (
         constant(part.reshape(spread if part.size > 1 else ()), f"{node.name}_{letter}")
@@ -59,7 +59,7 @@ def _product(b: Builder, node: Node) -> Value | None:
 
 
 def _multipliers(reals: Sequence[float]) -> tuple[np.ndarray, np.ndarray] | None:
-    """As integers, None where a scale is not one that these hold."""
+    """Return integer multipliers; None if a scale cannot be represented."""
     try:
         return multipliers(reals)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Let a dense layer read flattened channels-last features as they lie in memory.
+"""Let a dense layer read flattened channels-last features in memory order.
 
-A convolution's result lies with its channels innermost; flattening it in logical order would
-copy it. The rows of the dense layer's constant weights are put into the memory's order instead.
+A convolution's result has its channels innermost; flattening it in logical order would copy it.
+Instead, the rows of the dense layer's constant weights are permuted to memory order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .rewrite import rewrite
 CHANNELS_LAST = frozenset(
     "conv conv_transpose max_pool avg_pool qconv qmax_pool qavg_pool qavg_pool_zero_first".split()
 )
-# Kernels whose result lies as their first operand does.
+# Kernels whose result has the memory layout of their first operand.
 ELEMENTWISE = frozenset(("table", "qadd", "qmul"))
 
 
@@ -49,7 +49,7 @@ def _permute(b: Builder, node: Node) -> Value | None:
 
 
 def _is_channels_last(value: Value) -> bool:
-    """Whether the value comes from a kernel that writes channels last, through pointwise work."""
+    """Return whether a kernel computes the value channels last, possibly with pointwise nodes."""
     for _ in range(16):
         node = value.producer
         if node is None:

@@ -1,6 +1,6 @@
-"""Take constants added to a convolution's or matrix product's result into its bias.
+"""Fold constants added to a convolution's or matmul's result into its bias.
 
-Contract: the sum is the product's only reader. Non-goal: biases computed at run time.
+Contract: the sum is the only reader of the result. Non-goal: biases computed at run time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Take a padding in front of a convolution or a pool into its own padding.
+"""Fold a pad before a convolution or a pool into its own padding.
 
-Contract: bit-equal. The padding has what the window takes for it: zero, or the zero point of
-quantised tensors; in front of a maximum nothing that could win. Every window keeps an element that
-is no padding.
+Contract: bit-equal. The pad has the value of the window's padding: zero, or the zero point of
+quantised tensors; before a maximum a value that is never the maximum. Every window keeps an element
+that is not padding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONVOLUTIONS = ("conv", "qconv")
 MAXIMA = ("max_pool", "qmax_pool")
 AVERAGES = ("avg_pool", "qavg_pool", "qavg_pool_zero_first")
 POOLS = (*MAXIMA, *AVERAGES, "lp_pool")
-MAX_DEPTH = 8  # of operators that are asked for the least that they give
+MAX_DEPTH = 8  # of a chain of operators that is searched for a minimum
 
 
 def fold_pad(graph: Graph) -> None:
@@ -34,7 +34,7 @@ def _fold(b: Builder, node: Node) -> Value | None:
         return None
     before, after = pad.attrs["before"], pad.attrs["after"]
     if symbols_of(*before, *after):
-        return None  # kernels have padding that is known
+        return None  # padding of kernels is a constant
     if any(before[:2]) or any(after[:2]) or min((*before, *after)) < 0:
         return None
     x = pad.inputs[0]
@@ -54,7 +54,7 @@ def _fold(b: Builder, node: Node) -> Value | None:
 
 
 def _takes(node: Node, x: Value, value: Value | None) -> bool:
-    """Whether the window's own padding is the same as elements of that value."""
+    """Return whether the window's own padding equals elements of that value."""
     if value is not None and (value.data is None or value.type.size != 1):
         return False
     number = 0 if value is None else value.data.reshape(())
@@ -65,8 +65,8 @@ def _takes(node: Node, x: Value, value: Value | None) -> bool:
 
 
 def _least(value: Value, depth: int = 0):
-    """A number that no element is below, as the operators in front promise it; None where they
-    do not."""
+    """Return a lower bound of all elements, from the preceding operators; None if there is
+    none."""
     node, dtype = value.producer, value.dtype
     promise = None
     if dtype.is_float:
@@ -98,7 +98,7 @@ def _least_of(value: Value, depth: int):
 
 
 def _windows_meet(x: Value, attrs: dict) -> bool:
-    """Whether each window has an element that is no padding."""
+    """Return whether each window has an element that is not padding."""
     names = ("kernel", "strides", "dilations", "pads_before", "pads_after", "out_spatial")
     for n, *window in zip(x.shape[2:], *(attrs[name] for name in names)):
         k, stride, dilation, before, after, out = window

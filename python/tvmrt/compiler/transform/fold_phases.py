@@ -1,9 +1,8 @@
-"""Take pixels of every second row and column, put side by side as channels, into a convolution's
-stride.
+"""Fold a space-to-depth of slices into the stride of a convolution.
 
-Detectors begin so ("focus"): four slices of the picture, a concatenation of them, a convolution.
-That is a convolution of the picture itself by a larger kernel, with more stride. Contract: the same
-products, summed in another order; no weights are added.
+Detectors start with a "focus" layer: four slices of the image with step 2, their concatenation
+along channels, a convolution. This is a convolution of the image with a larger kernel and stride.
+Contract: the same multiplications, summed in another order; no weights are added.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .rewrite import rewrite
 
 @dataclass(frozen=True)
 class _Phase:
-    """All channels of an image's pixels from (row, column) on, ``step`` apart both ways."""
+    """All channels of an image's pixels from (row, column), with ``step`` both ways."""
 
     source: Value
     row: int
@@ -52,7 +51,7 @@ def _fold(b: Builder, node: Node) -> Value | None:
 
 
 def _phase(part: Value) -> _Phase | None:
-    """What the slices in front of a value take of an image; None where it is no such part."""
+    """Return the phase that the preceding slices take of an image; None if there is none."""
     starts, steps = np.zeros(4, int), np.ones(4, int)
     value, node = part, part.producer
     while node is not None and node.op == "slice" and len(value.shape) == 4:
@@ -74,7 +73,7 @@ def _phase(part: Value) -> _Phase | None:
 
 
 def _whole(phases: list[_Phase]) -> bool:
-    """Whether the parts are each pixel of one image once."""
+    """Return whether the phases cover each pixel of one image once."""
     first = phases[0]
     if any(p.source is not first.source or p.step != first.step for p in phases):
         return False
@@ -83,7 +82,7 @@ def _whole(phases: list[_Phase]) -> bool:
 
 
 def _spread(w: np.ndarray, phases: list[_Phase]) -> np.ndarray:
-    """The weights over the image: those of a part ``step`` apart."""
+    """Return the weights over the image: those of a phase ``step`` apart."""
     step, channels = phases[0].step, phases[0].source.shape[1]
     out = np.zeros((w.shape[0], channels, w.shape[2] * step, w.shape[3] * step), w.dtype)
     for i, phase in enumerate(phases):

@@ -1,8 +1,8 @@
-"""Take constant factors of a convolution's or matrix product's result into its weights.
+"""Fold constant scales of a convolution's or matmul's result into its weights.
 
-Together with the bias that is what becomes of a batch normalisation behind a convolution.
-Contract: one factor a channel, weights constant and finite with their factors, the product's only
-reader. Weights whose columns are the rows of a table stay as they are: both are stored once.
+Together with the bias this folds a batch normalisation after a convolution. Contract: one scale per
+channel, constant weights that stay finite, and no other reader of the result. Weights tied to an
+embedding table are not changed, so that both are stored once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def fold_scale(graph: Graph) -> None:
 
 
 def scale_tables(graph: Graph) -> list[Value]:
-    """Tables whose rows may be the columns of weights, which then stay as they are."""
+    """Return tables that weights may be tied to; such weights are not changed."""
     return [n.inputs[0] for n in graph.nodes if n.op == "gather" and n.inputs[0].is_constant]
 
 
 def absorb_scale(product: Node, row: np.ndarray, tables: list[Value]) -> bool:
-    """Scale the product's weights and bias by one factor a channel; whether they take it."""
+    """Scale weights and bias by one factor per channel; return whether this was possible."""
     weights = product.inputs[1]
     tied = any(are_transposed(table, weights) for table in tables)
     return not tied and _absorb(product, row)
@@ -44,7 +44,7 @@ def _absorb(product: Node, row: np.ndarray) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (weights.data * _as_weights(product, row)).astype(dtype)
     if not np.isfinite(scaled).all():
-        return False  # the sums may be finite where products of their terms are not
+        return False  # the original sums may be finite although scaled weights are not
     inputs = [product.inputs[0], constant(scaled, weights.name)]
     if len(product.inputs) > 2 and product.inputs[2] is not None:
         bias = product.inputs[2]
@@ -54,7 +54,7 @@ def _absorb(product: Node, row: np.ndarray) -> bool:
 
 
 def _as_weights(product: Node, row: np.ndarray) -> np.ndarray:
-    """One factor an output channel, shaped to multiply the weights."""
+    """Return one scale per output channel, in a shape that multiplies the weights."""
     weights = product.inputs[1]
     if product.op == "matmul":
         return row

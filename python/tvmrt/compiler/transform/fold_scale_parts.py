@@ -1,8 +1,8 @@
-"""Take a scalar that multiplies some channels of a product into the weights of these.
+"""Fold a scalar that multiplies some channels of a result into the weights of these channels.
 
-One product makes an attention's queries, keys and values, of which views take a third each; the
-scale of the queries goes into their third of the weights. Contract: as :mod:`fold_scale`, and
-whatever else reads the product reads other channels.
+One matmul computes an attention's queries, keys and values, and views take a third each; the scale
+of the queries is folded into their third of the weights. Contract: as :mod:`fold_scale`, but other
+readers of the result may read other channels.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tvmrt.compiler.ir.readers import Readers
 from .channel_constants import CHANNEL_AXIS
 from .fold_scale import absorb_scale, scale_tables
 
-MOST = 1 << 24  # elements of a product whose channels are followed
-MOST_VIEWS = 64  # of a product, behind which its readers are looked for
+MOST = 1 << 24  # maximum elements of a result whose channels are followed
+MOST_VIEWS = 64  # maximum views of a result that are followed to its readers
 
 
 class _Reader(NamedTuple):
-    """Who reads a product by way of views; no node: the caller of the network."""
+    """Reader of a result through views; without node it is the caller of the network."""
 
     node: Node | None
     value: Value
@@ -48,7 +48,7 @@ def fold_scale_parts(graph: Graph) -> None:
 
 
 def _takes_part(node: Node) -> bool:
-    """Whether it is a product with constant weights, in floats, of sizes that are known."""
+    """Return whether it is a float matmul or convolution with constant weights and fixed sizes."""
     if node.op not in CHANNEL_AXIS or node.guard is not None or not node.output.dtype.is_float:
         return False
     known = all(isinstance(n, int) for n in node.output.shape)
@@ -69,11 +69,11 @@ def _readers(product: Node, who: Readers) -> Iterator[_Reader]:
                 yield _Reader(node, value, views)
         if who.by_caller(value):
             yield _Reader(None, value, views)
-    yield _Reader(None, product.output, ())  # too many: as if the caller read all of it
+    yield _Reader(None, product.output, ())  # too many views: assume that the caller reads it
 
 
 def _row(product: Node, one: _Reader, scale: float, readers: list[_Reader]) -> np.ndarray | None:
-    """A factor for each channel, where nobody else reads those that one reader scales."""
+    """Return a scale for each channel; None if another reader reads the scaled channels."""
     channels = _channels(product, one.views)
     others = (each for each in readers if each is not one)
     if any(np.intersect1d(channels, _channels(product, each.views)).size for each in others):
@@ -84,7 +84,7 @@ def _row(product: Node, one: _Reader, scale: float, readers: list[_Reader]) -> n
 
 
 def _channels(product: Node, views: tuple[Node, ...]) -> np.ndarray:
-    """Those of the product that are left behind views of it."""
+    """Return the channels of the result that are visible through views of it."""
     shape = product.output.shape
     axis = CHANNEL_AXIS[product.op] % len(shape)
     along = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
@@ -101,7 +101,7 @@ def _is_view(node: Node) -> bool:
 
 
 def _scale_of(reader: _Reader) -> float | None:
-    """The scalar of the file by which it multiplies what it reads."""
+    """Return the constant scalar that multiplies the value in a reader; None without one."""
     node, value = reader.node, reader.value
     if node is None or node.op != "mul" or node.guard is not None:
         return None

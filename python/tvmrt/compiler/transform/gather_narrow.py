@@ -1,6 +1,6 @@
-"""Rows are taken of a table of small elements before these are widened, not of the whole table.
+"""Gather rows of a table of small elements before widening them, instead of widening the table.
 
-An embedding in int4 has tens of thousands of rows, of which a run reads a few.
+An embedding in int4 has tens of thousands of rows, and a run reads a few of them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tvmrt.compiler.ir.small import in_memory
 
 from .rewrite import rewrite
 
-SIGNED = {"int4": 8, "int2": 2}  # and the bit of their sign
+SIGNED = {"int4": 8, "int2": 2}  # with the sign bit
 UNSIGNED = ("uint4", "uint2")
-SCALING = ("dequantize", "mul")  # a table by its parameters, which are operands behind it
+SCALING = ("dequantize", "mul")  # a table with parameters, which are the later operands
 
 
 def gather_narrow(graph: Graph) -> None:
-    """``gather`` of what is made of a small constant (widened, in real numbers, in blocks) becomes
-    the same of the rows that it takes; what shares bytes is taken as whole bytes. Every result
-    stays what it was."""
+    """Move each ``gather`` before the nodes that compute its table from a small constant (widening,
+    dequantisation, block scales); bit-packed tables are gathered as whole bytes. Results are
+    unchanged."""
     rewrite(graph, _taken_first)
 
 
@@ -36,7 +36,7 @@ def _taken_first(b: Builder, node: Node) -> Value | None:
 
 
 def _is_made_of_table(value: Value, axis: int) -> bool:
-    """Whether rows along the axis, which are so many all the way, follow from those of a table."""
+    """Return whether a value is computed row by row, along the axis, from a small table."""
     made = value.producer
     if made is None:
         return False
@@ -54,7 +54,7 @@ def _is_made_of_table(value: Value, axis: int) -> bool:
 
 
 def _has_rows(parameter: Value, x: Value, axis: int) -> bool:
-    """Whether a parameter is one for all, or has one a row, or the same for each row."""
+    """Return whether a parameter is a scalar, or has one or all rows along the axis."""
     if not parameter.shape:
         return True
     fits = len(parameter.shape) == len(x.shape)
@@ -62,7 +62,7 @@ def _has_rows(parameter: Value, x: Value, axis: int) -> bool:
 
 
 class _Rows:
-    """The rows that one gather takes, operator by operator."""
+    """Rewriter of the operators before one gather."""
 
     def __init__(self, b: Builder, node: Node) -> None:
         self.b, self.name = b, node.name
@@ -75,7 +75,7 @@ class _Rows:
         return self.emit("gather", [x, self.indices], axis=self.axis)
 
     def shape(self, before: Sequence[Whole]) -> tuple[Whole, ...]:
-        """A shape with the indices' extents in place of the axis."""
+        """Return a shape with the indices' extents in place of the axis."""
         return (*before[: self.axis], *self.indices.shape, *before[self.axis + 1 :])
 
     def of(self, value: Value) -> Value:
@@ -111,7 +111,7 @@ class _Rows:
         return self.emit("reshape", [numbers], shape=self.shape(table.shape))
 
     def apart(self, packed: Value, bits: int, width: int) -> Value:
-        """The numbers in bytes, uint8, the lowest bits first, along the last axis."""
+        """Unpack bytes to uint8 numbers along the last axis, lowest bits first."""
         column = self.emit("reshape", [packed], shape=(*packed.shape, 1))
         shifts = self.b.const(np.arange(0, 8, bits, dtype=np.uint8), self.name)
         mask = self.b.const(np.uint8((1 << bits) - 1), self.name)
@@ -125,7 +125,7 @@ class _Rows:
 
 
 def _rows_of_bytes(table: np.ndarray, axis: int, each: int) -> np.ndarray:
-    """[..., extent of the axis, bytes]: what lies behind the axis, filled up to whole bytes."""
+    """Return [..., extent of the axis, bytes]: the later axes, padded to whole bytes."""
     width = prod(table.shape[axis + 1 :])
     rows = table.reshape(*table.shape[: axis + 1], width)
     spare = [(0, 0)] * (axis + 1) + [(0, -width % each)]

@@ -1,9 +1,9 @@
-"""Take factors of an attention's queries and keys to where they cost least.
+"""Move scales of an attention's queries and keys to where they are cheapest.
 
-A scalar that multiplies one factor of a product of two computed ones goes through reshapes and
-transposes to a convolution or product with constant weights, which :func:`fold_scale` then scales;
-where none is in front of either, one of them is multiplied by the product of both scalars.
-Contract: equal up to rounding, which numbers near the ends of the range may see otherwise.
+A scalar that multiplies one operand of a matmul of two computed tensors is moved through reshapes
+and transposes to a convolution or matmul with constant weights, where :func:`fold_scale` absorbs
+it. If neither operand has such a node, one of them is multiplied by the product of both scalars.
+Contract: equal up to rounding; numbers near the ends of the range may overflow or underflow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VIEWS = ("reshape", "transpose")
 
 
 class _Scaled(NamedTuple):
-    """A factor of a product: the node that scales it, by what, and what it reads."""
+    """Scaled operand of a matmul: the node that scales it, and the scale."""
 
     node: Node
     side: int  # which input is scaled
@@ -36,9 +36,9 @@ class _Scaled(NamedTuple):
 
 def join_factors(graph: Graph) -> None:
     readers = Readers(graph)
-    scales: dict[Node, _Scaled] = {}  # nodes that scale by another number instead, or
-    gone: dict[Node, int] = {}  # which input takes their place
-    behind: dict[Node, _Scaled] = {}  # the first view of a chain, and what goes in front of it
+    scales: dict[Node, _Scaled] = {}  # nodes that get another scale
+    gone: dict[Node, int] = {}  # removed nodes, with the input that replaces each
+    behind: dict[Node, _Scaled] = {}  # first view of a chain, and the scale to insert before it
     for node in graph.nodes:
         if node.op != "matmul" or any(v is None or v.is_constant for v in node.inputs):
             continue
@@ -80,7 +80,7 @@ def _rewritten(
 
 
 def _scaled(value: Value, readers: Readers) -> _Scaled | None:
-    """What multiplies the value, for its one reader, by a scalar of the file."""
+    """Return the constant scalar multiplication of a value, if the value has one reader."""
     node = value.producer
     if node is None or node.op != "mul" or node.guard is not None or not value.dtype.is_float:
         return None
@@ -94,8 +94,8 @@ def _scaled(value: Value, readers: Readers) -> _Scaled | None:
 
 
 def _first_view(value: Value, readers: Readers) -> Node | None:
-    """The first of the views that lead to the value from a product with constant weights, where
-    each of them has one reader."""
+    """Return the first view between a matmul-like node with constant weights and the value, if each
+    view has one reader."""
     first: Node | None = None
     while (node := value.producer) is not None and node.op in VIEWS and node.guard is None:
         if readers.only(value) is None:
@@ -108,7 +108,7 @@ def _first_view(value: Value, readers: Readers) -> Node | None:
 
 
 def _joined(one: Value, other: Value) -> Value | None:
-    """The product of two scalars, where it is an ordinary number."""
+    """Return the product of two scalars, if it is a normal number."""
     dtype = one.data.dtype
     scale = (one.data.reshape(()).astype(np.float64) * other.data.reshape(())).astype(dtype)
     if not np.isfinite(scale) or abs(scale) < np.finfo(dtype).tiny:

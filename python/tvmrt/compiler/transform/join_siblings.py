@@ -1,10 +1,9 @@
-"""Convolutions of few channels that read the same, as one whose results are slices.
+"""Merge convolutions with few channels and the same input into one with sliced results.
 
-Heads of detectors are such: one channel for a score, four for a box. Each takes the time of as
-many channels as a vector has. So do the depthwise layers behind them, each of a slice of what is
-joined.
-Contract: bit-equal but for the order of sums. What reads the results costs no more: only views and
-depthwise layers may.
+Heads of detectors have them: one channel for a score, four for a box. Each takes as long as a full
+vector of channels. Depthwise layers after them, each on a slice of the result, are merged too.
+Contract: bit-equal except for the order of sums. Readers of the results do not get slower: only
+views and depthwise layers may read them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Value
 
 from .rewrite import rewrite
 
-FEW = 16  # channels, fewer of which leave a vector of a host partly empty
+FEW = 16  # channels; fewer leave a host's vector partly unused
 READERS = ("reshape", "transpose", "slice")
 NAMES = ("strides", "dilations", "pads_before", "pads_after")
 
@@ -25,7 +24,7 @@ Family = list[Node]
 
 
 def join_siblings(graph: Graph, hosted: bool) -> None:
-    """``hosted``: boards keep theirs, whose rows are shorter than what slices would cost."""
+    """Merge in place if ``hosted``. On boards slices would cost more than partly filled vectors."""
     for find in (_dense, _depthwise) if hosted else ():
         families = find(graph)
         made: dict[Node, Value] = {}
@@ -41,7 +40,7 @@ def join_siblings(graph: Graph, hosted: bool) -> None:
 
 
 def _plain(node: Node) -> bool:
-    """Whether a node is a convolution of fixed sizes, constant weights and few results."""
+    """Return whether a node is a convolution with fixed sizes, constant weights and few results."""
     if node.op != "conv" or node.guard is not None:
         return False
     shapes = (*node.inputs[0].shape, *node.output.shape)
@@ -50,7 +49,7 @@ def _plain(node: Node) -> bool:
 
 
 def _is_depthwise(node: Node) -> bool:
-    """Of one channel, too."""
+    """Return whether a convolution is depthwise, including one with a single channel."""
     w = node.inputs[1]
     return w.shape[1] == 1 and node.attrs["groups"] == w.shape[0] == node.inputs[0].shape[1]
 
@@ -61,7 +60,7 @@ def _window(node: Node) -> tuple:
 
 
 def _dense(graph: Graph) -> list[Family]:
-    """Those that read the same tensor through the same windows."""
+    """Return groups of convolutions that read the same tensor through the same window."""
     consumers, found = graph.consumers(), {}
     for node in graph.nodes:
         if not _plain(node) or node.attrs["groups"] != 1 or node.inputs[0].shape[1] < FEW:
@@ -74,7 +73,7 @@ def _dense(graph: Graph) -> list[Family]:
 
 
 def _depthwise(graph: Graph) -> list[Family]:
-    """Those that read all channels of one tensor, in slices, in order."""
+    """Return groups of depthwise convolutions that read slices of one tensor, in order."""
     found: dict[tuple, Family] = {}
     for node in graph.nodes:
         part = node.inputs[0].producer if node.inputs and node.inputs[0] is not None else None
@@ -102,7 +101,7 @@ def _covers(family: Family, x: Value) -> bool:
 
 
 def _join(b: Builder, family: Sequence[Node]) -> list[Value]:
-    """One convolution in place of several; the results of each."""
+    """Emit one convolution for several; return the result of each."""
     first, depthwise = family[0], _is_depthwise(family[0])
     x = first.inputs[0].producer.inputs[0] if depthwise else first.inputs[0]
     constants = [

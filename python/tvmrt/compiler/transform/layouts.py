@@ -1,9 +1,9 @@
-"""Which layout each custom operator works in, so that as few tensors as possible change theirs.
+"""Layout inference: choose a layout for each custom operator with as few conversions as possible.
 
-Contract: every ``custom`` node whose declaration leaves a choice has the attribute ``layouts``; the
-graph computes the same. Operands in blocks of channels have them as axes of their own afterwards,
-and so have pointwise nodes between two such operators. Non-goal: the layouts of built-in
-operators, which code generation decides by rules that are foreseen here.
+Contract: each ``custom`` node whose declaration leaves a choice gets the attribute ``layouts``; the
+graph computes the same. Operands in blocked layouts then have the blocks as axes of their own, and
+so do pointwise nodes between two such operators. Non-goal: layouts of built-in operators, which
+code generation chooses by rules that are modelled here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvmrt.compiler.ir.program import channels_last_order
 
 from .blocked_layouts import write_blocks
 
-# Nodes visited in trying every combination of layouts; where there are more combinations, one node
+# Limit of nodes visited to evaluate every combination of layouts; above it, the layout of one node
 # is changed at a time.
 MAX_VISITS = 100_000
 
@@ -32,12 +32,12 @@ INDIFFERENT_OPS = frozenset(
     "argmax argmin cumulative_sum cumulative_product topk concat pick resample".split()
 )
 
-Names = tuple  # of a layout's name or None, one for each operand that the node has
-Place = Union[Strided, Layout]  # strides of the logical axes, or blocks of channels
+Names = tuple  # a layout's name or None for each operand of the node
+Place = Union[Strided, Layout]  # strides of the logical axes, or a blocked layout
 
 
 def infer_layouts(graph: Graph) -> None:
-    """Choose in place. Raises ValueError for a node that no declared layout fits."""
+    """Choose in place. Raise ValueError for a node that no declared layout fits."""
     options = {n: _with_functions(n, graph) for n in graph.nodes if n.op == "custom"}
     if not any(len(found) > 1 or any(found[0]) for found in options.values()):
         return
@@ -50,13 +50,13 @@ def infer_layouts(graph: Graph) -> None:
 
 
 def _with_functions(node: Node, graph: Graph) -> list[Names]:
-    """The combinations for which the operator has a C function; if it has none at all, all."""
+    """Return the combinations that have a C function; all combinations if none has."""
     fitting = _alternatives(node, graph)
     return [names for names in fitting if _has_function(node, names)] or fitting
 
 
 def _alternatives(node: Node, graph: Graph) -> list[Names]:
-    """The combinations of layouts in which the node can work, in order of declaration."""
+    """Return the combinations of layouts that the node supports, in order of declaration."""
     record = node.attrs["operator"]
     declared = [*record.inputs[: len(node.inputs)], *record.outputs]
     values = [*node.inputs, *node.outputs]
@@ -81,7 +81,7 @@ def _alternatives(node: Node, graph: Graph) -> list[Names]:
 
 
 def _has_function(node: Node, names: Names) -> bool:
-    """Whether the operator has a C function for the node in these layouts."""
+    """Return whether the operator has a C function for the node in these layouts."""
     record = node.attrs["operator"]
     given = [None if v is None else v.type for v in node.inputs]
     results = [v.type for v in node.outputs]
@@ -100,7 +100,7 @@ def _misfit(declared, row: Sequence[Layout | None], values) -> str | None:
 
 
 def _any_alternatives(node: Node, graph: Graph, free: Sequence[bool]) -> list[Names]:
-    """Row-major, channels innermost, and every layout in blocks that the graph has."""
+    """Return row-major, channels innermost, and every blocked layout in the graph."""
     values = [*node.inputs, *node.outputs]
     shapes = {v.shape for v, is_free in zip(values, free) if is_free and v is not None}
     plain = tuple(None for _ in values)
@@ -125,8 +125,8 @@ def _block_names(graph: Graph) -> list[str]:
 
 
 def _components(graph: Graph, options: dict[Node, list[Names]]) -> list[list[Node]]:
-    """Nodes whose layouts depend on each other: custom ones with a choice, and what passes a
-    layout on between them."""
+    """Return groups of nodes with dependent layouts: custom nodes with a choice, and nodes that
+    pass a layout on between them."""
     parent: dict[Node, Node] = {}
 
     def find(node: Node) -> Node:
@@ -154,7 +154,7 @@ def _passes_on(node: Node) -> bool:
 def _choose(
     trial: _Trial, component: Sequence[Node], options: dict[Node, list[Names]]
 ) -> dict[Node, Names]:
-    """The combination of the least cost; of equal ones, the first declared."""
+    """Return the combination with minimum cost; of equal ones the first declared."""
     free = [node for node in component if node in options]
     if prod(len(options[node]) for node in free) * len(component) <= MAX_VISITS:
         rows = (dict(zip(free, row)) for row in product(*(options[node] for node in free)))
@@ -163,8 +163,8 @@ def _choose(
 
 
 def _descend(trial: _Trial, free: Sequence[Node], options) -> dict[Node, Names]:
-    """From the best start, one node after the other gets the layout that is best for it, until none
-    changes. A start prefers one layout everywhere: no single step leads from one to another."""
+    """Coordinate descent: from the best start, give each node its best layout until none changes.
+    A start prefers one layout everywhere: no single change leads from one to another."""
     names = dict.fromkeys(name for node in free for row in options[node] for name in row)
     starts = [
         {node: max(options[node], key=lambda row: row.count(name)) for node in free}
@@ -184,14 +184,14 @@ def _descend(trial: _Trial, free: Sequence[Node], options) -> dict[Node, Names]:
 
 
 class _Trial:
-    """Foresees how many tensors are laid out anew, and their bytes, for a choice of layouts."""
+    """Cost model for a choice of layouts: number and bytes of converted tensors."""
 
     def __init__(
         self, graph: Graph, component: Sequence[Node], users: dict[Value, list[Node]]
     ) -> None:
         self.component = component
         inside = set(component)
-        self.outer: dict[Value, list[Place]] = {}  # what others ask of the component's values
+        self.outer: dict[Value, list[Place]] = {}  # layouts that other nodes need
         for value in (v for node in component for v in node.outputs):
             others = [node for node in users.get(value, ()) if node not in inside]
             wished = [_wish_of(node, value) for node in others]
@@ -233,7 +233,7 @@ class _Trial:
         return places.get(value) or _outer_place(value)
 
     def _pointwise(self, node: Node, places, wishes) -> Place:
-        """The result lies like the largest operand of its shape; blocks stay if all have them."""
+        """Return the layout of the largest operand; blocks are kept if all operands have them."""
         shape = node.output.shape
         full = [v for v in node.inputs if v is not None and not v.is_constant and v.shape == shape]
         others = [v for v in node.inputs if v is not None and v not in full and v.type.size != 1]
@@ -264,7 +264,7 @@ def _meets(place: Place, wanted: Place) -> bool:
 
 
 def _outer_place(value: Value) -> Place:
-    """Where a value lies that the component only reads."""
+    """Return the layout of a value that the component only reads."""
     node = value.producer
     if node is not None and node.op in CHANNELS_LAST_OPS and value.type.rank > 2:
         return dense(value.shape, channels_last_order(value.type.rank))
@@ -272,7 +272,7 @@ def _outer_place(value: Value) -> Place:
 
 
 def _wish_of(node: Node, value: Value) -> Place | None:
-    """What a built-in operator asks of an operand; None: nothing."""
+    """Return the layout that a built-in operator needs for an operand; None for any."""
     if node.op in CHANNELS_LAST_OPS and value.type.rank > 2:
         if value is not node.inputs[0]:
             return None
@@ -283,7 +283,7 @@ def _wish_of(node: Node, value: Value) -> Place | None:
 
 
 def _through_view(node: Node, place: Place, wishes) -> Place:
-    """Where the elements lie after a view; views that strides cannot express ask for row-major."""
+    """Return the layout after a view; views that strides cannot express need row-major."""
     value, rule = node.inputs[0], get_op(node.op)
     at = None if isinstance(place, Layout) else rule.access(place, node.attrs)
     if at is None:

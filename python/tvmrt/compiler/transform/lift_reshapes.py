@@ -1,8 +1,8 @@
-"""Let a product write its rows in the shape in which they are added to something.
+"""Let a matmul write its rows in the shape of the residual add after it.
 
-Exporters flatten the rows of an attention in front of the product behind it, and give them their
-axis of one image back before the residual. In that shape from the start, what follows can be
-computed with the product. Contract: equal to the bit; only axes of extent 1 come or go.
+Exporters flatten the rows of an attention before the following matmul, and restore the batch axis
+before the residual add. With that shape from the start, the add can be fused into the matmul.
+Contract: bit-equal; only axes of extent 1 are added or removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .rewrite import rewrite
 
 def lift_reshapes(graph: Graph) -> None:
     readers = Readers(graph)
-    found: dict[Node, Node] = {}  # the reshape by its product
+    found: dict[Node, Node] = {}  # the reshape of each matmul
     for node in graph.nodes:
         product = node.inputs[0].producer if node.op == "reshape" else None
         if product is None or product.op != "matmul":
@@ -45,7 +45,7 @@ def _fits(product: Node, reshape: Node) -> bool:
 
 
 def _goes_on(node: Node, value: Value) -> bool:
-    """Whether the node may be computed with the product, once that has the shape of the value."""
+    """Return whether the node can be fused into the matmul, once that has the value's shape."""
     return get_op(node.op).kind == POINTWISE and node.output.shape == value.shape
 
 

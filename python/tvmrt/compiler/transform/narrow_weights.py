@@ -1,8 +1,8 @@
-"""Weights of products and rows of tables in 8 or 4 bits, widened in registers where they are used.
+"""Weight-only quantisation: weights of matmuls and tables in 8 or 4 bits, widened in registers.
 
-A decoder reads each of its weights once a step, so that its speed is that of the memory. Weights
-are stored in blocks, each with a factor of its own; what is computed stays float32. A table that is
-also the weights of a product, as tied embeddings are, is stored once for both.
+A decoder reads each of its weights once per step, so its speed is limited by memory. Weights are
+stored in blocks with a scale each; computation stays in float32. A tied embedding table is stored
+once for the gather and the matmul.
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from .rewrite import rewrite
 
 BITS = {"int8": 8, "int4": 4}
-BLOCK = {8: 128, 4: 32}  # weights with one factor
-LEAST = (
-    4096  # weights below which a layer stays as it is: its factors would cost more than it gains
-)
-CHUNK = 1 << 20  # weights that are judged at a time, for their memory
-# What the widest weight of a block is divided by, in parts of the largest number: to cut it off may
-# let all others be nearer.
+BLOCK = {8: 128, 4: 32}  # weights with one scale
+LEAST = 4096  # minimum number of weights: in smaller layers scales cost more than it saves
+CHUNK = 1 << 20  # weights that are quantised at a time, to limit memory
+# Divisors of the weight of largest magnitude in a block, relative to the largest integer: clipping
+# that weight may bring all others nearer.
 TRIED = {8: (1.0,), 4: tuple(np.linspace(0.9, 1.35, 10))}
 
 
 @dataclass(frozen=True)
 class _Packed:
-    """Bytes [rows, blocks, bytes] as ``matmul_blocks`` reads them, and factors [rows, blocks]."""
+    """Bit-packed bytes [rows, blocks, bytes] for ``matmul_blocks``, and scales [rows, blocks]."""
 
     numbers: Value
     scales: Value
@@ -44,7 +42,7 @@ class _Packed:
 
 
 def narrow_weights(graph: Graph, kind: str, max_error: float | None) -> list[NarrowRow]:
-    """Replace products with constant float32 matrices, and tables of float32 rows.
+    """Quantise constant float32 weights of matmuls and float32 tables of gathers.
 
     Parameters
     ----------
@@ -53,11 +51,11 @@ def narrow_weights(graph: Graph, kind: str, max_error: float | None) -> list[Nar
     kind
         ``int8`` or ``int4``.
     max_error
-        The error (of a ``NarrowRow``) above which weights stay in float32; None: none do.
+        Maximum error (of a ``NarrowRow``); layers above it stay in float32. None: no limit.
 
     Returns
     -------
-    A row for all weights that were judged, in the order of their use.
+    A row for all weights that were evaluated, in the order of their use.
     """
     layers = _Layers(BITS[kind], max_error)
     rewrite(graph, layers.replaced)
@@ -66,7 +64,7 @@ def narrow_weights(graph: Graph, kind: str, max_error: float | None) -> list[Nar
 
 @dataclass(frozen=True)
 class _Layer:
-    """Weights that were judged: what they have become, None where they stay, and who reads them."""
+    """Evaluated weights: their bit-packed form, None if they stay in float32, and their readers."""
 
     name: str
     nbytes: int  # in float32
@@ -83,7 +81,7 @@ class _Layer:
 
 
 class _Layers:
-    """The weights of a network, each once: by the bytes of their rows."""
+    """Weights of a network, each once, by the hash of their rows."""
 
     def __init__(self, bits: int, max_error: float | None) -> None:
         self.bits, self.max_error = bits, max_error
@@ -151,7 +149,7 @@ def _product(b: Builder, node: Node, packed: _Packed) -> Value:
 
 
 def _rows(b: Builder, node: Node, packed: _Packed) -> Value:
-    """The rows that are taken, each number of them times the factor of its block."""
+    """Emit the gathered rows, dequantised with the scales of their blocks."""
     taken = node.inputs[1]
     before, bits, block = taken.shape, packed.bits, BLOCK[packed.bits]
     _, blocks, size = packed.numbers.shape
@@ -180,8 +178,8 @@ def _rows(b: Builder, node: Node, packed: _Packed) -> Value:
 
 
 def quantized(rows: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Numbers [rows, blocks, block] around ``2 ** (bits - 1)``, the factors [rows, blocks] of what
-    is above and below it, and the error (of a ``NarrowRow``)."""
+    """Return numbers [rows, blocks, block] with offset ``2 ** (bits - 1)``, the scales [rows,
+    blocks], and the error (of a ``NarrowRow``)."""
     count, width = rows.shape
     block = BLOCK[bits]
     blocks = ceil_div(width, block)
@@ -204,10 +202,10 @@ def _chunks(count: int, width: int) -> Iterator[slice]:
 
 
 def _nearest(wide: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of the factors that are tried the best for each block: numbers, factors, squares missed."""
+    """Return the best of the tried scales for each block: numbers, scales, squared errors."""
     half = 1 << (bits - 1)
     place = np.abs(wide).argmax(axis=-1)[..., None]
-    widest = np.take_along_axis(wide, place, axis=-1)  # it becomes the number 0, the farthest
+    widest = np.take_along_axis(wide, place, axis=-1)  # it is stored as 0, the extreme integer
     found = None
     for part in TRIED[bits]:
         scale = widest / np.float32(-half * part)

@@ -1,11 +1,11 @@
-"""Concatenations that have an earlier one inside of them, or all parts of a tensor, as that one
-beside the rest.
+"""Nest concatenations: replace inputs that an earlier concatenation joins, or that are all slices
+of a tensor, by that result.
 
-In a DenseNet each layer reads a concatenation of all results before it. Each of those would be
-copied once a layer; nested, the copies lie in one another, and a result is written where the last
-of them has it (``codegen/concatenations.py``). A YOLO's blocks cut a result in two and concatenate
-both halves, and what was made of one.
-Contract: bit-equal, no more is copied, and each value lives as long as its readers ask for.
+In a DenseNet each layer reads a concatenation of all previous results. Each result would be copied
+once per layer. Nested concatenations share memory, and a result is written directly to its
+location in the last of them (``codegen/concatenations.py``). A YOLO block splits a result in two
+and concatenates both halves with results computed from one.
+Contract: bit-equal, no additional copies, no longer lifetimes than readers need.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Known = dict[tuple[int, Value], dict[_Parts, Value]]  # by the axis and the fir
 
 
 def nest_concats(graph: Graph) -> None:
-    """Longest runs of inputs first."""
+    """Nest in place, longest sequences of inputs first."""
     known: _Known = {}
 
     def nested(b: Builder, node: Node) -> Value | None:
@@ -40,8 +40,8 @@ def nest_concats(graph: Graph) -> None:
 
 
 def _longest(known: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Value] | None:
-    """The longest run of inputs that are concatenated already, the first of several: where it
-    begins, and as what; None without one."""
+    """Return the longest sequence of inputs that is already concatenated, the first of equal ones:
+    its start, its parts and its value; None if there is none."""
     runs = [
         (begin, inner, value)
         for begin, part in enumerate(parts)
@@ -52,7 +52,7 @@ def _longest(known: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Valu
 
 
 def _uncut(parts: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
-    """The parts with a tensor in place of its slices, where all of them follow each other."""
+    """Return the parts with a tensor in place of all its slices, if these are in order."""
     left: list[Value] = []
     i = 0
     while i < len(parts):
@@ -63,7 +63,7 @@ def _uncut(parts: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
 
 
 def _whole(parts: tuple[Value, ...], axis: int) -> tuple[Value, int] | None:
-    """The tensor that the first of the parts make up, and how many of them do; None if none."""
+    """Return the tensor whose slices are the first parts, and their number; None if none."""
     first, end = parts[0].producer, 0
     if first is None or first.op != "slice":
         return None

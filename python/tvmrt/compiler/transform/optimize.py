@@ -1,4 +1,4 @@
-"""The order of the passes, and the check between them."""
+"""Order of the passes, with the verifier between them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from .simplify import simplify
 
 Pass = Callable[[Graph], None]
 
-# Factors before biases: a normalisation is a factor, then a bias. Simplifying first brings
-# equal things into equal form; doing it last clears up what the others leave.
+# Scales before biases: a normalisation is a scale, then a bias. Simplifying first normalises equal
+# expressions; simplifying last cleans up after the others.
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
     ("common-subexpressions", eliminate_common_subexpressions),
@@ -57,9 +57,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 
 
 def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
-    """Run every pass on the graph in place; ``observe`` sees it after each.
+    """Run every pass on the graph in place; ``observe`` is called with it after each.
 
-    Raises ValueError naming the pass if one leaves a graph that makes no sense.
+    Raises ValueError naming the pass if the graph is not valid after it.
     """
     verify(graph, "import")
     for name, run in PASSES:

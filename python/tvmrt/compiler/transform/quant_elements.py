@@ -1,9 +1,9 @@
-"""Element-wise work and pooling between conversions, as kernels on bytes.
+"""Elementwise operators and pooling between conversions, as int8 kernels.
 
 Sums and products of two quantised tensors, averages, maxima, and functions of one tensor, which
-become tables of 256 entries. What does not fit stays: dequantise, compute, quantise in one loop.
+become tables of 256 entries. Other operators remain: dequantise, compute, quantise in one loop.
 
-Contract: as the literal computation in floats; averages round their mean once.
+Contract: as the literal computation in floating point; averages round their mean once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def form_elements(graph: Graph) -> None:
 
 
 def _pool(b: Builder, node: Node, readers: Readers) -> Value | None:
-    """Maxima keep their bytes; channels innermost serve them best."""
+    """Use the channels-last int8 kernel for a maximum, which needs no requantisation."""
     if node.op != "max_pool" or node.inputs[0].dtype.name not in BYTES:
         return None
     return b.emit("qmax_pool", node.inputs, node.name, **node.attrs)
 
 
 def _bounded(node: Node, readers: Readers) -> tuple[Node, Bounds, list[str]] | None:
-    """The node behind a quantize node and the bounds between, with the names of all."""
+    """Return the node before a quantize node, the bounds between, and all source names."""
     if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
         return None
     if not (node.inputs[1].data > 0).all() or node.inputs[0].shape != node.output.shape:
@@ -56,7 +56,7 @@ def _bounded(node: Node, readers: Readers) -> tuple[Node, Bounds, list[str]] | N
 
 
 def _operand(value: Value, reader: Node) -> tuple[Value, float, int] | None:
-    """(bytes, scale, zero point) of what a node reads."""
+    """Return (int8 tensor, scale, zero point) of a node's operand."""
     node = dequantizing(value, reader)
     if node is None or not is_per_tensor(node) or node.inputs[0].dtype.name not in BYTES:
         return None
@@ -111,7 +111,7 @@ def _over_image(node: Node) -> bool:
 
 
 def _whole_image(node: Node) -> dict:
-    """Attributes of an average pool whose one window is the whole image."""
+    """Return attributes of an average pool with the whole image as its only window."""
     spatial = node.inputs[0].shape[2:]
     ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
     return {
@@ -126,7 +126,7 @@ def _whole_image(node: Node) -> dict:
 
 
 def _narrow(b: Builder, node: Node, readers: Readers) -> Value | None:
-    """A bound on bytes goes into the kernel that makes them."""
+    """Fold a bound on int8 values into the kernel that computes them."""
     if node.op not in ("max", "min") or node.output.dtype.name not in BYTES:
         return None
     for value, other in (node.inputs, node.inputs[::-1]):
@@ -144,7 +144,7 @@ def _narrow(b: Builder, node: Node, readers: Readers) -> Value | None:
 
 
 def _joint_table(b: Builder, node: Node, readers: Readers) -> Value | None:
-    """A function of several tensors that are themselves functions of one, as x * sigmoid(x)."""
+    """Fold a function of several tensors that are functions of one tensor, as x * sigmoid(x)."""
     shallow = _function(node, _is_bound)
     if shallow is None or len(shallow[1]) < 2:
         return None
@@ -152,7 +152,7 @@ def _joint_table(b: Builder, node: Node, readers: Readers) -> Value | None:
 
 
 def _table(b: Builder, node: Node, readers: Readers) -> Value | None:
-    """A function of one 8-bit tensor, computed for every value that it can have."""
+    """Replace a function of one 8-bit tensor by a table of its results for all values."""
     return _as_table(b, node, _function(node, _is_bound))
 
 
@@ -169,9 +169,9 @@ def _as_table(b: Builder, node: Node, function) -> Value | None:
 
 
 def _function(node: Node, through) -> tuple[list[Node], list[Value]] | None:
-    """The element-wise nodes that make a quantised result, and the bytes that they start from.
+    """Return the elementwise nodes that compute a quantised result, and their int8 inputs.
 
-    ``through(value)``: whether bytes are not a start but computed with the rest.
+    ``through(value)``: whether an int8 value is not an input but computed with the rest.
     """
     if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
         return None
@@ -200,19 +200,19 @@ def _function(node: Node, through) -> tuple[list[Node], list[Value]] | None:
 
 
 def _is_computed(value: Value) -> bool:
-    """Whether bytes are made element by element."""
+    """Return whether an int8 value is computed elementwise."""
     node = value.producer
     return node is not None and (get_op(node.op).kind == POINTWISE or node.op == "table")
 
 
 def _is_bound(value: Value) -> bool:
-    """Whether bytes are other bytes with a bound."""
+    """Return whether an int8 value is another one with a bound."""
     node = value.producer
     return node is not None and node.op in ("max", "min")
 
 
 def _entries(node: Node, source: Value) -> np.ndarray:
-    """What the node computes for each of the 256 bytes that the source can hold."""
+    """Return the node's results for each of the 256 values of the source."""
     known = {source: np.arange(256, dtype=np.uint8).view(source.dtype.numpy)}
 
     def value_of(value: Value) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""Bring conversions next to the operators that compute: through whatever only moves elements.
+"""Move conversions through data movement, next to the operators that compute.
 
-Dequantising goes behind operators that move or select elements, quantising in front of them, and
-a pair that undoes itself vanishes. Contract: every element keeps its value to the bit. Only
-conversions with one scale for the whole tensor move, and those of constants.
+Dequantising moves after operators that move or select elements, quantising before them, and a pair
+that cancels is removed. Contract: every element is bit-equal. Only per-tensor conversions and those
+of constants move.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .rewrite import rewrite
 
 MAX_ROUNDS = 24
 
-# Operators whose first input gives every element of the result, unchanged.
+# Operators whose results are elements of their first input, unchanged.
 SELECTING = frozenset(("reshape", "transpose", "slice", "expand", "gather", "tile", "gather_nd"))
-# Those that take the largest or least of some; a positive scale keeps the order.
+# Operators that return the maximum or minimum of some; a positive scale keeps the order.
 ORDERING = frozenset(("max_pool", "reduce_max", "reduce_min"))
-# Those whose result is a place: the order of the elements is all that they need.
+# Operators that return an index and depend only on the order of elements.
 CHOOSING = frozenset(("argmax", "argmin"))
-# Those that keep a number or put a constant in its place.
+# Operators that keep a number or replace it by a constant.
 BOUNDS = frozenset(("relu", "max", "min"))
-# Those through which quantising moves up: never to a tensor much larger.
+# Operators that quantising moves before, because their input is not much larger.
 RAISED = frozenset(("reshape", "transpose", "expand", "max_pool", "tile"))
 
 
@@ -40,11 +40,11 @@ def move_conversions(graph: Graph) -> None:
         mover = _Mover(graph)
         if not rewrite(graph, mover.visit):
             return
-        remove_dead_code(graph)  # what was left behind must not count as a reader
+        remove_dead_code(graph)  # moved nodes must not count as readers
 
 
 class _Mover:
-    """One round over a graph."""
+    """One iteration over a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.readers = Readers(graph)
@@ -69,14 +69,14 @@ class _Mover:
         return None
 
     def _cancel(self, node: Node) -> Value | None:
-        """Quantising what was just dequantised with the same parameters."""
+        """Remove quantising after dequantising with the same parameters."""
         first = dequantizing(node.inputs[0], node)
         if first is None or not same_parameters(first, node):
             return None
         return first.inputs[0] if first.inputs[0].type == node.output.type else None
 
     def _raise(self, b: Builder, node: Node) -> Value | None:
-        """move, quantize becomes quantize, move."""
+        """Replace (move, quantize) by (quantize, move)."""
         x = node.inputs[0]
         move = x.producer
         if move is None or move.guard != node.guard or not is_per_tensor(node):
@@ -106,7 +106,7 @@ class _Mover:
 
 
 def dequantizing(value: Value, reader: Node) -> Node | None:
-    """The dequantize node that makes ``value``, if it runs whenever its reader does."""
+    """Return the dequantize node of ``value``, if it runs whenever its reader does."""
     node = value.producer
     if node is None or node.op != "dequantize" or node.guard not in (None, reader.guard):
         return None
@@ -114,7 +114,7 @@ def dequantizing(value: Value, reader: Node) -> Node | None:
 
 
 def _sink(b: Builder, node: Node) -> Value | None:
-    """dequantize, move becomes move, dequantize."""
+    """Replace (dequantize, move) by (move, dequantize)."""
     first = dequantizing(node.inputs[0], node)
     if first is None:
         return None
@@ -129,7 +129,7 @@ def _sink(b: Builder, node: Node) -> Value | None:
 
 
 def _moved(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
-    """A parameter after the move of what it belongs to; None if it does not move."""
+    """Return a parameter after the move of its tensor; None if it cannot be moved."""
     if p.is_constant and p.type.size == 1:
         return b.const(p.data.reshape(()), p.name)
     if not p.is_constant or len(node.inputs) != 1:
@@ -144,7 +144,7 @@ def _moved(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
 
 
 def _choose(b: Builder, node: Node) -> Value | None:
-    """The place of an extreme among the integers."""
+    """Return the index of an extremum from the integers."""
     first = dequantizing(node.inputs[0], node)
     if first is None or not is_per_tensor(first) or not first.inputs[1].data.reshape(()) > 0:
         return None
@@ -154,7 +154,7 @@ def _choose(b: Builder, node: Node) -> Value | None:
 
 
 def _repeat(b: Builder, node: Node) -> Value | None:
-    """Resampling along an axis of one element repeats it."""
+    """Replace resampling along an axis of one element by repetition."""
     x, _, weights = node.inputs
     if x.shape[node.attrs["axis"]] != 1 or weights.data is None:
         return None
@@ -164,7 +164,7 @@ def _repeat(b: Builder, node: Node) -> Value | None:
 
 
 def _sink_bound(b: Builder, node: Node) -> Value | None:
-    """A bound that the tensor's own type can hold is a bound on the integers."""
+    """Move a bound before dequantising, if the integer type can represent it."""
     numbers = [v for v in node.inputs if v.is_constant]
     values = [v for v in node.inputs if not v.is_constant]
     if len(values) != 1 or any(v.type.size != 1 for v in numbers):
@@ -184,14 +184,14 @@ def _sink_bound(b: Builder, node: Node) -> Value | None:
 
 
 def _stored(number: np.ndarray, conversion: Node) -> np.ndarray | None:
-    """The integer that stands for a number; None if there is none."""
+    """Return the integer that represents a number exactly; None if there is none."""
     scale, zero = (v.data.reshape(()) for v in conversion.inputs[1:])
     step = quantize_array(number, scale, zero)
     return step if dequantize_array(step, scale, zero) == number else None
 
 
 def _sink_concat(b: Builder, node: Node) -> Value | None:
-    """Parts that are all dequantised alike are joined as they are."""
+    """Concatenate integers, if all parts are dequantised with the same parameters."""
     found = [dequantizing(v, node) for v in node.inputs]
     first = found[0]
     if any(f is None or not same_parameters(f, first) for f in found):
@@ -204,7 +204,7 @@ def _sink_concat(b: Builder, node: Node) -> Value | None:
 
 
 def pad_value(node: Node) -> np.ndarray | None:
-    """What a pad node fills with, as float32; None when it is computed at run time."""
+    """Return the fill value of a pad node as float32; None if it is computed at run time."""
     value = node.inputs[1] if len(node.inputs) > 1 else None
     if value is None:
         return np.float32(0).reshape(())

@@ -1,11 +1,11 @@
-"""Products of dequantised tensors become integer kernels, with what follows where it fits.
+"""Form integer matmul-like kernels from operators on dequantised tensors.
 
-Three walks: the product itself, with a float result; a constant that is added to it, as its
-int32 bias; the quantisation of its result, with the bounds in front of it. What cannot be
-absorbed stays as pointwise work, which fuses into the kernel's epilogue.
+Three traversals form the operator with a float result, absorb an added constant as its int32 bias,
+and absorb the quantisation of its result with the bounds before it. The remaining pointwise work
+fuses into the kernel's epilogue.
 
-Contract: results differ from the literal computation (dequantise, multiply in floats, quantise)
-by at most one step, and that only where the float sum lies at a tie.
+Contract: results differ from the literal computation (dequantise, multiply in floating point,
+quantise) by at most one step, and only where the floating-point sum is near a tie.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PRODUCTS = {"conv": "qconv", "matmul": "qmatmul"}
 # Axis of the output channels in the weights and in the result.
 WEIGHTS_AXIS = {"qconv": 0, "qmatmul": 1}
 RESULT_AXIS = {"qconv": 1, "qmatmul": -1}
-COMPUTED = "qmatmul_computed"  # both factors are computed at run time
+COMPUTED = "qmatmul_computed"  # both operands are computed at run time
 
 BYTES = ("int8", "uint8")
-EXACT_BIAS = 0.01  # largest error of an int32 bias, in units of the sum
+EXACT_BIAS = 0.01  # maximum error of an int32 bias, in units of the accumulator
 FREE_BITS = 20  # of the bias of a channel without weights
-STEP_SHARE = 1 / 256  # the same for quantised results, in steps of the result
+STEP_SHARE = 1 / 256  # maximum error of an int32 bias for quantised results, in their steps
 
 
 def form_products(graph: Graph) -> None:
@@ -50,7 +50,7 @@ def _product(b: Builder, node: Node) -> Value | None:
     w = dequantizing(node.inputs[1], node)
     if x is None or w is None or not is_per_tensor(x) or x.inputs[0].shape != x.output.shape:
         return None
-    q, weights = x.inputs[0], unpacked(b, w.inputs[0])  # kernels of integers read bytes
+    q, weights = x.inputs[0], unpacked(b, w.inputs[0])  # integer kernels read bytes
     if op == "qmatmul" and not weights.is_constant and not node.inputs[2:]:
         return _computed_product(b, node, x, w)
     if q.is_constant or q.dtype.name not in BYTES or weights.dtype.name not in BYTES:
@@ -90,8 +90,8 @@ def _product(b: Builder, node: Node) -> Value | None:
 
 
 def _computed_product(b: Builder, node: Node, x: Node, w: Node) -> Value | None:
-    """A product of two tensors that are both computed at run time; in floats where the run tells
-    how large the second is, which kernels of bytes have in their layout."""
+    """Form a matmul of two computed tensors. It stays in floating point if the second has dynamic
+    dimensions, which the layout of int8 kernels depends on."""
     q, r = x.inputs[0], w.inputs[0]
     if symbols_of(*r.shape[-2:]):
         return None
@@ -109,7 +109,7 @@ def _computed_product(b: Builder, node: Node, x: Node, w: Node) -> Value | None:
 
 
 def _channels(p: Value, weights: Value, axis: int) -> np.ndarray | None:
-    """A parameter of the weights as one number an output channel; None if it varies within."""
+    """Return a parameter of the weights per output channel; None if it varies within one."""
     if not p.is_constant:
         return None
     if p.type.size == 1:
@@ -122,7 +122,7 @@ def _channels(p: Value, weights: Value, axis: int) -> np.ndarray | None:
 
 
 def _rescaled(*factors: np.ndarray) -> np.ndarray | None:
-    """The product of scales in single precision, as ONNX defines it; None if it is of no use."""
+    """Return the float32 product of scales, as ONNX defines it; None if not finite and positive."""
     product = np.float32(1)
     with np.errstate(all="ignore"):
         for factor in factors:
@@ -132,15 +132,15 @@ def _rescaled(*factors: np.ndarray) -> np.ndarray | None:
 
 
 def _is_zero(w: np.ndarray, w_zero: np.ndarray, axis: int) -> np.ndarray:
-    """The output channels whose weights are all zero."""
+    """Return the output channels whose weights are all zero."""
     rows = np.moveaxis(w, axis, 0).reshape(w.shape[axis], -1)
     return (rows == w_zero.reshape(-1, 1)).all(axis=1)
 
 
 def _with_free_scales(scale: np.ndarray, free: np.ndarray, row: np.ndarray | None) -> np.ndarray:
-    """Scales with those of channels that sum nothing chosen so that the bias is whole.
+    """Return scales in which channels without weights have one that makes the bias an integer.
 
-    Files have them as small as can be, so that the bias is out of all reach in units of them.
+    Files give them tiny scales, so that the bias exceeds int32 in units of the scale.
     """
     if row is None:
         return scale
@@ -151,7 +151,7 @@ def _with_free_scales(scale: np.ndarray, free: np.ndarray, row: np.ndarray | Non
 
 
 def _sums_fit(w, w_zero, axis: int, x: Value, x_zero: int, bias) -> bool:
-    """Whether no input can make a sum leave int32."""
+    """Return whether the accumulator fits int32 for any input."""
     rows = np.moveaxis(w.astype(np.int64), axis, 0).reshape(w.shape[axis], -1)
     low, high = storage_range(x.dtype)
     reach = max(high - x_zero, x_zero - low)
@@ -162,7 +162,7 @@ def _sums_fit(w, w_zero, axis: int, x: Value, x_zero: int, bias) -> bool:
 
 
 def _row(value: Value, result: Value, axis: int) -> np.ndarray | None:
-    """A constant that broadcasts to the result, as one float64 an output channel."""
+    """Return a constant that broadcasts to the result as one float64 per output channel."""
     data = value.data
     if data is not None and data.ndim == 1 and axis == 1 and data.size == result.shape[1]:
         return data.astype(np.float64)
@@ -170,7 +170,7 @@ def _row(value: Value, result: Value, axis: int) -> np.ndarray | None:
 
 
 def _whole_bias(bias: Value, scale: np.ndarray, axis: int, result: Value):
-    """A bias in units of the sums as int32; None if rounding would change it."""
+    """Return a bias in units of the accumulator as int32; None if rounding would change it."""
     if axis == 1 and bias.type.rank != 1:
         return None
     return _as_sums(_row(bias, result, axis), scale)
@@ -179,7 +179,7 @@ def _whole_bias(bias: Value, scale: np.ndarray, axis: int, result: Value):
 def _as_sums(
     row: np.ndarray | None, scale: np.ndarray, error: float = EXACT_BIAS
 ) -> np.ndarray | None:
-    """In units of the sums as int32; None if rounding would change it by more than ``error``."""
+    """Convert to accumulator units in int32; None if rounding changes it by more than ``error``."""
     if row is None:
         return None
     units = row / scale.astype(np.float64)
@@ -190,7 +190,7 @@ def _as_sums(
 
 
 def _integer_product(value: Value, reader: Node) -> Node | None:
-    """The integer product with a float result that makes ``value``."""
+    """Return the integer matmul-like node with a float result that computes ``value``."""
     node = value.producer
     if node is None or node.attrs.get("to") != "float32":
         return None
@@ -200,7 +200,7 @@ def _integer_product(value: Value, reader: Node) -> Node | None:
 
 
 def _with_bias(product: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.ndarray | None:
-    """The product's int32 bias with ``row`` (floats) added; None where it does not fit."""
+    """Return the int32 bias with ``row`` (floating-point) added; None if it does not fit."""
     scale = product.inputs[2].data
     whole = _as_sums(row, scale, error)
     if whole is None:
@@ -221,7 +221,7 @@ def _with_bias(product: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.
 
 
 def _bias(b: Builder, node: Node, readers: Readers) -> Value | None:
-    """A constant added to a product, if it is a whole number of units."""
+    """Absorb a constant added to the result, if it is an integer number of units."""
     if node.op != "add":
         return None
     for i in (0, 1):
@@ -249,12 +249,12 @@ class Bounds:
         self.low, self.high = storage_range(self.to)
 
     def attrs(self) -> dict:
-        """What a kernel that gives the result is told of it, but for its scale."""
+        """Return the attributes of a kernel with this result, except for the scale."""
         zero = int(self.zero.data.reshape(()))
         return {"to": self.to.name, "y_zero": zero, "low": self.low, "high": self.high}
 
     def take(self, node: Node, value: Value) -> bool:
-        """Relu, or max or min with one number, applied to ``value``."""
+        """Apply a relu, or max or min with a scalar, of ``value``; return whether it is one."""
         if node.op == "relu":
             return self._at_least(0.0)
         if node.op not in ("max", "min") or len(node.inputs) != 2:
@@ -271,7 +271,7 @@ class Bounds:
         scale, zero = self.scale.data.reshape(()), self.zero.data.reshape(())
         return int(quantize_array(np.float32(number), scale, zero))
 
-    # The bounds are met from the last to the first: later ones win.
+    # Bounds are visited from last to first: later ones take precedence.
 
     def _at_least(self, number: float) -> bool:
         self.low = min(max(self.low, self._step(number)), self.high)
@@ -283,7 +283,7 @@ class Bounds:
 
 
 def _result(b: Builder, node: Node, readers: Readers) -> Value | None:
-    """quantize(bounds(product + constant)) as one kernel."""
+    """Form one kernel for quantize(bounds(result + constant))."""
     if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
         return None
     y_scale = node.inputs[1].data.reshape(-1)
@@ -311,9 +311,9 @@ def _result(b: Builder, node: Node, readers: Readers) -> Value | None:
 
 
 def _behind(node: Node, bounds: Bounds, readers: Readers):
-    """(product, what is added to it by channel or None, names of nodes) behind a quantize node.
+    """Return (matmul-like node, row added per channel or None, source names) before a quantize.
 
-    ``bounds`` takes what stands between. None when there is more than that.
+    ``bounds`` takes the bounds between them. None if there are other nodes.
     """
     value, row, sources = node.inputs[0], None, list(node.sources)
     while True:
@@ -339,7 +339,7 @@ def _behind(node: Node, bounds: Bounds, readers: Readers):
 
 
 def _added(node: Node, value: Value) -> np.ndarray | None:
-    """What a node adds to a product's result by channel, if that can become a bias."""
+    """Return the row that a node adds to a result per channel, if it can become a bias."""
     product = _integer_product(value, node)
     others = [v for v in node.inputs if v is not value]
     if product is None or product.op == COMPUTED or not others:

@@ -1,8 +1,8 @@
-"""Quantised networks: from conversions around float operators to integer kernels.
+"""Quantised networks: from conversions around floating-point operators to integer kernels.
 
-Networks arrive as dequantised operands, a float operator and a quantised result, whatever their
-file wrote. ``form_quantized`` moves the conversions together and makes integer products of what
-it can; what is left of dequantised constants are floats like any others to the later passes.
+Importers represent them as dequantised operands, a float operator and a quantised result, whatever
+the format of the file. ``form_quantized`` moves conversions together and forms integer kernels
+where possible; later passes treat the remaining dequantised constants like any float constant.
 ``separate_dequantize`` runs last: each reader dequantises for itself, in its own loop.
 """
 
@@ -28,7 +28,7 @@ def form_quantized(graph: Graph) -> None:
 
 
 def separate_dequantize(graph: Graph) -> None:
-    """A copy of every dequantize node for each of its readers."""
+    """Give each reader of a dequantize node its own copy."""
     readers = Readers(graph)
     nodes: list[Node] = []
     for node in graph.nodes:

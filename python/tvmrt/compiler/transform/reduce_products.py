@@ -1,7 +1,7 @@
-"""Products of rounded numbers: which convolutions and matrix products are computed in bfloat16.
+"""Mixed precision: convolutions and matmuls that are computed in bfloat16.
 
-Both factors are rounded to bfloat16, sums and what lies between layers stay float32. Depthwise
-layers and recurrent cells keep float32: the first wait for memory, not for multiplication.
+Operands are rounded to bfloat16; accumulators and activations stay float32. Depthwise layers, which
+are limited by memory and not by multiplication, and recurrent cells are not changed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tvmrt.compiler.ir import Graph, Node
 from tvmrt.compiler.ir.extent import most
 from tvmrt.compiler.ir.reduced import BFLOAT16, PRECISION, ReducedRow
 
-# Below these a layer spends more on rounding its input than it gains.
-LEAST_CHANNELS = 2  # of the input, of a group
+# Below these limits, rounding the input of a layer costs more than it saves.
+LEAST_CHANNELS = 2  # of the input, per group
 LEAST_USES = 16  # of an element of the input, by windows and channels
-LEAST_DEPTH, LEAST_COLUMNS = 8, 8  # of a matrix product
-FEW_ROWS = 4  # by which a computed matrix is read in place (TVMRT_MATMUL_FEW_ROWS)
+LEAST_DEPTH, LEAST_COLUMNS = 8, 8  # of a matmul
+FEW_ROWS = 4  # up to which a computed matrix is read in place (TVMRT_MATMUL_FEW_ROWS)
 
 Measure = Callable[[Graph, Sequence[Node]], "list[float]"]
 
@@ -25,20 +25,20 @@ Measure = Callable[[Graph, Sequence[Node]], "list[float]"]
 def reduce_products(
     graph: Graph, measure: Measure | None = None, max_error: float | None = None
 ) -> list[ReducedRow]:
-    """Mark the products of a graph that are computed in bfloat16.
+    """Mark the matmul-like nodes of a graph that are computed in bfloat16.
 
     Parameters
     ----------
     graph
         Its nodes get an attribute.
     measure
-        Gives for each of some nodes the error that it would have; None: nothing is measured.
+        Returns the error of each given node in bfloat16; None: nothing is measured.
     max_error
-        The error above which a node stays in float32; None: none does.
+        Maximum error; nodes above it stay in float32. None: no limit.
 
     Returns
     -------
-    A row for each node that could be computed so, in order.
+    A row for each node that could be computed in bfloat16, in order.
     """
     nodes = [node for node in graph.nodes if _gains(node)]
     errors = [None] * len(nodes) if measure is None else measure(graph, nodes)
@@ -59,7 +59,7 @@ def _gains(node: Node) -> bool:
     if node.op not in ("conv", "conv_transpose", "matmul"):
         return False
     if node.inputs[1].kept:
-        return False  # weights that lie in the library as a device reads them
+        return False  # weights that are stored in the library in a device's format
     if node.op != "matmul":
         return _conv_gains(node)
     return _matmul_gains(node)

@@ -1,4 +1,4 @@
-"""One walk over a graph that lets a rule replace nodes; the ground of most passes."""
+"""Traversal of a graph with a rule that replaces nodes; the basis of most passes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Rule = Callable[[Builder, Node], "Sequence[Value] | Value | None"]
 
 
 def rewrite(graph: Graph, rule: Rule) -> int:
-    """Offer every node to ``rule`` in order, its inputs already rewritten.
+    """Call ``rule`` for every node in order, with inputs that are already rewritten.
 
-    The rule returns None to keep the node, or what takes the place of its outputs; nodes that
-    it adds through the builder stand where the node stood. Returns how many were replaced.
+    The rule returns None to keep the node, or values that replace its outputs; nodes that it adds
+    through the builder take the node's position. Return the number of replaced nodes.
     """
     fresh = Graph(graph.name)
     builder = Builder(fresh)

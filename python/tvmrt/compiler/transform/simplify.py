@@ -1,7 +1,7 @@
-"""Local simplifications: work that vanishes, views of views, arithmetic with neutral elements.
+"""Local simplifications: no-ops, views of views, arithmetic with neutral elements.
 
 Contract: every output keeps its value for all inputs, up to one rounding where a power is
-written as a product or root. Non-goal: anything that needs to look further than one producer.
+computed as a product or root. Non-goal: patterns of more than a node and its producers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _simplify_node(b: Builder, node: Node) -> Value | None:
 
 
 def _drop_expands(b: Builder, node: Node) -> Value | None:
-    """Pointwise operators broadcast by themselves."""
+    """Remove an expand before a pointwise operator, which broadcasts itself."""
     inputs = list(node.inputs)
     for i, value in enumerate(inputs):
         if value.producer is None or value.producer.op != "expand":
@@ -67,7 +67,7 @@ def _transpose(b: Builder, node: Node) -> Value | None:
         return b.emit("transpose", [x.producer.inputs[0]], node.name, perm=joined)
     moved = [p for p in perm if x.shape[p] != 1]
     if moved == sorted(moved):
-        # only axes of extent 1 change places: the elements stay where they are
+        # only axes of extent 1 move: the order of elements in memory does not change
         return b.emit("reshape", [x], node.name, shape=node.output.shape)
     return None
 
@@ -89,7 +89,7 @@ def _slice(b: Builder, node: Node) -> Value | None:
 
 
 def _cast(b: Builder, node: Node) -> Value | None:
-    """To the type that it has, or back to the half precision that it was widened from."""
+    """Remove a cast to the same type, or back to the half precision before a widening cast."""
     x, widening = node.inputs[0], node.inputs[0].producer
     if x.type == node.output.type:
         return x
@@ -100,7 +100,7 @@ def _cast(b: Builder, node: Node) -> Value | None:
 
 
 def _reduce(b: Builder, node: Node) -> Value | None:
-    """Folding axes of extent 1 changes nothing but the shape."""
+    """Replace a reduction over axes of extent 1 by a reshape."""
     x = node.inputs[0]
     if any(x.shape[a] != 1 for a in node.attrs["axes"]):
         return None
@@ -108,7 +108,7 @@ def _reduce(b: Builder, node: Node) -> Value | None:
 
 
 def _concat(b: Builder, node: Node) -> Value | None:
-    """Parts without elements add nothing."""
+    """Remove parts without elements."""
     axis = node.attrs["axis"]
     parts = [value for value in node.inputs if value.shape[axis] != 0]
     if len(parts) == 1:
@@ -117,7 +117,7 @@ def _concat(b: Builder, node: Node) -> Value | None:
 
 
 def _neutral(element: float, either_side: bool):
-    """``x op element`` is x, where broadcasting adds nothing."""
+    """Return a rule that replaces ``x op element`` by x, if broadcasting does not enlarge it."""
 
     def rule(b: Builder, node: Node) -> Value | None:
         sides = (0, 1) if either_side else (1,)
@@ -133,7 +133,7 @@ def _neutral(element: float, either_side: bool):
 
 
 def _mul(b: Builder, node: Node) -> Value | None:
-    """A factor of 1 vanishes; integers times 0 are 0, of floats the product may be NaN."""
+    """Remove a factor of 1; fold integers times 0 to 0. In floating point that may be NaN."""
     neutral = _neutral(1.0, True)(b, node)
     dtype = node.output.dtype
     if neutral is not None or dtype.is_float:
@@ -145,7 +145,7 @@ def _mul(b: Builder, node: Node) -> Value | None:
 
 
 def _product(b: Builder, node: Node) -> Value | None:
-    """A product of no terms is 0, or its bias."""
+    """Replace a matmul or convolution without terms by 0 or its bias."""
     convolves = node.op in ("conv", "qconv")
     terms = node.inputs[1].shape[1 if convolves else -2]
     if not isinstance(terms, int) or terms:
@@ -189,7 +189,7 @@ def _pow(b: Builder, node: Node) -> Value | None:
 
 
 def _div(b: Builder, node: Node) -> Value | None:
-    """Division by a power of two is a product, exactly."""
+    """Replace division by a power of two by multiplication, which is exact."""
     neutral = _neutral(1.0, False)(b, node)
     if neutral is not None:
         return neutral
@@ -205,7 +205,7 @@ def _div(b: Builder, node: Node) -> Value | None:
 
 
 def _pad(b: Builder, node: Node) -> Value | None:
-    """Padding by nothing copies; its value would be read by nobody."""
+    """Remove a pad of zero elements; its value is not used."""
     nothing = all(n == 0 for side in ("before", "after") for n in node.attrs[side])
     return node.inputs[0] if nothing else None
 

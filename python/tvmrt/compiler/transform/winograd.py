@@ -1,4 +1,4 @@
-"""3x3 convolutions of stride 1 by fewer multiplications, where that is faster and exact enough."""
+"""Winograd for 3x3 convolutions of stride 1, where it is faster and accurate enough."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tvmrt.compiler.ir.winograd import SIZES, TAPS, WinogradRow, squares_of
 
 from .rewrite import rewrite
 
-# What a layer costs, in multiply-adds; fitted to times of tests/bench/bench_winograd.py, AVX-512.
-CHANNEL = {2: 150, 4: 500}  # of a square: its positions are computed and stored, loaded and summed
+# Cost of a layer in multiply-adds; fitted to times of tests/bench/bench_winograd.py, AVX-512.
+CHANNEL = {2: 150, 4: 500}  # per tile: computing and storing its elements, loading and summing them
 SQUARE = {2: 5000, 4: 12000}
-START = 12  # of a sum over channels: tiles begin with zeros and end with stores
-PIXEL = 60  # the same of a sum over a window
-# A weight that is read, of a layer that has so many bytes of them: from the caches of a core, from
-# one behind those, from memory.
+START = 12  # of a sum over channels: register tiles start with zeros and end with stores
+PIXEL = 60  # of a sum over a window, for the same reason
+# Cost of reading a weight by the bytes of weights of the layer: from the caches of a core, from a
+# shared cache, from memory.
 READING = ((256 << 10, 1.5), (4 << 20, 10.0), (float("inf"), 20.0))
-GAIN = 1.15  # a layer has to win more than its larger weights may cost others
-SAMPLES = 16  # squares by which a layer is judged
-CHANNELS = 32  # of the results, by which it is
-# What nobody has to ask for: weights that grow by a quarter at most, or by what is little on any
-# host, and results that are off as sums of float32 in another order are.
+GAIN = 1.15  # minimum speed-up: a layer must gain more than its larger weights may cost others
+SAMPLES = 16  # tiles that are used to measure the error of a layer
+CHANNELS = 32  # result channels that are used for it
+# Limits of the default: weights grow by at most a quarter, or by an amount that is small on any
+# host, and the error is like that of float32 sums in another order.
 GROWTH, LITTLE = 4, 4 << 20
 USUAL_ERROR = 4e-6
 
@@ -38,25 +38,25 @@ def to_winograd(
     chosen: Callable[[Node], int] | None = None,
     more_bytes: int | None = None,
 ) -> list[WinogradRow]:
-    """Replace convolutions.
+    """Replace convolutions by Winograd convolutions.
 
     Parameters
     ----------
     graph
         Changed in place.
     max_error
-        The error (of a ``WinogradRow``) above which a layer stays as it is; None: none does.
+        Maximum error (of a ``WinogradRow``); layers above it are not replaced. None: no limit.
     chosen
-        The size of a node's squares as it was measured: 1 where it is faster directly, 0 where it
-        is not known, which leaves it to the estimate.
+        Measured tile extent of a node: 1 if direct convolution is faster, 0 if it was not
+        measured, which leaves it to the estimate.
     more_bytes
-        By how much weights may grow: the layers come first that win most for a byte. None: by as
-        much as the fastest sizes take.
+        Maximum growth of weights in bytes, spent first on layers that gain most per byte. None:
+        no limit.
 
     Returns
     -------
-    A row for each layer that would be faster, in the order of the network; those for which no
-    bytes are left have none.
+    A row for each layer that would be faster, in the order of the network, except for layers
+    that exceed ``more_bytes``.
     """
     found = [each for node in graph.nodes for each in _found(node, max_error, chosen)]
     taken = _affordable(found, more_bytes)
@@ -73,15 +73,15 @@ def to_winograd(
 
 
 def squares_within(graph: Graph, chosen: Callable[[Node], int] | None = None) -> list[WinogradRow]:
-    """:func:`to_winograd` where nobody asks for it: little more memory, and little error."""
+    """Apply :func:`to_winograd` with the limits of the default: little memory and little error."""
     more_bytes = max(constant_bytes(graph) // GROWTH, LITTLE)
     return to_winograd(graph, USUAL_ERROR, chosen, more_bytes)
 
 
 @dataclass(frozen=True)
 class _Option:
-    """A layer by squares of one size: what it wins, in multiply-adds, and what its weights take
-    more. Of size 1, where all that would be faster are off too far."""
+    """Layer with one tile extent: multiply-adds saved, and growth of its weights in bytes. With
+    extent 1 if the error of all faster ones is too large."""
 
     node: Node
     row: WinogradRow
@@ -92,7 +92,7 @@ class _Option:
 def _found(
     node: Node, max_error: float | None, chosen: Callable[[Node], int] | None
 ) -> list[_Option]:
-    """The sizes that make a layer faster and are exact enough, the fastest first."""
+    """Return the tile extents of a layer that are faster and accurate enough, fastest first."""
     if not _fits(node):
         return []
     options, error = [], 0.0
@@ -109,7 +109,7 @@ def _found(
 
 
 def _affordable(found: Sequence[_Option], more_bytes: int | None) -> list[_Option]:
-    """One option a layer: the fastest, or as fast as weights that grow by so much allow."""
+    """Return one option per layer, the fastest that the growth of weights allows."""
     taken: dict[int, _Option] = {}
     left = float("inf") if more_bytes is None else more_bytes
     offered = [each for each in found if each.row.size > 1]
@@ -124,7 +124,7 @@ def _affordable(found: Sequence[_Option], more_bytes: int | None) -> list[_Optio
 
 @dataclass(frozen=True)
 class _Shape:
-    """What the time of a layer depends on."""
+    """Properties of a layer that its time depends on."""
 
     images: int
     height: int
@@ -136,7 +136,7 @@ class _Shape:
         return self.images * ceil_div(self.height, size) * ceil_div(self.width, size)
 
     def direct(self) -> float:
-        """Multiply-adds of the usual way, and what is worth as many."""
+        """Return the cost of direct convolution in multiply-adds."""
         pixels = self.images * self.height * self.width
         return pixels * self.outs * (TAPS * TAPS * self.ins + PIXEL)
 
@@ -158,14 +158,14 @@ def _fits(node: Node) -> bool:
         tuple(w.shape[2:]) == (TAPS, TAPS)
         and all(n == 1 for n in ones)
         and w.is_constant
-        and not w.kept  # it lies in the library as a device reads it
+        and not w.kept  # it is stored in the library in a device's format
         and bool(np.isfinite(w.data).all())
-        and not symbols_of(*x.shape[1:], *node.output.shape[1:])  # of images a run may choose
+        and not symbols_of(*x.shape[1:], *node.output.shape[1:])  # only the batch may be dynamic
     )
 
 
 def _wanted(node: Node, measured: int) -> Iterator[tuple[int, float]]:
-    """The sizes that are faster, or the one that was measured to be."""
+    """Yield the tile extents that are estimated as faster, or only the measured one."""
     if measured == 0:
         yield from _faster(node)
     elif measured in SIZES and _has_pixels(node):
@@ -177,7 +177,7 @@ def _has_pixels(node: Node) -> bool:
 
 
 def _gains(node: Node) -> dict[int, float]:
-    """How many times as fast each size of squares should be."""
+    """Return the estimated speed-up of each tile extent."""
     shape = _shape(node)
     return {size: shape.direct() / shape.by_squares(size) for size in SIZES}
 
@@ -188,7 +188,7 @@ def _shape(node: Node) -> _Shape:
 
 
 def _faster(node: Node) -> Iterator[tuple[int, float]]:
-    """(size, how many times as fast) of the sizes that win, the fastest first."""
+    """Yield (tile extent, speed-up) of the faster ones, the fastest first."""
     if not _has_pixels(node):
         return
     gains = _gains(node)
@@ -198,7 +198,7 @@ def _faster(node: Node) -> Iterator[tuple[int, float]]:
 
 
 def error_of(weights: np.ndarray, size: int) -> float:
-    """How far results are off on normal numbers: root mean squares, in parts of the results'."""
+    """Return the relative root mean square error of results for standard normal inputs."""
     some = weights[:CHANNELS]
     edge = size + TAPS - 1
     x = np.random.default_rng(0).standard_normal((SAMPLES, some.shape[1], edge, edge), np.float32)
