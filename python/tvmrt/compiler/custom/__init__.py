@@ -1,6 +1,6 @@
-"""Operators of one's own: kernels declared once with up to three bodies, and compositions.
+"""Custom operators: kernels, declared once with up to three bodies, and compositions.
 
-See the how-to page "Custom operators" for a tour. Nothing is registered with the process: a network
+The how-to page "Custom operators" is an introduction. Nothing is registered globally: a network
 gets operators by ``tvmrt.compile(operators=...)``, by installed wheels, or in a
 :class:`GraphBuilder`.
 """

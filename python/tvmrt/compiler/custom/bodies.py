@@ -1,4 +1,4 @@
-"""Bodies of kernels: their texts, and what their functions say about one node."""
+"""Bodies of kernels: their source texts, and functions that describe one node."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .operator import Operator
 NUMBER = (int, np.integer)
 EXTENT = (*NUMBER, Extent)
 
-# A macro joins names, or a file that is not C's own or tvmrt's is included: a function may be there
-# whose name the text does not have.
+# If a macro joins names, or a header other than C's own or tvmrt's is included, a function may
+# exist although its name is not in the text.
 _ELSEWHERE = re.compile(
     r"##|#\s*include(?!\s*<tvm/|\s*<(?:assert|complex|errno|fenv|float|inttypes|limits|math|std\w+|"
     r"string|tgmath)\.h>)"
@@ -29,10 +29,10 @@ Choice = Union[str, Mapping[Any, str], Callable[..., str]]
 
 @dataclass(frozen=True)
 class Call:
-    """One node, as functions of a declaration are asked about it.
+    """Node as passed to the functions of a declaration.
 
-    ``operands`` has a type for every declared input, None where it is left out, then for every
-    output. ``layout`` is the first operand's, None for row-major.
+    ``operands`` has a type for every declared input, None if it is left out, then for every
+    output. ``layout``: layout of the first operand, None for row-major.
     """
 
     operator: Operator
@@ -41,28 +41,28 @@ class Call:
     layout: str | None = None
 
     def ask(self, field: str, function: Callable[..., Any]) -> Any:
-        """What the function says; what it raises becomes a ValueError that names the field."""
+        """Return the function's result; its exceptions become a ValueError that names the field."""
         return self.operator.call(field, function, *self.operands, **self.scalars)
 
     def symbols(self) -> set[Symbol]:
-        """The dimensions that the operands' extents depend on."""
+        """Return the dimensions that the operands' extents depend on."""
         return symbols_of(*(type.shape for type in self.operands if type is not None))
 
     @property
     def dtype(self) -> str:
-        """The element type by which functions are chosen: the first operand's."""
+        """Element type of the first operand, by which functions are selected."""
         return next(type.dtype.name for type in self.operands if type is not None)
 
 
 def missing_function(choice: Choice, call: Call) -> str | None:
-    """For which type and layout a table of functions has none; None if it has one."""
+    """Return the type and layout that a table has no function for; None if it has one."""
     if not isinstance(choice, Mapping) or {call.dtype, (call.dtype, call.layout)} & set(choice):
         return None
     return f"{call.dtype} in layout {call.layout}" if call.layout else call.dtype
 
 
 def choose(field: str, choice: Choice, call: Call) -> str:
-    """The name of the function for a node, as a body's ``function`` says."""
+    """Return the name of the function for a node by a body's ``function``."""
     if isinstance(choice, str):
         return choice
     if callable(choice):
@@ -76,26 +76,26 @@ def choose(field: str, choice: Choice, call: Call) -> str:
 
 @dataclass(frozen=True)
 class C:
-    """A body in C99, compiled into the network's library or archive.
+    """C99 body, compiled into the network's library or archive.
 
     Parameters
     ----------
     source
-        Text of static functions, and what they need: includes, types, helpers.
+        Text of static functions with their includes, types and helpers.
     function
-        Which function to call: its name; names by the element type of the first input,
+        Name of the function to call; or names by the element type of the first input,
         ``{"float32": "swish_f32"}``, or by that and its layout, ``{("float32", "NHWC"): ...}``; or
-        a function of the operands' types and the scalars that returns it.
+        a function of the operands' types and the scalars that returns the name.
     scratch
-        Function of the operands' types and the scalars: bytes of memory, aligned to 64, that the
-        function gets as its last argument ``void *scratch``; where a run chooses extents, the most
-        of what it gives. None: no such argument.
+        Function of the operands' types and the scalars that returns a number of bytes. The C
+        function gets that much memory, aligned to 64, as its last argument ``void *scratch``; with
+        dynamic dimensions, the maximum. None: no such argument.
 
     The function returns 0, or -1 after TVMAPISetLastError(). It is called with a pointer to the
     elements and a ``const tvmrt_shape *`` for each input and output in order, then the scalars:
     ``int32_t swish_f32(const float *x, const tvmrt_shape *x_shape, float *y, const tvmrt_shape
-    *y_shape, float beta)``. Shapes are logical (``N, C, H, W`` in every layout) and constants to
-    the C compiler, but for extents that a run chooses, which are those of the run. Pointers never
+    *y_shape, float beta)``. Shapes are logical (``N, C, H, W`` in every layout). They are constants
+    for the C compiler, except for dynamic dimensions, which have the run's values. Pointers never
     overlap. bool is passed as uint8_t, half precision as uint16_t.
     """
 
@@ -104,11 +104,11 @@ class C:
     scratch: Callable[..., int] | None = None
 
     def function_for(self, call: Call) -> str:
-        """The name of the function for a node. Raises ValueError if the source lacks it."""
+        """Return the name of the function for a node. Raise ValueError if the source lacks it."""
         return _found("c.function", choose("c.function", self.function, call), self.source, call)
 
     def scratch_bytes(self, call: Call) -> Whole:
-        """Bytes of memory that a node asks for."""
+        """Return the bytes of scratch memory of a node."""
         if self.scratch is None:
             return 0
         size = call.ask("c.scratch", self.scratch)
@@ -123,25 +123,25 @@ BODIES = {"c": "cpu", "opencl": "opencl"}
 
 @dataclass(frozen=True)
 class OpenCL:
-    """A body in OpenCL C.
+    """OpenCL C body.
 
     Parameters
     ----------
     source
-        The program's text.
+        Text of the program.
     function
-        Which ``__kernel`` to run, chosen as for :class:`C`.
+        Name of the ``__kernel``, selected as for :class:`C`.
     global_size, local_size
-        Functions of the operands' types and the scalars: one to three sizes. ``local_size`` None:
-        the driver chooses.
+        Functions of the operands' types and the scalars that return one to three sizes. Without
+        ``local_size`` the driver chooses.
     build_options
-        Text, or a function like these that returns it; sizes reach the program as ``-DN=8``.
+        Text, or a function of types and scalars that returns it, with sizes as ``-DN=8``.
 
-    The kernel takes a ``__global`` pointer for each input that is there and each output, then the
-    scalars; operands are dense and row-major. A parameter may be an image instead, ``__read_only``
-    for an input, ``__write_only`` for an output: of type ``image2d_array_t`` its width and height
-    are the last two extents, its layers all others; of type ``image2d_t`` its height has all but
-    the last. Each element is one channel (``CL_R``) of the element's type.
+    The kernel takes a ``__global`` pointer for each present input and each output, then the
+    scalars; operands are dense and row-major. A parameter may be an image instead: ``__read_only``
+    for an input, ``__write_only`` for an output. In an ``image2d_array_t`` the last two extents are
+    height and width, all others are layers. In an ``image2d_t`` the last extent is the width, all
+    others are the height. Each element is one channel (``CL_R``) of the element's type.
     """
 
     source: str
@@ -151,7 +151,7 @@ class OpenCL:
     build_options: str | Callable[..., str] = ""
 
     def attributes(self, call: Call) -> dict[str, Any]:
-        """What a device needs to run a node; raises ValueError naming the field that is wrong."""
+        """Return a device's attributes for a node; raise ValueError naming an invalid field."""
         total = _sizes("opencl.global_size", self.global_size, call)
         local = (
             [] if self.local_size is None else _sizes("opencl.local_size", self.local_size, call)
@@ -171,7 +171,7 @@ class OpenCL:
         }
 
     def _images(self, function: str) -> dict[str, str]:
-        """Which parameters are images, if any are: a word for each of them."""
+        """Return a word for each parameter, if any parameter is an image."""
         head = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)", self.source)
         parameters = head.group(1).split(",") if head else []
         words = [
@@ -181,13 +181,13 @@ class OpenCL:
         return {"images": " ".join(words)} if set(words) - {"-"} else {}
 
     def function_for(self, call: Call) -> str:
-        """The name of the kernel for a node. Raises ValueError if the source lacks it."""
+        """Return the name of the kernel for a node. Raise ValueError if the source lacks it."""
         name = choose("opencl.function", self.function, call)
         return _found("opencl.function", name, self.source, call)
 
 
 def _found(field: str, name: str, source: str, call: Call) -> str:
-    """The name, if the source has it or may have it from elsewhere."""
+    """Return the name if the source has it, or may get it from a header or a macro."""
     if not name.isidentifier():
         raise ValueError(f"{field}: {name!r} is not a function name")
     if not _ELSEWHERE.search(source) and not re.search(rf"\b{re.escape(name)}\b", source):

@@ -1,4 +1,4 @@
-"""The structs of ``tvm/runtime/custom_op.h``: their types, and what is read out of them."""
+"""The structs of ``tvm/runtime/custom_op.h``: their types, and functions to read them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _header() -> str:
 
 
 def abi_version() -> int:
-    """The version of the structs that this tvmrt reads."""
+    """Return the version of the structs that this tvmrt reads."""
     return int(re.search(r"#define TVMRT_OPERATORS_ABI (\d+)", _header())[1])
 
 
 @lru_cache(maxsize=1)
 def declarations() -> cffi.FFI:
-    """The header's types, read from the header itself: two lists of them would differ one day."""
+    """Return the header's types, parsed from the header itself to have a single definition."""
     text = re.sub(r"/\*.*?\*/", "", _header(), flags=re.DOTALL)
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     body = "\n".join(line for line in lines if 'extern "C"' not in line and line != "} ")
@@ -39,19 +39,19 @@ def declarations() -> cffi.FFI:
 
 
 def rows(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Any]:
-    """The structs of a list. Raises ValueError when there are none where the count says so."""
+    """Return the structs of a list. Raise ValueError if the pointer is NULL with a count."""
     if count < 0 or (count > 0 and pointer == ffi.NULL):
         raise ValueError(f"{what}: {count} are said to be there, and none are given")
     return [pointer[i] for i in range(count)]
 
 
 def text(ffi: cffi.FFI, pointer: Any) -> str:
-    """A C string; NULL is empty."""
+    """Return a C string; NULL is empty."""
     return "" if pointer == ffi.NULL else ffi.string(pointer).decode("utf-8", "replace")
 
 
 def scalars_of(ffi: cffi.FFI, pointer: Any, count: int) -> dict[str, Any]:
-    """Scalar parameters as ``tvmrt.custom.Kernel`` declares them."""
+    """Return scalar parameters in the form that ``tvmrt.custom.Kernel`` takes."""
     found: dict[str, Any] = {}
     for row in rows(ffi, pointer, count, "scalars"):
         name, kind, default = text(ffi, row.name), text(ffi, row.type), row.default_value

@@ -1,4 +1,4 @@
-"""The operators that a network may use, by name and version; those of installed wheels."""
+"""Catalogue of operators by name and version, including those of installed wheels."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ENTRY_POINTS = "tvmrt.operators"
 class Catalogue:
     """Operators by (domain, name, version).
 
-    Two of the same three contradict each other: ValueError. An operator that replaces one of
-    ONNX's must name one that is there: ValueError as well. With ``installed``, those of installed
-    wheels are looked up when a name of another domain than ONNX's is not known otherwise: a wheel
-    that is installed adds names, and changes no network that does without it.
+    A duplicate is a ValueError, as is an operator that overrides an unknown one of ONNX. With
+    ``installed``, the operators of installed wheels are added when a name in a domain other than
+    ONNX's is not known. So an installed wheel adds names, but does not change networks that do not
+    use it.
     """
 
     def __init__(self, operators: Iterable[Operator] = (), installed: bool = False) -> None:
@@ -44,10 +44,10 @@ class Catalogue:
             )
 
     def find(self, domain: str, op_type: str, version: int) -> Operator | None:
-        """The newest operator that is not newer than the network's version of the domain.
+        """Return the newest operator up to the network's version of the domain.
 
-        Where all that there are are newer: None for ONNX's own, which then mean what they always
-        do; otherwise ValueError.
+        If all are newer, return None for ONNX's domain, so that the built-in operator is used;
+        otherwise raise ValueError.
         """
         key = ("" if domain in STANDARD else domain, op_type)
         if key not in self._versions and self._look_further and domain not in STANDARD:
@@ -66,7 +66,7 @@ class Catalogue:
         return versions[max(fitting)]
 
     def _enter_installed(self) -> None:
-        """Enter what wheels bring; what was given under a name hides theirs."""
+        """Add the operators of wheels; operators that were given explicitly take precedence."""
         self._look_further = False
         given = set(self._versions)
         for operator in installed_operators():
@@ -89,10 +89,10 @@ def _check_override(operator: Operator) -> None:
 
 
 def installed_operators() -> list[Operator]:
-    """The operators of installed wheels: the entry points of the group "tvmrt.operators".
+    """Return the operators of installed wheels: the entry points of the group "tvmrt.operators".
 
-    Each names an operator, a list of them, or a function without parameters that returns one.
-    Raises ImportError naming the entry point that cannot be loaded.
+    Each refers to an operator, a list of them, or a function without parameters that returns one.
+    Raises ImportError naming an entry point that cannot be loaded.
     """
     found: list[Operator] = []
     for entry in entry_points(ENTRY_POINTS):
@@ -112,5 +112,5 @@ def _is_factory(target: Any) -> bool:
 
 
 def flattened(item: Any) -> list[Operator]:
-    """One operator or several, as a list."""
+    """Return one operator or several as a list."""
     return list(item) if isinstance(item, (list, tuple)) else [item]

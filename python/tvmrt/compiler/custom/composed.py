@@ -1,4 +1,4 @@
-"""Operators composed of others: a function that adds nodes, used as one node."""
+"""Composed operators: a function that adds nodes, used as one node."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .graph_builder import GraphBuilder
 from .halves import before_widening
 from .operator import Operator
 
-MAX_DEPTH = 32  # of operators inside operators; more is an operator that uses itself
+MAX_DEPTH = 32  # of nested operators; more means that an operator uses itself
 
 
 class _Open(threading.local):
-    """The operators whose insides a thread is making, outermost first."""
+    """Names of the operators that a thread is expanding, outermost first."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -30,10 +30,10 @@ _open = _Open()
 
 
 class Composed(Operator):
-    """An operator whose inside is a graph; made by the decorator :func:`composed`.
+    """Operator that is defined by a graph; made by the decorator :func:`composed`.
 
-    In a network it is one node. A device that supports it by its name takes it whole; otherwise
-    its inside takes its place before the network is optimized.
+    In a network it is one node. A device that supports it by name takes it whole; otherwise the
+    graph replaces it before the network is optimized.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Composed(Operator):
     def _inside_of(
         self, inputs: Sequence[Value | None], values: Mapping[str, Any]
     ) -> tuple[Sequence[Value | None], Graph]:
-        """What the node reads, and its inside: half precision as the caller gives it if a kernel in
-        there takes that, else widened like everywhere."""
+        """Return the node's inputs and its inner graph. Half precision is passed unconverted if an
+        inner kernel takes it, and is widened otherwise."""
         given = [before_widening(v) or v for v in inputs]
         if given != list(inputs):
             inside = self.inside([None if v is None else v.type for v in given], values)
@@ -69,9 +69,9 @@ class Composed(Operator):
         return inputs, self.inside([None if v is None else v.type for v in inputs], values)
 
     def inside(self, types: Sequence[TensorType | None], values: Mapping[str, Any]) -> Graph:
-        """The inner graph for inputs of these types (None: left out), its connections made.
+        """Build and return the inner graph for inputs of these types (None: left out).
 
-        Raises ValueError when the function raises, or returns something that is no tensor.
+        Raises ValueError when the function raises, or returns something other than tensors.
         """
         least = len(self.inputs) - len(self.optional)
         if not least <= len(types) <= len(self.inputs):
@@ -104,7 +104,7 @@ class Composed(Operator):
     def evaluate_node(
         self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
     ) -> list[np.ndarray] | None:
-        """What the inside makes of arrays, in numpy; None where an inner operator cannot."""
+        """Evaluate the inner graph in numpy; None if an inner operator cannot be evaluated."""
         types = [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
         inside = self.inside(types, self._values(attrs))
         return evaluate_graph(inside, [a for a in arrays if a is not None])
@@ -124,16 +124,16 @@ class Composed(Operator):
 def composed(
     name: str, domain: str = "", version: int = 1, *, overrides: bool = False
 ) -> Callable[[Callable[..., Any]], Composed]:
-    """Decorator: make a function an operator.
+    """Decorate a function to make it an operator.
 
     The function's first parameter is a :class:`GraphBuilder`; then come the inputs, None for an
     optional one that is left out (with the default None), and after ``*`` the attributes with
-    their defaults. It adds nodes, built-in or one's own, and returns its output or several. Its
-    docstring documents the operator. It runs when a node's inputs are bound, so it may ask for
-    ``x.shape`` and ``x.dtype``.
+    their defaults. It adds nodes of built-in or custom operators, and returns its output or
+    outputs. Its docstring documents the operator. It is called when a node's inputs are bound, so
+    it may use ``x.shape`` and ``x.dtype``.
 
-    ``name``, ``domain`` and ``version`` say which ONNX nodes mean it, ``overrides`` that it takes
-    the place of ONNX's own operator in the graphs it is given to.
+    ``name``, ``domain`` and ``version`` identify the ONNX nodes. ``overrides``: it replaces ONNX's
+    own operator in the graphs that it is used for.
     """
 
     def make(function: Callable[..., Any]) -> Composed:
@@ -143,7 +143,7 @@ def composed(
 
 
 def _parameters(function: Callable[..., Any], name: str) -> Any:
-    """Names of the inputs, of the optional ones, and attributes with their defaults."""
+    """Return names of inputs and of optional inputs, and attributes with their defaults."""
     inputs, optional, defaults = [], [], {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if parameter.kind is parameter.KEYWORD_ONLY:

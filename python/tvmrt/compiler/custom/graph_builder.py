@@ -1,4 +1,4 @@
-"""Graphs written by hand: ONNX operators as methods, and operators of one's own beside them."""
+"""Graphs built in Python: ONNX operators as methods, and custom operators."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ OPSET = 17
 
 
 class GraphBuilder(OperatorGraph):
-    """A graph under construction.
+    """Graph under construction.
 
-    ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and gives its
-    output, or a list of them; ``g.add(operator, x, beta=1.0)`` does the same with an operator of
-    one's own. Inputs are values of this graph, arrays, numbers and extents of its values, or None
-    for what is left out.
-    ``tvmrt.compile`` takes the builder like a file.
+    ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and returns its
+    output, or a list of them; ``g.add(operator, x, beta=1.0)`` does the same with a custom
+    operator. Inputs are values of this graph, arrays, numbers and extents of its values, or None
+    if left out. ``tvmrt.compile`` takes the builder like a file.
 
     Parameters
     ----------
     name
         The graph's name.
     operators
-        Operators that take the place of built-in ones, or that nodes name by text, in this graph
-        only.
+        Operators that override built-in ones, or that nodes refer to by name, in this graph only.
     opset
-        Version of ONNX's operators whose meaning counts.
+        Version of ONNX's operator set.
 
     Every method raises ValueError or UnsupportedError with the node and the reason.
     """
@@ -56,7 +54,7 @@ class GraphBuilder(OperatorGraph):
                 versions = self._importer.opsets
                 versions[operator.domain] = max(operator.version, versions.get(operator.domain, 1))
         self._count = 0
-        self._values: set[Value] = set()  # that nodes of this graph may read
+        self._values: set[Value] = set()  # values that nodes of this graph may read
 
     @property
     def name(self) -> str:
@@ -64,7 +62,7 @@ class GraphBuilder(OperatorGraph):
         return self._importer.graph.name
 
     def input(self, name: str, shape: Sequence[int | Extent], dtype: str = "float32") -> Value:
-        """A tensor that the caller gives."""
+        """Add an input of the graph."""
         if dtype not in DTYPES:
             raise ValueError(
                 f"input {name}: unknown element type {dtype}; choose from {', '.join(DTYPES)}"
@@ -85,11 +83,11 @@ class GraphBuilder(OperatorGraph):
         return value
 
     def constant(self, array: Any, name: str = "const") -> Value:
-        """A tensor that is known now; the array is kept, not copied."""
+        """Return a constant tensor; the array is kept, not copied."""
         return constant(np.asarray(array), name)
 
     def output(self, name: str, value: Value, dtype: str | None = None) -> None:
-        """Give a value to the caller under a name; ``dtype`` float16 or bfloat16 narrows it."""
+        """Make a value an output; ``dtype`` float16 or bfloat16 converts it."""
         if name in self._importer.graph.output_names:
             raise ValueError(
                 f"output {name}: the graph already has an output of this name; rename it"
@@ -115,9 +113,9 @@ class GraphBuilder(OperatorGraph):
     ) -> Any:
         """Add a node.
 
-        ``operator`` is one of one's own, or the name of ONNX's or of one that this builder was
-        given, ``domain::Name``. ``outputs`` counts the outputs wanted, for operators that have a
-        choice; ``name`` is the node's. Returns its output, or a list if there are several.
+        ``operator`` is a custom operator, or the name of an operator of ONNX or of this builder,
+        ``domain::Name``. ``outputs``: number of outputs, for operators with a variable number;
+        ``name``: the node's name. Returns its output, or a list if there are several.
         """
         self._count += 1
         if isinstance(operator, Operator):
@@ -145,8 +143,8 @@ class GraphBuilder(OperatorGraph):
     def add_kernel(
         self, kernel: Kernel, inputs: Sequence[Any], scalars: Mapping[str, Any]
     ) -> list[Value]:
-        """Add a node of a kernel by its scalars, whatever the attributes of ONNX nodes that mean
-        it; all its outputs."""
+        """Add a node of a kernel with its scalars, independent of its ONNX attributes; return all
+        outputs."""
         self._count += 1
         name = f"{kernel.op_type}_{self._count}"
         values = [
@@ -170,11 +168,11 @@ class GraphBuilder(OperatorGraph):
         if array.dtype.name not in DTYPES:
             raise ValueError(f"{where}: {item!r} is neither a value, an array nor a number")
         if array.dtype == np.float64 and not isinstance(item, np.ndarray):
-            array = array.astype(np.float32)  # Python's numbers are meant as they are in networks
+            array = array.astype(np.float32)  # Python numbers have the usual type of networks
         return constant(array, name)
 
     def _extents(self, array: np.ndarray, name: str) -> Value:
-        """A tensor of integers of which a run chooses some."""
+        """Return a tensor of integers, some of them symbolic extents."""
         builder = self._importer.builder
         builder.sources = (name,)
         elements = tuple(map(as_extent, array.reshape(-1).tolist()))
@@ -183,7 +181,7 @@ class GraphBuilder(OperatorGraph):
         return value
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
-        """ONNX's operator of that name as a method."""
+        """Return a method that adds the ONNX operator of that name."""
         if op_type.startswith("_"):
             raise AttributeError(op_type)
 
@@ -194,12 +192,12 @@ class GraphBuilder(OperatorGraph):
         return add
 
     def graph(self) -> Graph:
-        """A copy of the graph as it is now."""
+        """Return a copy of the current graph."""
         return copy_graph(self._importer.graph)
 
 
 def _attributes(name: str, given: Mapping[str, Any]) -> list[onnx.AttributeProto]:
-    """Attributes of a node; None leaves one out."""
+    """Return attributes of a node; None leaves one out."""
     made = []
     for key, value in given.items():
         try:
@@ -212,7 +210,7 @@ def _attributes(name: str, given: Mapping[str, Any]) -> list[onnx.AttributeProto
 
 
 def _outputs_of(op_type: str, domain: str, opsets: dict[str, int]) -> int:
-    """How many outputs an operator has at least; one where nobody says."""
+    """Return the minimum number of outputs of an operator; one if it is unknown."""
     try:
         schema = onnx.defs.get_schema(op_type, opsets.get(domain, 1), domain)
     except onnx.defs.SchemaError:

@@ -1,7 +1,7 @@
-"""Half precision at the borders of custom operators.
+"""Half precision in custom operators.
 
-Networks compute in float32, what the caller gives and takes in half precision is converted at the
-border. An operator with a body for half precision gets the caller's own tensor instead.
+Networks compute in float32; inputs and outputs in half precision are converted. A custom operator
+with a body for half precision gets the caller's own tensor instead.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ def narrowed(
     declared: Sequence[str],
     types: Mapping[str, Sequence[str]],
 ) -> list[Value | None]:
-    """The inputs, with tensors before they were widened where the operator takes those.
+    """Return the inputs, with tensors before widening if the operator takes half precision.
 
-    ``declared``: the type of each input as the operator declares it, ``types``: element types by
-    the names that stand for several of them.
+    ``declared``: the declared type of each input; ``types``: element types by the names that
+    stand for several of them.
     """
     found = list(inputs)
     halves: dict[str, str] = {}
@@ -38,14 +38,14 @@ def narrowed(
 
 
 def widened(builder: Builder, values: Sequence[Value]) -> list[Value]:
-    """The values, half precision converted to what the rest of the network computes in."""
+    """Return the values, with half precision converted to float32."""
     return [
         builder.emit("cast", [v], v.name, to="float32") if v.dtype.is_half else v for v in values
     ]
 
 
 def before_widening(value: Value | None) -> Value | None:
-    """The caller's tensor in half precision of which a value is the float32 form; else None."""
+    """Return the caller's half-precision tensor that a value was widened from; else None."""
     if value is None or value.producer is None or value.producer.op != "cast":
         return None
     source = value.producer.inputs[0]
@@ -57,7 +57,7 @@ def before_widening(value: Value | None) -> Value | None:
 
 
 def _narrow(builder: Builder, value: Value, to: str) -> Value:
-    """Constants were widened when they were read: they fit. Others are rounded."""
+    """Convert a value to half precision; exact for constants, which were widened when read."""
     if value.data is None:
         return builder.emit("cast", [value], value.name, to=to)
     from tvmrt.compiler.ir import DTYPES

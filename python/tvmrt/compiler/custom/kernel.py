@@ -1,4 +1,4 @@
-"""Operators with kernels: one declaration, and up to three bodies that compute the same."""
+"""Operators with kernels: one declaration, and up to three equivalent bodies."""
 
 from __future__ import annotations
 
@@ -22,44 +22,43 @@ _kernels = count(1)
 
 
 class Kernel(Operator):
-    """Declares an operator by its kernels.
+    """Operator that is declared by its kernels.
 
     Parameters
     ----------
     name, domain, version
-        The ONNX node that means it: its type, its domain, the first version of the domain.
+        Type, domain and first domain version of the ONNX node.
     inputs, outputs
         One :class:`Tensor` each; optional inputs last.
     types
-        Element types that operands may have, by the names that their declarations use; ``{"T":
+        Allowed element types of operands, by the type names in their declarations; ``{"T":
         ("float32", "bfloat16")}``.
     scalars
         Scalar parameters in the order in which kernels take them: a type of int, uint, float, bool
         and half, or a pair of type and default.
     shape
         Function of the inputs' types (``.shape``, ``.dtype``; None for one left out) and the
-        scalars as keywords; returns the shape of the only output, or a list of shapes. An extent
-        that a run chooses adds, multiplies and divides as a number does (``+ - * // %``); where its
-        value is asked for, the network is refused. None: every output has the shape of the first
-        input.
+        scalars as keywords; returns the shape of the only output, or a list of shapes. A dynamic
+        extent supports integer arithmetic (``+ - * // %``); if the function needs its value, the
+        network is refused. None: every output has the shape of the first input.
     reference
-        The body in Python: arrays and scalars to an array or a tuple of arrays. It says what is
-        right: ``tvmrt verify`` compares the others with it.
+        Reference implementation in Python: from arrays and scalars to an array or a tuple of
+        arrays. ``tvmrt verify`` compares the other bodies with it.
     c, opencl
-        The bodies for the CPU and for OpenCL devices.
+        Bodies for the CPU and for OpenCL devices.
     attributes
         Function of an ONNX node's attributes (a dictionary) and its inputs' types that returns the
-        scalars by name; raises :class:`Declined` for nodes that are none of its business. None:
-        attributes and scalars have the same names.
+        scalars by name; raises :class:`Declined` for unsupported nodes. None: attributes and
+        scalars have the same names.
     sample
         Function of a numpy Generator that returns a list of input arrays and a dictionary of
         scalars, for ``tvmrt verify``. None: random ones.
     overrides
-        Whether it takes the place of ONNX's own operator ``name`` in the graphs it is given to.
+        Whether it replaces ONNX's own operator ``name`` in the graphs that it is used for.
     doc
-        What it computes, for people.
+        Description of the operator.
 
-    Raises ValueError for a declaration that contradicts itself.
+    Raises ValueError for an inconsistent declaration.
     """
 
     def __init__(
@@ -107,12 +106,12 @@ class Kernel(Operator):
         self.kernel_id = -1 * next(_kernels)
 
     def with_operands(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Kernel:
-        """The same declaration, of the same identity, with other operands; for no network that has
-        the first one, too."""
+        """Return a variant of the operator, with the same identity and other operands. A network
+        may not contain both."""
         return self._variant(inputs=tuple(inputs), outputs=tuple(outputs))
 
     def without_reference(self) -> Kernel:
-        """The same without the Python body, so that nodes of constants are left to the others."""
+        """Return a variant without the Python body, so that nodes of constants use the others."""
         return self._variant(reference=None)
 
     def _variant(self, **fields: Any) -> Kernel:
@@ -143,7 +142,7 @@ class Kernel(Operator):
         attrs: Mapping[str, Any],
         types: Sequence[TensorType | None],
     ) -> Mapping[str, Any]:
-        """The scalars by name that the declaration makes of a node's attributes."""
+        """Return the scalars by name that ``attributes`` computes from a node's attributes."""
         found = self.call("attributes", make, dict(attrs), self._padded(types))
         if not isinstance(found, Mapping):
             raise ValueError(
@@ -170,7 +169,7 @@ class Kernel(Operator):
         return widened(builder, made)
 
     def _check_bodies(self, call: Call) -> None:
-        """Raise ValueError where a body contradicts itself for these operands, whoever runs it."""
+        """Raise ValueError if any body is inconsistent for these operands."""
         if self.c is not None:
             self.c.scratch_bytes(call)
             if self.c_refusal(call) is None:
@@ -181,7 +180,7 @@ class Kernel(Operator):
     def result_types(
         self, types: Sequence[TensorType | None], scalars: Sequence[Any]
     ) -> list[TensorType]:
-        """Types of the outputs. Raises ValueError naming the field that is wrong."""
+        """Return the types of the outputs. Raise ValueError naming the invalid field."""
         bound = bind_types(self.inputs, self.types, types)
         shapes = self._shapes(self._padded(types), self.keywords(scalars))
         return [
@@ -221,7 +220,7 @@ class Kernel(Operator):
         return [*items, *[None] * (len(self.inputs) - len(items))]
 
     def keywords(self, scalars: Sequence[Any]) -> dict[str, Any]:
-        """Scalars by name."""
+        """Return scalars by name."""
         return {s.name: value for s, value in zip(self.scalars, scalars)}
 
     # Bodies.
@@ -229,15 +228,15 @@ class Kernel(Operator):
     def evaluate(
         self, arrays: Sequence[np.ndarray | None], scalars: Sequence[Any]
     ) -> list[np.ndarray] | None:
-        """What the Python body makes of arrays; None if there is none.
+        """Evaluate the Python body; return None if there is none.
 
-        Raises ValueError when it raises, or gives other types than the declaration says.
+        Raises ValueError when the body raises, or returns other types than declared.
         """
         if self.reference is None:
             return None
         types = _types_of(arrays)
         expected = self.result_types(types, scalars)
-        own = [None if a is None else a.copy() for a in arrays]  # it may compute in place
+        own = [None if a is None else a.copy() for a in arrays]  # the body may change them
         given = self.call("reference", self.reference, *self._padded(own), **self.keywords(scalars))
         results = [np.asarray(a) for a in (given if isinstance(given, (tuple, list)) else [given])]
         if len(results) != len(expected):
@@ -261,7 +260,7 @@ class Kernel(Operator):
     def evaluate_node(
         self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
     ) -> list[np.ndarray] | None:
-        """The same for the attributes of an ONNX node."""
+        """Evaluate the Python body for the attributes of an ONNX node."""
         if self.attributes is not None:
             attrs = self._scalars_of(self.attributes, attrs, _types_of(arrays))
         return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
@@ -273,12 +272,12 @@ class Kernel(Operator):
         scalars: Sequence[Any] = (),
         layout: str | None = None,
     ) -> Call:
-        """A node of these operands, as the functions of the declaration are asked about it."""
+        """Return a node as passed to the functions of the declaration."""
         operands = [*self._padded(inputs), *outputs]
         return Call(self, operands, self.keywords(scalars), layout)
 
     def c_refusal(self, call: Call) -> str | None:
-        """None if there is a C body for a node, else the reason."""
+        """Return None if there is a C body for a node, else the reason."""
         if self.c is None:
             return (
                 f"c: {self.name} has no C body for the CPU; declare one, or compile for a device "
@@ -288,7 +287,7 @@ class Kernel(Operator):
         return missing and f"c.function: {self.name} declares no function for {missing}"
 
     def opencl_refusal(self, call: Call) -> str | None:
-        """None if there is an OpenCL body for a node, else the reason."""
+        """Return None if there is an OpenCL body for a node, else the reason."""
         if self.opencl is None:
             return f"opencl: {self.name} has no OpenCL body; declare one"
         if call.symbols():
@@ -300,12 +299,12 @@ class Kernel(Operator):
         return missing and f"opencl.function: {self.name} declares no function for {missing}"
 
     def opencl_attributes(self, call: Call) -> dict[str, Any]:
-        """Attributes of a node that a device runs, but for the outputs' types.
+        """Return the attributes of a node for a device, except for the outputs' types.
 
-        Raises ValueError naming the field: a size that is no size, a local size that does not
-        divide the global one, a function that the source does not have.
+        Raises ValueError naming the field: an invalid size, a local size that does not divide the
+        global one, a function that is not in the source.
         """
-        assert self.opencl is not None  # opencl_refusal() tells
+        assert self.opencl is not None  # else opencl_refusal() returns a reason
         return {
             **self.opencl.attributes(call),
             "scalar_types": " ".join(s.type.name for s in self.scalars),

@@ -1,4 +1,4 @@
-"""Operands of an operator: names, element types and layouts, and whether a node's tensors fit."""
+"""Operands of an operator: names, element types and layouts, and checks of a node's tensors."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ ANY_LAYOUT = "any"
 
 @dataclass(frozen=True)
 class Tensor:
-    """Declares an input or output.
+    """Declaration of an input or output.
 
     Parameters
     ----------
     name
-        A C identifier; kernels and messages use it.
+        C identifier, used in kernels and messages.
     type
-        An element type such as ``float32``, or the name of one that the operator's ``types``
-        leave open: operands of one name then have one type.
+        Element type such as ``float32``, or a name in the operator's ``types``: operands with the
+        same name have the same element type.
     layouts
-        The layouts that the kernel takes the operand in, ``("NCHW", "NHWC")``. The first of one
-        operand belongs to the first of every other, and so on; an operand with a single layout has
-        it in all. ``"any"``: the kernel goes from element to element and never asks where one
-        lies; all operands of the operator that say so have one order in memory. Empty: row-major.
+        Supported layouts of the operand, ``("NCHW", "NHWC")``. The first layout of one operand is
+        used with the first of every other, and so on; an operand with a single layout has it in
+        all combinations. ``"any"``: the kernel is elementwise and independent of the order in
+        memory; all such operands of the operator have one order. Empty: row-major.
     optional
-        Whether nodes may leave it out; kernels then get a null pointer. Inputs only.
+        Whether nodes may omit it; kernels then get a null pointer. Inputs only.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Tensor:
     optional: bool = False
 
     def parsed_layouts(self) -> tuple[Layout, ...]:
-        """The layouts by their names; none for row-major and ``any``."""
+        """Return the layouts by their names; none for row-major and ``any``."""
         if isinstance(self.layouts, str):
             return () if self.layouts == ANY_LAYOUT else (parse_layout(self.layouts),)
         return tuple(parse_layout(name) for name in self.layouts)
@@ -46,7 +46,7 @@ class Tensor:
 def check_operands(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], types: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise ValueError where a declaration contradicts itself."""
+    """Raise ValueError if a declaration is inconsistent."""
     names: set[str] = set()
     counts: set[int] = set()
     for field, operands in (("inputs", inputs), ("outputs", outputs)):
@@ -88,7 +88,7 @@ def bind_types(
     types: Mapping[str, Sequence[str]],
     given: Sequence[TensorType | None],
 ) -> dict[str, str]:
-    """Element types by the names that the declaration left open.
+    """Return element types by the type names of the declaration.
 
     Raises ValueError for a wrong number of inputs and for an element type that does not fit.
     """

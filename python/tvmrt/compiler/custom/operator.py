@@ -1,4 +1,4 @@
-"""What all operators of one's own share: identity, and the errors that name it."""
+"""Base of custom operators: identity, and errors that name the operator."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ STANDARD = ("", "ai.onnx")
 
 
 class Declined(Exception):
-    """Raised by a declaration's functions: this node is not for the operator, for that reason.
+    """Raised by a declaration's functions if the operator does not support a node.
 
-    A node that an overriding operator declines is compiled as the built-in one.
+    A node that an overriding operator declines is compiled as the built-in operator.
     """
 
 
@@ -27,11 +27,11 @@ class Operator:
     :func:`tvmrt.custom.composed`.
 
     ``name`` is qualified, ``domain::Name``, and unique in a graph. ``version`` is the first
-    version of the domain in which the operator has this meaning, as ONNX counts them.
+    version of the domain in which the operator has this meaning, as in ONNX.
     """
 
     Declined = Declined
-    # How other processes get one that a file brought: a function and its arguments.
+    # How other processes load an operator from a file: a function and its arguments.
     reloaded: tuple[Callable[..., Operator], tuple[Any, ...]] | None = None
 
     def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
@@ -53,7 +53,7 @@ class Operator:
         self.home = _home()
 
     def create(self, **attributes: Any) -> Instance:
-        """An instance whose inputs and outputs are bound later."""
+        """Return an instance whose inputs and outputs are bound later."""
         return Instance(self, attributes)
 
     def add(
@@ -63,8 +63,8 @@ class Operator:
         raise NotImplementedError(type(self).__name__)
 
     def call(self, field: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function of the declaration; what it raises becomes a ValueError that names the
-        field, or an UnsupportedError where it asks for an extent that a run chooses."""
+        """Call a function of the declaration. Its exceptions become a ValueError that names the
+        field, or an UnsupportedError if it needs the value of a dynamic extent."""
         try:
             return function(*args, **kwargs)
         except Declined:
@@ -78,7 +78,7 @@ class Operator:
             ) from problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Declarations hold functions: another process finds them again where they were made."""
+        """Pickle by reference: declarations hold functions, which are loaded from their module."""
         if self.reloaded is not None:
             return self.reloaded
         module, attribute = self._found_at()
@@ -102,7 +102,7 @@ class Operator:
 
 
 class OperatorGraph:
-    """What operators are added to; :class:`tvmrt.custom.GraphBuilder` is one."""
+    """Base of graphs that operators are added to, such as :class:`tvmrt.custom.GraphBuilder`."""
 
     def add(self, operator: Operator | str, /, *inputs: Any, **keywords: Any) -> Any:
         """Add a node and return its output, or a list if there are several."""
@@ -110,10 +110,10 @@ class OperatorGraph:
 
 
 class Instance:
-    """One use of an operator: connected once its inputs and outputs are bound, in any order.
+    """Use of an operator, connected when its inputs and outputs are bound, in any order.
 
-    Until then nothing is in the graph; of a composed operator the inner operators are connected at
-    that moment, to the types of what is bound.
+    Until then nothing is added to the graph. The inner operators of a composed operator are
+    connected at that moment, with the types of the bound inputs.
     """
 
     def __init__(self, operator: Operator, attributes: Mapping[str, Any]) -> None:
@@ -144,7 +144,7 @@ class Instance:
         return self._connect()
 
     def clone(self) -> Instance:
-        """Another instance of the same attributes, with nothing bound: for another graph."""
+        """Return an unbound instance with the same attributes, for another graph."""
         return Instance(self.operator, self.attributes)
 
     def _connect(self) -> Instance:
@@ -160,13 +160,13 @@ class Instance:
 
 
 def load_operator(module: str, attribute: str) -> Operator:
-    """The operator that a module has under a name; what unpickling calls."""
+    """Return the operator with a name in a module; called for unpickling."""
     found: Operator = getattr(importlib.import_module(module), attribute)
     return found
 
 
 def _home() -> str:
-    """The module that declares an operator: the nearest caller outside of this package."""
+    """Return the module that declares an operator: the nearest caller outside of this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))

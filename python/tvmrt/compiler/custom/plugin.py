@@ -1,4 +1,4 @@
-"""Operators that a shared library declares in C, see ``tvm/runtime/custom_op.h``."""
+"""Operators declared in C by a shared library, see ``tvm/runtime/custom_op.h``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _loaded: dict[str, list[Operator]] = {}
 
 
 def load_library(path: Path) -> list[Operator]:
-    """The operators of a shared library; loaded once a process.
+    """Return the operators of a shared library, which is loaded once per process.
 
-    Raises OSError when it cannot be loaded, ValueError when it declares none, is of another
-    version, or declares something that makes no sense.
+    Raises OSError when it cannot be loaded, ValueError when it has no operators, another version,
+    or an invalid declaration.
     """
     key = str(path.resolve())
     if key not in _loaded:

@@ -1,4 +1,4 @@
-"""Compositions in C: a graph builder behind the function pointers of ``tvmrt_graph``."""
+"""Composed operators in C: a graph builder for the function pointers of ``tvmrt_graph``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_CONSTANT_BYTES = (1 << 31) - 1
 
 
 class ComposedInC(Composed):
-    """A composed operator whose declaration is a ``tvmrt_op_composed``."""
+    """Composed operator declared by a ``tvmrt_op_composed``."""
 
     def __init__(self, ffi: cffi.FFI, library: Any, given: Any) -> None:
         self._ffi, self._library, self._given = ffi, library, given  # the library stays loaded
@@ -76,7 +76,7 @@ class ComposedInC(Composed):
 
 
 class _Session:
-    """One call of ``compose``: the values it knows by number, and the first failure."""
+    """One call of ``compose``: its values by number, and the first exception."""
 
     def __init__(self, ffi: cffi.FFI, g: GraphBuilder, siblings: list[Operator]) -> None:
         self._ffi, self._g = ffi, g
@@ -97,7 +97,7 @@ class _Session:
         self.pointer = pointer
 
     def _guarded(self, method: Any) -> Any:
-        """Failures are kept for later: nothing may pass through C."""
+        """Return a wrapper that stores exceptions: none may propagate through C."""
 
         def call(_graph: Any, *args: Any) -> int:
             if self.problem is not None:
@@ -111,14 +111,14 @@ class _Session:
         return call
 
     def enter(self, value: Value | None) -> int:
-        """The value's number; -1 for none."""
+        """Add a value and return its number; -1 for None."""
         if value is None:
             return -1
         self._values.append(value)
         return len(self._values) - 1
 
     def value(self, number: int) -> Value:
-        """The value of a number. Raises ValueError when there is none."""
+        """Return the value of a number. Raise ValueError if there is none."""
         if not 0 <= number < len(self._values):
             raise ValueError(f"{number} is not a value of the graph")
         return self._values[number]
@@ -177,7 +177,7 @@ class _Session:
 
 
 def _is_list(op: str, key: str) -> bool:
-    """Whether ONNX defines the attribute as a list, even one of a single number."""
+    """Return whether ONNX defines the attribute as a list, even with one element."""
     try:
         rule = onnx.defs.get_schema(op).attributes[key]
     except (onnx.defs.SchemaError, KeyError):

@@ -1,4 +1,4 @@
-"""Kernels in C: ``tvmrt_op_kernel`` as a declaration."""
+"""Kernels declared in C by ``tvmrt_op_kernel``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .c_structs import rows, scalars_of, text
 from .kernel import Kernel
 from .operand import ANY_LAYOUT, Tensor
 
-OPTIONS_BYTES = 1024  # of options for an OpenCL program
+OPTIONS_BYTES = 1024  # size of the buffer for OpenCL build options
 
 
 class Call:
-    """A node in the form that functions of a declaration take; keeps what it points to."""
+    """Node in the form that C functions of a declaration take; owns the memory it points to."""
 
     def __init__(
         self, ffi: cffi.FFI, inputs: Sequence[Any], outputs: Sequence[Any] | None, scalars: Any
@@ -47,7 +47,7 @@ class Call:
 
 
 class KernelInC(Kernel):
-    """A kernel whose declaration is a ``tvmrt_op_kernel``."""
+    """Kernel declared by a ``tvmrt_op_kernel``."""
 
     def __init__(self, ffi: cffi.FFI, library: Any, given: Any) -> None:
         self._ffi, self._library, self._given = ffi, library, given  # the library stays loaded
@@ -103,8 +103,8 @@ class KernelInC(Kernel):
         convert: Callable[[Any], Any],
         joined: Callable[[Sequence[Any]], Any],
     ) -> Callable[..., Any]:
-        """A function in C, which takes numbers: where a run chooses extents it is asked about the
-        largest sizes and the least, and ``joined`` makes one answer of both."""
+        """Wrap a C function that takes numbers: with dynamic extents it is called for the upper and
+        the lower bounds, and ``joined`` combines both results."""
 
         def ask(*types: TensorType | None, **scalars: Any) -> Any:
             ends = [most, least] if _symbols(types) else [most]
@@ -125,7 +125,7 @@ class KernelInC(Kernel):
             )
         longest = len(self._ffi.new("tvmrt_op_shape *").dim)
         rows = self._ffi.new("tvmrt_op_shape[]", len(self.outputs))
-        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        call = self._call(types, scalars)  # keeps the memory of its pointer alive
         problem = self._given.shape(call.pointer, rows)
         if problem != self._ffi.NULL:
             raise ValueError(text(self._ffi, problem))
@@ -137,7 +137,7 @@ class KernelInC(Kernel):
         self, types: Sequence[Any], scalars: dict[str, Any]
     ) -> tuple[list[int], list[int]]:
         total, local = self._ffi.new("int64_t[3]"), self._ffi.new("int64_t[3]")
-        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        call = self._call(types, scalars)  # keeps the memory of its pointer alive
         count = self._given.opencl_sizes(call.pointer, total, local)
         if not 1 <= count <= 3:
             raise ValueError(f"{count} is not a number of dimensions from 1 to 3")
@@ -146,7 +146,7 @@ class KernelInC(Kernel):
 
     def _options(self, *types: TensorType | None, **scalars: Any) -> str:
         buffer = self._ffi.new("char[]", OPTIONS_BYTES)
-        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        call = self._call(types, scalars)  # keeps the memory of its pointer alive
         self._given.opencl_options(call.pointer, buffer, OPTIONS_BYTES)
         return text(self._ffi, buffer)
 
@@ -156,7 +156,7 @@ def _symbols(types: Sequence[TensorType | None]) -> set:
 
 
 def _at(types: Sequence[TensorType | None], end: Callable[[Any], int]) -> list[TensorType | None]:
-    """The types with every extent at its largest or least."""
+    """Return the types with every extent at its maximum or minimum."""
     return [t and TensorType(tuple(map(end, t.shape)), t.dtype) for t in types]
 
 
@@ -180,7 +180,7 @@ def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor
 
 
 def _types(given: str) -> dict[str, tuple[str, ...]]:
-    """``T=float32,bfloat16 I=int32``"""
+    """Parse ``T=float32,bfloat16 I=int32``."""
     found: dict[str, tuple[str, ...]] = {}
     for word in given.split():
         name, _, allowed = word.partition("=")

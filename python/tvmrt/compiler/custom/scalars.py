@@ -1,4 +1,4 @@
-"""The scalar parameters of an operator: a tuple of numbers, each of a declared type."""
+"""Scalar parameters of an operator: a tuple of numbers with declared types."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-REQUIRED = object()  # a parameter that every node must give
+REQUIRED = object()  # a parameter without default
 
 
 @dataclass(frozen=True)
 class ScalarType:
-    """``name`` as declarations write it, ``c`` and ``opencl`` as kernels take it."""
+    """Type of a scalar: ``name`` in declarations, ``c`` and ``opencl`` in kernels."""
 
     name: str
     c: str
     opencl: str
 
 
-# A bool is an int in OpenCL C, where kernels take no bool; half is its 16 bits in C.
+# A bool is an int in OpenCL C, where kernels cannot take bool; half is its 16 bits in C.
 SCALAR_TYPES = {
     row.name: row
     for row in (
@@ -37,14 +37,14 @@ _RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "uint": (0, (1 << 32) - 1)}
 
 @dataclass(frozen=True)
 class Scalar:
-    """One parameter: its name, its type, and its value where a node gives none."""
+    """Scalar parameter: its name, its type, and its default."""
 
     name: str
     type: ScalarType
     default: Any = REQUIRED
 
     def convert(self, value: Any) -> int | float | bool:
-        """The value in the parameter's type. Raises ValueError naming the parameter."""
+        """Convert a value to the parameter's type. Raise ValueError naming the parameter."""
         kind = self.type.name
         where = f"scalar {self.name}"
         if isinstance(value, (str, bytes)):
@@ -80,9 +80,9 @@ class Scalar:
 
 
 def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
-    """The parameters of ``{"beta": "float", "mode": ("int", 0)}``: type, or type and default.
+    """Parse the parameters of ``{"beta": "float", "mode": ("int", 0)}``: type, or type and default.
 
-    Raises ValueError for a type that is none of SCALAR_TYPES and for a default outside its type.
+    Raises ValueError for a type that is not in SCALAR_TYPES and for a default outside its type.
     """
     scalars = []
     for name, given in declared.items():
@@ -105,7 +105,7 @@ def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
 
 
 def check_scalar_names(scalars: Sequence[Scalar], operands: Collection[str]) -> None:
-    """Raise ValueError for a name that functions cannot take as a keyword beside the operands."""
+    """Raise ValueError for a name that cannot be a keyword next to the operands."""
     for scalar in scalars:
         if not scalar.name.isidentifier():
             raise ValueError(f"scalar {scalar.name!r}: names are identifiers; choose another")
@@ -116,10 +116,9 @@ def check_scalar_names(scalars: Sequence[Scalar], operands: Collection[str]) -> 
 
 
 def bind_scalars(scalars: tuple[Scalar, ...], values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The typed values in the order of the declaration.
+    """Return the typed values in the order of the declaration.
 
-    Raises ValueError for a parameter that is not declared, and for one that is not given and has
-    no default.
+    Raises ValueError for an undeclared parameter, and for a missing one without default.
     """
     known = {s.name for s in scalars}
     for name in values:

@@ -1,4 +1,4 @@
-"""Operators from files: Python files, and shared libraries with declarations in C."""
+"""Operators from Python files, and from shared libraries with declarations in C."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .plugin import load_library
 
 
 def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
-    """The operators of a Python file (those that its top level names) or a shared library.
+    """Return the operators of a Python file (its global variables) or a shared library.
 
-    Raises OSError when the file is not there, ValueError when it holds none, ImportError when it
-    cannot be loaded.
+    Raises OSError when the file does not exist, ValueError when it has no operators, ImportError
+    when it cannot be loaded.
     """
     path = Path(path)
     if not path.is_file():
@@ -31,7 +31,7 @@ def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
 
 
 def _reload(file: str, name: str, version: int) -> Operator:
-    """The operator that a file brings; what unpickling calls."""
+    """Return an operator of a file; called for unpickling."""
     for operator in load_operators(file):
         if (operator.name, operator.version) == (name, version):
             return operator
@@ -48,7 +48,7 @@ def _from_python(path: Path) -> list[Operator]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The module of a file; loaded once a process, under a name that pickles can find."""
+    """Import the module of a file, once per process, under a name that pickles can find."""
     name = path.stem
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__file__", None) == str(path.resolve()):
@@ -71,8 +71,8 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def gather(operators: Iterable[Any] | Operator | str | os.PathLike[str] | None) -> Catalogue:
-    """A catalogue of given operators, paths of files and libraries, and all that is installed; one
-    may be given without a list."""
+    """Return a catalogue of given operators, files and libraries, and installed operators. A single
+    item may be given without a list."""
     if isinstance(operators, Catalogue):
         return operators
     listed: Iterable[Any]

@@ -1,4 +1,4 @@
-"""Devices: what may run parts of a network. A device is one subclass of Device, in one file."""
+"""Devices that run parts of a network. A device is one subclass of Device, in one file."""
 
 from tvmrt.compiler.ir import CSource, DeviceMemory, ModuleBlob, Needs, Packaged, Region, Vendor
 

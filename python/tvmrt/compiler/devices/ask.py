@@ -1,7 +1,7 @@
-"""Calls of a device's methods: the one place where the compiler asks, and checks the answer.
+"""Calls of a device's methods: the only place where the compiler calls them and checks results.
 
-A method that forgets its ``return`` gives None. Where None is no answer, the error names the device
-and the method, in place of a failure of whatever reads the answer later.
+A method without ``return`` returns None. If None is not a valid result, the error names the device
+and the method, instead of a failure in later code that uses the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .base import Device, as_code
 
 
 class DeviceAnswerError(UnsupportedError, TypeError):
-    """A method of a device returned something that is not an answer."""
+    """Error: a method of a device returned something that is not a valid result."""
 
 
 def _is_reason(answer: Any) -> bool:
@@ -37,7 +37,7 @@ def _are_reasons(answer: Any) -> bool:
     return isinstance(answer, Mapping) and all(map(_is_reason, answer.values()))
 
 
-# What each method returns, and how it is checked.
+# Return type of each method as text, and its check.
 ANSWERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "refuses": ("None, or the reason as str", _is_reason),
     "adopt": ("a list of TensorType", lambda answer: isinstance(answer, Sequence)),
@@ -53,13 +53,13 @@ ANSWERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def ask(device: Device, method: str, *arguments: Any) -> Any:
-    """The answer of ``device.method(*arguments)``; that of ``codegen`` as CSource or ModuleBlob.
+    """Return the checked result of ``device.method(*arguments)``; ``codegen`` is converted to
+    CSource or ModuleBlob.
 
     Raises
     ------
     DeviceAnswerError
-        If the method returned something else than its documentation says, as None where a
-        ``return`` is missing.
+        If the result is not as documented, for example None because ``return`` is missing.
     """
     expected, is_answer = ANSWERS[method]
     answer = getattr(device, method)(*arguments)

@@ -1,6 +1,6 @@
-"""What a device is to the compiler: one record that partitioning and code generation both read.
+"""Interface of devices: one record that partitioning and code generation both read.
 
-Subclass Device, give it a name and fill what the device needs; every method has a default.
+Subclass Device, set its name and override what the device needs; every method has a default.
 Operators are those of ``tvmrt.compiler.ir``, their attributes are in its docstrings.
 """
 
@@ -27,17 +27,17 @@ from .runtime_half import missing
 
 Code = Union[CSource, ModuleBlob]
 
-BYTES_PER_SECOND = 8e9  # of a copy over a border, where a device says nothing else
-SECONDS_PER_BORDER = 1e-6  # of the call of a region
+BYTES_PER_SECOND = 8e9  # default of the transfer into or out of a region
+SECONDS_PER_BORDER = 1e-6  # per call of a region
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a device may know about the network that it generates code for.
+    """Properties of the network that a device generates code for.
 
-    ``runtime`` is ``host`` (modules and shared libraries) or ``crt`` (no operating system: C source
-    alone). ``options`` has those that the user gave for each device, by its name, ``board`` the
-    instructions that a microcontroller has beside its family's least (``dsp``, ``mve``).
+    ``runtime`` is ``host`` (modules and shared libraries) or ``crt`` (no operating system, only C
+    source). ``options``: the user's options by device name. ``board``: instruction set extensions
+    of a microcontroller in addition to those of its family (``dsp``, ``mve``).
     """
 
     module_name: str = "default"
@@ -49,8 +49,8 @@ class Context:
 
 
 class Annotation(dict[Node, Union[str, None]]):
-    """What ``annotate`` returns where nodes shall be together: the reasons by node, and in
-    ``groups`` the number of each taken node's group. Those of different groups share no region."""
+    """Result of ``annotate`` with groups: reasons by node, and in ``groups`` the group number of
+    each supported node. Nodes of different groups are never in one region."""
 
     def __init__(self, reasons: Mapping[Node, str | None], groups: Mapping[Node, int]) -> None:
         super().__init__(reasons)
@@ -58,57 +58,57 @@ class Annotation(dict[Node, Union[str, None]]):
 
 
 class Refusal(str):
-    """A reason of ``evaluate`` that holds for one node of the region: that node is lost, and the
-    rest is offered again."""
+    """Reason of ``evaluate`` that applies to one node of the region: the CPU gets that node, and
+    the remaining nodes are offered again."""
 
     node: Node
 
     def __new__(cls, reason: str, node: Node) -> Refusal:
-        """``node`` is one of ``region.nodes``."""
+        """Create a refusal; ``node`` is one of ``region.nodes``."""
         text = super().__new__(cls, reason)
         text.node = node
         return text
 
 
 class Device:
-    """The compile-time half of a device.
+    """Compile-time part of a device.
 
     Attributes
     ----------
     name
-        A letter, then letters, digits, ``_`` and ``-``, for which C has ``_``; unique. The run-time
-        half has the same.
+        A letter, then letters, digits, ``_`` and ``-``, which is ``_`` in C; unique. The run-time
+        part has the same name.
     patterns
-        Chains of operator names, each reading the result of the one before, which nobody else
-        reads. Where there are any, a node is taken only as part of a chain; ``("conv",)`` lets a
-        convolution be taken alone. The longest chain that fits wins. None: every supported node.
+        Chains of operator names, in which each node is the only reader of the node before it. If
+        there are any, a node is only taken as part of a chain; ``("conv",)`` allows a single
+        convolution. The longest chain that fits is used. Empty: every supported node.
     layout
-        How tensors lie at the borders of regions: ``dense`` (row-major), or ``channels_last`` for
-        tensors of rank 3 and more; a module then finds the strides in its arguments.
+        Layout of tensors at the boundaries of regions: ``dense`` (row-major), or ``channels_last``
+        for tensors of rank 3 and more; a module finds the strides in its arguments.
     layout_alone
-        The same for a region that meets the network's own inputs and outputs alone, which are
-        dense; None: as ``layout``.
+        Layout for a region that reads only inputs and writes only outputs of the network, which
+        are dense; None: as ``layout``.
     precisions
-        What the device can compute in besides the network's own types: of ``float16``,
-        ``bfloat16``, ``int8``. Regions that ``optimize`` gets then have ``options["precision"]``.
+        Reduced precisions that the device can compute in: of ``float16``, ``bfloat16``, ``int8``.
+        The regions for ``optimize`` then have ``options["precision"]``.
     region_per_pattern
-        Whether each chain of ``patterns`` is a region of its own; else neighbours share one.
+        Whether each chain of ``patterns`` is a region of its own; else adjacent chains share one.
     most_nodes
-        How many operators a region has at most; None: as many as lie together.
+        Maximum number of operators of a region; None: no limit.
     single_result
-        Whether a region may have one result only; larger ones are cut where results leave them.
+        Whether a region may have only one result; larger regions are split at their results.
     version
-        Version of the nodes' meaning that the default ``codegen`` writes; a run-time half that
-        knows an older one refuses the library.
+        Version of the nodes' meaning that the default ``codegen`` writes; a run-time part with an
+        older version refuses the library.
     any_size
-        Whether the device needs no preparation for extents that a run chooses: those of a run are
-        the shapes of the tensors that the region is called with. Of another device, see
-        ``prepares_sizes``. Shapes in the compiler are then expressions
-        (``tvmrt.compiler.ir.extent``), in a region's text their most with the least beside it.
+        Whether the device supports dynamic dimensions without preparation: the sizes of a run are
+        the shapes of the tensors that the region is called with. For other devices see
+        ``prepares_sizes``. Shapes in the compiler are then symbolic expressions
+        (``tvmrt.compiler.ir.extent``), in a region's text their maximum and minimum.
     memory
-        Memory of the device's own (``tvmrt.compiler.ir.DeviceMemory``), in which the run-time half
-        takes tensors of regions beside the host's: what only regions of this device touch then lies
-        there. None: tensors lie in the host's memory.
+        Memory of the device (``tvmrt.compiler.ir.DeviceMemory``) that the run-time part accepts for
+        tensors of regions, in addition to host memory: tensors that only regions of this device
+        access are allocated there. None: tensors are in host memory.
     hooks
         Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
         device's regions, with the pointer that the caller of the network passes for the device.
@@ -128,93 +128,93 @@ class Device:
     hooks: bool = False
 
     def refuses(self, context: Context) -> str | None:
-        """None, or why the device cannot serve this target at all, in one sentence."""
+        """Return None, or why the device does not support this target at all, in one sentence."""
         return None
 
     def absent(self) -> str | None:
-        """None, or why this machine cannot run what the device computes, in one sentence.
+        """Return None, or why this machine cannot run the device's code, in one sentence.
 
-        The default asks the runtime for a device of the same name, unless ``codegen`` makes
-        something else of regions than such a device runs.
+        The default looks for a device of this name in the runtime, unless ``codegen`` is
+        overridden.
         """
         return missing(self.name) if type(self).codegen is Device.codegen else None
 
     def adopt(
         self, node: Any, opsets: Mapping[str, int], inputs: Sequence[Value | None]
     ) -> Sequence[TensorType]:
-        """The types of the results of an ONNX node that no operator means, which the device then
-        gets as ``onnx_node``; only asked of devices that have this method of their own.
+        """Return the result types of an ONNX node without an operator in the compiler, which the
+        device then gets as ``onnx_node``. Called only for devices that override it.
 
-        ``node`` is a NodeProto whose operands are named ``i0``, ``i1``, ... and whose results
-        ``o0``, ``o1``, ...; ``opsets`` has the versions by their domains.
+        ``node`` is a NodeProto with operands named ``i0``, ``i1``, ... and results ``o0``, ``o1``,
+        ...; ``opsets`` has the versions by domain.
 
         Raises
         ------
         UnsupportedError
-            If it cannot run the node; the text is the reason.
+            If the device cannot run the node; the text is the reason.
         """
         raise UnsupportedError(f"{self.name} takes no nodes as they are")
 
     def prepares_sizes(self) -> bool:
-        """Whether regions may have extents that a run chooses although the device takes fixed ones:
-        the runtime then prepares them again whenever a run brings others.
+        """Return whether regions may have dynamic dimensions although the device needs fixed ones:
+        the runtime then prepares them again whenever the sizes of a run change.
 
         The default is whether ``codegen`` leaves regions to the runtime.
         """
         return not self.any_size and type(self).codegen is Device.codegen
 
     def supports(self, node: Node) -> str | None:
-        """None if the device takes the node, else the reason, in one sentence.
+        """Return None if the device supports the node, else the reason, in one sentence.
 
         ``node.inputs[i]`` has ``shape``, ``dtype`` and, if it is constant, ``data``.
         """
         return f"{self.name} takes no {node.op}"
 
     def annotate(self, graph: Graph) -> dict[Node, str | None]:
-        """What ``supports`` says of every node of the graph; an ``Annotation`` has groups, too."""
+        """Return the result of ``supports`` by node; an ``Annotation`` also has groups."""
         return {node: self.supports(node) for node in graph.nodes}
 
     def cost(self, node: Node) -> float | None:
-        """Seconds that the node takes here; None if unknown. Where all devices that take a node
-        know, the cheapest gets it, borders included; else the first in the user's order."""
+        """Return the node's time in seconds; None if unknown. If all devices that support a node
+        know it, the fastest gets the node, including transfers; else the first in user order."""
         return None
 
     def border_cost(self, nbytes: int) -> float:
-        """Seconds that a tensor takes into or out of a region."""
+        """Return the seconds to transfer a tensor into or out of a region."""
         return SECONDS_PER_BORDER + nbytes / BYTES_PER_SECOND
 
     def evaluate(self, region: Region) -> str | None:
-        """None, or why the device does not want this region, which then returns to the CPU; of a
-        ``Refusal`` the one node alone. Of a region whose extents a run chooses, the question is
-        about the largest, then about smaller ones if these are refused."""
+        """Return None, or why the device refuses this region, which then stays on the CPU; with a
+        ``Refusal`` only one node does. A region with dynamic dimensions is evaluated for the
+        upper bounds, then for smaller ones if these are refused."""
         return None
 
     def optimize(self, region: Region) -> Region:
-        """The region in the form that the device likes best; may change it in place. Its inputs
-        and outputs keep their number, shapes and types."""
+        """Return the region in the form that the device prefers; may change it in place. Number,
+        shapes and types of inputs and outputs must not change."""
         return region
 
     def codegen(self, regions: Sequence[Region], context: Context) -> Code | Any:
-        """The code of all the network's regions on this device.
+        """Generate the code of all the network's regions on this device.
 
-        The default hands them, as they are, to the run-time device of the same name.
+        The default passes them unchanged to the run-time device of the same name.
 
         Returns
         -------
-        CSource, ModuleBlob, or a runtime module, which is saved: one of type key ``c`` becomes C
-        source, others a ModuleBlob.
+        CSource, ModuleBlob, or a runtime module, which is saved: type key ``c`` becomes C source,
+        others a ModuleBlob.
 
         Raises
         ------
-        ValueError, UnsupportedError or another of the package's errors: the compiler then names
-        the device and the region, or leaves the region to the CPU if the user asked for that.
+        ValueError, UnsupportedError or another error of the package: the compiler then names the
+        device and the region, or leaves the region to the CPU if the user requested a fallback.
         """
         options = context.options.get(self.name)
         return region_blob(regions, self.name, self.version, options)
 
 
 def as_code(result: Any, device: str) -> Code:
-    """Return what ``codegen`` gave as CSource or ModuleBlob. Raises TypeError for a module that
+    """Convert the result of ``codegen`` to CSource or ModuleBlob. Raise TypeError for a module that
     cannot be saved."""
     if isinstance(result, (CSource, ModuleBlob)):
         return result
@@ -224,13 +224,13 @@ def as_code(result: Any, device: str) -> Code:
 
 
 def _saved(module: Any, device: str) -> bytes:
-    """The bytes that the module's loader reads."""
+    """Return the bytes that the module's loader reads."""
     from tvmrt.runtime import get_global_func
 
     if not module.is_binary_serializable:
         raise TypeError(f"device {device}: module {module.type_key} cannot be saved")
     packed = bytes(get_global_func("tvmrt.ModulePackImports")(module))
-    # length, number of modules, then the type key of the first and what it saves
+    # length, number of modules, then the type key of the first and its payload
     place = 16
     length = int.from_bytes(packed[place : place + 8], "little")
     place += 8 + length
@@ -238,7 +238,7 @@ def _saved(module: Any, device: str) -> bytes:
 
 
 def _tree_begin(packed: bytes, place: int) -> int:
-    """Where the table of imports begins, which a single module may do without."""
+    """Return the offset of the table of imports, which a single module may lack."""
     mark = len(b"_import_tree").to_bytes(8, "little") + b"_import_tree"
     found = packed.rfind(mark, place)
     return len(packed) if found < 0 else found

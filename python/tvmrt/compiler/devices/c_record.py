@@ -1,5 +1,5 @@
-"""Devices that are written in C alone: the compiler asks them through packed functions of the
-runtime, ``device.<name>.*``. Where no runtime is loaded there are none."""
+"""Devices written only in C: the compiler calls packed functions of the runtime,
+``device.<name>.*``. Without a loaded runtime there are none."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .runtime_half import plugin_names, runtime_function
 
 
 class CDevice(Device):
-    """What the device's slots say: ``describe`` and ``split_graph`` choose nodes, ``evaluation``
-    judges regions, ``optimize_graph`` chooses the nodes that compute in a lower precision."""
+    """Device defined by its slots: ``describe`` and ``split_graph`` select nodes, ``evaluation``
+    evaluates regions, ``optimize_graph`` selects the nodes in reduced precision."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class CDevice(Device):
         self._dtypes = frozenset(said["dtypes"])
 
     def refuses(self, context: Context) -> str | None:
-        """A module that the runtime loads is needed to run it."""
+        """Refuse targets without the runtime that loads its module."""
         if context.runtime == "crt":
             return f"{self.name} is a device of runtimes with an operating system"
         return None
@@ -47,13 +47,13 @@ class CDevice(Device):
         return None
 
     def annotate(self, graph: Graph) -> dict[Node, str | None]:
-        """The device's own split decides; where it says no, ``supports`` may know why."""
+        """Use the device's own split; ``supports`` may give reasons for nodes that are left out."""
         if not graph.nodes:
             return {}
         try:
             text, constants = region_text([Region(self.name, "graph", graph)], self.name)
         except UnsupportedError:
-            return super().annotate(graph)  # a node that no region can hold: judge one by one
+            return super().annotate(graph)  # a node that a region cannot contain: check each node
         groups = json.loads(str(_function(self.name, "split_graph")(text, bytearray(constants))))
         refusal = f"{self.name}'s split_graph leaves it to the CPU"
         said = {
@@ -61,7 +61,7 @@ class CDevice(Device):
             for node, group in zip(graph.nodes, groups)
         }
         if not self._groups:
-            return said  # the default split has no wishes
+            return said  # the default split has no groups
         return Annotation(said, {n: g for n, g in zip(graph.nodes, groups) if g >= 0})
 
     def evaluate(self, region: Region) -> str | None:
@@ -72,7 +72,7 @@ class CDevice(Device):
         return Refusal(said["reason"], region.nodes[said["node"]])
 
     def optimize(self, region: Region) -> Region:
-        """Mark the nodes that the device wants to compute in the precision that was asked for."""
+        """Mark the nodes that the device computes in the requested precision."""
         precision = region.options.get("precision")
         if precision is None:
             return region
@@ -86,17 +86,17 @@ class CDevice(Device):
 
 
 def find_c_device(name: str) -> Device | None:
-    """The record of a C device, or None if the runtime has none of that name and no plug-in."""
+    """Return the record of a C device, or None if there is no such device or plug-in."""
     find = runtime_function("tvmrt.device.find")
     if find is None or not find(name):
         return None
     if runtime_function(f"device.{name}.describe") is None:
-        return None  # a run-time half alone; who wrote it registers the other half
+        return None  # only a run-time part; its author registers the compile-time part
     return CDevice(name)
 
 
 def c_device_names() -> list[str]:
-    """Names of the devices that the runtime has registered, or has a plug-in for."""
+    """Return names of devices that are registered in the runtime or have a plug-in."""
     listed = runtime_function("tvmrt.device.list")
     return [] if listed is None else [*(str(name) for name in listed()), *plugin_names()]
 

@@ -1,8 +1,8 @@
 """ccompiler: the C source generator of the guide "Bring your own code generator".
 
-Takes additions, subtractions and products of float32 tensors; generates for each region three
-functions: ``<symbol>_`` over pointers, ``<symbol>_wrapper_`` over tensors, and ``<symbol>``, the
-packed function that the network calls. The names of the classes are the guide's.
+Supports addition, subtraction and multiplication of float32 tensors. For each region it generates
+three functions: ``<symbol>_`` over pointers, ``<symbol>_wrapper_`` over tensors, and ``<symbol>``,
+the packed function that the network calls. The class names are those of the guide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .expr_visitor import ExprVisitor
 from .registry import register
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
-MAX_CONSTANT_ELEMENTS = 1 << 16  # larger ones would make a C text that nobody wants to compile
+MAX_CONSTANT_ELEMENTS = 1 << 16  # larger constants would take too long to compile as C text
 
 HEADERS = """\
 #include <math.h>
@@ -52,7 +52,7 @@ OPERATOR_MACROS = r"""
 
 @dataclass
 class Output:
-    """What the visit of a value leaves: the name of a buffer and its number of elements."""
+    """Result of visiting a value: the name of a buffer and its number of elements."""
 
     name: str
     size: int
@@ -60,7 +60,7 @@ class Output:
 
 @dataclass
 class CodegenCBase:
-    """Puts the functions of one region together from what a code generator has collected."""
+    """Printer of the functions of one region from the parts that a code generator has collected."""
 
     ext_func_args: list[str] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class CodegenCBase:
         body: Sequence[str],
         out: Sequence[Output],
     ) -> str:
-        """The subgraph function, its wrapper over tensors, and the packed function."""
+        """Return the subgraph function, its wrapper over tensors, and the packed function."""
         return "\n".join(
             [
                 *self._subgraph(ext_func_id, args, buf_decl, body, out),
@@ -82,7 +82,7 @@ class CodegenCBase:
         )
 
     def _subgraph(self, symbol, args, buf_decl, body, out) -> list[str]:
-        """Buffers of all intermediate values in one block, the calls, the copies of the results."""
+        """Return the function: one block of intermediate buffers, calls, copies of results."""
         parameters = [f"const float *{a}" for a in args]
         parameters += [f"float *out{i}" for i in range(len(out))]
         offsets = np.cumsum([0, *(round_up(b.size, 16) for b in buf_decl)])
@@ -135,13 +135,13 @@ class CodegenCBase:
 
 
 def _list(head: str, parts: Sequence[str], end: str) -> str:
-    """``head(part, part)end``, one part a line where it would become too long."""
+    """Return ``head(part, part)end``, with one part per line if it is too long for one line."""
     line = f"{head}({', '.join(parts)}){end}"
     return line if len(line) <= 100 else f"{head}(\n      " + ",\n      ".join(parts) + f"){end}"
 
 
 class CodegenC(ExprVisitor, CodegenCBase):
-    """Visits a region and collects a declaration, a buffer and a call for each operator."""
+    """Visitor of a region that collects a declaration, a buffer and a call for each operator."""
 
     def __init__(self, ext_func_id: str) -> None:
         ExprVisitor.__init__(self)
@@ -155,17 +155,17 @@ class CodegenC(ExprVisitor, CodegenCBase):
         self.const_decl: list[str] = []
 
     def visit_var(self, value: Value) -> Output:
-        """An input becomes a parameter."""
+        """Make an input a parameter."""
         name = f"input{len(self.ext_func_args)}"
         self.ext_func_args.append(name)
         return Output(name, value.type.size)
 
     def visit_constant(self, value: Value) -> Output:
-        """A constant becomes an array, as large as the tensors that it is added to."""
+        """Make a constant an array, broadcast to the size of the other operand."""
         return self._array(value.data)
 
     def visit_call(self, node: Node) -> Output:
-        """An operator becomes a function of its own and a call of it."""
+        """Make an operator a function of its own and a call of it."""
         name = f"{self.ext_func_id}_{self.func_idx}"
         self.func_idx += 1
         shape = node.output.shape if node.output.type.rank == 2 else (node.output.type.size,)
@@ -191,7 +191,7 @@ class CodegenC(ExprVisitor, CodegenCBase):
         return Output(name, data.size)
 
     def jit(self, region: Region) -> str:
-        """The region's C code."""
+        """Return the region's C code."""
         out = self.visit_region(region)
         functions = self.jit_impl(
             self.ext_func_id, self.ext_func_args, self.buf_decl, self.ext_func_body, out
@@ -207,19 +207,19 @@ def _literal(value: float) -> str:
 
 
 class CSourceCodegen:
-    """Regions to one text, and to a module that holds it."""
+    """Code generator of all regions, as one text or as a module with it."""
 
     def gen_c_func(self, region: Region) -> str:
-        """The C code of one region."""
+        """Return the C code of one region."""
         return CodegenC(region.symbol).jit(region)
 
     def code(self, regions: Sequence[Region]) -> str:
-        """The whole text: headers, macros, and the functions of every region."""
+        """Return the whole text: headers, macros, and the functions of every region."""
         functions = [self.gen_c_func(region) for region in regions]
         return "\n".join([HEADERS, OPERATOR_MACROS, *functions])
 
     def create_c_source_module(self, regions: Sequence[Region]):
-        """A runtime module of kind ``c`` with the text; needs the runtime."""
+        """Return a runtime module of kind ``c`` with the text; needs the runtime."""
         from tvmrt.runtime import get_global_func
 
         create = get_global_func("module.csource_module_create")
@@ -228,7 +228,7 @@ class CSourceCodegen:
 
 @register
 class CCompiler(Device):
-    """Additions, subtractions and products; constants may be broadcast, other tensors not."""
+    """Device for addition, subtraction and multiplication; only constants may be broadcast."""
 
     name = "ccompiler"
 

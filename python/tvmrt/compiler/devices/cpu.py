@@ -1,4 +1,4 @@
-"""The CPU: the compiler's own kernels. It takes every node and needs no region."""
+"""The CPU: the compiler's own kernels. It supports every node and needs no regions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .registry import register
 
 @register
 class Cpu(Device):
-    """The compiler's own kernels; in a list of devices, those behind it get nothing."""
+    """Device for the compiler's own kernels; devices after it in a list get no nodes."""
 
     name = "cpu"
 

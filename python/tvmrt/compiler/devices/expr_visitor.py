@@ -1,4 +1,4 @@
-"""Walking a region from its results to its inputs, as code generators do."""
+"""Visitor of regions for code generators."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from tvmrt.compiler.ir import Node, Region, Value
 
 
 class ExprVisitor:
-    """Calls one method a kind of expression; each value is visited once, operands first.
+    """Visitor with one method per kind of expression; values are visited once, operands first.
 
-    Subclasses fill ``visit_var``, ``visit_constant`` and ``visit_call``; what they return is what
-    ``visit`` gives for the value from then on. A call with several results returns a list.
+    Subclasses define ``visit_var``, ``visit_constant`` and ``visit_call``; ``visit`` returns their
+    stored results. A call with several results returns a list.
     """
 
     def __init__(self) -> None:
         self._done: dict[Value, Any] = {}
 
     def visit_region(self, region: Region) -> list[Any]:
-        """All inputs in order, then the tuple of the region's results."""
+        """Visit all inputs in order, then the tuple of the region's results."""
         for value in region.inputs:
             self.visit(value)
         return self.visit_tuple(region.outputs)
 
     def visit_tuple(self, fields: list[Value]) -> list[Any]:
-        """What the fields of a tuple give, in order."""
+        """Visit the fields of a tuple and return their results in order."""
         return [self.visit(value) for value in fields]
 
     def visit(self, value: Value) -> Any:
-        """What a value gives: an input, a constant, or one result of a call."""
-        # a loop instead of recursion: networks are deeper than Python's stack
+        """Return the result of visiting a value: an input, a constant, or one result of a call."""
+        # iterative, because networks are deeper than Python's recursion limit
         stack = [value]
         while stack:
             top = stack[-1]
@@ -56,13 +56,13 @@ class ExprVisitor:
             self._done.update(zip(node.outputs, results))
 
     def visit_var(self, value: Value) -> Any:
-        """An input of the region."""
+        """Visit an input of the region."""
         raise NotImplementedError(f"{type(self).__name__} takes no inputs")
 
     def visit_constant(self, value: Value) -> Any:
-        """A constant; its elements are ``value.data``."""
+        """Visit a constant; its elements are ``value.data``."""
         raise NotImplementedError(f"{type(self).__name__} takes no constants")
 
     def visit_call(self, node: Node) -> Any:
-        """An operator; its operands have been visited."""
+        """Visit an operator; its operands have been visited."""
         raise NotImplementedError(f"{type(self).__name__} takes no {node.op}")

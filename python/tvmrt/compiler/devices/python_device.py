@@ -1,4 +1,4 @@
-"""Devices whose run-time half is Python, too: a method that computes one operator with numpy."""
+"""Devices with a run-time part in Python: a method computes one operator with numpy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .region_json import constants_of
 
 @dataclass(frozen=True)
 class RegionNode:
-    """One operator of a loaded region: as in the compiler, but for types, which are lost."""
+    """Operator of a loaded region, as in the compiler but without types."""
 
     op: str
     name: str
@@ -28,25 +28,25 @@ class RegionNode:
 
 
 class PythonDevice(Device):
-    """Subclass, fill ``supports`` and ``compute``; registering enters both halves.
+    """Base of devices in Python: subclass it and define ``supports`` and ``compute``.
 
-    Tensors are dense, row-major arrays: ``layout`` is not for it. A program that loads a library
-    with such regions imports the module of the device before, or it is installed with an entry
-    point ``tvmrt.devices``.
+    Registering enters the compile-time and the run-time part. Tensors are dense, row-major arrays;
+    ``layout`` is not supported. Before a program loads a library with such regions it must import
+    the device's module, or the device must be installed with an entry point ``tvmrt.devices``.
     """
 
-    _starts = False  # whether what ``_prepare`` gives begins runs, too
+    _starts = False  # whether the function from ``_prepare`` can also start runs asynchronously
 
     def refuses(self, context: Context) -> str | None:
-        """Python runs it."""
+        """Refuse boards, which cannot run Python."""
         if context.runtime == "crt":
             return f"{self.name} runs in Python, which a board has not"
         return None
 
     def compute(self, node: RegionNode, inputs: Sequence[np.ndarray | None]) -> Any:
-        """The result of one operator, or a list of several; ``inputs`` must not be written to.
+        """Compute one operator and return its result, or a list of several.
 
-        Called from any thread, with Python's lock held.
+        ``inputs`` must not be written to. Called from any thread, with Python's lock held.
         """
         raise NotImplementedError(f"device {self.name} has no compute")
 
@@ -69,26 +69,26 @@ class PythonDevice(Device):
             register_func(f"device.{self.name}.start", unprepared, override=True)
 
     def _prepare(self, text: str, constants: bytes, options: str) -> Any:
-        """What computes a region in one context."""
+        """Return the function that computes a region in one context."""
         return _LoadedRegion(self, json.loads(text), constants).run
 
 
 class PackageDevice(PythonDevice):
-    """A device that a package of its name for Python is the run-time half of.
+    """Device with a Python package of its name as run-time part.
 
-    The contexts of a region share what ``_load`` makes of it.
+    The contexts of a region share the object that ``_load`` creates for it.
     """
 
     def __init__(self) -> None:
         self._loaded: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
     def absent(self) -> str | None:
-        """Whether the package is installed; it is not imported."""
+        """Return None if the package is installed, else the reason; it is not imported."""
         found = importlib.util.find_spec(self.name)
         return None if found else f"the package {self.name} is not installed"
 
     def refuses(self, context: Context) -> str | None:
-        """Python runs it, and the package must be there."""
+        """Refuse boards, and this machine if the package is missing."""
         return super().refuses(context) or self.absent()
 
     def _shared(self, text: str, constants: bytes, options: str) -> Any:
@@ -104,7 +104,7 @@ class PackageDevice(PythonDevice):
 
 
 class _LoadedRegion:
-    """A region in the form of region_json, with its constants as arrays."""
+    """Region in the form of region_json, with its constants as arrays."""
 
     def __init__(self, device: PythonDevice, region: dict[str, Any], constants: bytes) -> None:
         self._device = device
@@ -113,7 +113,7 @@ class _LoadedRegion:
         self._constants = constants_of(region, constants)
 
     def run(self, symbol: str, *tensors: Any) -> None:
-        """The region's function: its inputs, then its outputs, as tensors."""
+        """Compute the region; ``tensors`` are its inputs, then its outputs."""
         region, values = self._region, dict(self._constants)
         count = len(region["inputs"])
         for number, tensor in zip(region["inputs"], tensors):

@@ -1,15 +1,14 @@
-"""Regions as the text and constants that modules of kind ``device_region`` hold.
+"""Text and constants of regions in modules of kind ``device_region``.
 
 The payload is two strings, each a little-endian u64 length and its bytes: a JSON object, then the
 constants, each 64-aligned. The object: ``format`` "tvmrt-regions", ``version`` 1, ``device``,
-``device_version``, ``regions``; each with ``symbol``, ``name``, the ``ir_version`` of the
-operators, ``tensors`` (``name``, ``dtype``,
-``shape``, those whose extents a run chooses with the ``least`` and, where the device is prepared
-for each size, their ``extents``, constants with ``offset`` and ``bytes``), ``nodes`` (``op``,
-``name``, ``inputs`` and ``outputs`` as numbers of tensors, -1 for one left out, ``attrs``),
-``inputs``, ``outputs``, and the bounds of the ``sizes`` that a run chooses. An extent of them is an
-expression in postfix notation: ``d0 1 + 2 /`` is the first size and 1, halved and rounded down,
-``p`` makes 0 of negative numbers.
+``device_version``, ``regions``. Each region has ``symbol``, ``name``, ``ir_version`` of the
+operators, ``tensors``, ``nodes``, ``inputs``, ``outputs``, and the bounds of dynamic ``sizes``.
+Tensors have ``name``, ``dtype``, ``shape``; dynamic ones also lower bounds ``least`` and, if the
+device is prepared for each size, ``extents``; constants also ``offset`` and ``bytes``. Nodes have
+``op``, ``name``, ``inputs`` and ``outputs`` as indices of tensors, -1 if left out, and ``attrs``.
+An extent is an expression in postfix notation: ``d0 1 + 2 /`` is the first size plus 1, divided by
+2 and rounded down; ``p`` replaces negative numbers by 0.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from tvmrt.compiler.ir.printer import unique_names
 from tvmrt.error import UnsupportedError
 
 ALIGN_BYTES = 64
-SHARED_BYTES = 1024  # smaller constants are stored for the device and for the CPU
+SHARED_BYTES = 1024  # smaller constants are stored twice, for the device and for the CPU
 TYPE_KEY = "device_region"
 
 
 class Constants:
-    """The bytes of all constants of a payload; equal ones are stored once."""
+    """Bytes of all constants of a payload; equal ones are stored once."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -66,7 +65,7 @@ class Constants:
         return b"".join(self._parts)
 
     def places(self) -> dict[bytes, int]:
-        """How far in front of the end those begin that are worth sharing, by their digests."""
+        """Return the distance from the end of each constant that is worth sharing, by digest."""
         large = ((data, at) for data, at in self._places.items() if len(data) >= SHARED_BYTES)
         return {sha256(data).digest(): self._size - at for data, at in large}
 
@@ -77,15 +76,15 @@ def region_blob(
     device_version: int = 0,
     options: Mapping[str, Any] | None = None,
 ) -> ModuleBlob:
-    """All regions of a device as one module that the runtime runs on the device of that name.
+    """Return a module with all regions of a device, which the runtime runs on the device.
 
-    Raises UnsupportedError if a node has an attribute that the format cannot hold.
+    Raises UnsupportedError if a node has an attribute that the format cannot represent.
     """
     constants = Constants()
     head = _head(regions, device, device_version, options, constants)
     text, data = head.encode(), constants.tobytes()
     payload = _SIZE.pack(len(text)) + text + _SIZE.pack(len(data)) + data
-    # told where the CPU's code for them stands beside the regions
+    # only given if the CPU also has code for the regions
     places = constants.places() if _fall_back(regions) else {}
     return ModuleBlob(TYPE_KEY, payload, _with_aligned_constants, places)
 
@@ -94,8 +93,8 @@ _SIZE = struct.Struct("<Q")
 
 
 def _with_aligned_constants(payload: bytes, place: int) -> bytes:
-    """The payload with spaces behind its text, so that the constants, which the runtime then reads
-    where they are, lie at a multiple of ALIGN_BYTES."""
+    """Pad the text of a payload with spaces to align the constants to ALIGN_BYTES, because the
+    runtime reads them in place."""
     count = int(_SIZE.unpack_from(payload)[0])
     end = _SIZE.size + count
     spaces = -(place + end + _SIZE.size) % ALIGN_BYTES
@@ -108,7 +107,7 @@ def region_text(
     device_version: int = 0,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[str, bytes]:
-    """The two parts of a payload: the JSON object, and the constants."""
+    """Return the two parts of a payload: the JSON object, and the constants."""
     constants = Constants()
     text = _head(regions, device, device_version, options, constants)
     return text, constants.tobytes()
@@ -140,7 +139,7 @@ def _head(
 
 
 def constants_of(region: Mapping[str, Any], data: bytes) -> dict[int, np.ndarray]:
-    """The constants of a described region by their numbers; they share the memory of ``data``."""
+    """Return the constants of a described region by index; they share the memory of ``data``."""
     return {
         number: np.frombuffer(
             data, DTYPES[row["dtype"]].numpy, math.prod(row["shape"]), row["offset"]
@@ -151,7 +150,7 @@ def constants_of(region: Mapping[str, Any], data: bytes) -> dict[int, np.ndarray
 
 
 def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
-    """One region as plain lists and dictionaries; its constants are collected."""
+    """Describe a region as plain lists and dictionaries; its constants are added."""
     found = describe_graph(region.graph, constants, region.sizes)
     if region.sizes:
         found["sizes"] = [[s.low, s.high] for s in region.sizes]
@@ -161,7 +160,7 @@ def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
 def describe_graph(
     graph: Graph, constants: Constants, sizes: Sequence[Symbol] = ()
 ) -> dict[str, Any]:
-    """``tensors``, ``nodes``, ``inputs`` and ``outputs`` of a graph."""
+    """Describe ``tensors``, ``nodes``, ``inputs`` and ``outputs`` of a graph."""
     labels = unique_names(graph)
     number = {value: i for i, value in enumerate(labels)}
     return {
@@ -227,7 +226,7 @@ _REFUSED = object()
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as the format has it: number, text, or a list of numbers of one kind."""
+    """Convert an attribute to the format: number, text, or a list of numbers of one kind."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (bool, np.bool_)):

@@ -1,4 +1,4 @@
-"""Devices by name: those of the package, those of other packages' entry points, and C devices."""
+"""Devices by name: of this package, of other packages' entry points, and in C."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tvmrt.entry_points import entry_points
 from .base import Device
 from .python_device import PythonDevice
 
-# Modules of this package that define a device of their name; all others are plug-ins.
+# Modules of this package that define the device of their name; all others are plug-ins.
 _OWN = ("ccompiler", "cpu")
 
 _DEVICES: dict[str, Device] = {}
 
 
 def register(device: type[Device] | Device) -> Any:
-    """Enter a device; usable as a class decorator.
+    """Register a device; usable as a class decorator.
 
     Raises
     ------
     ValueError
-        If its name is taken or is no name.
+        If its name is taken or invalid.
     TypeError
-        If it is no Device.
+        If it is not a Device.
     """
     instance = device() if isinstance(device, type) else device
     if not isinstance(instance, Device):
@@ -45,21 +45,21 @@ def register(device: type[Device] | Device) -> Any:
 
 
 def unregister(name: str) -> None:
-    """Remove a device. Raises KeyError if there is none of that name."""
+    """Remove a device. Raise KeyError if there is none of that name."""
     if _DEVICES.pop(name, None) is None:
         raise KeyError(f"there is no device {name} to unregister")
 
 
 def get(name: str) -> Device:
-    """The device of that name.
+    """Return the device of that name.
 
-    Looks among the registered ones, in this package, at plug-ins, at the entry points
-    ``tvmrt.devices`` of installed packages, and last for a device that is written in C alone.
+    Searches registered devices, this package, plug-ins, the entry points ``tvmrt.devices`` of
+    installed packages, and finally devices in C.
 
     Raises
     ------
     ValueError
-        If there is none; the text lists those that are there.
+        If there is none; the text lists the known devices.
     """
     if name not in _DEVICES and name in _OWN:
         importlib.import_module(f"{__package__}.{name}")
@@ -80,8 +80,8 @@ def get(name: str) -> Device:
 
 
 def names() -> list[str]:
-    """All devices that ``get`` finds by this package, registration or entry points, and those that
-    the loaded runtime has."""
+    """Return the names that ``get`` finds in this package, by registration, plug-ins and entry
+    points, and the devices of the loaded runtime."""
     from .c_record import c_device_names
 
     found = [
@@ -95,13 +95,13 @@ def names() -> list[str]:
 
 
 def resolve(wanted: Sequence[str | Device]) -> list[Device]:
-    """Devices by name or as they are, each once, in order."""
+    """Return devices given by name or as objects, each once, in order."""
     found = [w if isinstance(w, Device) else get(w) for w in wanted]
     return list(dict.fromkeys(found))
 
 
 def _take(name: str) -> None:
-    """Register what is offered under a name, or else load the C plug-in whose path is."""
+    """Register the device that is offered under a name, or load the C plug-in at its path."""
     for offered in plugin.device_offers(name):
         if isinstance(offered, (str, os.PathLike)):
             from tvmrt.runtime.plugin import list_devices, load_device_plugin

@@ -1,4 +1,4 @@
-"""The run-time halves of devices: whether the runtime of this machine has them."""
+"""Run-time parts of devices: whether the runtime of this machine has them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def runtime_function(name: str) -> Callable[..., Any] | None:
-    """A global function of the runtime; None without it."""
+    """Return a global function of the runtime; None without it."""
     try:
         from tvmrt.runtime import get_global_func
     except (ImportError, OSError):
@@ -16,16 +16,16 @@ def runtime_function(name: str) -> Callable[..., Any] | None:
 
 
 def plugin_names() -> list[str]:
-    """Names of the devices whose plug-ins lie in the folders where the runtime looks."""
+    """Return the names of devices with plug-ins in the folders that the runtime searches."""
     listed = runtime_function("tvmrt.device.list_plugins")
     return [] if listed is None else str(listed()).split()
 
 
 def missing(name: str) -> str | None:
-    """Why regions that name this device, or modules of this kind, cannot be loaded on this machine;
-    None where they can, and where there is no runtime that could be asked.
+    """Return why regions of this device, or modules of this kind, cannot be loaded on this machine;
+    None if they can, or if there is no runtime to check.
 
-    A plug-in that has not been needed yet is loaded, since that alone tells whether it works.
+    A plug-in that is not loaded yet is loaded, because only this shows whether it works.
     """
     find = runtime_function("tvmrt.device.find")
     if find is None:

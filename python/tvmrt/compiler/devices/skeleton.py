@@ -1,4 +1,4 @@
-"""``tvmrt device new``: the files of a new device, each complete and tested as it is."""
+"""``tvmrt device new``: the files of a new device, complete and tested."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ A package offers it to `tvmrt compile --device @NAME@` by an entry point in its 
 
 
 def write_skeleton(name: str, folder: Path, python: bool = False) -> list[Path]:
-    """Write a new device into ``folder/name``, which must not exist.
+    """Write a new device to ``folder/name``, which must not exist.
 
     Raises
     ------

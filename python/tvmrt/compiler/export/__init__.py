@@ -1,1 +1,1 @@
-"""From generated sources to artefacts on disk: libraries, folders, archives."""
+"""Export of generated sources: libraries, folders, archives."""

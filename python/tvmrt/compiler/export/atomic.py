@@ -1,4 +1,4 @@
-"""Writing results so that a failure leaves what was there as it was."""
+"""Atomic writes: after a failure the previous files are unchanged."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """A new path in the same folder to write to; it takes the place of ``path`` at the end.
+    """Yield a temporary path in the same folder, which replaces ``path`` at the end.
 
-    On an error it is removed and ``path`` stays untouched. Raises OSError as writing does.
+    On an error it is removed and ``path`` is unchanged. Raises OSError like other writes.
     """
     target = Path(path)
     folder = target.parent
@@ -33,7 +33,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def _take_mode(aside: Path, target: Path) -> None:
-    """Permissions as a plain open() would have given, or as the old file had."""
+    """Set the permissions of the old file, or those that open() would have set."""
     if target.exists():
         mode = target.stat().st_mode & 0o777
     else:
@@ -45,7 +45,7 @@ def _take_mode(aside: Path, target: Path) -> None:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for files that nobody keeps. That it is full is an error with its name."""
+    """Yield a temporary folder. An error because its disk is full names the folder."""
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         try:
             yield Path(folder)
@@ -57,8 +57,8 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def filling(path: str | os.PathLike) -> Iterator[Path]:
-    """A new folder to write to; at the end its files go into ``path``, each taking the place of
-    the file of its name. Other files that stand there stay. On an error nothing changes."""
+    """Yield a temporary folder. At the end its files are moved to ``path`` and replace files of the
+    same name; other files there are kept. On an error nothing changes."""
     target = Path(path)
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{target} is a file; name a folder, or a .so or .tar file")

@@ -1,4 +1,4 @@
-"""The tree of modules that a library carries (``__tvm_dev_mblob``), and params files."""
+"""The tree of modules in a library (``__tvm_dev_mblob``), and params files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tvmrt.compiler.ir import ModuleBlob, dtype_of
 
 NDARRAY_MAGIC = 0xDD5E40F096B4A13F
 PARAMS_MAGIC = 0xF7E58D4F05049CB7
-NO_PARAMS = bytes(16)  # in a factory: how many tensors there are, and how many names
-# Where a file's bytes lie as memory does, Linux may map them by huge pages, which a processor finds
-# the more easily: 8 MiB are as many small ones as it knows at a time.
+NO_PARAMS = bytes(16)  # in a factory: number of tensors, and number of names
+# If file offset and address agree modulo a huge page, Linux may map a file by huge pages, which
+# need fewer TLB entries: 8 MiB of small pages fill the TLB of a processor.
 HUGE_PAGE = 2 << 20  # bytes
 MANY_PAGES = 8 << 20  # bytes
-HUGE_PAGE_SECTION = ".tvm_weights"  # its own, so that no other one moves
+HUGE_PAGE_SECTION = ".tvm_weights"  # a separate section, so that no other section moves
 
 
 class Tree(NamedTuple):
-    """The bytes of ``__tvm_dev_mblob``, and where the imported modules end."""
+    """Bytes of ``__tvm_dev_mblob``, and offsets of the ends of the imported modules."""
 
     data: bytes
     ends: list[int]
@@ -42,7 +42,7 @@ def vector(values: Sequence[int]) -> bytes:
 
 
 def ndarray(array: np.ndarray) -> bytes:
-    """One tensor as saved by the classic ABI; always on CPU 0."""
+    """Serialise one tensor in the format of the classic ABI; always on CPU 0."""
     dtype = dtype_of(array)
     data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     head = struct.pack("<QQiii", NDARRAY_MAGIC, 0, 1, 0, array.ndim)
@@ -52,7 +52,7 @@ def ndarray(array: np.ndarray) -> bytes:
 
 
 def params(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """A params file: names and tensors."""
+    """Return a params file: names and tensors."""
     names = b"".join(string(name) for name in arrays)
     tensors = b"".join(ndarray(array) for array in arrays.values())
     return (
@@ -61,27 +61,27 @@ def params(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def graph_library(json: str, module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
-    """The tree of a library run by a graph executor: factory, then the library itself, which
+    """Return the tree of a library for the graph executor: factory, then the library itself, which
     imports the modules of devices."""
     factory = string("GraphExecutorFactory") + string(json) + NO_PARAMS + string(module_name)
     return _chain([factory], imports)
 
 
 def aot_library(module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
-    """The tree of a library run by an AOT executor: factory, metadata, then the library itself,
-    which imports the modules of devices."""
+    """Return the tree of a library for the AOT executor: factory, metadata, then the library
+    itself, which imports the modules of devices."""
     factory = string("AotExecutorFactory") + NO_PARAMS + string(module_name)
     return _chain([factory, string("metadata_module")], imports)
 
 
 def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> Tree:
-    """Modules each of which imports the next, then the library, then what that imports.
+    """Return a chain of modules that import the next one, then the library, then its imports.
 
-    The table of imports has for each module where its row begins and, in one list, the numbers of
-    the modules that it imports.
+    The table of imports has the start of each module's row and, in one list, the indices of the
+    modules that it imports.
     """
     modules = [*heads, string("_lib")]
-    place = len(u64(0) + u64(0)) + sum(map(len, modules))  # behind two counts
+    place = len(u64(0) + u64(0)) + sum(map(len, modules))  # after two counts
     ends = []
     for module in imports:
         key = string(module.type_key)
@@ -95,8 +95,8 @@ def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> Tree:
 
 
 def blob_source(blob: bytes, shared: bool = True) -> str:
-    """C text that defines ``__tvm_dev_mblob``. It is for who loads a library: several networks in
-    one program each have it, unless they refer to what lies in it (not ``shared``)."""
+    """Return C text that defines ``__tvm_dev_mblob`` for loaders. Several networks in one program
+    may each define it, unless they refer to data in it (not ``shared``)."""
     lines = [
         "/* The tree of modules of this library; see the description of __tvm_dev_mblob. */",
         "#include <tvm/runtime/c_backend_api.h>",
@@ -122,10 +122,10 @@ def included_bytes(
     exported: bool = False,
     inner: Mapping[str, int] | None = None,
 ) -> str:
-    """Assembler that includes a file's bytes under a symbol, read-only and 64-aligned; compilers
-    take minutes over the same bytes as a C array. Hidden unless ``exported``. ``inner`` has symbols
-    for places among the bytes, which are hidden: what is exported without any is weak, as several
-    networks in one program have it. Many bytes begin where a huge page of an ELF system does."""
+    """Return assembly that includes a file's bytes under a symbol, read-only and 64-aligned;
+    compilers take minutes for such a C array. Hidden unless ``exported``. ``inner``: hidden symbols
+    for offsets in the bytes. Exported bytes without them are weak, because several networks in one
+    program may define them. Large data are aligned to huge pages on ELF systems."""
     binding = ".weak" if exported and not inner else ".globl"
     hidden = "" if exported else f"  .hidden {symbol}\n"
     private = "" if exported else f"  .private_extern _{symbol}\n"
@@ -160,7 +160,7 @@ _{symbol}:
 
 
 def _parts(file_name: str, inner: Mapping[str, int]) -> str:
-    """The bytes of the file, up to each symbol and from there on."""
+    """Return the bytes of the file, split at each symbol."""
     lines, begin = [], 0
     for symbol, place in sorted(inner.items(), key=lambda item: item[1]):
         lines.append(f'  .incbin "{file_name}", {begin}, {place - begin}' if place > begin else "")

@@ -1,7 +1,7 @@
-"""A complete image for a board: a network, the server of remote calls, and what starts both.
+"""Complete image for a board: a network, the server of remote calls, and start-up code.
 
-The boards are those that QEMU plays; a folder of the package has of each how it is built (``.mk``),
-its memory (``.ld``), and its start-up code. The same folder serves the example of firmware.
+The boards are those emulated by QEMU. A folder of the package has build options (``.mk``), memory
+map (``.ld``) and start-up code of each. The example of firmware uses the same folder.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .model_library_format import has_foreign_code
 from .summary import Summary
 from .vendors import vendor_code, vendor_includes
 
-MARK = b"tvmrt-image:"  # in front of the facts, in a section that the board does not load
+MARK = b"tvmrt-image:"  # before the metadata, in a section that the board does not load
 _LINE = re.compile(r"^(\w+) := (.*)$", re.MULTILINE)
 _NOTES = ("serve.c", "reset.c", "cycles.c")
 
 
 @dataclass(frozen=True)
 class Board:
-    """One row of the folder: ``emulator`` is QEMU's command, whose clock goes on by
-    2 ** ``shift`` nanoseconds an instruction. ``network`` are the options of the network's code:
-    libraries of the compiler may be for a processor that has less."""
+    """Row of the folder. ``emulator``: QEMU's command; its clock advances 2 ** ``shift``
+    nanoseconds per instruction. ``network``: options for the network's code; libraries of the
+    toolchain may be for a processor with fewer features."""
 
     target: str
     tool: str
@@ -50,7 +50,7 @@ class Board:
 
 
 def boards() -> dict[str, Board]:
-    """The boards by the targets whose images they run."""
+    """Return the boards by the targets whose images they run."""
     found = {}
     for path in sorted(Path(find_boards_path()).glob("*.mk")):
         told = dict(_LINE.findall(path.read_text(encoding="utf-8")))
@@ -64,7 +64,7 @@ def boards() -> dict[str, Board]:
 
 
 def board_of(target: str) -> Board:
-    """The board of a target; raises ValueError where there is none."""
+    """Return the board of a target; raise ValueError if there is none."""
     known = boards()
     if target not in known:
         raise ValueError(
@@ -76,7 +76,7 @@ def board_of(target: str) -> Board:
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """What an image's file says of it; raises ValueError for a file that is none."""
+    """Read the metadata of an image; raise ValueError for other files."""
     data = path.read_bytes()
     begin = data.find(MARK)
     end = data.find(b"\0", begin)
@@ -91,7 +91,7 @@ def read_facts(path: Path) -> dict[str, Any]:
 def object_commands(
     compiler: Sequence[str], sources: Sequence[Path], folder: Path
 ) -> dict[Path, list[str]]:
-    """The commands that make objects of C files, by the objects' paths in ``folder``."""
+    """Return the commands that compile C files, by the objects' paths in ``folder``."""
     objects = [folder / f"{i}-{source.stem}.o" for i, source in enumerate(sources)]
     return {
         made: [*compiler, "-c", str(source), "-o", str(made)]
@@ -100,7 +100,7 @@ def object_commands(
 
 
 class BoardNetwork(Protocol):
-    """What an image asks of a ``CompiledLibrary``."""
+    """Interface of ``CompiledLibrary`` for images."""
 
     options: Options
     target: Target
@@ -121,10 +121,10 @@ def write_image(library: BoardNetwork, path: Path) -> None:
     Raises
     ------
     ValueError
-        If the network is not for a board, or cannot be called by tensors.
+        If the network is not for a board, or cannot be called with tensors.
     CompileError
-        If the board's compiler is not there, or refuses; a network that is too large for the
-        board's memories among that.
+        If the board's compiler is missing or fails, for example because the network is too large
+        for the board's memories.
     """
     options = library.options
     if not options.firmware or options.executor != "aot" or options.interface_api != "packed":
@@ -171,7 +171,7 @@ def _facts(library: BoardNetwork, board: Board) -> dict[str, Any]:
 def _build(
     library: BoardNetwork, board: Board, facts: dict[str, Any], folder: Path, image: Path
 ) -> None:
-    """All of it by calls of the compiler, so that it needs no make."""
+    """Call the compiler directly, so that make is not needed."""
     places = Path(find_boards_path())
     vendors = list(dict.fromkeys(library.sources.vendors.values()))
     code = [*library.write_sources(folder), *vendor_code(vendors)]

@@ -1,8 +1,8 @@
-"""What compilers call the instructions of levels, and which of them knows the latest.
+"""Names that compilers use for the instruction sets of ISA levels, and selection of a compiler.
 
-Flags of targets are those of GCC. The ziglang wheel's compiler has names of its own for processors.
-Where the compiler at hand does not know the instructions of a level, another one compiles the
-functions of that level, which are linked with the rest.
+Flags of targets are those of GCC. The ziglang wheel's compiler has its own names of processors. If
+the selected compiler does not support the instructions of a level, another one compiles the
+functions of that level, which are linked with the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tvmrt.error import CompileError
 
-# What a system's own compilers are called is not always how zig calls the system.
+# The triple of a system's own compiler may differ from zig's name of the system.
 ZIG_TRIPLES = {"x86_64-w64-mingw32": "x86_64-windows-gnu"}
 _ZIG = {
     "-march=armv8.2-a+dotprod": "-mcpu=generic+v8_2a+dotprod",
@@ -27,23 +27,23 @@ _ZIG = {
     "-march=armv7-a+simd": "-mcpu=generic+v7a+neon",
     "-march=rv64gcv": "-mcpu=baseline_rv64+v",
 }
-# GCC takes 128 MB before it first looks for what it no longer needs; a file of kernels takes 63 MB
-# for 111 MB if it looks from 8 MB on, in the same time.
+# By default GCC allocates 128 MB before its first garbage collection. Starting at 8 MB, a file of
+# kernels takes 63 MB instead of 111 MB, in the same time.
 FRUGAL = "--param=ggc-min-heapsize=8192"
-# What GCC alone has to be told; the second: moves of vectors that may lie anywhere.
+# Flags only for GCC; the second allows vector moves of any alignment.
 _OF_GCC = (FRUGAL, "-Wa,-muse-unaligned-vector-move")
-# Flags that many compilers do not know yet, and what is true of one that does. GCC takes the first
-# from version 12 on, and has instructions for it from version 14 on; it has AMX from 11 on.
+# Flags that many compilers do not support yet, and a condition for full support. GCC accepts the
+# first from version 12, and has its intrinsics from version 14; it has AMX from version 11.
 _LATE = {
     "-march=rv64gcv": "defined(__riscv_vector) && (defined(__clang__) || __GNUC__ >= 14)",
     "-mamx-bf16": "defined(__AMX_BF16__)",
 }
-# Clang before 16 has to be told that vectors of a known size are vectors of the processor.
+# Clang before 16 needs a flag to map vectors of fixed size to vectors of the processor.
 _CLANG = {"-march=rv64gcv": ("-mabi=lp64d", "-mllvm", "-riscv-v-vector-bits-min=128")}
 
 
 def zig(triple: str = "") -> list[str]:
-    """The command of the ziglang wheel's compiler; empty where it is not installed."""
+    """Return the command of the ziglang wheel's compiler; empty if it is not installed."""
     if importlib.util.find_spec("ziglang") is None:
         return []
     name = ZIG_TRIPLES.get(triple, triple)
@@ -51,7 +51,7 @@ def zig(triple: str = "") -> list[str]:
 
 
 def speak(command: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Flags of targets as this compiler calls them."""
+    """Translate flags of targets for this compiler."""
     is_zig = "ziglang" in command
     if is_zig or "clang" in Path(command[0]).name:
         flags = [flag for flag in flags if flag not in _OF_GCC]
@@ -59,8 +59,8 @@ def speak(command: Sequence[str], flags: Sequence[str]) -> list[str]:
 
 
 def for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list[str]:
-    """A compiler with the flags of a level: the given one, or where it does not know them clang or
-    the ziglang wheel. Raises CompileError where none does."""
+    """Return a compiler with the flags of a level: the given one, or if it does not support them
+    clang or the ziglang wheel. Raise CompileError if none does."""
     late = next((flag for flag in flags if flag in _LATE), None)
     if late is None:
         return [*command, *speak(command, flags)]
@@ -84,14 +84,14 @@ def for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list
 
 
 def _headers(triple: str) -> list[str]:
-    """Where Debian has the headers of another system."""
+    """Return options for the headers of another system as Debian installs them."""
     folder = Path("/usr", triple, "include")
     return ["-isystem", str(folder)] if folder.is_dir() else []
 
 
 @lru_cache(maxsize=16)
 def _knows(command: tuple[str, ...], truth: str) -> bool:
-    """Whether a compiler takes these flags, and then has what they stand for."""
+    """Return whether a compiler accepts these flags and ``truth`` holds with them."""
     text = f"#include <stdint.h>\n#if !({truth})\n#error\n#endif\n"
     try:
         done = subprocess.run(

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.program import Program
 
 
 class Dump:
-    """Writes nothing when no folder is given."""
+    """Writer of dumps; it does nothing without a folder."""
 
     def __init__(self, folder: str | os.PathLike | None) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -33,7 +33,7 @@ class Dump:
 
 
 def print_program(program: Program) -> str:
-    """Steps in order, each with its operands' places; then the arena."""
+    """Return steps in order with the addresses of their operands, then the arena."""
     lines = [
         f"program {program.name}: arena {program.arena_bytes} bytes, "
         f"lower bound {program.lower_bound_bytes}"

@@ -1,4 +1,4 @@
-"""What an archive of a firmware network needs to build by itself: sources and a Makefile."""
+"""Sources and Makefile that an archive of a firmware network needs to be built."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir import Vendor
 from tvmrt.libinfo import find_firmware_path
 
-# By executor through which a program can run a network, the files of the firmware libraries that it
-# takes: all that is called, in turn, by TVMAotExecutor_Create and TVMAotExecutorModule_Register, or
-# by TVMGraphExecutor_Create, TVMGraphExecutorModule_Register and tvmrt_graph_create. Graphs of open
-# dimensions call the functions of crt/graph_dims.h, too, and have texts of what does not fit.
-# tests/python/export/test_runtime_files.py asks the compiler whether that is right.
+# Files of the firmware libraries by executor: everything that is called directly or indirectly by
+# TVMAotExecutor_Create and TVMAotExecutorModule_Register, or by TVMGraphExecutor_Create,
+# TVMGraphExecutorModule_Register and tvmrt_graph_create. Graphs with dynamic dimensions also call
+# the functions of crt/graph_dims.h, and have error texts for sizes that do not fit.
+# tests/python/export/test_runtime_files.py checks the lists with the compiler.
 BACKEND, FIRMWARE = "src_backend", "src_runtime/firmware"
 SIZED_GRAPH = "sized graph"
 ERRORS = "errors"
-SERVER = "server"  # of remote calls: what MicroTVMRpcServerInit and MicroTVMRpcServerLoop call
+SERVER = "server"  # of remote calls: callees of MicroTVMRpcServerInit and MicroTVMRpcServerLoop
 EXECUTOR_FILES = {
     "aot": {
         BACKEND: "bytes.h compiler.h error_slot.h func_call.c func_registry.c mutable_registry.c "
@@ -39,18 +39,18 @@ EXECUTOR_FILES = {
         "packed.h packed_func.h registry.h remote.h remote_packets.c remote_things.c "
         "remote_timer.c remote_values.c tensor_bytes.c tensor_bytes.h",
     },
-    # what C of devices calls, in packages: TVMAPISetLastError() with TVMGetLastError()
+    # callees of device C code in packages: TVMAPISetLastError() with TVMGetLastError()
     ERRORS: {BACKEND: "compiler.h error_slot.c error_slot.h last_error.c"},
     SIZED_GRAPH: {BACKEND: "error_slot.c", FIRMWARE: "graph_dims.c"},
 }
 
-# Headers that programs written for TVM's archives include, though nothing here does.
+# Headers that programs for TVM's archives include, although nothing here does.
 CALLERS_HEADERS = """\
 #include <tvm/runtime/crt/logging.h>
 #include <tvm/runtime/crt/packed_func.h>
 """
 
-# The compiler's command and the archiver's.
+# Commands of the compiler and the archiver.
 TOOLS = {
     "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),
     "riscv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
@@ -60,15 +60,15 @@ TOOLS = {
     "xtensa-lx7": ("xtensa-esp32s3-elf-gcc", "xtensa-esp32s3-elf-ar"),
 }
 
-# How the archive's Makefile compiles, unless it is told otherwise.
+# Default options of the archive's Makefile.
 CFLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
 
 
 def runtime_sources(executors: Iterable[str], foreign: bool = False) -> dict[str, str]:
-    """The C files of the firmware libraries that a network can call, by their path.
+    """Return the C files of the firmware libraries that a network may call, by path.
 
-    Generated code calls none of them by itself, but for graphs whose runs choose extents. Programs
-    run a network through its ``executors``; C that others wrote (``foreign``: bodies of custom
+    Generated code calls none of them directly, except for graphs with dynamic dimensions. Programs
+    run a network through its ``executors``. Foreign C code (``foreign``: bodies of custom
     operators, code of devices) may call all of ``c_backend_api.h``.
     """
     root = Path(find_firmware_path())
@@ -84,14 +84,14 @@ def runtime_sources(executors: Iterable[str], foreign: bool = False) -> dict[str
 
 
 def tools_of(target: str) -> tuple[str, str]:
-    """The commands of the C compiler and archiver that are usual for a target."""
+    """Return the default commands of C compiler and archiver for a target."""
     for start, commands in TOOLS.items():
         if target.startswith(start):
             return commands
     return "cc", "ar"
 
 
-# How a C file becomes an object where all of its kernels are C, and where some are assembly.
+# Rule for objects of C files without assembly kernels, and with them.
 _COMPILE = "\t$(CC) $(flags) -c $< -o $@\n"
 _COMPILE_ASSEMBLY = """\
 \t$(CC) $(flags) -c $< -o $@ 2>$@.said || \\
@@ -100,7 +100,7 @@ _COMPILE_ASSEMBLY = """\
 \t{ cat $@.said >&2; rm -f $@.said $@.in-c; exit 1; }
 \t@cat $@.said >&2; rm -f $@.said
 """
-# Whether the compiler was given C by the headers themselves, or above; told once, at the end.
+# Report once, at the end, if C was used instead of assembly, by the headers or by the rule above.
 _TELL_OF_C = """\
 ifeq ($(findstring TVMRT_MICRO_ASM,$(flags)),)
 \t@echo TVMRT_MICRO_ASM | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
@@ -110,14 +110,14 @@ ifeq ($(findstring TVMRT_MICRO_ASM,$(flags)),)
 \t@rm -f in-c.stamp
 endif
 """
-# The same of vectors, for processors that have them.
+# Report if Helium vectors are missing on processors that have them.
 _TELL_OF_NO_HELIUM = """\
 \t@echo TVMRT_MICRO_CAN_MVE | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
 \ttail -n 1 | grep -qx 1 || echo "note: with these options there is no Helium, for which the" \\
 \t"network was compiled: the results are the same, runs take longer" >&2
 """
 _KERNELS = "tvm/runtime/kernels/board/i8.h"
-# What clang inlines at -Os is a tenth of its code, and 1 % of the time beside loops in assembly.
+# Inlining by clang at -Os costs 10 % code size for 1 % of the time next to loops in assembly.
 _LEVEL = """\
 # clang's code is as small as GCC's at -Oz, and as fast, as the loops are assembly.
 level := $(if $(findstring __clang__,$(shell $(CC) -E -dM -x c /dev/null 2>/dev/null)),-Oz,-Os)
@@ -173,13 +173,13 @@ def makefile(
     vendors: Mapping[str, Vendor],
     headers: Container[str],
 ) -> str:
-    """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for.
+    """Return a Makefile for ``lib<name>.a`` from the archive's sources, for the network's target.
 
-    ``file_flags`` are further options of single C files, by their names, ``vendors`` what code
-    such files call that the user has. ``content`` differs where the sources do: the files of all
-    archives have one date, by which make could not tell that an archive was unpacked over an older
-    one. ``headers`` are those of the package that the archive has: kernels in assembly are built in
-    C where the compiler cannot take it.
+    ``file_flags``: additional options of single C files, by name. ``vendors``: libraries that such
+    files call and the user provides. ``content`` changes with the sources: all files have the same
+    date, so make could not detect that an archive was unpacked over an older one. ``headers``:
+    headers of the package in the archive; kernels in assembly are built in C if the compiler does
+    not support it.
     """
     compiler, archiver = tools_of(target.name)
     flags = " ".join(target.flags)
@@ -203,7 +203,7 @@ def makefile(
 
 
 def _file_rules(file_flags: Mapping[str, Sequence[str]], vendors: Mapping[str, Vendor]) -> str:
-    """The options of single files."""
+    """Return the options of single files."""
     options = {file: list(given) for file, given in file_flags.items()}
     for file, vendor in vendors.items():
         options.setdefault(file, []).append(f"-I$({vendor.variable})/{vendor.include}")
@@ -215,7 +215,7 @@ def _file_rules(file_flags: Mapping[str, Sequence[str]], vendors: Mapping[str, V
 
 
 def _vendor_rules(vendor: Vendor) -> str:
-    """What compiles the sources that the user has into the library, by their own dialect of C."""
+    """Return rules that compile the user's sources of a library, with their own C dialect."""
     variable, folder = vendor.variable, vendor.variable.lower()
     patterns, excluded = (
         " ".join(f"$({variable})/{pattern}" for pattern in group)

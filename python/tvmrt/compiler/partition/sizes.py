@@ -1,7 +1,7 @@
-"""Regions that a device refuses at the largest sizes of a run, and takes at smaller ones.
+"""Smaller size bounds for regions that a device refuses at the largest sizes of a run.
 
-Contract: sizes that are found were asked about as a whole: the device accepts the region where they
-are the largest.
+Contract: bounds are evaluated together: the device accepts the region with all of them as largest
+sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Sizes = tuple[Symbol, ...]
 
 
 def with_sizes(region: Region, sizes: Sequence[Symbol]) -> Region:
-    """A copy of the region whose extents have the bounds of ``sizes``, found by name."""
+    """Return a copy of the region whose extents have the bounds of ``sizes``, matched by name."""
     graph = copy_graph(region.graph)
     by_name = {s.name: s.extent for s in sizes}
     values: list[Value] = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
@@ -41,15 +41,15 @@ def _bounded(value: Any, by_name: Mapping[str, Any]) -> Any:
 
 
 def largest_accepted(sizes: Sizes, accepts: Callable[[Sizes], bool]) -> Sizes | None:
-    """Sizes below the largest that are accepted, as large as questions about a half of what is left
-    find them; None if the least are refused. The largest together have been refused."""
+    """Find the largest accepted sizes by bisection; None if the smallest are refused. The upper
+    bounds together are known to be refused."""
 
     def are_taken(values: Sequence[int]) -> bool:
         return accepts(tuple(replace(s, high=high) for s, high in zip(sizes, values)))
 
     if all(s.low == s.high for s in sizes) or not are_taken([s.low for s in sizes]):
         return None
-    # all in proportion, then each as far as it goes
+    # all in proportion, then each as far as possible
     steps = max(s.high - s.low for s in sizes)
 
     def share(step: int) -> list[int]:
@@ -64,7 +64,7 @@ def largest_accepted(sizes: Sizes, accepts: Callable[[Sizes], bool]) -> Sizes | 
 
 
 def _highest(low: int, high: int, is_taken: Callable[[int], bool]) -> int:
-    """The highest number that is taken, of which ``low`` is one."""
+    """Return the maximum accepted number by bisection; ``low`` is accepted."""
     if low == high or is_taken(high):
         return high
     while high - low > 1:
@@ -74,7 +74,7 @@ def _highest(low: int, high: int, is_taken: Callable[[int], bool]) -> int:
 
 
 def ways_to(taken: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
-    """How a user gets a device to work up to the sizes that it takes."""
+    """Return options for a user to run a region on the device up to the sizes that it accepts."""
     changed = [new for new, old in zip(taken, sizes) if new != old]
     ways = []
     if all(s.source is None for s in changed):  # bounds of the others follow from the network
@@ -94,5 +94,5 @@ def _quoted(text: str) -> str:
 
 
 def listed_sizes(sizes: Sizes) -> str:
-    """The largest of each size, for people."""
+    """Return the upper bound of each size as text."""
     return ", ".join(f"{s.name} = {s.high}" for s in sizes)

@@ -1,7 +1,7 @@
-"""The compiler from end to end: a network to a library that can be exported.
+"""The compiler from end to end: from a network to a library that can be exported.
 
 ``frontend -> ir -> transform -> partition -> codegen (program) -> planner -> codegen (C) ->
-export``; each stage is a function of its own, which ``draft.py`` calls in order.
+export``; each stage is a function, and ``draft.py`` calls them in order.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ def compile(
         Path of an ``.onnx`` or ``.tflite`` file, an ``onnx.ModelProto``, the bytes of a
         ``.tflite`` file, or a ``tvmrt.custom.GraphBuilder``.
     request
-        All options as one ``tvmrt.Request``, in place of naming them one by one.
+        All options as one ``tvmrt.Request``, instead of single options.
     {options}
 
     Returns
     -------
-    A CompiledLibrary; nothing has been compiled by the C compiler yet, that is done on export.
+    A CompiledLibrary. The C compiler runs when it is exported.
 
     Raises
     ------
     OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
-    network that the compiler cannot do. Every text is one sentence.
+    network that the compiler does not support. Every error text is one sentence.
     """
     return compile_at_chosen_sizes(model, _request(request, options), partial(_compiled, model))[0]
 
 
 def choose_dims(model: Any, request: Request) -> dict[str, Any]:
-    """The ``dims`` of a request, with bounds for the dimensions that the network leaves open."""
+    """Return the ``dims`` of a request, with bounds for dimensions that it does not declare."""
     return compile_at_chosen_sizes(model, request, partial(_compiled, model))[1]
 
 
 def _compiled(model: Any, request: Request, check: Callable[[int], None]) -> CompiledLibrary:
-    """The library of a network; ``check`` is told the bytes of its tensors before its code is
-    made."""
+    """Return the library of a network. ``check`` is called with the bytes of its tensors before its
+    code is generated."""
     draft = make_draft(model, request)
     with draft.clock.stage("plan"), on_board(draft):
         (planned,) = plan_memory([draft.need], draft.placement)
@@ -91,28 +91,28 @@ def compile_together(
 ) -> CompiledImage:
     """Compile several networks for one program without an operating system.
 
-    They have one workspace and one set of pools between them, of the size that the largest needs,
-    and store equal weights once.
+    They share one workspace and one set of pools of the size of the largest network, and store
+    equal weights once.
 
     Parameters
     ----------
     networks
         Models (see :func:`compile`) by the names that they get in symbols.
     concurrent
-        Which networks may be live at a time: one runs while another is in the middle of a run, or
-        while another's inputs or outputs in the pools are in use. Their memory is then kept apart,
-        and its sizes add up. True: all of them; otherwise groups of names, each network in one at
-        most: networks of different groups take turns.
+        Networks that may be live at the same time: one runs during a run of another, or while
+        another's inputs or outputs in the pools are in use. Their memory is not shared, so its
+        sizes add up. True: all networks; otherwise groups of names, each network in at most one.
+        Networks of different groups run one after the other.
     image_name
-        Name of what the networks share: ``tvmgen_<image_name>.h``.
+        Name of the shared parts: ``tvmgen_<image_name>.h``.
     shapes
         By network: extents of inputs with symbolic dimensions, by input name.
     dims
-        By network: dimensions that its runs choose, with their bounds.
+        By network: dynamic dimensions with their bounds.
     sequences
         By network: numbers of elements of inputs that are sequences.
     options
-        As :func:`compile` takes them, for all networks alike. The runtime must be crt.
+        Options of :func:`compile`, for all networks. The runtime must be crt.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def compile_together(
 
     Raises
     ------
-    As :func:`compile`.
+    The errors of :func:`compile`.
     """
     names = list(networks)
     check_names(names, image_name)
@@ -134,7 +134,7 @@ def compile_together(
 def _drafts(
     networks: Mapping[str, Any], asked: Request, sizes: Mapping[str, Mapping[str, Any]]
 ) -> list[Draft]:
-    """The networks as drafts; ``sizes``: what requests say of each network for itself."""
+    """Return the networks as drafts. ``sizes``: options that differ between networks."""
     drafts = []
     for name, model in networks.items():
         folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
@@ -149,7 +149,7 @@ def _drafts(
 def _generate_image(
     drafts: Sequence[Draft], live: Sequence[Sequence[int]], image_name: str
 ) -> list[CompiledLibrary]:
-    """The drafts as code that shares memory and weights; ``live``: groups that run at a time."""
+    """Generate code that shares memory and weights. ``live``: groups that run at the same time."""
     needs = [draft.need for draft in drafts]
     refuse_sharing([need.program for need in needs], live)
     with drafts[0].clock.stage("plan"), on_board(drafts[0]):

@@ -1,6 +1,6 @@
-"""The stages in their order: up to the steps of a network, and behind the plan of its memory.
+"""Stages of compilation: up to lowering of one network, then code generation.
 
-Between the two stands what networks of one image share, the memory.
+Memory planning is between the two, because the networks of one image share memory.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from . import lighter, reading, settled
 from .guides import guided
 
 Progress = Callable[[str, int, int], None]
-STAGES = 7  # the last is the C compiler's, where a library is made
+STAGES = 7  # the last is the C compiler, when a library is built
 
 
 def make_draft(model: Any, asked: Request) -> Draft:
-    """The stages up to lowering."""
+    """Run the stages up to lowering."""
     family = None if asked.board is None else find_family(asked.board)
     request, machine = settled.settle(asked, family)
     machine = guided(machine, request)
@@ -72,7 +72,7 @@ def make_draft(model: Any, asked: Request) -> Draft:
     with clock.stage("partition"):
         cuts = _cut(graph, request, machine, chosen)
         if asked.target is None and machine.levels and _brings_code(cuts):
-            # of a device's C there is one function, not one a level
+            # C code of a device has one function, not one for each ISA level
             machine = guided(get_target("native"), request)
         if expand_composed(graph):
             optimize(graph, dump.graph)
@@ -112,13 +112,13 @@ def make_draft(model: Any, asked: Request) -> Draft:
 
 
 def _copy_names(program: Program, graph: Graph) -> None:
-    """Give the program what the graph says of the names of its inputs and outputs."""
+    """Copy labels, bundles and aliases of inputs and outputs from the graph to the program."""
     program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
     program.aliases = dict(graph.aliases)
 
 
 def _join(graph: Graph, machine: Target) -> None:
-    """What is computed or copied several times over, once."""
+    """Merge convolutions with the same input, and nest concatenations."""
     join_siblings(graph, machine.hosted)
     if machine.hosted:
         nest_concats(graph)
@@ -127,7 +127,7 @@ def _join(graph: Graph, machine: Target) -> None:
 def _by_rows(
     program: Program, machine: Target, request: Request, memories: Sequence[MemoryPool]
 ) -> Program:
-    """The program with as many layers computed by rows as the memory demands."""
+    """Return the program with as many row-streamed layers as needed to fit the memory."""
     limit = request.ram
     if limit is None and len(memories) == 1:
         limit = memories[0].capacity
@@ -137,7 +137,7 @@ def _by_rows(
 
 
 def _refuse_counts(program: Program, request: Request) -> None:
-    """What tells no extents that a run finds."""
+    """Raise UnsupportedError if the interface cannot return data-dependent sizes."""
     if request.record and any(step.counts for step in program.steps):
         raise UnsupportedError(
             "record does not support the network's data-dependent sizes; choose profile"
@@ -159,7 +159,7 @@ def _refuse_state(program: Program, request: Request) -> None:
 
 
 def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Device]) -> Partition:
-    """The network cut over devices, as the request demands."""
+    """Partition the network over devices as requested."""
     context = Context(
         request.module_name, machine.name, cast(str, request.runtime), cast(str, request.executor),
         dict(request.device_options or {}), machine.board or frozenset(),
@@ -172,13 +172,13 @@ def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Devic
 
 
 def _brings_code(cuts: Partition) -> bool:
-    """Whether a device has C of its own for a region."""
+    """Return whether a device has its own C code for a region."""
     return any(isinstance(region.code, CSource) for region in cuts.regions)
 
 
 @contextmanager
 def on_board(draft: Draft) -> Iterator[None]:
-    """What does not fit is told with the board's name."""
+    """Add the board's name to errors about insufficient memory."""
     try:
         yield
     except ValueError as problem:
@@ -189,7 +189,7 @@ def on_board(draft: Draft) -> Iterator[None]:
 
 @dataclass
 class Draft:
-    """A network that has its steps, and no memory yet."""
+    """Network that is lowered to steps, without a memory plan."""
 
     need: Need
     placement: pool_options.Placement
@@ -201,7 +201,7 @@ class Draft:
     family: Family | None = None
 
     def generate(self, planned: Planned, image: SharedImage | None = None) -> CompiledLibrary:
-        """The library of a network whose memory is planned; ``image`` is the one that it is in."""
+        """Generate the library of a network with planned memory; ``image``: the image it is in."""
         program, machine = self.need.program, self.need.target
         options = replace(self.need.options, image=image)
         self.bound.check(program)
@@ -222,7 +222,7 @@ class Draft:
 
 
 class _Clock:
-    """Seconds by stage, and the caller's progress."""
+    """Time in seconds by stage, and calls of the caller's progress function."""
 
     def __init__(self, progress: Progress | None) -> None:
         self.seconds: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The target to compile for, as options of plug-ins change it."""
+"""Changes of the target by options of plug-ins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tvmrt.compiler.request import Request, added_rows
 
 
 def guided(machine: Target, request: Request) -> Target:
-    """The target with what options of plug-ins make of it; raises what they raise."""
+    """Return the target after changes by options of plug-ins; their errors are passed on."""
     for name, value in request.added:
         change = added_rows()[name].target
         if change is not None:

@@ -1,4 +1,4 @@
-"""Layers that compute with fewer bits or fewer products than their network says."""
+"""Layers in reduced precision, with weight-only quantisation, or by Winograd."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmrt.error import UnsupportedError
 
 
 def by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradRow]:
-    """The convolutions that are computed by fewer multiplications."""
+    """Replace convolutions by Winograd convolutions and report them."""
     if not (machine.hosted and choices.takes_squares(request.winograd, request.precision)):
         return []
     measured = None if machine.tuned is None else machine.tuned.square
@@ -27,14 +27,14 @@ def by_squares(graph: Graph, request: Request, machine: Target) -> list[Winograd
 
 
 def narrowed(graph: Graph, request: Request) -> list[NarrowRow]:
-    """The weights that are stored in few bits: of what no device has taken."""
+    """Quantise weights of layers on the CPU and report them."""
     if request.weights is None:
         return []
     return narrow_weights(graph, request.weights, request.max_error)
 
 
 def reduced(graph: Graph, request: Request) -> list[ReducedRow]:
-    """The products that are computed in fewer bits, of what no device has taken."""
+    """Mark matmul-like layers on the CPU for bfloat16 and report them."""
     if request.precision != "bf16":
         return []
     if not request.calibration:

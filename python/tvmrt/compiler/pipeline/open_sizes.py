@@ -1,7 +1,7 @@
-"""Compile a network whose file leaves dimensions open, at bounds that follow from their roles.
+"""Compilation of a network whose file leaves dimensions dynamic, with bounds inferred from use.
 
-The first bounds that the whole compiler accepts are taken, so a sentence that proposes bounds
-proposes only such as load.
+The first bounds with which the whole compiler succeeds are used. So an error that proposes bounds
+only proposes bounds that compile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tvmrt.compiler.request import Request
 from tvmrt.error import OpenDimensionsError, Remark, SizesRemark, UnsupportedError
 
 MAX_HALVINGS = 10
-_ONE_AT_A_TIME = threading.RLock()  # which warnings are shown is a matter of the process
+_ONE_AT_A_TIME = threading.RLock()  # warning filters are global to the process
 _PACKAGE = __name__.split(".", maxsplit=1)[0]
 
 
@@ -37,7 +37,7 @@ Attempt = Callable[[Request, Callable[[int], None]], CompiledLibrary]
 
 
 class _OverLimitError(MemoryBoundError):
-    """The tensors of a network take more than the limit."""
+    """Error: the tensors of a network take more than the limit."""
 
     def __init__(self, nbytes: int) -> None:
         super().__init__(f"its tensors take {nbytes} bytes")
@@ -46,8 +46,8 @@ class _OverLimitError(MemoryBoundError):
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A network that compiles at some sizes, with the remarks on it. ``is_related``: it does not
-    fit at all combinations of them."""
+    """Network that compiles at some sizes, with its warnings. ``is_related``: it is not valid for
+    all combinations of these sizes."""
 
     result: CompiledLibrary
     nbytes: int
@@ -59,13 +59,13 @@ class _Compiled:
 def compile_at_chosen_sizes(
     model: Any, request: Request, attempt: Attempt
 ) -> tuple[CompiledLibrary, dict[str, Any]]:
-    """Call ``attempt`` with the request, with bounds for the dimensions that it leaves open.
+    """Call ``attempt`` with the request and bounds for the dimensions that it does not declare.
 
-    The result is the library and the ``dims`` of the request with these bounds. ``attempt`` calls
-    its second argument with the bytes of the network's tensors. A Remark says which bounds are
-    chosen and what they take. Raises what ``attempt`` does where no bounds suit, and
-    OpenDimensionsError with bounds that do where their memory is more than ``MAX_CHOSEN_BYTES`` or
-    the request's ``max_memory``, and for a board.
+    Return the library, and the ``dims`` of the request with these bounds. ``attempt`` must call its
+    second argument with the bytes of the network's tensors. A Remark states the chosen bounds and
+    their memory. If no bounds work, the error of ``attempt`` is raised. OpenDimensionsError with
+    bounds that work is raised if their memory exceeds ``MAX_CHOSEN_BYTES`` or the request's
+    ``max_memory``, and always for a board.
     """
     try:
         return attempt(request, lambda _: None), dict(request.dims or {})
@@ -94,7 +94,7 @@ def compile_at_chosen_sizes(
 
 
 class _Search:
-    """Bounds at which one network compiles."""
+    """Search for bounds with which one network compiles."""
 
     def __init__(self, request: Request, attempt: Attempt, axes: OpenAxes) -> None:
         self.request = request
@@ -104,7 +104,7 @@ class _Search:
         self.nbytes = 0  # of the last attempt
 
     def run(self, name: str) -> _Compiled:
-        """The network at the first bounds that suit and whose memory is within the limit."""
+        """Return the network with the first bounds that work within the memory limit."""
         sizes, same = dict(self.axes.sizes), dict[str, str]()
         try:
             found = self._within(sizes, same)
@@ -125,23 +125,23 @@ class _Search:
         raise problem
 
     def _usual_picture(self, problem: Exception) -> int | None:
-        """The size of a picture at which the network compiles, None for the usual one. Raises the
-        problem where it compiles at none."""
+        """Return the image size with which the network compiles, None for the usual one. Raise
+        ``problem`` if there is none."""
         for picture in (None, *OTHER_PICTURES):
             sizes = self.axes.usual(False, picture)
             if picture and sizes == self.axes.usual(False):
-                break  # it has no picture
+                break  # it has no image input
             try:
                 self._compiled(sizes, {})
                 return picture
             except UnsupportedError:
-                break  # no matter of sizes
+                break  # not caused by sizes
             except ValueError:
                 continue
         raise problem
 
     def _simpler(self, pictures: Sequence[int | None]) -> _Compiled | None:
-        """The network at bounds that all combinations of sizes within them fit."""
+        """Return the network with bounds that are valid for all combinations of sizes."""
         for sizes, same in self._others(pictures):
             found = self._tried(sizes, same)
             if found is not None and not found.is_related:
@@ -151,7 +151,7 @@ class _Search:
     def _others(
         self, pictures: Sequence[int | None]
     ) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
-        """Bounds to try in turn; ``pictures``: the sizes of pictures where one alone may do."""
+        """Yield bounds to try; ``pictures``: image sizes to try if only one size may work."""
         yield from self.axes.choices()
         for open_batch in (True, False):
             tried: list[dict[str, ChosenSize]] = []
@@ -162,8 +162,8 @@ class _Search:
                     yield sizes, {}
 
     def on_board(self, problem: OpenDimensionsError) -> _Compiled:
-        """Nothing is chosen for a board, whose memory is its user's to spend: raise the error with
-        sizes that compile."""
+        """Raise an error with sizes that compile. Bounds are not chosen for a board, because its
+        memory would be planned for them."""
         usual = [self.axes.usual(False, picture) for picture in (None, *OTHER_PICTURES)]
         for sizes in (usual[0], self.axes.with_batch(self._least(), 1), *usual[1:]):
             found = self._tried(sizes, {})
@@ -182,8 +182,8 @@ class _Search:
         }
 
     def _within(self, sizes: dict[str, ChosenSize], same: dict[str, str]) -> _Compiled:
-        """The network for as many rows of a batch as the limit allows. Raises MemoryBoundError
-        where one row takes more."""
+        """Return the network with the largest batch within the limit. Raise MemoryBoundError if a
+        batch of one exceeds it."""
         batch = max((s.high for s in sizes.values() if s.role is Role.BATCH), default=1)
         while True:
             try:
@@ -191,14 +191,14 @@ class _Search:
             except MemoryBoundError as error:
                 if batch <= 1:
                     raise
-                fits = batch // 4  # of what is refused earlier nobody knows by how much
+                fits = batch // 4  # an early error does not report the size
                 if isinstance(error, _OverLimitError):
                     fits = min(int(batch * self.limit / error.nbytes), batch - 1)
                 batch = 1 << max(fits, 1).bit_length() - 1
             sizes = self.axes.with_batch(sizes, batch)
 
     def _tried(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled | None:
-        """The network at some sizes; None where it does not compile."""
+        """Return the network at some sizes; None if it does not compile."""
         try:
             return self._compiled(sizes, same)
         except (ValueError, UnsupportedError):
@@ -221,8 +221,8 @@ class _Search:
     def _too_much(
         self, name: str, sizes: dict[str, ChosenSize], same: dict[str, str]
     ) -> OpenDimensionsError:
-        """The error for a network that takes too much at the bounds of its roles, with smaller ones
-        at which it fits."""
+        """Return the error for a network that needs too much memory with the inferred bounds, with
+        smaller bounds that fit."""
         small: dict[str, ChosenSize] | None = self.axes.with_batch(sizes, 1)
         text = word_dims(self.axes.declare(small or sizes, same))
         example = ""
@@ -256,7 +256,7 @@ def _size(nbytes: int) -> str:
 
 
 def _remark(text: str) -> None:
-    """Warn the caller outside of this package, wherever it called from."""
+    """Emit a warning with the location of the caller outside of this package."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == _PACKAGE:
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]

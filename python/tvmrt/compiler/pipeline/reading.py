@@ -1,4 +1,4 @@
-"""A network in any of the forms that are taken, as a graph."""
+"""Load a network in any supported form as a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmrt.compiler.request import Request, added_rows
 
 
 def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
-    """The graph of a network; a plug-in reads files of its suffix and what it accepts."""
+    """Return the graph of a network; plug-ins import files with their suffix and other models."""
     model = _by_plugin(model, request)
     if isinstance(model, Graph):
         return model
@@ -44,7 +44,7 @@ def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
 
 
 def _by_plugin(model: Any, request: Request) -> Any:
-    """What the importer of a plug-in makes of a model; one that no plug-in reads stays."""
+    """Return the model after import by a plug-in, or unchanged if no plug-in reads it."""
     if isinstance(model, (Graph, GraphBuilder)) or hasattr(model, "SerializeToString"):
         return model
     importer = plugin.importer_of(model)
@@ -55,6 +55,6 @@ def _by_plugin(model: Any, request: Request) -> Any:
 
 
 def claimed(graph: Graph, devices: Sequence[Device]) -> set[Node]:
-    """The nodes that a device other than the CPU takes as they are."""
+    """Return the nodes that a device other than the CPU supports."""
     said = [ask(device, "annotate", graph) for device in devices if device.name != "cpu"]
     return {node for answers in said for node, reason in answers.items() if reason is None}

@@ -1,4 +1,4 @@
-"""What a request asks for, with nothing left open: the processor, the memories, the C."""
+"""Resolution of a request's options: processor, memory pools, generated C."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvmrt.error import Remark
 
 
 def settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
-    """The request with nothing left open, checked, and its target."""
+    """Return the request with all options resolved and checked, and its target."""
     if family is not None:
         if asked.target not in (None, "native", family.target):
             raise ValueError(
@@ -49,12 +49,12 @@ def settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
     if request.runtime != "crt":
         return request, machine
     if request.params == "embed":
-        request = replace(request, params="flash")  # the same thing in an image
+        request = replace(request, params="flash")  # equivalent in an image
     return request, replace(machine, hosted=False)
 
 
 def memories(request: Request, family: Family | None) -> list[MemoryPool]:
-    """The pools that are asked for; of a board, no more than it has."""
+    """Return the requested pools, checked against the board's memory, or all of the board."""
     if family is None:
         return pool_options.make_pools(request.pools)
     family.check_pools(request.pools or {})
@@ -63,7 +63,7 @@ def memories(request: Request, family: Family | None) -> list[MemoryPool]:
 
 def print_options(model: Any, request: Request, given: Provenance) -> Options:
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
-    settled = cast(Any, request)  # with_defaults() has left nothing open
+    settled = cast(Any, request)  # with_defaults() has set all options
     return Options(
         request.module_name, settled.executor, settled.params, origin, settled.runtime,
         request.interface_api, settled.unpacked_api, request.profile, request.record,

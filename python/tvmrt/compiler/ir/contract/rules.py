@@ -17,7 +17,7 @@ _DATA = "_data"
 
 @dataclass(frozen=True)
 class Rule:
-    """Test, or definition of ``name``: ``words`` as text, ``function`` of the names in ``reads``."""
+    """Test, or definition of ``name``: ``words`` as text, ``function`` of names in ``reads``."""
 
     words: str
     function: Callable[..., Any]
