@@ -1,4 +1,4 @@
-"""Computing a graph in this process, to see what flows through it. Needs the runtime."""
+"""Execution of graphs in this process for calibration. Needs the runtime."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GraphRunner:
         self._executor: GraphModule | None = None
 
     def __call__(self, graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The graph's outputs for these inputs, in order."""
+        """Return the graph's outputs for these inputs, in order."""
         executor = self._executor
         if executor is None or graph is not self._graph:
             executor = self._executor = self._load(graph)

@@ -1,4 +1,4 @@
-"""Which options of ``tvmrt.compile`` go together: a row for each combination that cannot be."""
+"""Rules for options of ``tvmrt.compile``: one row per invalid combination."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rule:
-    """``refused``: whether a request, its defaults chosen, is one of these; ``sentence`` says what
-    to choose instead and may name options in braces."""
+    """Invalid combination: ``refused`` tests a request with its defaults resolved. ``sentence`` is
+    the error text with a valid alternative; it may contain options in braces."""
 
     sentence: str
     refused: Callable[[Request], Any]
@@ -162,17 +162,17 @@ RULES = (
 
 
 def takes_squares(winograd: bool | None, precision: str) -> bool:
-    """Whether hosts compute convolutions by squares: as was asked, and unasked in float32."""
+    """Return whether hosts use Winograd: if requested, and by default in float32."""
     return precision == "float32" if winograd is None else winograd
 
 
 def _judges_layers(request: Request) -> bool:
-    """Whether layers are judged one by one, and stay as they are beyond an error."""
+    """Return whether layers are evaluated one by one and not changed above an error."""
     return request.weights is not None or bool(request.winograd)
 
 
 def _is_sized(request: Request) -> bool:
-    """Whether runs choose dimensions."""
+    """Return whether there are dynamic dimensions."""
     shapes = (request.shapes or {}).values()
     return bool(request.dims) or any(isinstance(n, str) for shape in shapes for n in shape)
 
@@ -182,9 +182,9 @@ def _graph_of_board(request: Request) -> bool:
 
 
 def check(request: Request) -> None:
-    """Raise ValueError, or UnsupportedError, with a sentence that names what to choose.
+    """Raise ValueError, or UnsupportedError, with a sentence that names valid options.
 
-    What the request leaves open must have been chosen.
+    The request's options must be resolved.
     """
     for name, (_, row, _type) in every_row().items():
         if not row.values:
@@ -202,8 +202,8 @@ def check(request: Request) -> None:
 
 
 def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) -> None:
-    """Hold rules of what devices must take against the devices that there are: where it is for
-    this machine, ``here``, those that can run on it."""
+    """Check that the devices in rules of ``require_device`` are selected, and if compiling for this
+    machine (``here``) can run on it."""
     known = {"cpu", *(device.name for device in devices)}
     for rule in rules:
         name = rule.partition(":")[0]
@@ -221,7 +221,7 @@ def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) 
 
 
 def check_hooks(regions: Sequence[Region], interface_api: str) -> None:
-    """Hold hooks of devices against the interface."""
+    """Check that the interface supports hooks of devices."""
     for region in regions:
         if region.hooks and interface_api != "c":
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""What this machine's processor can do."""
+"""Features of this machine's processor."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """The family of instructions: ``x86_64``, ``aarch64``, or the system's name of another."""
+    """Return the instruction set: ``x86_64``, ``aarch64``, or the system's name of another."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
 @lru_cache(maxsize=1)
 def name() -> str:
-    """The kind of processor, as far as times depend on it: ``AuthenticAMD 25 17`` (vendor, family,
-    model), ``0x41 0xd0c`` (implementer, part); what the system calls the machine where it does not
-    say."""
+    """Return the kind of processor, as far as times depend on it: ``AuthenticAMD 25 17`` (vendor,
+    family, model), ``0x41 0xd0c`` (implementer, part); the system's name of the machine if these
+    are not known."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -33,7 +33,7 @@ def name() -> str:
 
 @lru_cache(maxsize=1)
 def flags() -> frozenset[str]:
-    """Instruction sets that the system reports; none where it does not say."""
+    """Return the instruction sets that the system reports; none if it does not report them."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:

@@ -1,6 +1,6 @@
-"""Where a compiled network comes from: the network's bytes, its licence, and what was asked for.
+"""Provenance of a compiled network: hash of the network, its licence, and the options.
 
-Nothing of the machine that compiles goes in: no paths, no compiler, no time.
+It has no data of the machine that compiles: no paths, no compiler, no time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tvmrt.compiler.codegen.options import Provenance
 from tvmrt.compiler.ir import Graph
 from tvmrt.compiler.request import Request, every_row
 
-# Of the machine that compiles, or values that are no short data.
+# Options of the machine that compiles, or with values that are not short data.
 LEFT_OUT = {
     "calibration", "cc", "device_options", "dump_dir", "levels", "max_memory", "module_name",
     "operators", "progress", "target",
@@ -23,9 +23,9 @@ LEFT_OUT = {
 
 
 def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
-    """What is told of a network; ``request`` is the one with nothing left open.
+    """Return the provenance of a network; ``request`` has all options resolved.
 
-    Raises OSError where the network's file cannot be read.
+    Raises OSError if the network's file cannot be read.
     """
     asked = {
         name: _plain(request.value_of(name))
@@ -42,7 +42,7 @@ def _is_chosen(value: Any, default: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; of devices and what else has a name, that."""
+    """Convert a value to JSON; devices and other objects with a name become their name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
@@ -53,7 +53,7 @@ def _plain(value: Any) -> Any:
 
 
 def _sha256(model: Any) -> str | None:
-    """The hash of the network as it came; None where that is no file and no bytes."""
+    """Return the hash of the original network; None if it is neither a file nor bytes."""
     if isinstance(model, (str, os.PathLike)):
         found = hashlib.sha256()
         with Path(model).open("rb") as file:
@@ -62,7 +62,7 @@ def _sha256(model: Any) -> str | None:
         return found.hexdigest()
     if isinstance(model, (bytes, bytearray)):
         return hashlib.sha256(model).hexdigest()
-    # asked of the type: a GraphBuilder takes any attribute of its own for an operator
+    # check the type: a GraphBuilder takes any attribute of its own for an operator
     if not hasattr(type(model), "SerializeToString"):
         return None
     try:

@@ -1,8 +1,8 @@
-"""What can be asked of the compiler: every option once, with its default, values and words.
+"""Options of the compiler: each once, with its default, values and help text.
 
-The command line, the docstring of ``tvmrt.compile``, the reference pages and the checks are made of
-these rows; what goes together is in ``choices.py``. Nothing is imported here that a command's help
-would have to wait for.
+The command line, the docstring of ``tvmrt.compile``, the reference pages and the checks are
+generated from these rows; ``choices.py`` has the valid combinations. This module imports nothing
+slow, because the help of commands needs it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 # ruff: noqa: RUF009
-# _option() makes a field, and is called for each option alone
+# _option() creates a field and is called once for each option
 
 INDENT = "    "
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-OPTIONS = "{options}"  # where a docstring of ``documented`` lists them
+OPTIONS = "{options}"  # placeholder in a docstring of ``documented``
 
 
 def _option(default: Any, text: str, **row: Any) -> Any:
@@ -40,9 +40,9 @@ def _option(default: Any, text: str, **row: Any) -> Any:
 # fmt: off
 @dataclass(frozen=True)
 class Request:
-    """The options of ``tvmrt.compile`` as one record, in the order in which people meet them.
+    """Options of ``tvmrt.compile`` as one record; see there for their meaning.
 
-    What each of them means is told there.
+    The fields are in the order in which users need them.
     """
 
     executor: str | None = _option(
@@ -296,40 +296,40 @@ class Request:
     progress: Callable[[str, int, int], None] | None = _option(
         None, "Called with (stage, steps done, steps in all)."
     )
-    # names and values of options that plug-ins add, sorted; the constructor takes each by its name
+    # names and values of options of plug-ins, sorted; the constructor takes each by its name
     added: tuple[tuple[str, Any], ...] = ()
 
     # fmt: on
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The value of an option that a plug-in adds."""
+            """Return the value of an option of a plug-in."""
             if name.startswith("_") or not plugin.has("options", name):
                 raise AttributeError(f"there is no option {name!r} of compile")
             return self.value_of(name)
 
     def value_of(self, name: str) -> Any:
-        """The value of an option, also of one that a plug-in adds."""
+        """Return the value of an option, including options of plug-ins."""
         if name in _OWN:
             return getattr(self, name)
         return dict(self.added).get(name, added_rows()[name].default)
 
     def with_target(self) -> Request:
-        """The request with a target named. Raises ValueError where $TVMRT_TARGET names none."""
+        """Return the request with a target. Raise ValueError if $TVMRT_TARGET is unknown."""
         if self.target is not None:
             return self
         return replace(self, target=default_target(self.runtime == "crt", self.levels))
 
     def for_here(self) -> Request:
-        """The request with a target named for what runs at once, on this machine. Raises as
-        ``with_target``."""
+        """Return the request with the target of this machine, for networks that run here. Raise
+        ValueError like ``with_target``."""
         if self.target is not None or self.board is not None or self.runtime == "crt":
             return self
         target, levels = target_here(self.levels, self.precision == "bf16")
         return replace(self, target=target, levels=levels)
 
     def with_defaults(self, hosted: bool) -> Request:
-        """The request with what it leaves open chosen for a host or for a board."""
+        """Return the request with defaults for a host or for a board in unset options."""
         graph = hosted and self.abi == "packed"
         executor = self.executor or ("graph" if graph else "aot")
         runtime = self.runtime or ("host" if hosted else "crt")
@@ -353,9 +353,9 @@ _construct = Request.__init__
 
 
 def _parted(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as the constructor of the record takes them: those of plug-ins are one of its fields.
+    """Convert options to the fields of the record: options of plug-ins are one field.
 
-    Values that are the defaults are left out, so that equal requests are equal records.
+    Default values are left out, so that equal requests are equal records.
     """
     own = {name: value for name, value in options.items() if name in _OWN or name == "added"}
     more = {name: value for name, value in options.items() if name not in own}
@@ -382,25 +382,25 @@ Request.__init__ = _construct_with_added  # type: ignore[method-assign]
 
 
 def rows() -> dict[str, tuple[Any, Row]]:
-    """Default and words of every option of the compiler itself, by its name."""
+    """Return default and help text of every option of the compiler itself, by name."""
     return {name: (option.default, option.metadata["row"]) for name, option in _OWN.items()}
 
 
 def added_rows() -> dict[str, Option]:
-    """The options that plug-ins add, by their names; reads the plug-ins."""
+    """Return the options that plug-ins add, by name; reads the plug-ins."""
     return plugin.options({*_OWN, "added"})
 
 
 def every_row() -> dict[str, tuple[Any, Row, str]]:
-    """Default, words and type of every option, those of plug-ins last."""
+    """Return default, help text and type of every option, those of plug-ins last."""
     own = {name: (default, row, str(_OWN[name].type)) for name, (default, row) in rows().items()}
     added = {name: (row.default, row, row.type) for name, row in added_rows().items()}
     return {**own, **added}
 
 
 def make(options: Mapping[str, Any]) -> Request:
-    """A request of these options. Raises TypeError naming one that there is not, or is no list,
-    dict, number or truth value where it has to be, ValueError for a number that is too small."""
+    """Return a request with these options. Raise TypeError naming an unknown option, or one that
+    is not a list, dict, number or bool as required, ValueError for a number that is too small."""
     table = every_row() if options.keys() - _OWN.keys() else _OWN
     for name, value in options.items():
         if name not in table:
@@ -417,8 +417,8 @@ def make(options: Mapping[str, Any]) -> Request:
 
 
 def _unknown(name: str) -> str:
-    """What is said of an option that there is not."""
-    from difflib import get_close_matches  # loading what is compiled need not wait for it
+    """Return the error text for an unknown option."""
+    from difflib import get_close_matches  # only needed for errors
 
     if reason := plugin.why_absent("options", name):
         return f"there is no option {name!r} of compile: {reason}"
@@ -429,8 +429,8 @@ def _unknown(name: str) -> str:
 
 
 def _check_plain(name: str, row: Row, value: Any) -> None:
-    """Refuse what is no truth value or whole number where one is asked for: any text would be
-    true."""
+    """Raise TypeError for a value that is not a bool or an integer as required: otherwise any text
+    would count as true."""
     if row.kind == "bool" and value not in (True, False):
         raise TypeError(f"{name}: give True or False, not {value!r}")
     if row.kind != "int":
@@ -442,8 +442,8 @@ def _check_plain(name: str, row: Row, value: Any) -> None:
 
 
 def _check_kind(name: str, kind: str, value: Any) -> None:
-    """Refuse one text where several are asked for, which would be read letter by letter, and what
-    is no mapping. Options of anything take one alone."""
+    """Raise TypeError for text instead of a list, which would be read letter by letter, and for
+    other types than mappings. Options of any type accept a single value."""
     if kind.startswith("Sequence") and kind != "Sequence[Any]" and isinstance(value, str):
         raise TypeError(f"{name}: give a list, [{value!r}]")
     if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
@@ -451,7 +451,7 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
 
 
 def documented(function: _Function) -> _Function:
-    """Decorator: fill ``OPTIONS`` in a docstring, and show each option in the signature."""
+    """Decorate a function: fill ``OPTIONS`` in its docstring, and add options to its signature."""
     own = inspect.signature(function)
     kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
@@ -470,8 +470,8 @@ def documented(function: _Function) -> _Function:
 
 
 def entries(table: Mapping[str, Any] | None = None) -> str:
-    """The options as entries of a docstring's section of parameters; those of ``every_row()``, or
-    those of the compiler itself and a word on the others, which would have to be read."""
+    """Return options as entries of a docstring's parameters: ``table``, such as ``every_row()``, or
+    the compiler's own options and a reference to those of plug-ins, which are not read here."""
     lines = []
     for name, (_, row, *_more) in (table or rows()).items():
         text = " ".join(filter(None, (row.text, row.python)))

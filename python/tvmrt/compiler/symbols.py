@@ -1,10 +1,10 @@
-"""What symbols of generated C begin and end with; to import this costs no time."""
+"""Prefix and suffix of symbols of generated C; this module imports nothing."""
 
 from __future__ import annotations
 
-PACKED_ENDING = "_packed"  # what packed functions have behind their operator's symbol
+PACKED_ENDING = "_packed"  # suffix of packed functions after their operator's symbol
 
 
 def prefix_of(module_name: str) -> str:
-    """``tvmgen_<name>``, the prefix of every symbol."""
+    """Return ``tvmgen_<name>``, the prefix of every symbol."""
     return f"tvmgen_{module_name}" if module_name else "tvmgen"

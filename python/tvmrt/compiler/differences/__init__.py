@@ -1,11 +1,11 @@
-"""One table of the results that differ on purpose from those of other runtimes.
+"""Table of results that differ on purpose from those of other runtimes.
 
-Each row of :data:`TABLE` names operators, the nodes of them that it holds for, what tvmrt computes
-there, why, who agrees, who differs, and how a result is judged. ``tvmrt verify``, the random graphs
+Each row of :data:`TABLE` has operators, a condition on their nodes, tvmrt's result and the reason,
+runtimes that agree and that differ, and the judge of a result. ``tvmrt verify``, the random graphs
 of ``tests/fuzz``, the operator tests and ``docs/reference/accuracy.md`` read it.
 
-    intentional_differences(node, opset, types)   rows that hold for one node
-    differences_of(model)                         rows that hold for each node of a network
+    intentional_differences(node, opset, types)   rows that apply to one node
+    differences_of(model)                         rows that apply to each node of a network
     difference(name)                              one row
 """
 

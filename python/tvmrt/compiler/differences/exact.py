@@ -1,6 +1,6 @@
-"""Operators of the ONNX reference evaluator in exact arithmetic, for rows that it rounds.
+"""Operators of the ONNX reference evaluator in exact arithmetic, where it rounds.
 
-They share no code with the compiler: source coordinates are Python's fractions.
+They share no code with the compiler: source coordinates are Python fractions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUND: dict[str, Callable[[Fraction], int]] = {
 def coordinates(
     mode: str, extent: int, out: int, scale: Fraction, region: tuple[Fraction, Fraction]
 ) -> Iterator[Fraction]:
-    """Source coordinates of Resize along one axis, by the standard's formulas."""
+    """Yield source coordinates of Resize along one axis, by the standard's formulas."""
     start, end = region
     for i in range(out):
         if mode == "asymmetric":
@@ -55,7 +55,7 @@ def nearest_by_sizes(
     region: Sequence[float],
     outside: float,
 ) -> np.ndarray:
-    """Resize to the nearest element by sizes."""
+    """Resize to the nearest element by sizes, with exact coordinates."""
     scales = [Fraction(size, x.shape[a]) if x.shape[a] else HALF for a, size in zip(axes, sizes)]
     if policy != "stretch":
         common = (min if policy == "not_larger" else max)(scales)
@@ -75,11 +75,11 @@ def nearest_by_sizes(
 
 
 def evaluators() -> list[type]:
-    """Return classes that the reference evaluator of onnx runs these operators with."""
+    """Return the classes of these operators for the reference evaluator of onnx."""
     from onnx.reference.ops.op_resize import Resize as Plain
 
     class Resize(Plain):
-        """Nearest by sizes in fractions, everything else as the onnx package has it."""
+        """Resize with nearest by sizes in fractions; other modes are those of the onnx package."""
 
         op_domain = ""
 

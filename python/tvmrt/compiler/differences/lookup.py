@@ -1,4 +1,4 @@
-"""Rows of the table that hold for nodes of ONNX networks."""
+"""Rows of the table that apply to nodes of ONNX networks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .table import TABLE
 if TYPE_CHECKING:
     import onnx
 
-Types = Mapping[str, str]  # element types of tensors by their names
+Types = Mapping[str, str]  # element types of tensors by name
 
 
 def difference(name: str) -> Difference:
-    """The row of that name. Raises KeyError."""
+    """Return the row of that name. Raise KeyError."""
     return _BY_NAME[name]
 
 
@@ -25,17 +25,17 @@ _BY_NAME = {row.name: row for row in TABLE}
 def intentional_differences(
     node: onnx.NodeProto | NodeView, opset: int = 0, types: Types | None = None
 ) -> list[Difference]:
-    """The rows that hold for a node.
+    """Return the rows that apply to a node.
 
-    ``opset``: the version of the node's domain, the newest where it is 0. ``types``: what is known
-    of element types; a condition on an unknown type is taken for met where a float may meet it.
+    ``opset``: version of the node's domain, 0 for the newest. ``types``: known element types. A
+    condition on an unknown type counts as met if a floating-point type may meet it.
     """
     view = node if isinstance(node, NodeView) else view_of(node, opset, types or {})
     return [row for row in TABLE if row.holds_for(view)]
 
 
 def differences_of(model: onnx.ModelProto) -> dict[int, list[Difference]]:
-    """By place in ``model.graph.node`` the rows that hold, of nodes that have some.
+    """Return the rows that apply, by index in ``model.graph.node``, for nodes that have any.
 
     Nodes of the bodies of a node (Loop, If, Scan) and of functions that it calls count as its own.
     """
@@ -53,7 +53,7 @@ def differences_of(model: onnx.ModelProto) -> dict[int, list[Difference]]:
 
 
 def _with_inner(node: onnx.NodeProto, functions: Mapping) -> Iterator[onnx.NodeProto]:
-    """A node, and those of its bodies and of the function that it calls."""
+    """Yield a node, and the nodes of its bodies and of the function that it calls."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
@@ -66,12 +66,12 @@ def _with_inner(node: onnx.NodeProto, functions: Mapping) -> Iterator[onnx.NodeP
 
 
 def types_of(model: onnx.ModelProto) -> dict[str, str]:
-    """Element types of tensors by name, as far as the file and onnx's inference know them."""
+    """Return element types of tensors by name, as declared or inferred by onnx."""
     import onnx
 
     try:
         graph = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:  # a network that onnx does not understand has the types that it declares
+    except Exception:  # if inference fails, use the declared types
         graph = model.graph
     kinds = {
         value.name: value.type.tensor_type.elem_type
@@ -89,7 +89,7 @@ def _type_name(kind: int) -> str:
 
 
 def view_of(node: onnx.NodeProto, opset: int, types: Types) -> NodeView:
-    """A node as conditions see it."""
+    """Return a node in the form that conditions take."""
     import onnx
 
     attributes: dict[str, Any] = {}

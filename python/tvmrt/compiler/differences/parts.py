@@ -1,7 +1,7 @@
-"""Run a network in parts: nodes that a runtime computes differently go to the ONNX evaluator.
+"""Run a network in parts: nodes that a runtime computes differently run in the ONNX evaluator.
 
-A node goes there if the table names the evaluator, plain or in exact arithmetic, as the judge of
-every run of it. All others are run by the runtime, in as few parts as their order allows.
+A node runs there if the table names the evaluator, with or without exact arithmetic, as the judge
+of every run of it. The runtime runs all others, in as few parts as their order allows.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Runtime = Callable[["onnx.ModelProto", Mapping[str, Any]], Values]
 
 
 def nodes_to_evaluate(model: onnx.ModelProto) -> dict[int, list[str]]:
-    """By place in ``model.graph.node`` the names of rows for which the evaluator is the judge."""
+    """Return the names of rows judged by the evaluator, by index in ``model.graph.node``."""
     graphs = [*model.functions, model.graph]
     if not any(_operators(graph.node) & _EVALUATED for graph in graphs):
-        return {}  # without a look at the types of a large network
+        return {}  # without type inference of a large network
     judged = {}
     for place, rows in differences_of(model).items():
         names = [row.name for row in rows if _is_evaluated(row)]
@@ -42,7 +42,7 @@ _EVALUATED = {op for row in TABLE if _is_evaluated(row) for op in row.operators}
 
 
 def _operators(nodes: Any) -> set[str]:
-    """The operators of nodes and of their bodies, without their domains."""
+    """Return the operators of nodes and of their bodies, without their domains."""
     found: set[str] = set()
     for node in nodes:
         found.add(node.op_type)
@@ -52,10 +52,10 @@ def _operators(nodes: Any) -> set[str]:
 
 
 def run_in_parts(model: onnx.ModelProto, inputs: Mapping[str, Any], runtime: Runtime) -> Values:
-    """Every output by name, by ``runtime`` and the evaluator.
+    """Return every output by name, computed by ``runtime`` and the evaluator.
 
-    ``runtime(model, inputs)`` returns the outputs of a model by name. Raises ValueError where the
-    network does not fall into parts, as when a sequence of unknown type goes from one to the next.
+    ``runtime(model, inputs)`` returns the outputs of a model by name. Raises ValueError if the
+    network cannot be split, for example because a sequence of unknown type connects two parts.
     """
     import onnx
     from onnx import numpy_helper
@@ -95,7 +95,7 @@ def _ready(
     by_evaluator: bool,
     known: set[str],
 ) -> tuple[list[int], list[int]]:
-    """The nodes that may run next in one part, and the others."""
+    """Return the nodes that may run next in one part, and the others."""
     made = {name for place in waiting for name in model.graph.node[place].output}
     missing = made - known
     taken, left = [], []
@@ -110,7 +110,7 @@ def _ready(
 
 
 def _read(nodes: Any) -> set[str]:
-    """The names that nodes read, those of their bodies included."""
+    """Return the names that nodes read, including those of their bodies."""
     found: set[str] = set()
     for node in nodes:
         found.update(filter(None, node.input))
@@ -127,7 +127,7 @@ def _part(
     values: Values,
     wanted: set[str],
 ) -> onnx.ModelProto:
-    """Some nodes of a model as a model whose inputs are values that are there already."""
+    """Return some nodes of a model as a model whose inputs are known values."""
     import onnx
     from onnx import helper
 
@@ -165,18 +165,18 @@ def _input(name: str, value: Any, types: Mapping[str, Any]) -> onnx.ValueInfoPro
 
 
 def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
-    """Every output by name, by the ONNX reference evaluator with its operators in exact arithmetic.
+    """Run a model in the ONNX reference evaluator with exact operators; return outputs by name.
 
-    Raises ValueError where it cannot run the network.
+    Raises ValueError if it cannot run the network.
     """
     from onnx.inliner import inline_local_functions
     from onnx.reference import ReferenceEvaluator
 
-    if model.functions:  # in which it does not know operators of others
+    if model.functions:  # functions may not use additional operators in it
         model = inline_local_functions(model)
     try:
         found = ReferenceEvaluator(model, new_ops=evaluators()).run(None, dict(inputs))
-    except Exception as error:  # it raises whatever its operators do
+    except Exception as error:  # its operators raise exceptions of any type
         reason = " ".join(str(error).split())
         raise ValueError(f"the reference evaluator of onnx: {reason}") from None
     return dict(zip((each.name for each in model.graph.output), found))

@@ -1,4 +1,4 @@
-"""One row of the table of intentional differences."""
+"""Row of the table of intentional differences."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import Any
 
 
 class Judge(Enum):
-    """Source of the right result of a node that a row holds for."""
+    """Source of the correct result of a node that a row applies to."""
 
     ONNXRUNTIME = "onnxruntime"  # it agrees: others differ
     REFERENCE = "the ONNX reference evaluator"
     EXACT = "exact arithmetic"  # an operator of `exact.py` in the ONNX reference evaluator
-    RULE = "a rule"  # no runtime: tests of tvmrt hold the operator to the rule of the row
-    NOBODY = "nobody"  # the result is open: it is not compared
+    RULE = "a rule"  # no runtime: tests of tvmrt check the operator against the rule of the row
+    NOBODY = "nobody"  # the result is undefined and is not compared
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node as conditions see it: plain values, whatever kind of file it is from.
+    """Node in the form that conditions take: plain values, independent of the file format.
 
-    ``types`` are the element types of its operands ("float32", "uint8", ..., None if unknown),
-    ``given`` which operands are there, ``results`` the element types of its results, as far as
-    known.
+    ``types``: element types of its operands ("float32", "uint8", ..., None if unknown). ``given``:
+    which operands are present. ``results``: element types of its results, as far as known.
     """
 
     op: str
@@ -36,19 +35,19 @@ class NodeView:
     results: tuple[str | None, ...] = ()
 
     def has(self, index: int) -> bool:
-        """Whether an operand is there."""
+        """Return whether an operand is present."""
         return index < len(self.given) and self.given[index]
 
     def type_of(self, index: int) -> str | None:
-        """The element type of an operand, None where it is unknown."""
+        """Return the element type of an operand, None if it is unknown."""
         return self.types[index] if index < len(self.types) else None
 
     def is_integer(self, index: int = 0) -> bool:
-        """Whether an operand is known to be of an integer type."""
+        """Return whether an operand is known to have an integer type."""
         return (self.type_of(index) or "").startswith(("int", "uint"))
 
     def may_be_float(self, index: int = 0) -> bool:
-        """Whether an operand is of a floating-point type, or its type is unknown."""
+        """Return whether an operand has a floating-point type, or an unknown type."""
         kind = self.type_of(index)
         return kind is None or "float" in kind
 
@@ -57,18 +56,18 @@ class NodeView:
 
 
 def always(node: NodeView) -> bool:
-    """The condition of a row that holds for all nodes of its operators."""
+    """Condition of a row that applies to all nodes of its operators."""
     return True
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A row: tvmrt gives ``ours`` for nodes of ``operators`` (``domain:Operator`` outside of the
-    standard's domain, ``tflite:OPERATOR`` of .tflite files) that meet ``condition``.
+    """Row: tvmrt returns ``ours`` for nodes of ``operators`` that meet ``condition``. Operators
+    are ``domain:Operator`` outside of the standard's domain, ``tflite:OPERATOR`` in .tflite files.
 
-    ``applies`` is the condition for programs, ``condition`` for people. ``data``: the condition is
-    met by values of a run, so that most runs of such a node show no difference. ``steps``: by how
-    many steps of an integer result others may be off.
+    ``applies`` is the condition as a function, ``condition`` as text. ``data``: the condition
+    depends on run-time values, so most runs of such a node show no difference. ``steps``: maximum
+    difference of others in steps of an integer result.
     """
 
     name: str
@@ -84,6 +83,6 @@ class Difference:
     steps: int = 0
 
     def holds_for(self, node: NodeView) -> bool:
-        """Whether the row is about a node."""
+        """Return whether the row applies to a node."""
         key = f"{node.domain}:{node.op}" if node.domain not in ("", "ai.onnx") else node.op
         return key in self.operators and self.applies(node)

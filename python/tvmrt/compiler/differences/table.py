@@ -15,10 +15,10 @@ def _of(domain: str, names: str) -> tuple[str, ...]:
 
 
 def _is_resize(node: NodeView, mode: str, by: int) -> bool:
-    """Whether a Resize of that mode takes scales (operand 2) or sizes (operand 3)."""
+    """Return whether a Resize of that mode takes scales (operand 2) or sizes (operand 3)."""
     if node.op == "Upsample" or node.opset < 11:
         return by == 2 and node.attr("mode", "nearest") == mode
-    # before opset 13 an empty tensor of scales is there where sizes are given
+    # before opset 13 an empty tensor of scales is present if sizes are given
     return node.attr("mode", "nearest") == mode and node.has(by) and (by == 3 or not node.has(3))
 
 

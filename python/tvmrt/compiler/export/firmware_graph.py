@@ -1,8 +1,8 @@
-"""A firmware network's graph as C: its JSON and params as arrays, its memory as a macro.
+"""A firmware network's graph as C: JSON and params as arrays, memory size as a macro.
 
-``tvmgen_<name>_graph_create()`` makes the executor in memory of the stated size; JSON and params
-stay in flash. The params array begins so that most tensors lie where operators can read them; the
-others are copied, and counted in the macro.
+``tvmgen_<name>_graph_create()`` creates the executor in memory of the stated size; JSON and params
+stay in flash. The params array is offset to align most tensors for operators; the others are
+copied, and their size is added to the macro.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEAST_PARAM_ALIGN_BYTES = 4
 
 @dataclass(frozen=True)
 class Params:
-    """A params blob, how many bytes to place before it, and what must be copied nevertheless."""
+    """Params blob, the number of bytes to place before it, and the bytes that must be copied."""
 
     data: bytes
     pad: int
@@ -48,9 +48,9 @@ class Params:
 def print_files(
     program: Program, sources: Sources, graph_json: str, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, str]:
-    """The header and the file of the graph, by their names; ``arrays`` are the params.
+    """Return the header and the source file of the graph, by name; ``arrays`` are the params.
 
-    Raises ValueError where two names become one in C.
+    Raises ValueError if two names become one in C.
     """
     prefix = sources.prefix
     params = place_params(arrays) if arrays else None
@@ -63,7 +63,7 @@ def print_files(
 
 
 def place_params(arrays: Mapping[str, np.ndarray]) -> Params:
-    """The blob at the offset that leaves the fewest bytes to copy."""
+    """Return the params blob with the offset that leaves the fewest bytes to copy."""
     data = blob.params(arrays)
     tensors = [blob.ndarray(array) for array in arrays.values()]
     place, rows = len(data) - sum(map(len, tensors)), []
@@ -80,7 +80,7 @@ def place_params(arrays: Mapping[str, np.ndarray]) -> Params:
 
 
 def storage_bytes(graph: dict) -> dict[int, int]:
-    """Bytes of every storage of a graph, by its number."""
+    """Return the bytes of every storage of a graph, by its number."""
     sizes: dict[int, int] = {}
     columns = (graph["attrs"][name][1] for name in ("storage_id", "dltype", "shape"))
     for sid, dtype, shape in zip(*columns):
@@ -89,7 +89,7 @@ def storage_bytes(graph: dict) -> dict[int, int]:
 
 
 def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
-    """The arguments of TVMRT_GRAPH_ARENA_BYTES for a graph."""
+    """Return the arguments of TVMRT_GRAPH_ARENA_BYTES for a graph."""
     rows = graph["node_row_ptr"]
     inputs = set(graph["arg_nodes"])
     shapes, sids = (graph["attrs"][k][1] for k in ("shape", "storage_id"))
@@ -106,11 +106,11 @@ def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
 
 
 def arena_bytes(graph_json: str, arrays: Mapping[str, np.ndarray]) -> int:
-    """What TVMRT_GRAPH_ARENA_BYTES is where pointers have 4 bytes; ``arrays`` are the params."""
+    """Return TVMRT_GRAPH_ARENA_BYTES for pointers of 4 bytes; ``arrays`` are the params."""
     copied = place_params(arrays).copied_bytes if arrays else 0
     numbers = _arena_numbers(json.loads(graph_json), copied)
     nodes, inputs, heads, entries, extents, edges, arguments, tensors = numbers
-    # the executor, then tensors, extents, arguments, operators, inputs, and indices of 2 bytes
+    # the executor, then tensors, extents, arguments, operators, inputs, and 2-byte indices
     tables = 24 * 4 + 40 * entries + 8 * extents + 8 * (edges + entries - inputs)
     tables += 12 * (nodes - inputs) + 8 * inputs + 2 * (nodes + 1 + entries + heads)
     return round_up(tables, ALIGN_BYTES) + round_up(4 * arguments, ALIGN_BYTES) + tensors

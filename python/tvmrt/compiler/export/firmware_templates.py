@@ -1,7 +1,7 @@
-"""Files of an archive that a program copies and fills in: limits and functions of its board.
+"""Templates in an archive that a program copies and completes: limits and board functions.
 
-Project generators for older firmware runtimes look for them in ``templates/``. Networks that tvmrt
-compiles need neither; code around them that was written for those runtimes may.
+Project generators for older firmware runtimes expect them in ``templates/``. Networks compiled by
+tvmrt do not need them; code around them that was written for those runtimes may.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _LIMIT = re.compile(r"(/\*! [^\n]*\*/)\n#ifndef TVM_CRT_\w+\n(#define [^\n]*)\n#
 
 
 def templates() -> dict[str, str]:
-    """Texts by file name."""
+    """Return texts by file name."""
     return {"crt_config.h.template": _config(), "platform.c.template": _PLATFORM}
 
 
 def _config() -> str:
-    """The limits of the firmware headers with their defaults, to be changed."""
+    """Return the limits of the firmware headers with their defaults, to be changed."""
     header = Path(find_include_path()[0], "tvm", "runtime", "crt", "config_defaults.h")
     limits = _LIMIT.findall(header.read_text(encoding="utf-8"))
     lines = [

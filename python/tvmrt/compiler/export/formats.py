@@ -1,4 +1,4 @@
-"""Formats of output that plug-ins add: files by their suffix, folders by their name."""
+"""Output formats of plug-ins: files by suffix, folders by name."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from tvmrt import plugin
 
 
 def formats() -> list[str]:
-    """Names of the kinds of folders that plug-ins write."""
+    """Return the names of the folder formats that plug-ins write."""
     return [key for key in plugin.keys("exporters") if not key.startswith(".")]
 
 
 def output_suffixes() -> list[str]:
-    """Suffixes of the files that plug-ins write."""
+    """Return the suffixes of the files that plug-ins write."""
     return [key for key in plugin.keys("exporters") if key.startswith(".")]
 
 
 def exporter(key: str) -> plugin.Exporter | None:
-    """The exporter of a suffix or of a kind of folder; None if no plug-in has one.
+    """Return the exporter of a suffix or of a folder format; None if no plug-in has one.
 
     Raises
     ------
     ValueError
-        If a plug-in has one that is not used, or that is no Exporter; the text names the plug-in.
+        If a plug-in's exporter is disabled or not an Exporter; the text names the plug-in.
     ImportError
-        If the plug-in's code does not load.
+        If the plug-in's code cannot be imported.
     """
     found = plugin.find("exporters", key)
     if found is None:

@@ -1,4 +1,4 @@
-"""The headers that archives and packages carry: those that their C can include, and no others."""
+"""Headers of archives and packages: only those that their C code can include."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _DIRECTIVE = re.compile(
     r'^\s*#\s*(if|ifdef|ifndef|elif|else|endif|include)\b[ \t]*[<"]?([^>"\n]*)', re.MULTILINE
 )
 _BOARD = f"defined({HOST_INSTRUCTIONS.lacking})"
-_TILE = "defined(TVMRT_MICRO_UNIT)"  # parts of a tile's header are included after it
+_TILE = "defined(TVMRT_MICRO_UNIT)"  # a tile's header includes its parts after defining it
 
 
 def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
-    """The package's headers that C texts include, and those that these include, by their path
+    """Return the package's headers that C texts include, directly or indirectly, by their path
     below the include folder.
 
-    What only a compiler tells is taken both ways: the C builds by any. Code for boards has none of
-    the instructions of hosts, and no vectors of RISC-V but on RISC-V.
+    Conditions that only a compiler can decide are followed both ways, so that any compiler can
+    build the C code. Code for boards does not use host instructions, nor RISC-V vectors on others.
     """
     boards, others = {_BOARD: True, _TILE: True}, {_BOARD: False, _TILE: True}
     if "rv32" not in (target.board or ()):
@@ -39,7 +39,7 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
 
 
 def _follow(text: str, folder: Path, known: Mapping[str, bool], found: dict[str, str]) -> None:
-    """Adds what a text in a folder includes, where the same is known of all."""
+    """Add the headers that a text includes, directly or indirectly, under the known conditions."""
     root = Path(find_include_path()[0])
     for name in _includes(text, known):
         paths = (Path(os.path.normpath(folder / name)), Path(name))
@@ -50,8 +50,8 @@ def _follow(text: str, folder: Path, known: Mapping[str, bool], found: dict[str,
 
 
 def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:
-    """Names that a text includes where the conditions that are known hold as they say."""
-    blocks: list[tuple[bool, bool]] = []  # whether it may be reached, and a branch behind it
+    """Yield the names that a text includes, where the known conditions do not exclude it."""
+    blocks: list[tuple[bool, bool]] = []  # may be reached, and whether a later branch may be
     for kind, rest in _DIRECTIVE.findall(text):
         if kind == "include":
             if all(reached for reached, _ in blocks):
@@ -65,7 +65,7 @@ def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:
 
 
 def _holds(kind: str, condition: str, known: Mapping[str, bool]) -> bool | None:
-    """Whether a branch is taken, once it is come to; None: who knows."""
+    """Return whether a branch is taken once it is reached; None if this is not known."""
     if kind == "else":
         return True
     if kind in ("ifdef", "ifndef"):

@@ -1,4 +1,4 @@
-"""Networks that were compiled together: their common memory, and the files of all of them."""
+"""Networks compiled together: their shared memory, and the files of all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .model_library_format import write_archive
 
 
 def check_names(names: Sequence[str], image_name: str) -> None:
-    """Raises ValueError where names of networks clash in symbols or files."""
+    """Raise ValueError if names of networks clash in symbols or files."""
     if not names:
         raise ValueError("no network to compile; give at least one")
     check_module_name("image", image_name)
@@ -34,8 +34,8 @@ def check_names(names: Sequence[str], image_name: str) -> None:
 def live_groups(
     names: Sequence[str], concurrent: bool | Sequence[Sequence[str]]
 ) -> list[list[str]]:
-    """Groups of networks that may be live at a time. Raises ValueError for names that are not
-    among the networks, or in two groups."""
+    """Return groups of networks that may be live at the same time. Raise ValueError for unknown
+    names, or names in two groups."""
     if isinstance(concurrent, bool):
         return [list(names)] if concurrent else []
     groups = [list(group) for group in concurrent]
@@ -52,12 +52,11 @@ def live_groups(
 
 
 class CompiledImage:
-    """The result of ``tvmrt.compile_together``: libraries that share memory and weights.
+    """Result of ``tvmrt.compile_together``: libraries that share memory and weights.
 
-    ``libraries`` are the networks by name; ``pools`` the memories that all of them need;
-    ``concurrent`` the groups of networks whose memory is kept apart. ``operators`` names the file
-    of all networks' operators, with one copy of each kernel; ``apart`` has the files that each
-    network would have alone.
+    ``libraries``: the networks by name. ``pools``: memories for all of them. ``concurrent``: groups
+    of networks that do not share memory. ``operators``: file name of all networks' operators, with
+    one copy of each kernel. ``apart``: the operator files that each network would have alone.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class CompiledImage:
 
     @property
     def weights_bytes(self) -> int:
-        """Weights in flash, those of several networks counted once."""
+        """Weights in flash; weights of several networks are counted once."""
         return sum(
             buffer.nbytes
             for library in self.libraries.values()
@@ -117,7 +116,7 @@ class CompiledImage:
             self.export_sources(path)
 
     def export_sources(self, path: str | os.PathLike[str]) -> None:
-        """Write the C files into a folder, made if it is not there; its other files stay."""
+        """Write the C files into a folder, which is created if necessary; other files are kept."""
         with filling(path) as folder:
             for library in self.libraries.values():
                 library.write_sources(folder)
@@ -125,13 +124,13 @@ class CompiledImage:
                 (folder / name).write_text(text)
 
     def export_model_library_format(self, path: str | os.PathLike[str]) -> None:
-        """Write the archive of the Model Library Format, one module a network."""
+        """Write the archive of the Model Library Format, with one module per network."""
         with replacing(path) as aside:
             write_archive(list(self.libraries.values()), aside, self)
 
 
 def _largest(pools: Sequence[MemoryPool]) -> MemoryPool:
-    """One pool of all networks: as large as any of them needs it."""
+    """Return a pool for all networks: as large as the largest of them needs it."""
     first = pools[0]
     return MemoryPool(
         first.name,

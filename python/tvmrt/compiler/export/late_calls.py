@@ -1,12 +1,12 @@
-"""Calls of the runtime where a system wants to know when it links in which file a function is.
+"""Calls of the runtime on systems whose linker needs to know which file defines a function.
 
-The library has a variable for each function, which who loads it fills, and a function of the same
+The library has a variable for each function, which the loader sets, and a function of the same
 name that calls through it.
 """
 
 from __future__ import annotations
 
-# result, name, types and names of parameters: as c_backend_api.h and c_packed_func.h have them
+# result, name, types and names of parameters, as in c_backend_api.h and c_packed_func.h
 FUNCTIONS = (
     ("void ", "TVMAPISetLastError", (("const char *", "msg"),)),
     ("int ", "TVMBackendGetFuncFromEnv",
@@ -27,7 +27,7 @@ FUNCTIONS = (
 
 
 def source() -> str:
-    """The text of the C file."""
+    """Return the text of the C file."""
     lines = [
         "/* What this library calls of the runtime: by variables, which who loads it fills. */",
         "#include <tvm/runtime/c_backend_api.h>",

@@ -1,4 +1,4 @@
-"""A compiled network and the artefacts that can be made of it."""
+"""A compiled network and its artefacts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .model_library_format import write_archive
 from .summary import Summary, summarise
 from .toolchain import build_library
 
-LARGEST_C_ARRAY = 1 << 16  # bytes; compilers are slow with longer ones
+LARGEST_C_ARRAY = 1 << 16  # bytes; longer arrays compile slowly
 
 
 class CompiledLibrary:
-    """The result of ``tvmrt.compile``."""
+    """Result of ``tvmrt.compile``."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class CompiledLibrary:
         self._seconds = seconds
         self._cc = cc
         self.partition = partition
-        # dimensions whose elements are known to depend on each other, whatever their names
+        # dimensions whose elements depend on each other, independent of their names
         self.related_dims: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -68,14 +68,14 @@ class CompiledLibrary:
         return self.options.module_name
 
     def get_graph_json(self) -> str:
-        """The graph JSON. Raises ValueError for a network compiled for the AOT executor."""
+        """Return the graph JSON. Raise ValueError for a network for the AOT executor."""
         if self._json is None:
             raise ValueError("a network compiled for the AOT executor has no graph JSON")
         return self._json
 
     @property
     def bundles(self) -> dict[str, Bundle]:
-        """What the network's inputs and outputs that are no tensors are made of, by their names."""
+        """Tensors of the network's inputs and outputs that are not tensors, by name."""
         return dict(self.program.bundles)
 
     @property
@@ -84,23 +84,23 @@ class CompiledLibrary:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What every artefact says of the network: version of tvmrt, options, target and levels,
-        hashes, sizes in bytes, licences; nothing of the machine that compiles."""
+        """Metadata in every artefact: version of tvmrt, options, target and levels, hashes, sizes
+        in bytes, licences; nothing about the machine that compiles."""
         return dict(self.sources.manifest)
 
     def print_program(self) -> str:
-        """The steps and their places in memory as text."""
+        """Return the steps and their memory addresses as text."""
         return print_program(self.program)
 
     def get_params(self) -> dict[str, np.ndarray]:
-        """Weights that the library does not hold itself; empty unless params are in a file."""
+        """Return weights that are not in the library; empty unless params are in a file."""
         if self.options.params != "file":
             return {}
         return {b.name: b.data for b in self.sources.weight_buffers if b.data is not None}
 
     @property
     def summary(self) -> Summary:
-        """What the network costs."""
+        """Memory and work of the network."""
         nodes, regions = [], []
         if self.partition is not None:
             nodes, regions = self.partition.node_rows(), self.partition.region_rows()
@@ -114,14 +114,14 @@ class CompiledLibrary:
         return json.dumps(self.manifest, indent=2) + "\n"
 
     def _weights_bytes(self) -> int:
-        """Weights as they lie in the artefact, gaps included: in one block, or as arrays."""
+        """Return the bytes of weights in the artefact including gaps: one block, or arrays."""
         if not self.options.firmware:
             return len(self.sources.weights)
         return self.sources.flash_bytes
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board, a
-        suffix of a plug-in's exporter what that writes, anything else a folder."""
+        suffix of a plug-in's exporter its format, anything else a folder."""
         suffix = Path(path).suffix
         if suffix in (".so", ".dylib", ".dll"):
             self.export_library(path)
@@ -138,8 +138,8 @@ class CompiledLibrary:
     def export_library(self, path: str | os.PathLike[str]) -> None:
         """Compile and link to a shared library in the classic layout; not for firmware.
 
-        Raises CompileError when there is no C compiler or it fails, OSError when the file
-        cannot be written; what stood at ``path`` is then untouched.
+        Raises CompileError when there is no C compiler or it fails, OSError when the file cannot be
+        written; an existing file at ``path`` is then unchanged.
         """
         if self.options.firmware:
             raise ValueError(
@@ -170,7 +170,7 @@ class CompiledLibrary:
                 aside.write_bytes(blob.params(self.get_params()))
 
     def export_sources(self, path: str | os.PathLike[str]) -> None:
-        """Write the C files into a folder, made if it is not there; its other files stay."""
+        """Write the C files into a folder, which is created if necessary; other files are kept."""
         with filling(path) as folder:
             self.write_sources(folder)
 
@@ -180,10 +180,10 @@ class CompiledLibrary:
             write_archive([self], aside)
 
     def export_package(self, path: str | os.PathLike[str], kind: str) -> None:
-        """Write a folder of a kind that a plug-in adds; ``tvmrt compile --help`` lists them at
+        """Write a folder in a format of a plug-in; ``tvmrt compile --help`` lists them at
         ``--format``.
 
-        Raises ValueError for a kind that there is not, and what the plug-in's exporter raises.
+        Raises ValueError for an unknown format, and the errors of the plug-in's exporter.
         """
         exporter = None if kind.startswith(".") else formats.exporter(kind)
         if exporter is None:
@@ -196,7 +196,7 @@ class CompiledLibrary:
             exporter.export(self, folder)
 
     def blob(self) -> bytes:
-        """The bytes of ``__tvm_dev_mblob``."""
+        """Return the bytes of ``__tvm_dev_mblob``."""
         return self._tree().data
 
     def _tree(self) -> Tree:
@@ -206,7 +206,7 @@ class CompiledLibrary:
         return blob.aot_library(self.module_name, imports)
 
     def held_places(self) -> dict[str, int]:
-        """Where in ``blob()`` the constants begin that devices' modules hold, by their symbols."""
+        """Return the offsets in ``blob()`` of the constants in devices' modules, by symbol."""
         return self._held_places(self._tree())
 
     def _held_places(self, tree: Tree) -> dict[str, int]:
@@ -215,7 +215,7 @@ class CompiledLibrary:
         return {symbol: ends[one.module] - one.place for symbol, one in held.items()}
 
     def write_sources(self, folder: Path) -> list[Path]:
-        """Write all sources of the library into a folder; the paths are those to compile."""
+        """Write all sources of the library into a folder; return the paths to compile."""
         written = []
         for name, text in self.sources.files.items():
             (folder / name).write_text(text)
@@ -249,7 +249,7 @@ def _include(
     exported: bool = False,
     inner: Mapping[str, int] | None = None,
 ) -> Path:
-    """Bytes as a file, and the assembler that includes it, whose path it gives."""
+    """Write bytes to a file, and assembly that includes it; return the path of the assembly."""
     included = folder / f"{stem}.bin"
     with included.open("wb") as file:
         file.writelines(data)

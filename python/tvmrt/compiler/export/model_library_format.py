@@ -1,8 +1,8 @@
 """The Model Library Format, version 7: an uncompressed tar of sources, parameters and metadata.
 
-Layout and keys are those that project generators written for TVM 0.9 to 0.18 read. Weights that
-a shared library takes from an assembled object are here a C array of bytes, so that any C
-compiler builds the archive.
+Layout and keys are those that project generators for TVM 0.9 to 0.18 read. Weights are a C array
+of bytes instead of an assembled object as in a shared library, so that any C compiler builds the
+archive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .vendors import vendor_rows
 
 VERSION = 7
 CPU = 1  # DLDeviceType
-DATE = 946684800  # 2000-01-01; tar warns of much older ones
+DATE = 946684800  # 2000-01-01; tar warns about much older dates
 
 
 def write_archive(
@@ -39,10 +39,10 @@ def write_archive(
     path: Path,
     image=None,
 ) -> None:
-    """Write the archive of CompiledLibrary objects, a module each.
+    """Write the archive of CompiledLibrary objects, with one module each.
 
-    ``image`` is the CompiledImage of networks that were compiled together. Equal networks give the
-    same bytes, wherever and whenever they are compiled.
+    ``image`` is the CompiledImage of networks that were compiled together. Equal networks give
+    equal bytes, independent of place and time.
     """
     with tarfile.open(path, "w") as tar:
         firmware = any(library.options.firmware for library in libraries)
@@ -66,7 +66,7 @@ def write_archive(
             _add_folder(tar, "templates")
             for template, text in templates().items():
                 _add(tar, f"templates/{template}", text.encode())
-            # C functions are called without a module, the others by an executor
+            # C functions are called directly, other networks by an executor
             executors = {
                 lib.options.executor for lib in libraries if lib.options.interface_api != "c"
             }
@@ -91,12 +91,12 @@ def write_archive(
 
 
 def has_foreign_code(library) -> bool:
-    """Whether C that others wrote is in it: the bodies of custom operators, the code of devices."""
+    """Return whether it has foreign C code: bodies of custom operators, code of devices."""
     return any(step.group.root.op in ("custom", "region") for step in library.program.steps)
 
 
 def _digest(texts: Sequence[str], objects: Sequence[tuple[str, bytes]]) -> str:
-    """A name for what is compiled: other content, another name."""
+    """Return a hash of everything that is compiled."""
     digest = hashlib.sha256()
     for data in [*(text.encode() for text in texts), *(data for _, data in objects)]:
         digest.update(len(data).to_bytes(8, "little") + data)
@@ -104,7 +104,7 @@ def _digest(texts: Sequence[str], objects: Sequence[tuple[str, bytes]]) -> str:
 
 
 def _add_network(tar: tarfile.TarFile, library) -> None:
-    """What is not C: parameters, the steps as text, the graph, parts of other devices."""
+    """Add the parts other than C: parameters, steps as text, graph, modules of devices."""
     name = library.module_name
     _add(tar, f"parameters/{name}.params", blob.params(library.get_params()))
     _add(tar, f"src/{name}.txt", library.print_program().encode())
@@ -116,7 +116,7 @@ def _add_network(tar: tarfile.TarFile, library) -> None:
 
 
 def device_modules(library) -> list[tuple[str, ModuleBlob]]:
-    """Modules that the network imports, each with its path in the archive."""
+    """Return the modules that the network imports, with their paths in the archive."""
     return [
         (f"devices/{library.module_name}/{module.type_key}_{i}.bin", module)
         for i, module in enumerate(library.sources.modules)
@@ -124,7 +124,7 @@ def device_modules(library) -> list[tuple[str, ModuleBlob]]:
 
 
 def source_files(library) -> dict[str, str]:
-    """All C files by name, the weights as C text."""
+    """Return all C files by name, with the weights as C text."""
     files = dict(library.sources.files)
     prefix = library.sources.prefix
     if library.options.params == "embed" and library.sources.weights:
@@ -133,7 +133,7 @@ def source_files(library) -> dict[str, str]:
         )
     if library.sources.held:
         files[f"{prefix}_held.h"] = _places_in_modules(library.held_places())
-    if library.sources.modules:  # linked to a library, the archive has its devices' modules
+    if library.sources.modules:  # the archive is linked to a library with its devices' modules
         files[f"{prefix}_devc.c"] = blob.blob_source(
             library.blob(), shared=not library.sources.held
         )
@@ -141,7 +141,7 @@ def source_files(library) -> dict[str, str]:
 
 
 def _places_in_modules(places: Mapping[str, int]) -> str:
-    """C text with names of constants as expressions: no symbol lies amid a C array."""
+    """Return C text with constants as expressions, because C has no symbols inside arrays."""
     lines = [
         "/* Weights that lie among those of devices' regions. */",
         "extern const unsigned char __tvm_dev_mblob[];",
@@ -151,7 +151,7 @@ def _places_in_modules(places: Mapping[str, int]) -> str:
 
 
 def byte_array(symbol: str, data: bytes) -> str:
-    """C text of an aligned constant array of bytes."""
+    """Return C text of an aligned constant array of bytes."""
     lines = [
         "/* All weights, one after the other. */",
         "#if defined(__GNUC__)",
@@ -168,7 +168,7 @@ def byte_array(symbol: str, data: bytes) -> str:
 
 
 def metadata(libraries: Sequence, image=None) -> dict:
-    """The content of metadata.json; with what networks have in common under ``image``."""
+    """Return the content of metadata.json; ``image`` adds the shared parts of networks."""
     content = {"version": VERSION, "modules": {lib.module_name: _module(lib) for lib in libraries}}
     if image is not None:
         content["image"] = {
@@ -241,7 +241,7 @@ def _main_function(summary) -> dict:
 
 
 def _operator_function(operator) -> dict:
-    """The classic keys, and what else is known of the function."""
+    """Return the classic keys, and further properties of the function."""
     workspace = {"device": CPU, "workspace_size_bytes": operator.scratch_bytes}
     return {
         "function_name": operator.symbol,
@@ -253,7 +253,7 @@ def _operator_function(operator) -> dict:
 
 
 def _storages(library) -> list[dict]:
-    """Size of every storage of the graph JSON; inputs and outputs name what is bound to them."""
+    """Return the size of every storage of the graph JSON, with the names of bound inputs."""
     graph = json.loads(library.get_graph_json())
     sids, entries = graph["attrs"]["storage_id"][1], graph["node_row_ptr"]
     names = {sids[entries[i]]: graph["nodes"][i]["name"] for i in graph["arg_nodes"]}
@@ -288,7 +288,7 @@ def _own(info: tarfile.TarInfo) -> None:
 
 
 def _date() -> int:
-    """The date of an archive in seconds since 1970: what SOURCE_DATE_EPOCH says, else always the
-    same one, so that equal networks give equal archives."""
+    """Return the date of an archive in seconds since 1970: SOURCE_DATE_EPOCH, otherwise a constant,
+    so that equal networks give equal archives."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     return int(given) if given.isdecimal() else DATE

@@ -1,4 +1,4 @@
-"""What a network costs, operator by operator and pool by pool."""
+"""Memory and work of a network, by operator and by pool."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tvmrt.compiler.planner.lifetime import lifetimes
 
 @dataclass
 class TensorSummary:
-    """One input or output of the network.
+    """Input or output of the network.
 
-    ``labels``: names that an output's elements are places of, or that its columns stand for.
+    ``labels``: class names that an output's elements index, or that its columns stand for.
     """
 
     name: str
-    shape: tuple[int | str, ...]  # an extent that runs choose by its expression
+    shape: tuple[int | str, ...]  # expressions for dynamic dimensions
     dtype: str
     nbytes: int
     labels: tuple[str, ...] = ()
@@ -34,10 +34,10 @@ class TensorSummary:
 
 @dataclass
 class OperatorSummary:
-    """One generated function: the network's nodes in it, its work, its result.
+    """Generated function: the network's nodes in it, its work, its result.
 
-    ``live_bytes`` of the pools are in use while it runs, ``scratch_bytes`` of them by itself;
-    ``weights_bytes`` are the weights that it reads, ``macs`` multiply-adds at the largest sizes.
+    ``live_bytes``: bytes of the pools in use while it runs, including its own ``scratch_bytes``.
+    ``weights_bytes``: weights that it reads. ``macs``: multiply-adds at the largest sizes.
     """
 
     name: str
@@ -53,9 +53,9 @@ class OperatorSummary:
 
 @dataclass
 class PlanRow:
-    """One buffer's place in a memory pool, in bytes, and the steps of its life.
+    """Buffer in a memory pool: its offset and size in bytes, and its first and last step.
 
-    An input in a pool lives from -1 on, an output to one after the last step.
+    An input in a pool is live from -1, an output until one after the last step.
     """
 
     buffer: str
@@ -68,10 +68,10 @@ class PlanRow:
 
 @dataclass
 class PoolSummary:
-    """One memory: what the network takes of it, what it has, and what no plan can go below.
+    """Memory pool: bytes used by the network, capacity, and lower bound of any plan.
 
-    ``kept_bytes`` of it are weights that are copied there. ``device`` has the memory, where it is
-    not the host's.
+    ``kept_bytes`` of it are weights that are copied there. ``device``: the device that has the
+    memory, if it is not the host's.
     """
 
     name: str
@@ -86,10 +86,10 @@ class PoolSummary:
 
 @dataclass
 class Summary:
-    """What a network costs, known before the C compiler runs. Sizes in bytes.
+    """Memory and work of a network, known before the C compiler runs. Sizes in bytes.
 
-    ``scratch_bytes`` are those that each thread takes besides; on boards none, as all lies in the
-    pools. ``row_plans``: where memory was limited, the plans that there are, from the fastest on.
+    ``scratch_bytes``: additional memory of each thread; 0 on boards, where everything is in the
+    pools. ``row_plans``: alternative plans if memory was limited, starting with the fastest.
     """
 
     arena_bytes: int
@@ -112,7 +112,7 @@ class Summary:
 
 
 def summarise(program: Program, functions: Sequence[Function], weights_bytes: int) -> Summary:
-    """What is known of a planned program and of the functions that compute its steps."""
+    """Summarise a planned program and the functions that compute its steps."""
     lives = lifetimes(program)
     return Summary(
         program.arena_bytes,
@@ -143,7 +143,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
 
 
 def placed(buffer: Buffer) -> int:
-    """Where a buffer of a planned program lies in its pool."""
+    """Return the address of a buffer of a planned program in its pool."""
     if buffer.address is None:
         raise ValueError(f"{buffer.name} has no place; plan_program() comes first")
     return buffer.address
@@ -165,7 +165,7 @@ def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummar
 
 
 def summary_of_pool(pool: MemoryPool) -> PoolSummary:
-    """What is told of a pool."""
+    """Summarise a pool."""
     return PoolSummary(
         pool.name, pool.used_bytes, pool.capacity, pool.lower_bound_bytes, pool.kept_bytes,
         pool.lent, pool.section, pool.memory.name if pool.memory else "",
@@ -173,7 +173,7 @@ def summary_of_pool(pool: MemoryPool) -> PoolSummary:
 
 
 def _live_bytes(lives: Mapping[Buffer, tuple[int, int]], step: int) -> int:
-    """Bytes of the pools that hold something at a step; ``lives`` as lifetimes() gives them."""
+    """Return the bytes of the pools in use at a step; ``lives`` is the result of lifetimes()."""
     spans: dict[int, list[tuple[int, int]]] = {}
     for buffer, (first, last) in lives.items():
         if first <= step <= last:
@@ -183,7 +183,7 @@ def _live_bytes(lives: Mapping[Buffer, tuple[int, int]], step: int) -> int:
 
 
 def covered(spans: Sequence[tuple[int, int]]) -> int:
-    """Bytes under any of these; a result may lie where an operand does."""
+    """Return the bytes covered by any span; a result may share memory with an operand."""
     total = end = 0
     for first, last in sorted(spans):
         total += max(0, last - max(first, end))

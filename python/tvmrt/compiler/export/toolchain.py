@@ -1,4 +1,4 @@
-"""Finding and calling a C compiler."""
+"""Search and calls of a C compiler."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tvmrt.libinfo import find_include_path
 
 from . import dialects
 
-# Exact results matter more than the last percent: no -ffast-math. The next three change no value
-# that C defines; without them loops with sqrt, min or exp do not become vector code. Functions
-# begin with a line of the cache: how fast a short loop runs must not depend on what lies in front
-# of it. A network of 5 us has taken 10 % longer where its products began 16 bytes later.
+# Exact results matter more than the last percent: no -ffast-math. The next three do not change
+# values that C defines; without them loops with sqrt, min or exp are not vectorised. Functions are
+# aligned to cache lines, because the speed of a short loop must not depend on preceding code: a
+# network of 5 us took 10 % longer when its matmuls started 16 bytes later.
 OPTIMISE = (
     "-O3",
     "-fno-math-errno",
@@ -31,8 +31,8 @@ OPTIMISE = (
     "-DTVMRT_OPENMP_SIMD",
     "-falign-functions=64",
 )
-# A pointer to another element type or a function without a header is an error of the generator's,
-# or of a custom operator's text; older compilers go on, and the network would fail as it runs.
+# A pointer to another element type or a function without declaration is an error in generated code
+# or a custom operator. Older compilers only warn, and the network would fail at run time.
 COMMON = (
     "-std=c99",
     "-Werror=incompatible-pointer-types",
@@ -42,7 +42,7 @@ COMMON = (
     "-D_POSIX_C_SOURCE=200809L",
 )
 _OWN_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-# Libraries that are no ELF files name what they ask for when they are linked: late_calls.py.
+# Libraries other than ELF files need the names of imported functions at link time: late_calls.py.
 SYSTEM_FLAGS = {".dll": ("-DTVM_EXPORTS",)}
 LINK_FLAGS = {
     ".so": ("-Wl,-z,noexecstack",),
@@ -52,10 +52,10 @@ LINK_FLAGS = {
 
 
 def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
-    """The command of a C compiler: the given one, $CC, cc, gcc, clang, or the ziglang wheel.
+    """Return the command of a C compiler: the given one, $CC, cc, gcc, clang, or the ziglang wheel.
 
-    For another system, which a triple names, the given one, its own gcc, or the ziglang wheel.
-    Raises CompileError saying what to install when there is none.
+    For another system, named by a triple: the given one, its gcc, or the ziglang wheel.
+    Raises CompileError that says what to install if there is none.
     """
     for candidate in (cc, None if triple else os.environ.get("CC")):
         if candidate:
@@ -83,7 +83,7 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
 
 
 def further_flags() -> list[str]:
-    """What $TVMRT_CFLAGS has the compiler told after all else, such as ``-O1 -g``."""
+    """Return the options in $TVMRT_CFLAGS, such as ``-O1 -g``, which follow all others."""
     return shlex.split(os.environ.get("TVMRT_CFLAGS", ""))
 
 
@@ -95,11 +95,11 @@ def build_library(
     file_flags: Mapping[str, Sequence[str]] | None = None,
     link_flags: Sequence[str] = (),
 ) -> None:
-    """Compile C and assembler files, several at a time, and link them to a shared library.
+    """Compile C and assembly files in parallel, and link them to a shared library.
 
-    ``file_flags`` has further flags for single files, by their names; the last ones are
-    those of $TVMRT_CFLAGS.
-    Raises CompileError with the compiler's own first words when it fails.
+    ``file_flags``: additional flags of single files, by name. The flags in $TVMRT_CFLAGS come
+    last.
+    Raises CompileError with the compiler's first error when it fails.
     """
     command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
@@ -117,7 +117,7 @@ def build_library(
         files = ["-c", source.name, "-o", object_file.name]
         calls.call([*compiler, *flags, *further_flags(), *files], source.parent)
 
-    # the longest first: behind the others it would keep one processor busy alone
+    # longest first: started last, it would run alone on one processor
     pairs = sorted(zip(sources, objects), key=lambda pair: -pair[0].stat().st_size)
     assembled = [pair for pair in pairs if pair[0].suffix == ".S"]
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -126,7 +126,7 @@ def build_library(
         except BaseException:
             calls.stop()
             raise
-    for pair in assembled:  # all weights are in the assembler's memory: no compiler beside it
+    for pair in assembled:  # the assembler has all weights in memory: run it alone
         compile_one(pair)
     parts = [*(str(o) for o in objects), *link_flags, "-lm"]
     link = [*command, "-shared", "-o", str(output), *parts, *LINK_FLAGS[system]]
@@ -134,7 +134,7 @@ def build_library(
 
 
 class _Calls:
-    """Compilers at work, which one that fails, or an interrupt, ends."""
+    """Running compilers, which are ended if one fails or on an interrupt."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,7 +142,7 @@ class _Calls:
         self._stopped = False
 
     def call(self, command: Sequence[str], folder: Path) -> None:
-        """Run a compiler in a folder. Raises CompileError with its own first words."""
+        """Run a compiler in a folder. Raise CompileError with its first error."""
         with self._lock:
             if self._stopped:
                 return
@@ -164,7 +164,7 @@ class _Calls:
             )
 
     def stop(self) -> None:
-        """End those that run, and begin no others."""
+        """End running compilers, and start no others."""
         with self._lock:
             self._stopped = True
             for process in self._running:
@@ -185,9 +185,9 @@ _LINKER_FAILED = ("ld returned", "linker command failed")  # of gcc, of clang
 
 
 def _complaint(log: str) -> str:
-    """The first error of a compiler's log, with the note that says what it refers to.
+    """Return the first error of a compiler's log, with a note that explains it.
 
-    That the linker has failed is what a compiler says behind the linker's own reason.
+    If the linker failed, the compiler's message about that follows the linker's own reason.
     """
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     for i, line in enumerate(lines):

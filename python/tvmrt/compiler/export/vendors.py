@@ -1,5 +1,5 @@
-"""C of others that a network's code calls and that the user has, for tools that build networks by
-themselves: the environment names its folder, by the variable that an archive's Makefile has."""
+"""Vendor C code that a network calls and the user provides, for tools that build networks: its
+folder is in an environment variable with the name of the Makefile variable of archives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from tvmrt.compiler.ir import Vendor
 from tvmrt.error import CompileError
 
-KIND = "make_variable"  # of a row of metadata.json: whoever builds gives it a folder
+KIND = "make_variable"  # of a row of metadata.json: a folder that must be set for a build
 
 
 def vendor_rows(vendors: Iterable[Vendor]) -> list[dict[str, Any]]:
-    """What metadata.json says of them."""
+    """Return the rows of vendor libraries in metadata.json."""
     return [
         {
             "short_name": vendor.variable,
@@ -32,7 +32,7 @@ def vendor_rows(vendors: Iterable[Vendor]) -> list[dict[str, Any]]:
 
 
 def vendors_of(modules: Iterable[Mapping[str, Any]]) -> list[Vendor]:
-    """The same back from metadata.json's modules, each once."""
+    """Parse the vendor libraries in metadata.json's modules, each once."""
     rows = [row for module in modules for row in module.get("external_dependencies", ())]
     found = [
         Vendor(
@@ -50,12 +50,12 @@ def vendors_of(modules: Iterable[Mapping[str, Any]]) -> list[Vendor]:
 
 
 def vendor_includes(vendors: Iterable[Vendor]) -> list[Path]:
-    """Folders of headers, of those whose folder the environment names."""
+    """Return the header folders of vendors whose folder is set in the environment."""
     return [folder / vendor.include for vendor in vendors for folder in _folder(vendor)]
 
 
 def vendor_code(vendors: Sequence[Vendor]) -> list[Path]:
-    """All their C files. Raises CompileError where the environment names no folder."""
+    """Return all their C files. Raise CompileError if a folder is not set in the environment."""
     files = []
     for vendor in vendors:
         if not _folder(vendor):
@@ -71,13 +71,13 @@ def vendor_code(vendors: Sequence[Vendor]) -> list[Path]:
 
 
 def vendor_copies(vendor: Vendor) -> tuple[dict[str, str], dict[str, str]]:
-    """Texts of its headers and of its C files with the licence, each by its path below the folder
-    of headers or below that which the environment names. Raises CompileError as vendor_code()."""
+    """Return texts of its headers and of its C files with the licence, by path below the folder of
+    headers or below the vendor's folder. Raise CompileError like vendor_code()."""
     code = vendor_code([vendor])
     (folder,) = _folder(vendor)
     headers = folder / vendor.include
     licences = [path for path in folder.glob("LICENSE*") if path.is_file()]
-    # a header that lies beside the C files is for them
+    # a header in the folder of the C files is only for them
     beside = {header for path in code for header in path.parent.glob("*.h")}
     return (
         {path.relative_to(headers).as_posix(): _text(path) for path in headers.rglob("*.h")},
@@ -90,7 +90,7 @@ def _text(path: Path) -> str:
 
 
 def _folder(vendor: Vendor) -> list[Path]:
-    """The folder that the environment names, where it has the header."""
+    """Return the folder in the environment if it contains the header."""
     told = os.environ.get(vendor.variable)
     folder = Path(told or ".").resolve()
     return [folder] if told and (folder / vendor.include / vendor.header).is_file() else []

@@ -1,1 +1,1 @@
-"""Pictures of memory plans, and the kinds of operators by which they are coloured."""
+"""Pictures of memory plans, and the kinds of operators that define their colours."""

@@ -1,4 +1,4 @@
-"""What plans with less memory cost: RAM to the right, instructions that they take more upwards."""
+"""Picture of the cost of plans with less memory: RAM on x, additional instructions on y."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tvmrt.compiler.ir.program import RowPlan
 
 HEIGHT = 270  # pixels of a picture
 TOP, RIGHT, BOTTOM = 34, 16, 46  # margins in pixels
-FOOT = 16  # pixels between no instruction more and the least
-LABEL = (62, 13)  # pixels that a label takes
+FOOT = 16  # pixels between no additional instruction and the minimum
+LABEL = (62, 13)  # size of a label in pixels
 
 
 def drawn(
     taken: int, plans: Sequence[RowPlan], corner: tuple[int, int], width: int
 ) -> dict[str, Any]:
-    """What the template draws of a network's ``plans``, of which that of ``taken`` bytes was taken,
-    with the plot's left side and the picture's top at a ``corner`` of a page so wide."""
+    """Return template values for ``plans``; ``taken`` bytes is the plan in use. ``corner``: left side
+    of the plot and top of the picture on a page of this ``width``."""
     left, top, right = corner[0], corner[1] + TOP, width - RIGHT
     bottom = corner[1] + HEIGHT - BOTTOM
     most = max(plan.ram_bytes for plan in plans)
@@ -63,7 +63,7 @@ def drawn(
 
 
 def _title(plan: RowPlan) -> str:
-    """What a plan says of itself."""
+    """Return the description of a plan."""
     text = f"{plan.ram_bytes:,} bytes, about {plan.instructions:,} instructions more"
     if plan.surplus_macs:
         text += f", {plan.surplus_macs:,} multiply-adds twice"
@@ -74,7 +74,7 @@ def _title(plan: RowPlan) -> str:
 
 
 def _big(number: int) -> str:
-    """A power of ten: ``100 k``."""
+    """Return a power of ten as text: ``100 k``."""
     for unit, sign in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= unit:
             return f"{number // unit} {sign}"
@@ -82,7 +82,7 @@ def _big(number: int) -> str:
 
 
 def _thin(points: list[dict[str, Any]]) -> None:
-    """Take labels away that would lie over another; that of the plan that is taken stays."""
+    """Remove labels that would overlap another; the label of the plan in use stays."""
     kept: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda p: not p["taken"]):
         near = (abs(point["x"] - p["x"]) < LABEL[0] and abs(point["y"] - p["y"]) < LABEL[1]
@@ -94,7 +94,7 @@ def _thin(points: list[dict[str, Any]]) -> None:
 
 
 def _staircase(points: Sequence[dict[str, Any]], right: int) -> str:
-    """The least cost for each amount of memory, as an SVG path."""
+    """Return the minimum cost for each amount of memory as an SVG path."""
     ordered = sorted(points, key=lambda p: p["x"])
     text = f"M{ordered[0]['x']:.1f} {ordered[0]['y']:.1f}"
     for point in ordered[1:]:

@@ -1,4 +1,4 @@
-"""Kinds of operators: few enough to be told apart by colours."""
+"""Kinds of operators: few enough to distinguish by colours."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ _KINDS = {name: kind for kind, names in _BY_NAME.items() for name in names.split
 
 
 def kind_of(op: str) -> str:
-    """The kind of an operator of the compiler's graph, by the operator's name."""
+    """Return the kind of an operator of the compiler's graph by name."""
     return _KINDS.get(op) or _BY_KIND.get(get_op(op).kind, OTHER)

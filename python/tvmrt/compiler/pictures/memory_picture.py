@@ -1,6 +1,6 @@
-"""Pictures of a memory plan: time goes right, addresses go down, one box a tensor.
+"""Pictures of a memory plan: time on x, addresses downwards, one box per tensor.
 
-Both pictures are made from a :class:`Picture`; that in SVG is a template of Jinja2.
+Text and SVG are drawn from a :class:`Picture`; the SVG is a Jinja2 template.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FREE = "·"
 
 @dataclass(frozen=True)
 class Box:
-    """One tensor in memory: ``size`` bytes at ``offset`` from step ``first`` to ``last``; ``kind``
-    is that of the operator that writes it."""
+    """Tensor in memory: ``size`` bytes at ``offset`` from step ``first`` to ``last``; ``kind`` is
+    the kind of the operator that writes it."""
 
     name: str
     offset: int
@@ -36,11 +36,10 @@ class Box:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn: the boxes, the names of the steps, and the bytes that the plan takes.
+    """Content of a picture: boxes, names of the steps, and the bytes of the plan.
 
-    ``networks`` are names with the step at which each begins, ``pools`` names with the byte;
-    ``plans``: where memory was limited, for each network the bytes that its plan takes, and all
-    plans that there are.
+    ``networks``: names with the first step of each; ``pools``: names with the first byte. If memory
+    was limited, ``plans`` has for each network the bytes of its plan, and all alternative plans.
     """
 
     boxes: Sequence[Box]
@@ -57,7 +56,7 @@ class Picture:
         return max([len(self.steps), *(box.last + 1 for box in self.boxes)], default=1) or 1
 
     def peak(self) -> tuple[int, int]:
-        """Return the first step at which most bytes hold something, and how many."""
+        """Return the first step with the maximum number of bytes in use, and that number."""
         held: list[list[tuple[int, int]]] = [[] for _ in range(self.count_steps())]
         for box in self.boxes:
             for step in range(box.first, box.last + 1):
@@ -67,7 +66,7 @@ class Picture:
 
 
 def of_libraries(libraries: Sequence[Any]) -> Picture:
-    """Make one picture of networks: their pools one above the other, their steps side by side."""
+    """Make one picture of networks: their pools stacked, their steps one after the other."""
     pools = [[pool for lib in libraries for pool in lib.summary.pools if pool.name == name]
              for name in (pool.name for pool in libraries[0].summary.pools)]  # fmt: skip
     begins, height = {}, 0
@@ -90,8 +89,8 @@ def of_libraries(libraries: Sequence[Any]) -> Picture:
 
 
 def _boxes(library: Any, begins: Mapping[str, int], step: int, named: bool) -> list[Box]:
-    """The tensors of a network whose first step is number ``step`` and whose pools begin there;
-    inputs and outputs in pools are cut to the steps that there are."""
+    """Return the tensors of a network whose first step is ``step`` and whose pools start at
+    ``begins``; inputs and outputs in pools are clipped to existing steps."""
     summary = library.summary
     end = step + max(len(summary.operators) - 1, 0)
     kinds = {
@@ -123,7 +122,7 @@ def _caption(picture: Picture) -> str:
 
 
 def text(picture: Picture, width: int = 72, height: int = 18) -> str:
-    """Draw with one letter a tensor, at most ``width`` by ``height`` characters, and a key.
+    """Draw with one letter per tensor, at most ``width`` by ``height`` characters, and a key.
 
     A tensor smaller than a row still gets one, so that none is missing from the picture.
     """
@@ -153,19 +152,19 @@ def text(picture: Picture, width: int = 72, height: int = 18) -> str:
 
 
 LEFT, TOP, RIGHT, BOTTOM = 90, 62, 16, 58  # margins in pixels
-LETTER = 6.5  # pixels a letter of the labels takes
-LEGEND = 110  # pixels an entry of the legend takes
+LETTER = 6.5  # pixels per letter of labels
+LEGEND = 110  # pixels per entry of the legend
 
 
 def _common(names: Sequence[str]) -> int:
-    """How many letters all names begin with, up to a part's end."""
+    """Return the length of the common prefix of names, up to the end of a part."""
     same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names))
     start = "".join(letters[0] for letters in same)
     return max(map(start.rfind, "_/.")) + 1
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:
-    """Names without what all of them begin and end with."""
+    """Return names without their common prefix and suffix."""
     if len(set(names)) < 2:
         return {name: name for name in names}
     begin = _common(names)
@@ -174,7 +173,7 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 
 def _label(name: str, length: float, depth: float) -> str:
-    """What of a name fits: its end tells more than its beginning; nothing if too little does."""
+    """Return the end of a name that fits, or nothing if too little fits."""
     fits = int((length - 4) / LETTER)
     if depth < 12 or fits < min(len(name), 5):
         return ""
@@ -182,9 +181,9 @@ def _label(name: str, length: float, depth: float) -> str:
 
 
 def _rows(picture: Picture, across: float, down: float) -> list[dict[str, Any]]:
-    """The boxes in pixels, with labels where they fit: tensors that take each other's place overlap
-    for a step, and of labels over each other the first stays."""
-    several = len(picture.pools) > 1  # they stand at the side
+    """Return the boxes in pixels, with labels where they fit: tensors with the same memory overlap
+    for a step, and of overlapping labels only the first is kept."""
+    several = len(picture.pools) > 1  # their names are at the side
     plain = [b.name.rpartition(" in ")[0] if several else b.name for b in picture.boxes]
     short, rows = _short(plain), []
     taken: list[tuple[float, float, float, float]] = []
@@ -205,9 +204,9 @@ def _rows(picture: Picture, across: float, down: float) -> list[dict[str, Any]]:
 
 
 def svg(picture: Picture, width: int = 960, height: int = 480) -> str:
-    """Draw as an SVG document of ``width`` by ``height`` pixels; boxes name themselves on hover.
+    """Draw an SVG document of ``width`` by ``height`` pixels; boxes show their names on hover.
 
-    Raises ImportError where Jinja2 is missing.
+    Raises ImportError if Jinja2 is missing.
     """
     steps, arena = picture.count_steps(), max(picture.arena_bytes, 1)
     across, down = (width - LEFT - RIGHT) / steps, (height - TOP - BOTTOM) / arena

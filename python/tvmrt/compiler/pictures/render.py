@@ -1,4 +1,4 @@
-"""Pages and pictures by templates of Jinja2."""
+"""Pages and pictures from Jinja2 templates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent
 
 
 def render(template: str, folders: Sequence[Path] = (FOLDER,), **values: Any) -> str:
-    """The text of a template of the folders. Raises ImportError where Jinja2 is missing."""
+    """Render a template in the folders. Raise ImportError if Jinja2 is missing."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
