@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Bundle:
-    """A sequence, an optional value or a map as the tensors of a library.
+    """Sequence, optional value or map, represented by tensors of a library.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ class TextSplit(TextOp):
 
 @register("text_match")
 class TextMatch(TextOp):
-    """Whether an automaton accepts each string as a whole.
+    """Match each string as a whole with an automaton.
 
     ``classes``: class of each byte; ``table``: for each state the next state by class, then
     whether it accepts. The initial state is 0.

@@ -17,8 +17,8 @@ LABEL = (62, 13)  # size of a label in pixels
 def drawn(
     taken: int, plans: Sequence[RowPlan], corner: tuple[int, int], width: int
 ) -> dict[str, Any]:
-    """Return template values for ``plans``; ``taken`` bytes is the plan in use. ``corner``: left side
-    of the plot and top of the picture on a page of this ``width``."""
+    """Return template values for ``plans``; ``taken`` bytes is the plan in use. ``corner``: left
+    side of the plot and top of the picture on a page of this ``width``."""
     left, top, right = corner[0], corner[1] + TOP, width - RIGHT
     bottom = corner[1] + HEIGHT - BOTTOM
     most = max(plan.ram_bytes for plan in plans)
