@@ -86,7 +86,7 @@ class CDevice(Device):
 
 
 def find_c_device(name: str) -> Device | None:
-    """Return the record of a C device, or None if there is no such device or plug-in."""
+    """Return the record of a C device, or None without such a device or plug-in."""
     find = runtime_function("tvmrt.device.find")
     if find is None or not find(name):
         return None

@@ -23,7 +23,7 @@ def plugin_names() -> list[str]:
 
 def missing(name: str) -> str | None:
     """Return why regions of this device, or modules of this kind, cannot be loaded on this machine;
-    None if they can, or if there is no runtime to check.
+    None if they can, or without a runtime to check.
 
     A plug-in that is not loaded yet is loaded, because only this shows whether it works.
     """

@@ -138,7 +138,7 @@ class CompiledLibrary:
     def export_library(self, path: str | os.PathLike[str]) -> None:
         """Compile and link to a shared library in the classic layout; not for firmware.
 
-        Raises CompileError when there is no C compiler or it fails, OSError when the file cannot be
+        Raises CompileError when the C compiler is missing or fails, OSError when the file cannot be
         written; an existing file at ``path`` is then unchanged.
         """
         if self.options.firmware:

@@ -183,7 +183,7 @@ def _rest(extent: Whole, zeros: Sequence[Extent]) -> Whole:
 
 def _reduced(extent: Extent, zero: Extent) -> Whole | None:
     """Return a multiple of an extent minus a multiple of ``zero`` that eliminates a term divisible
-    by the last term of ``zero``; None if there is no such term."""
+    by the last term of ``zero``; None without such a term."""
     lead, factor = zero.terms[-1]
     for atoms, k in extent.terms:
         left = list(atoms)

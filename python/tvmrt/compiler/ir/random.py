@@ -8,7 +8,7 @@ from .op import Op, register
 
 @register("random")
 class Random(Op):
-    """Uniform numbers in [first, second), or normal ones with mean and standard deviation.
+    """Numbers, uniform in [first, second) or normal with mean first, deviation second.
 
     ``seed`` and ``stream`` fix the sequence. Each execution takes the next part of it, starting
     when the library is loaded. Equal seeds and streams give equal sequences.

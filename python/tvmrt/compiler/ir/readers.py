@@ -23,7 +23,7 @@ class Readers:
         return value in self._results
 
     def only(self, value: Value) -> Node | None:
-        """Return the node that reads a value if there is no other reader."""
+        """Return the node that reads a value if it is the only reader."""
         nodes = self.of(value)
         return nodes[0] if len(nodes) == 1 and not self.by_caller(value) else None
 

@@ -42,7 +42,7 @@ def _are_functions(activations: object, count: int) -> bool:
 
 
 class _Recurrent(Op):
-    """Recurrent cell. ``x``: contribution of input and biases to the gates; ``r``: weights.
+    """Recurrent cell. ``x``: gate contributions of input and biases; ``r``: recurrence weights.
 
     ``reverse``: last step first. ``activations``: a (name, alpha, beta) for each of the cell's
     functions. ``clip``: limit of their inputs. ``lengths``: steps of each sample.

@@ -115,8 +115,8 @@ class SignalRfft(Op):
 
 @register("signal_irfft")
 class SignalIrfft(Op):
-    """Inverse of ``signal_rfft``: samples from each row's spectrum. In fixed point divided by
-    ``length``, in floating point by half of it."""
+    """Inverse transform: samples from each row's spectrum. In fixed point they are divided by
+    ``length``, in floating point they are not."""
 
     contract = Contract(
         "x: E=int16|int32|float32[*S N] -> y: E[*S length]",

@@ -28,7 +28,7 @@ def merge(
         Chains that are never split.
     wishes
         Group numbers: nodes of a device with different numbers are in different regions, nodes
-        with the same number in one region if there is no path through others between them.
+        with the same number in one region unless other nodes are between them.
     most
         Maximum number of nodes of a region by device; longer chains are one region.
     """

@@ -176,7 +176,7 @@ def optimized(device: Device, region: Region) -> Region:
 
 
 def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Return the maximum difference relative to the largest wanted value; infinite for NaN."""
+    """Return the maximum difference relative to the largest wanted value; inf if not finite."""
     if wanted.size == 0:
         return 0.0
     found, wanted = found.astype(np.float64), wanted.astype(np.float64)

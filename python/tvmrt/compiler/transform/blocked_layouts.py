@@ -2,7 +2,7 @@
 
 Contract: the graph computes the same. Operands in such a layout get the layout's own shape by a
 reshape and a transpose before and after each operator. If the result of one operator is read by
-another in the same layout, directly or through pointwise nodes, there is no conversion between.
+another in the same layout, directly or through pointwise nodes, nothing is converted between.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A contract is a few lines of text::
     )
 
 Operands, an arrow, and results, separated by commas. Each has a name, a mark (``?`` optional, ``+``
-one or more, ``*`` any number of which each is optional), ``constant`` if its elements must be known
+one or more, ``*`` any number, each optional), ``constant`` if its elements must be known
 at compile time, element types, and the extents in brackets.
 
 - element types: names and families joined by ``|``, see ``FAMILIES``; ``E=float`` binds the type

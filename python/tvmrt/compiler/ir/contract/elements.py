@@ -41,7 +41,7 @@ def members(text: str) -> frozenset[str]:
     """
     found: set[str] = set()
     for word in text.split("|"):
-        # some exist only in newer versions of numpy
+        # some exist only if ml_dtypes is installed
         if word not in FAMILIES and word not in (*_KNOWN, *FAMILIES["any"], *_PACKED):
             raise ValueError(f"{word!r} is neither an element type nor a family of element types")
         found.update(FAMILIES.get(word, (word,)))
