@@ -10,8 +10,8 @@ from .op import Op, register
 
 @register("count")
 class Count(Op):
-    """Value x of the data-dependent dimension with the unique name ``extent``, see ``Symbol.source``.
-    A run fails unless x is from ``low`` to ``high``. ``what`` describes it in errors."""
+    """Value x of the data-dependent dimension with unique name ``extent``, see ``Symbol.source``. A
+    run fails unless x is from ``low`` to ``high``. ``what`` describes it in errors."""
 
     contract = Contract(
         "x: int64[] -> y: int32[]",

@@ -16,7 +16,7 @@ def rounded(x: float) -> int:
 
 
 def multiplier(real: float) -> tuple[int, int]:
-    """Return (m, e) with m * 2 ** (e - 31), abs(m) >= 2 ** 30; (0, 0) if the multiplier is tiny.
+    """Return (m, e) of a multiplier m * 2 ** (e - 31), abs(m) >= 2 ** 30; (0, 0) if it is tiny.
 
     Raises ValueError if it is not finite or too large.
     """

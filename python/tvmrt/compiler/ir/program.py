@@ -169,9 +169,9 @@ class Step:
     writes. ``in_place`` lists (read index, write index) pairs that may share memory.
     ``scratch_bytes`` are allocated in the arena while the step runs; the kernels that it calls use
     the last ``kernel_bytes`` of them. ``counts`` has the accesses of the data-dependent dimensions
-    that the step uses. ``levels`` has the lowering for each ISA level that code is generated for
-    in parallel. ``deferred``: a region that is started, and waited for where its results are
-    needed. ``shrinks``: an in-place result may be smaller than the operand whose memory it has.
+    that the step uses. ``levels`` has the lowering for each ISA level of
+    multi-versioned code. ``deferred``: a region that is started, and waited for where its results
+    are needed. ``shrinks``: an in-place result may be smaller than the operand whose memory it has.
     """
 
     name: str
