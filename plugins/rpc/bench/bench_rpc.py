@@ -1,9 +1,9 @@
-"""Remote calls beside bare sockets: a round trip, and what is sent in a second, over the loopback.
+"""Compare remote calls with bare sockets: round-trip time and throughput over the loopback.
 
 Usage: bench_rpc.py [--seconds S]
 
-The bare side is a process in C that answers packets of the same sizes, with the same options of the
-socket, and a client in C that asks it; what is above it is the protocol's cost and Python's.
+The bare baseline is a C process that answers packets of equal sizes, with equal socket options, and
+a C client. The difference is the cost of the protocol and of Python.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ double ask(int fd, char* data, long request, long reply, int count) {
 
 
 class Bare:
-    """A socket to a process that answers packets of one size by those of another."""
+    """Baseline: a socket to a process that answers packets of one size with packets of another."""
 
     def __init__(self, library: ctypes.CDLL, request: int, reply: int) -> None:
         self.library, self.sizes = library, (request, reply)
@@ -79,7 +79,7 @@ class Bare:
         listener.close()
 
     def ask(self, count: int) -> float:
-        """Seconds of one exchange."""
+        """Return the seconds of one exchange."""
         request, reply = map(ctypes.c_long, self.sizes)
         return self.library.ask(self.socket.fileno(), self.data, request, reply, count)
 
@@ -90,7 +90,7 @@ class Bare:
 
 
 def build() -> ctypes.CDLL:
-    """The bare side."""
+    """Compile and load the C baseline."""
     folder = tempfile.mkdtemp(prefix="bench-rpc-")
     source, library = Path(folder) / "bare.c", Path(folder) / "bare.so"
     source.write_text(BARE)
@@ -101,7 +101,7 @@ def build() -> ctypes.CDLL:
 
 
 def timed(function, count: int) -> float:
-    """Seconds of one call."""
+    """Return the average seconds of one call."""
     begin = time.perf_counter()
     for _ in range(count):
         function()
@@ -109,7 +109,7 @@ def timed(function, count: int) -> float:
 
 
 def compare(name: str, ours, bare, seconds: float, per_second: int = 0) -> None:
-    """Print the fastest of what is measured in turn: what others do on the machine only adds."""
+    """Print the minimum times of two alternating measurements; other load only adds time."""
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < 5:

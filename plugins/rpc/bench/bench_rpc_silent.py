@@ -1,8 +1,8 @@
-"""The time until a client with the key has its answer, next to peers that say nothing.
+"""Measure the time until a client with the key gets its answer, next to silent peers.
 
 Usage: bench_rpc_silent.py [--peers N ...] [--drip]
 
-With --drip the peers announce a key of 4,096 bytes and send a byte of it each second.
+With --drip the peers announce a key of 4,096 bytes and send one byte of it per second.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tvmrt import rpc
 
 
 def connect_peers(port: int, count: int, drips: bool) -> list[socket.socket]:
-    """Return connections of so many peers, each of which the server has taken."""
+    """Return `count` connections that the server has accepted."""
     peers = []
     for _ in range(count):
         peers.append(socket.create_connection(("127.0.0.1", port), timeout=60))
@@ -27,7 +27,7 @@ def connect_peers(port: int, count: int, drips: bool) -> list[socket.socket]:
 
 
 def drip(peers: list[socket.socket], done: threading.Event) -> None:
-    """Send a byte of each peer's key now and then, as long as the server takes it."""
+    """Send one byte of each peer's key per second while the server accepts it."""
     while not done.wait(1):
         for peer in list(peers):
             try:

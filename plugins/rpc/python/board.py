@@ -1,4 +1,4 @@
-"""A network on a board: how ``run``, ``verify`` and ``bench`` reach it over a line, or in QEMU."""
+"""Networks on boards for ``run``, ``verify`` and ``bench``, over a line or in QEMU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODE = re.compile(r"code 0x([0-9a-f]{8})$")
 
 
 class BoardPlace(Place):
-    """Where images run: QEMU, started for each of them, or the board at a line.
+    """Executor of board images: QEMU, started for each image, or a board on a line.
 
     Parameters
     ----------
@@ -39,23 +39,23 @@ class BoardPlace(Place):
         self._session: BoardSession | None = None
 
     def compile_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options with the executor that images have."""
+        """Return the options with the executor of board images."""
         return {**options, "executor": "aot"}
 
     def check(self, library: CompiledLibrary) -> None:
-        """Refuse a network that is not for a board."""
+        """Raise ValueError for a network that was not compiled for a board."""
         if not library.options.firmware:
             raise ValueError(
                 "--rpc names a board; give its processor with --target, for example cortex-m4"
             )
 
     def open(self, path: Path, threads: int | None) -> ImageNetwork:
-        """Return the network of an image's file, on the board that has it.
+        """Return the network of an image file, on a board that runs this image.
 
         Raises
         ------
         ValueError
-            If the file is no image, or the board has another one.
+            If the file is not an image, or the board runs another one.
         """
         from tvmrt.compiler.export.board_image import read_facts
         from tvmrt.rpc.board import BoardNetwork
@@ -66,7 +66,7 @@ class BoardPlace(Place):
                 "--target cortex-m4' writes one"
             )
         facts = read_facts(path)
-        self.close()  # there is one network on a board
+        self.close()  # a board holds one network
         session = self._connect(path, facts["target"])
         self._session = session
         try:
@@ -94,14 +94,14 @@ class BoardPlace(Place):
         return connect_board(start_emulator(board.emulator, str(path), board.shift))
 
     def close(self) -> None:
-        """End the session with the board, which starts anew."""
+        """End the session with the board, which resets it."""
         if self._session is not None:
             self._session.close()
         self._session = None
 
 
 class ImageNetwork(RemoteNetwork):
-    """The network of an image, on the board that has it."""
+    """Network of an image, on a board that runs the image."""
 
     def __init__(self, network: BoardNetwork) -> None:
         self._network = network
@@ -111,7 +111,7 @@ class ImageNetwork(RemoteNetwork):
         self.output_names = [row["name"] for row in network.outputs]
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-        """Run it once."""
+        """Run the network once and return its outputs."""
         network = self._network
         with explained():
             for name, array in arrays.items():
@@ -120,14 +120,14 @@ class ImageNetwork(RemoteNetwork):
             return [network.get_output(i).numpy() for i in range(len(self.output_names))]
 
     def time(self, repeat: int) -> Sequence[float]:
-        """Return the seconds of runs, by the board's clock."""
+        """Return the seconds of each run, by the board's clock."""
         with explained():
             return self._network.time(repeat)
 
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Errors of a board are numbers: say what they mean."""
+    """Translate the numeric error codes of a board into their explanations."""
     try:
         yield
     except TVMError as error:

@@ -1,4 +1,4 @@
-"""The options by which commands reach a server, a tracker's server or a board."""
+"""Command options that select a server, a tracker's server or a board."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
 
 
 def is_board(rpc: str) -> bool:
-    """Whether a text of --rpc names a board's line, not a server."""
+    """Whether a value of --rpc names a board's line rather than a server."""
     return rpc == QEMU or rpc.startswith(LINES)
 
 
 class RemoteCalls(Connection):
-    """Servers of remote calls on other machines and on boards."""
+    """Connection to remote-call servers on other machines and to boards."""
 
     suffixes = {IMAGE: "run it with --rpc serial:PATH or --rpc qemu"}  # noqa: RUF012
     boards = "run its image with --rpc qemu, or with --rpc serial:PATH on a board"
 
     def options(self, command: str) -> Sequence[click.Option]:
-        """Return where to run, if not here; of tvmc what its own command has."""
+        """Return the options that select a remote device; for tvmc run only those it lacks."""
         import click
 
         from tvmrt.cli.options import FiniteRange
@@ -62,11 +62,11 @@ class RemoteCalls(Connection):
         ]  # fmt: skip
 
     def takes(self, path: Path, values: Mapping[str, Any]) -> bool:
-        """Images are left to what --rpc names, which refuses them if it is no board."""
+        """Whether --rpc handles the file; its device rejects an image if it is not a board."""
         return path.suffix == IMAGE and bool(values["rpc"])
 
     def open(self, values: Mapping[str, Any]) -> Place | None:
-        """Return the server or the board that the options name; None if they name none."""
+        """Return the server or board that the options name; None if they name none."""
         import click
 
         rpc, tracker, key = values["rpc"], values["rpc_tracker"], values["rpc_key"]

@@ -1,4 +1,4 @@
-"""A network on another machine: how ``run``, ``verify`` and ``bench`` reach it."""
+"""Networks on another machine, for ``run``, ``verify`` and ``bench``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def connect(server: str, key: str) -> MachinePlace:
 
 
 def request(tracker: str, key: str, seconds: float) -> MachinePlace:
-    """Return the machine of a server that a tracker, ``HOST[:PORT]``, finds free in that time."""
+    """Return a machine that a tracker, ``HOST[:PORT]``, assigns within the time limit."""
     address = _address("--rpc-tracker", tracker, DEFAULT_TRACKER_PORT)
     return MachinePlace(_request(address, key, seconds))
 
@@ -71,7 +71,7 @@ def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
 
 
 def _tracker(address: tuple[str, int], place: str, seconds: float) -> TrackerSession:
-    """Return a line to a tracker, which may be about to start."""
+    """Return a connection to a tracker, which may be about to start."""
     from tvmrt.rpc.client import TRACKER_SECONDS, TrackerSession, wait_for_tracker
 
     try:
@@ -95,7 +95,7 @@ class MachinePlace(Place):
         self._session = session
 
     def open(self, path: Path, threads: int | None) -> MachineNetwork:
-        """Upload a library that lies on this machine, and load it on the other one."""
+        """Upload a local library and load it on the other machine."""
         from tvmrt.cli.describe import describe
         from tvmrt.runtime.executor.aot_executor import AotModule
         from tvmrt.runtime.executor.graph_executor import GraphModule
@@ -118,13 +118,13 @@ class MachinePlace(Place):
         return MachineNetwork(session, make(module[facts["module_name"]](session.cpu())))
 
     def close(self) -> None:
-        """End the session with a word to its server; one that is broken has ended."""
+        """End the session and notify its server; a broken session has already ended."""
         with contextlib.suppress(TVMError):
             self._session.close()
 
 
 class MachineNetwork(RemoteNetwork):
-    """The network of a library, on another machine."""
+    """Network of a library on another machine."""
 
     def __init__(self, session: RPCSession, executor: Executor) -> None:
         from tvmrt.network.opened import names_of_outputs
@@ -137,11 +137,11 @@ class MachineNetwork(RemoteNetwork):
 
     @property
     def bounds(self) -> Mapping[str, Sequence[int]]:  # type: ignore[override]
-        """The extents of dimensions, which the library knows."""
+        """The bounds of the dynamic dimensions, as stored in the library."""
         return self._executor.get_dims().get("dims", {})
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-        """Run it once."""
+        """Run the network once and return its outputs."""
         executor = self._executor
         for name, array in arrays.items():
             executor.set_input(name, array)
@@ -149,7 +149,7 @@ class MachineNetwork(RemoteNetwork):
         return [executor.get_output(i).numpy() for i in range(len(self.output_names))]
 
     def time(self, repeat: int) -> Sequence[float]:
-        """Return the seconds of runs, by the other machine's clock."""
+        """Return the seconds of each run, by the other machine's clock."""
         evaluate = self._executor.module.time_evaluator("run", self._session.cpu(), 1, repeat)
         return list(evaluate().results)
 
@@ -157,7 +157,7 @@ class MachineNetwork(RemoteNetwork):
 def _input_info(
     session: RPCSession, executor: Any
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """Return the shapes and types of an executor's inputs, which are in maps over there."""
+    """Return the shapes and types of an executor's inputs, read from maps on the server."""
     info = executor.module["get_input_info"]()
     get = session.get_function("runtime.MapGetItem")
     shapes = {name: _shape(session, shape) for name, shape in _items(session, get(info, "shape"))}

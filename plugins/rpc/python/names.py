@@ -1,4 +1,4 @@
-"""Names of places and files that connections and places of remote calls share."""
+"""Constants shared by the connections of the rpc plug-in."""
 
 IMAGE = ".elf"  # suffix of firmware images
 QEMU = "qemu"

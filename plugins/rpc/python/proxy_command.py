@@ -1,4 +1,4 @@
-"""``tvmrt rpc-proxy``: where servers and clients meet that cannot reach each other."""
+"""``tvmrt rpc-proxy``: join servers and clients that cannot reach each other."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tvmrt.plugins.rpc.server_command import listening
 def command(
     host: str, port: int, port_end: int, client_seconds: float, server_seconds: float
 ) -> None:
-    """Join servers of remote calls with clients of their key, until Ctrl-C.
+    """Join remote-call servers with clients of equal key, until Ctrl-C.
 
-    Both connect to it: 'tvmrt rpc-server --proxy HOST:PORT', and clients by '--rpc HOST:PORT'.
+    Servers connect with 'tvmrt rpc-server --proxy HOST:PORT', clients with '--rpc HOST:PORT'.
     """
     from tvmrt.rpc.proxy import Proxy
 

@@ -1,4 +1,4 @@
-"""``tvmrt rpc-server``: let clients elsewhere run what they upload on this machine."""
+"""``tvmrt rpc-server``: let remote clients run uploaded code on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANYONE = "anyone who reaches this port can run code here"
 
 
 def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: where a server for remote calls listens."""
+    """Return a decorator that adds the listening address options."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in (
@@ -59,9 +59,9 @@ def command(
     host: str, port: int, port_end: int, key: str, tracker: str | None, proxy: str | None,
     custom_addr: str | None, sessions: int, session_seconds: float, idle_seconds: float,
 ) -> None:  # fmt: skip
-    """Serve remote calls to tvmrt's clients and TVM's, until Ctrl-C.
+    """Serve remote calls of tvmrt and TVM clients, until Ctrl-C.
 
-    Who has the key can run any code as the user of this command.
+    A client with the key can run any code as the user of this command.
     """
     from tvmrt.rpc.server import Listener, link_uploads
 

@@ -1,4 +1,4 @@
-"""``tvmrt rpc-tracker``: who wants a board asks it, not the board."""
+"""``tvmrt rpc-tracker``: assign free servers to clients by key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmrt.plugins.rpc.server_command import listening
 @click.command("rpc-tracker")
 @listening(9190)
 def command(host: str, port: int, port_end: int) -> None:
-    """Hand out servers of remote calls to those who ask for their key, until Ctrl-C."""
+    """Assign free remote-call servers to clients by key, until Ctrl-C."""
     from tvmrt.rpc.tracker import Tracker
 
     tracker = Tracker(host, port, port_end)

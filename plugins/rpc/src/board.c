@@ -1,8 +1,8 @@
-/* The line to a board.
+/* Line to a board.
  *
- * One request is on its way at a time. Where the board takes numbered messages, a request is sent again
- * until its answer has come: the board executes it once. Others, TVM's own servers among them, get each
- * request once, so that what is lost ends the session. */
+ * Only one request is in flight at a time. If the board supports numbered messages, a request is
+ * sent again until its answer arrives, and the board executes it once. Other boards, such as those
+ * with TVM's own server, get each request once: a lost packet ends the session. */
 #include "board.h"
 
 #include <stdlib.h>
@@ -14,37 +14,37 @@
 #include "wire.h"
 
 enum {
-  MESSAGE_BYTES = 1 << 16, /* the longest that a board may send */
+  MESSAGE_BYTES = 1 << 16, /* maximum bytes of a message from a board */
   LOG_BYTES = 256,
-  LONG_CALL = 60, /* times the time for an answer */
-  MOST_WAIT = 8   /* times the first wait, between two attempts */
+  LONG_CALL = 60, /* multiple of the time limit for an answer */
+  MOST_WAIT = 8   /* maximum wait between two attempts, as a multiple of the first */
 };
 
 struct tvmrt_board {
-  tvmrt_board_options options; /* its functions retained */
+  tvmrt_board_options options; /* functions are retained */
   char* name;
   tvmrt_frame_reader frames;
-  uint8_t session[2]; /* nonces of this side and of the board; zeros: none */
-  uint8_t nonce;      /* of the last session that was begun */
+  uint8_t session[2]; /* nonces of this side and of the board; zeros: no session */
+  uint8_t nonce;      /* of the last session attempt */
   uint8_t number;     /* of the last request */
-  bool is_numbered;   /* the board knows numbered messages: a request may be sent again */
+  bool is_numbered;   /* the board supports numbered messages, so requests may be sent again */
   bool is_waiting;    /* for the answer to `request` */
   tvmrt_buf request;  /* a packet */
-  tvmrt_buf inbox;    /* answers, read up to `at` */
+  tvmrt_buf inbox;    /* received answers; read up to `at` */
   size_t at;
-  tvmrt_buf text; /* what is handed to the function that sends */
+  tvmrt_buf text; /* argument of the send function */
   char log[LOG_BYTES + 1];
   uint8_t message[MESSAGE_BYTES];
 };
 
 /* ---- bytes ---- */
 
-/* For the frame's writer, which escapes and sums up what it is given. */
+/* Output callback of the frame writer, which escapes its input and adds the checksum. */
 static int append(void* ctx, const uint8_t* data, size_t bytes) {
   return tvmrt__buf_append(ctx, data, bytes);
 }
 
-/* The codes are copied for each call, since a front end's function may write to its arguments. */
+/* The codes are copied for each call, since a frontend's function may write to its arguments. */
 static int send_text(tvmrt_board* b) {
   TVMByteArray bytes = {b->text.data, b->text.size};
   static const int codes[2] = {kTVMBytes, kTVMNullptr};
@@ -56,7 +56,7 @@ static int send_text(tvmrt_board* b) {
   return tvmrt__func_call(b->options.send, args, own, 2);
 }
 
-/* The head is the session's id, the type and, in numbered messages, the number of the request. */
+/* The header holds the session id, the type and, in numbered messages, the request number. */
 static int send_message(tvmrt_board* b, tvmrt_message_type type, const void* body, size_t bytes) {
   const bool numbered = type == TVMRT_MESSAGE_NUMBERED;
   const uint8_t head[] = {b->session[0], b->session[1], (uint8_t)type, b->number};
@@ -73,8 +73,8 @@ static int send_message(tvmrt_board* b, tvmrt_message_type type, const void* bod
   return send_text(b);
 }
 
-/* Bytes that have come until then, at most `most`, at least one unless *got is 0; *out is borrowed from
- * *owner, which is the caller's. */
+/* Receive at most `most` bytes before the time `until`; *got is 0 on timeout. *out points into
+ * *owner, which the caller releases. */
 static int receive(tvmrt_board* b, size_t most, double until, TVMByteArray* out,
                    tvmrt_object** owner) {
   const double left = until - tvmrt__seconds();
@@ -84,19 +84,18 @@ static int receive(tvmrt_board* b, size_t most, double until, TVMByteArray* out,
   int code = kTVMNullptr;
   const tvmrt_args in = {"the function that receives from a board", &result, &code, 1};
   args[0].v_int64 = (int64_t)most;
-  /* microseconds, rounded up, and never 0: that would be a wait without an end */
+  /* microseconds, rounded up and never 0, which would mean no limit */
   args[1].v_int64 = left > 0 ? tvmrt__int_of_real(left * 1e6 + 1) : 1;
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(b->options.receive, args, codes, 2, &result, &code));
   *owner = tvmrt__value_object(&result, code);
   return tvmrt__arg_bytes(&in, 0, out);
 }
 
-/* The next whole message: its bytes are in b->message, *size 0 if none came until then. */
+/* Read the next complete message into b->message; *size is 0 on timeout. */
 static int next_message(tvmrt_board* b, double until, size_t* size) {
   *size = 0;
   while (*size < TVMRT_MESSAGE_HEAD_BYTES) {
-    /* What is asked for is never more than the frame needs, so no byte of the next one is taken
-     * with it. */
+    /* Never request more than the frame needs, so that no byte of the next frame is consumed. */
     const size_t needs = tvmrt__frame_needs(&b->frames);
     TVMByteArray bytes = {NULL, 0};
     tvmrt_object* owner = NULL;
@@ -105,7 +104,7 @@ static int next_message(tvmrt_board* b, double until, size_t* size) {
     if (rc == 0 && bytes.size > needs) {
       rc = tvmrt__fail("RPCError: more bytes came from %s than were asked.", b->name);
     }
-    /* a frame is whole with the last byte that was asked for, at the earliest */
+    /* a frame is complete with the last requested byte at the earliest */
     for (i = 0; rc == 0 && i < bytes.size; ++i) {
       if (tvmrt__frame_take(&b->frames, (uint8_t)bytes.data[i]) == TVMRT_FRAME_WHOLE) {
         *size = b->frames.length;
@@ -113,7 +112,7 @@ static int next_message(tvmrt_board* b, double until, size_t* size) {
     }
     tvmrt__release(owner);
     TVMRT_RETURN_IF_ERROR(rc);
-    /* Whatever of a frame has come stays with the reader for the next call. */
+    /* A partial frame stays in the reader for the next call. */
     if (tvmrt__seconds() >= until && *size < TVMRT_MESSAGE_HEAD_BYTES) {
       *size = 0;
       return 0;
@@ -124,7 +123,7 @@ static int next_message(tvmrt_board* b, double until, size_t* size) {
 
 /* ---- messages ---- */
 
-/* What a board says of itself is shown with the next error; the last words count. */
+/* Store the board's last log message, which the next error text shows. */
 static void keep_log(tvmrt_board* b, size_t size) {
   size_t bytes = size - TVMRT_MESSAGE_HEAD_BYTES;
   if (bytes > LOG_BYTES) bytes = LOG_BYTES;
@@ -132,23 +131,23 @@ static void keep_log(tvmrt_board* b, size_t size) {
   b->log[bytes] = '\0';
 }
 
-/* A session's first number is never 0, so that nothing is ours before one has begun. */
+/* The first byte of a session's id is never 0, so no message matches before a session. */
 static bool is_ours(const tvmrt_board* b) {
   return b->message[0] == b->session[0] && b->message[1] == b->session[1] && b->session[0] != 0;
 }
 
-/* Always -1: what happened, what the board last said, what to look at. */
+/* Return -1 with an error text: the problem, the board's last log message, and a hint. */
 static int fail_with_log(const tvmrt_board* b, const char* what, const char* next) {
   const bool has = b->log[0] != '\0';
   return tvmrt__fail("RPCError: %s %s%s%s%s; %s.", b->name, what, has ? "; it last said '" : "",
                      b->log, has ? "'" : "", next);
 }
 
-/* What a message means while an answer is waited for. */
+/* Meaning of a message while waiting for an answer. */
 typedef enum { OTHER, TAKEN, ANSWER, ENDED } meaning;
 
-/* *head is where the answer's packet begins. Answers to requests that were given up carry another
- * number and are passed over. */
+/* Classify a message; *head is the offset of the answer's packet. Answers to abandoned requests
+ * carry another number and are skipped. */
 static meaning read_message(tvmrt_board* b, size_t size, size_t* head) {
   const uint8_t type = b->message[2];
   *head = TVMRT_MESSAGE_HEAD_BYTES;
@@ -166,23 +165,23 @@ static meaning read_message(tvmrt_board* b, size_t size, size_t* head) {
   return type == TVMRT_MESSAGE_TAKEN ? TAKEN : OTHER;
 }
 
-/* The first time and again: the number tells the board that it is the same request. */
+/* Send the current request. On a retry, the number identifies it to the board as a duplicate. */
 static int transmit(tvmrt_board* b) {
   return send_message(b, b->is_numbered ? TVMRT_MESSAGE_NUMBERED : TVMRT_MESSAGE_PACKET,
                       b->request.data, b->request.size);
 }
 
-/* Two sentences: a board that has taken the call is alive, and its user looks elsewhere than at
- * the line. */
+/* Report a timeout. A board that took the call is alive, so the text then points at the call
+ * instead of the line. */
 static int give_up(const tvmrt_board* b, bool was_taken) {
   return fail_with_log(
       b, was_taken ? "took a call and has not ended it" : "does not answer",
       was_taken ? "is it still running?" : "look at the line, its speed and the board's power");
 }
 
-/* Wait for the answer to the request that is on its way; it goes to the inbox. A board that has
- * said that it runs the request may take longer; one that says nothing is asked again, each time
- * later, as it may be busy with its line. */
+/* Wait for the answer to the pending request and append it to the inbox. A board that has
+ * acknowledged the request gets more time. Otherwise the request is sent again with growing delays,
+ * since the board may be busy with its line. */
 static int collect(tvmrt_board* b) {
   const double begun = tvmrt__seconds();
   double wait = b->options.retry;
@@ -217,8 +216,8 @@ static int collect(tvmrt_board* b) {
 
 /* ---- the channel ---- */
 
-/* Answers that nobody has read are collected first: the board takes one request at a time. A packet
- * goes as it is put together, since it may have to be sent again. */
+/* Unread answers are collected first, since the board takes one request at a time. The packet is
+ * kept in one piece because it may have to be sent again. */
 static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                         size_t tail_bytes) {
   tvmrt_board* b = ch->self;
@@ -226,13 +225,13 @@ static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, 
   b->request.size = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->request, head, head_bytes));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->request, tail, tail_bytes));
-  /* one byte, which wraps: what is compared is only the last one */
+  /* wraps at one byte: only the last number is compared */
   b->number++;
   b->is_waiting = true;
   return transmit(b);
 }
 
-/* Hands out what is in the inbox, and waits for the answer where that is used up. */
+/* Return bytes of the inbox; when it is empty, wait for the answer. */
 static int channel_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   tvmrt_board* b = ch->self;
   if (b->at == b->inbox.size) {
@@ -247,7 +246,7 @@ static int channel_receive(tvmrt_channel* ch, void* out, size_t most, size_t* go
   return 0;
 }
 
-/* The channel borrows the board, which the session frees after it. */
+/* The channel borrows the board, which the session frees after the channel. */
 void tvmrt__board_channel(tvmrt_board* board, tvmrt_channel* out) {
   static const tvmrt_channel_kind kind = {channel_send, channel_receive};
   tvmrt__channel_init(out, &kind, board);
@@ -255,13 +254,13 @@ void tvmrt__board_channel(tvmrt_board* board, tvmrt_channel* out) {
 
 /* ---- begin and end ---- */
 
-/* Whether the message answers the nonce of this side by one of the board. */
+/* Whether the message answers this side's nonce with the board's nonce. */
 static bool is_reply(const tvmrt_board* b) {
   return b->message[2] == TVMRT_MESSAGE_REPLY && b->message[0] == b->session[0] &&
          b->message[1] != 0;
 }
 
-/* Wait for the board's nonce; *began says whether it came. Messages of other kinds give it no more
+/* Wait for the board's nonce; *began reports whether it arrived. Other messages do not extend the
  * time. */
 static int await_session(tvmrt_board* b, double until, bool* began) {
   size_t size;
@@ -276,7 +275,8 @@ static int await_session(tvmrt_board* b, double until, bool* began) {
   return 0;
 }
 
-/* One of the first packets, whose loss begins all anew; *came says whether its answer came. */
+/* Exchange one of the first packets; *came reports whether the answer arrived. A lost packet
+ * restarts the whole session setup. */
 static int exchange_first(tvmrt_board* b, double until, bool* came) {
   size_t size;
   size_t head;
@@ -294,7 +294,7 @@ static int exchange_first(tvmrt_board* b, double until, bool* came) {
   return tvmrt__buf_append(&b->inbox, b->message + head, size - head);
 }
 
-/* Whether the answer in the inbox is one value, a handle that is not 0. */
+/* Whether the answer in the inbox is a single non-zero handle. */
 static bool is_handle(const tvmrt_board* b) {
   tvmrt_reader in;
   tvmrt_rpc_seq seq;
@@ -312,14 +312,14 @@ static bool is_handle(const tvmrt_board* b) {
   return is;
 }
 
-/* Without arguments: a board has one session of one kind. */
+/* No arguments: a board supports one kind of session. */
 static int write_init(tvmrt_buf* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(out, NULL, NULL, 0));
   tvmrt__rpc_end(out, 0);
   return 0;
 }
 
-/* Whether the board has a function of the name that stands for numbered messages. */
+/* Ask for the function whose presence indicates support for numbered messages. */
 static int write_question(tvmrt_buf* out) {
   static const int code = kTVMStr;
   TVMValue name;
@@ -330,8 +330,8 @@ static int write_question(tvmrt_buf* out) {
   return 0;
 }
 
-/* From the first nonce to the knowledge whether messages may be numbered. A board that had a session
- * begins anew by itself, and takes part when it is asked again. */
+/* Try the setup from the first nonce to the query for numbered messages. A board with an earlier
+ * session resets itself and responds to the next attempt. */
 static int try_session(tvmrt_board* b, bool* began) {
   static const uint8_t version = 1;
   const double until = tvmrt__seconds() + b->options.retry;
@@ -348,17 +348,17 @@ static int try_session(tvmrt_board* b, bool* began) {
   TVMRT_RETURN_IF_ERROR(exchange_first(b, tvmrt__seconds() + b->options.retry, began));
   b->is_numbered = *began && is_handle(b);
   b->inbox.size = 0;
-  /* what it said while it started is no explanation of later errors */
+  /* log output from start-up does not explain later errors */
   b->log[0] = '\0';
   return 0;
 }
 
-/* A board may have been reset or not be ready: everything is tried again until the time is up. */
+/* The board may have been reset or not be ready, so retry until the time limit. */
 static int begin_session(tvmrt_board* b) {
   const double end = tvmrt__seconds() + b->options.start;
   bool began = false;
   b->text.size = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->text, "\xfe", 1)); /* wakes receivers up */
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->text, "\xfe", 1)); /* wakes up receivers */
   TVMRT_RETURN_IF_ERROR(send_text(b));
   do {
     TVMRT_RETURN_IF_ERROR(try_session(b, &began));
@@ -369,14 +369,14 @@ static int begin_session(tvmrt_board* b) {
                        "right?");
 }
 
-/* The board holds its functions until it is freed; NULL is one that was not given. */
+/* Retain a function; NULL is allowed. */
 static TVMFunctionHandle keep(TVMFunctionHandle f) {
   if (f != NULL) tvmrt__retain(f);
   return f;
 }
 
-/* On failure the line is closed by the caller's function. The nonce begins anywhere, so that two
- * clients one after the other rarely have the same. */
+/* On failure the line is closed with the caller's function. The nonce starts at a time-dependent
+ * value, so that consecutive clients rarely share one. */
 int tvmrt__board_open(const tvmrt_board_options* options, tvmrt_board** out) {
   tvmrt_board* b = tvmrt__calloc(1, sizeof(*b));
   *out = NULL;
@@ -396,7 +396,7 @@ int tvmrt__board_open(const tvmrt_board_options* options, tvmrt_board** out) {
   return 0;
 }
 
-/* The error that somebody is about to read stays. */
+/* Close the line without losing the current error text. */
 static void close_line(TVMFunctionHandle close) {
   char* kept = tvmrt__strdup(TVMGetLastError());
   (void)tvmrt__func_call(close, NULL, NULL, 0);
@@ -404,7 +404,7 @@ static void close_line(TVMFunctionHandle close) {
   free(kept);
 }
 
-/* NULL does nothing. Functions are given back after the line is closed by one of them. */
+/* NULL does nothing. The functions are released after the line is closed with one of them. */
 void tvmrt__board_free(tvmrt_board* b) {
   if (b == NULL) return;
   if (b->options.close != NULL) close_line(b->options.close);

@@ -1,15 +1,15 @@
-/* Reading from a stream in the sizes of a protocol.
+/* Reading from a byte stream in protocol units.
  *
- * A channel hides what bytes go through: a socket, a pair of functions, a board's line, this
- * process. Reading is buffered, since packets have short heads; writing is not. A channel belongs
- * to one thread at a time and owns nothing. */
+ * A channel abstracts the transport: a socket, a pair of functions, a line to a board, or this
+ * process. Reads are buffered, since packets have short headers; writes are not. A channel is used
+ * by one thread at a time and owns nothing. */
 #include "channel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* `self` is the kind's own and outlives the channel. A descriptor is set by channels that have
- * one. */
+/* `self` belongs to the channel kind and outlives the channel. Channels with a descriptor set it
+ * themselves. */
 void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void* self) {
   ch->kind = kind;
   ch->self = self;
@@ -19,7 +19,7 @@ void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void
   ch->end = 0;
 }
 
-/* What the buffer has, at most so much. */
+/* Take at most `most` bytes from the buffer. */
 static size_t take(tvmrt_channel* ch, char* out, size_t most) {
   size_t there = ch->end - ch->begin;
   if (there > most) there = most;
@@ -28,9 +28,9 @@ static size_t take(tvmrt_channel* ch, char* out, size_t most) {
   return there;
 }
 
-/* What is long goes to its place at once, the rest by way of the buffer: one call of the system for
- * a small packet. `ended` says whether an end before the first byte is no error: between packets it
- * is the other side's way to go. */
+/* Read long data directly into its destination, short data through the buffer: one system call per
+ * small packet. If `ended` is not NULL, an end of the stream before the first byte is not an error,
+ * since peers disconnect between packets. */
 int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) {
   char* to = out;
   size_t have = take(ch, to, size);
@@ -58,9 +58,9 @@ int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) 
   return 0;
 }
 
-/* A length is only a claim: memory grows with what has come. */
+/* Memory grows with the bytes received, since `size` is only the peer's claim. */
 int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
-  /* so that there is a text of no bytes, too */
+  /* so that an empty result has a buffer, too */
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(out, 0));
   while (size != 0) {
     uint64_t part = out->size < 65536 ? 65536 : out->size;
@@ -74,8 +74,8 @@ int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
   return 0;
 }
 
-/* "HOST:PORT"; *out_host is the caller's, NULL where nothing was given. The last colon counts, as
- * addresses may have others. */
+/* Parse "HOST:PORT". *out_host is owned by the caller; NULL if nothing was given. The last colon
+ * separates, since addresses may contain others. */
 int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port) {
   const char* colon = where == NULL ? NULL : strrchr(where, ':');
   char* end = NULL;
@@ -94,7 +94,7 @@ int tvmrt__socket_place(const char* what, const char* where, char** out_host, in
   return 0;
 }
 
-/* For packets that were refused, so that the next one begins where it should. */
+/* Skip the rest of a rejected packet, so that the next read begins at a packet. */
 int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size) {
   char away[4096];
   while (size != 0) {

@@ -1,11 +1,11 @@
-/* The functions by which a session begins, on either side.
+/* Functions that begin a session, on the client and the server side.
  *
- * Clients connect by these functions and get the session's root module; servers run the loop over
- * what they have accepted. A session belongs to everything that came out of it and ends with the
- * last of them.
+ * Clients connect with these functions and get the session's root module. Servers run the service
+ * loop over an accepted connection. A session is owned by all objects that came from it and ends
+ * with the last of them.
  *
- * There are three ways to another side: a socket, a line to a board by two packed functions, and this
- * process itself. They differ in the channel alone; packets are the same. */
+ * There are three transports: a socket, a line to a board through two packed functions, and this
+ * process itself. They differ only in the channel; the packets are equal. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,24 +14,24 @@
 #include "handshake.h"
 #include "session.h"
 
-/* Until a server has answered; it may be busy with another client. */
+/* Time limit for a server's answer; the server may be busy with another client. */
 static const double connect_seconds = 60;
 
-/* Takes the session's reference over: the root module has it then. */
+/* Takes over the session's reference, which moves to the root module. */
 static int return_root(tvmrt_rpc_session* s, TVMValue* out, int* out_code) {
   tvmrt_module* root;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_root(s, &root));
   return tvmrt__ret_object(out, out_code, &root->base);
 }
 
-/* Takes the descriptor over, also on failure; -1 is a session in this process. */
+/* Takes over the descriptor, also on failure; -1: a session in this process. */
 static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* out_code) {
   tvmrt_rpc_session* s;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(fd, init, &s));
   return return_root(s, out, out_code);
 }
 
-/* The time limit holds for greeting alone, for all of it. */
+/* The time limit covers the whole greeting, but not the session. */
 static int connect_to(const char* host, int port, const char* key, int* out_fd) {
   tvmrt_channel ch;
   char where[300];
@@ -43,7 +43,7 @@ static int connect_to(const char* host, int port, const char* key, int* out_fd) 
     tvmrt__stream_close(*out_fd);
     return -1;
   }
-  tvmrt__channel_set_deadline(&ch, 0); /* a call may take as long as it likes */
+  tvmrt__channel_set_deadline(&ch, 0); /* no limit for the duration of calls */
   return 0;
 }
 
@@ -60,7 +60,7 @@ TVMRT_PLUGIN_NATIVE(rpc_connect) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &host));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &port));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &key));
-  /* A number or a bool is that flag; the values of kInitServer begin with a text. */
+  /* A number or bool is the log flag; the values of kInitServer begin with a string. */
   if (num_args > 3 && (type_codes[3] == kTVMArgInt || type_codes[3] == kTVMArgBool)) first = 4;
   init.values += first;
   init.codes += first;
@@ -70,7 +70,7 @@ TVMRT_PLUGIN_NATIVE(rpc_connect) {
   return return_session(fd, &init, out, out_code);
 }
 
-/* A server in this process, with its own table of handles: what a client may do is tried by it. */
+/* A server in this process with its own handle table, for testing client code. */
 TVMRT_PLUGIN_NATIVE(rpc_local_session) {
   static const tvmrt_args init = {"rpc.LocalSession", NULL, NULL, 0};
   TVMRT_GLOBAL_ARGS;
@@ -78,7 +78,7 @@ TVMRT_PLUGIN_NATIVE(rpc_local_session) {
   return return_session(-1, &init, out, out_code);
 }
 
-/* Microseconds of an argument; 0 is the default. */
+/* Convert an argument from microseconds to seconds; 0 selects the default. */
 static int arg_seconds(const tvmrt_args* in, int i, double otherwise, double* out) {
   int64_t micros;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &micros));
@@ -87,8 +87,8 @@ static int arg_seconds(const tvmrt_args* in, int i, double otherwise, double* ou
   return 0;
 }
 
-/* (name, function that sends, function that receives, microseconds before a start is tried again,
- * before it is given up, before an answer is, function that closes or nothing, whether to log). */
+/* (name, send function, receive function, microseconds until a start is retried, time limit of the
+ * start, time limit of an answer, close function or None, whether to log). */
 TVMRT_PLUGIN_NATIVE(rpc_connect_board) {
   tvmrt_board_options options;
   tvmrt_board* board;
@@ -112,13 +112,13 @@ TVMRT_PLUGIN_NATIVE(rpc_connect_board) {
 
 /* ---- a channel of two packed functions ---- */
 
-/* Borrowed from the arguments of the call that serves: they are held until it returns. */
+/* Borrowed from the arguments of the serving call, which hold them until it returns. */
 typedef struct function_pair {
   TVMFunctionHandle send;
   TVMFunctionHandle receive;
 } function_pair;
 
-/* Functions of front ends may send a part and say how much. */
+/* Send in a loop: frontend functions may send a part and return its size. */
 static int send_part(TVMFunctionHandle f, const char* data, size_t size) {
   while (size != 0) {
     TVMByteArray bytes = {data, size};
@@ -137,7 +137,7 @@ static int send_part(TVMFunctionHandle f, const char* data, size_t size) {
   return 0;
 }
 
-/* In two parts, as functions take one run of bytes; nothing is copied for it. */
+/* Sends head and tail separately, since the function takes one buffer; this avoids a copy. */
 static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                           size_t tail_bytes) {
   const function_pair* pair = ch->self;
@@ -145,8 +145,8 @@ static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes
   return send_part(pair->send, tail, tail_bytes);
 }
 
-/* Bytes are copied and given back before the next call: they may lie in the thread's slot. None
- * means that the other side has gone. */
+/* The bytes are copied and released before the next call, since they may be in the thread's slot.
+ * An empty result means that the peer has disconnected. */
 static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   const function_pair* pair = ch->self;
   TVMValue arg;
@@ -168,15 +168,15 @@ static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* 
 
 /* ---- the server's functions ---- */
 
-/* Programs may register functions for the begin and the end of serving. One that fails keeps the server
- * from serving; how a session ended is no hook's business. */
+/* Programs may register hooks for the start and the end of serving. A failing start hook prevents
+ * serving; hooks are not given the result of the session. */
 static int serve(tvmrt_channel* ch) {
   TVMRT_RETURN_IF_ERROR(tvmrt__global_notify("tvm.rpc.server.start", NULL, NULL, 0));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_serve(ch, &tvmrt__rpc_default_limits));
   return tvmrt__global_notify("tvm.rpc.server.shutdown", NULL, NULL, 0);
 }
 
-/* (a connected descriptor), or (function that sends, function that receives). */
+/* (connected descriptor), or (send function, receive function). */
 TVMRT_PLUGIN_NATIVE(rpc_server_loop) {
   static const tvmrt_channel_kind kind = {functions_send, functions_receive};
   tvmrt_channel ch;
@@ -195,7 +195,7 @@ TVMRT_PLUGIN_NATIVE(rpc_server_loop) {
   return serve(&ch);
 }
 
-/* (a connected descriptor, a text): the answer to what the other side has last asked. */
+/* (connected descriptor, text): answer the peer's last request with an error. */
 TVMRT_PLUGIN_NATIVE(rpc_return_exception) {
   tvmrt_channel ch;
   tvmrt_buf packet = {NULL, 0, 0};

@@ -1,10 +1,10 @@
-/* The server's side of one session.
+/* Server side of one session.
  *
- * One endpoint serves one client: it reads packets, does what they say and answers each. The client
- * is not trusted. It names things by numbers of a table (handles.c) and memory by addresses that
- * are compared with what it was given; lengths are claims, and limits hold for packets, memory and
- * handles. Errors of what it calls are answers; a packet that cannot be read to its end closes the
- * session. */
+ * One endpoint serves one client: it reads packets, executes them and answers each. The client is
+ * not trusted. It names objects by numbers of a handle table (handles.c) and memory by addresses,
+ * which are checked against its allocations. Lengths are claims, so packets, memory and handles are
+ * limited. Errors of called functions are sent as answers; a packet that cannot be read to its end
+ * closes the session. */
 #include "endpoint.h"
 
 #include <stdlib.h>
@@ -13,19 +13,19 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* Wide enough for networks with all their weights, and still less than what a machine has: lengths
- * come from outside. */
+/* Large enough for networks with all weights, but less than a machine's memory, since lengths come
+ * from the client. */
 const tvmrt_rpc_limits tvmrt__rpc_default_limits = {
     .packet_bytes = (uint64_t)1 << 31,
     .memory_bytes = (uint64_t)1 << 34,
     .handles = 65536,
 };
 
-enum { KEPT_BYTES = 1 << 20 /* of a packet's memory, for the next one */ };
+enum { KEPT_BYTES = 1 << 20 /* of a packet's buffer, reused for the next packet */ };
 
 /* ---- answers ---- */
 
-/* Also for what is no endpoint's: a server that cannot begin a session says so by it. */
+/* Also used without an endpoint: by a server that cannot begin a session. */
 int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text) {
   const int code = kTVMStr;
   TVMValue value;
@@ -36,14 +36,14 @@ int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text) {
   return 0;
 }
 
-/* The answer of a system call: one value, without its type in front. */
+/* Answer of a system call: one value, without a preceding type. */
 int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_RETURN));
   return tvmrt__rpc_write_seq(&ep->reply, value, &code, 1);
 }
 
-/* (the type, the value): what a called function gives. The type comes first, so that clients know
- * what a number stands for. */
+/* Answer of a called function: (type, value). The type comes first, so that clients know the
+ * meaning of a number. */
 static int reply_pair(tvmrt_rpc_endpoint* ep, int type, const TVMValue* value, int code) {
   TVMValue pair[2];
   int codes[2] = {kTVMArgInt, kTVMNullptr};
@@ -54,14 +54,14 @@ static int reply_pair(tvmrt_rpc_endpoint* ep, int type, const TVMValue* value, i
   return tvmrt__rpc_write_seq(&ep->reply, pair, codes, 2);
 }
 
-/* Takes the object over: the table has it from here on, also on failure. */
+/* Takes over the object for the handle table, also on failure. */
 static int reply_tensor(tvmrt_rpc_endpoint* ep, tvmrt_object* owned) {
   TVMValue values[3];
   static const int codes[3] = {kTVMArgInt, kTVMDLTensorHandle, kTVMOpaqueHandle};
   DLTensor t = ((tvmrt_ndarray*)(void*)owned)->dl;
   uint64_t number;
   int rc;
-  /* borrowed until the client frees the number */
+  /* borrowed until the client frees the handle */
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_add(&ep->handles, kTVMNDArrayHandle, owned, &number));
   values[0].v_int64 = kTVMNDArrayHandle;
   values[1].v_handle = &t;
@@ -72,7 +72,7 @@ static int reply_tensor(tvmrt_rpc_endpoint* ep, tvmrt_object* owned) {
   return rc;
 }
 
-/* Texts and numbers in objects travel as what they are. Takes the object over. */
+/* Strings and boxed numbers are sent as plain values. Takes over the object. */
 static int reply_object(tvmrt_rpc_endpoint* ep, tvmrt_object* owned, int code) {
   TVMValue value;
   uint64_t number;
@@ -98,7 +98,7 @@ static int reply_object(tvmrt_rpc_endpoint* ep, tvmrt_object* owned, int code) {
   return reply_pair(ep, code, &value, kTVMOpaqueHandle);
 }
 
-/* Takes over what the value owns. NULL handles are told as nothing. */
+/* Takes over the object of the value, if any. NULL handles are sent as kTVMNullptr. */
 static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code) {
   tvmrt_object* object = tvmrt__value_object(value, code);
   if (object != NULL) return reply_object(ep, object, code);
@@ -118,8 +118,8 @@ static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code)
 
 /* ---- arguments ---- */
 
-/* Empty tensors without an address pass: there is nothing to read. The tensor's own numbers are the
- * client's: what they say together is looked up before anything is read. */
+/* Check that a tensor is in the client's memory. Empty tensors without an address are allowed,
+ * since they are never read. */
 static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
@@ -127,9 +127,8 @@ static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
   return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, bytes);
 }
 
-/* What the client sent as numbers becomes what this process has under them. Objects are borrowed
- * from the table; an address must be one of memory that the client has, which may be any byte of
- * it. */
+/* Translate handles of the client into objects of this process, which are borrowed from the table.
+ * An opaque address must point into memory that the client has allocated. */
 static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
   tvmrt_object* object = NULL;
   const uint64_t number = (uint64_t)value->v_int64;
@@ -158,7 +157,7 @@ static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
 
 /* ---- packets ---- */
 
-/* Versions differ in what travels, so only the same one is spoken. */
+/* The wire format differs between versions, so only an equal version is accepted. */
 static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   static const TVMValue none = {0};
   uint64_t size;
@@ -179,7 +178,7 @@ static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
 }
 
-/* Arguments were read into memory of the endpoint, and stay until the next packet. */
+/* The arguments are in the endpoint's memory until the next packet. */
 static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   tvmrt_object* f = NULL;
   TVMValue result;
@@ -193,14 +192,14 @@ static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   for (i = 0; i < ep->args.count; ++i) {
     TVMRT_RETURN_IF_ERROR(resolve(ep, &ep->args.values[i], ep->args.codes[i]));
   }
-  tvmrt__retain(f); /* it may free its own number: by a server that is its own client */
+  tvmrt__retain(f); /* it may free its own handle if the server is its own client */
   rc = TVMFuncCall(f, ep->args.values, ep->args.codes, ep->args.count, &result, &code);
   tvmrt__release(f);
   return rc != 0 ? -1 : reply_result(ep, &result, code);
 }
 
-/* -1 is answered by the error's text; the packet was read whole, so the session goes on. The body
- * was read whole, so `in` ends with it whatever its numbers say. */
+/* Handle one packet. On -1 the error text is sent as the answer and the session goes on. The body
+ * was read completely, so `in` is bounded by it. */
 static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
   if (code == TVMRT_RPC_INIT_SERVER) return init_server(ep, in);
   if (!ep->initialised) {
@@ -214,13 +213,13 @@ static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
   return tvmrt__rpc_syscall(ep, code);
 }
 
-/* The tail is sent from where it lies: a copy is not copied again. */
+/* The tail is sent from its original location, without a copy. */
 static int send_reply(tvmrt_rpc_endpoint* ep, const void* tail, size_t tail_bytes) {
   tvmrt__rpc_end(&ep->reply, tail_bytes);
   return tvmrt__channel_send(ep->channel, ep->reply.data, ep->reply.size, tail, tail_bytes);
 }
 
-/* The sentence of an error must outlive what is done to send it. */
+/* The error text is copied, since sending may overwrite it. */
 static int send_error(tvmrt_rpc_endpoint* ep) {
   char* text = tvmrt__strdup(TVMGetLastError());
   int rc;
@@ -230,14 +229,14 @@ static int send_error(tvmrt_rpc_endpoint* ep) {
   return rc != 0 ? rc : send_reply(ep, NULL, 0);
 }
 
-/* The rest of a packet cannot be read to where the next one begins. */
+/* End the session with an error: the start of the next packet cannot be found. */
 static int refuse(tvmrt_rpc_endpoint* ep) {
   ep->ended = true;
   return send_error(ep);
 }
 
-/* Long calls may be uploads, which go to their file as they come; what they have read is in the
- * body already when they turn out to be none. */
+/* Long calls may be uploads, which are streamed to their file. If it is not an upload, the bytes
+ * read so far are in the body. */
 static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
   static const TVMValue none = {0};
   tvmrt_upload upload = TVMRT_UPLOAD_NONE;
@@ -247,7 +246,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
                             (unsigned long long)bytes, (unsigned long long)ep->limits.packet_bytes);
     return refuse(ep);
   }
-  /* its memory stays for the next packet, up to a limit */
+  /* the buffer is reused for the next packet, up to a limit */
   ep->body.size = 0;
   if (code == TVMRT_RPC_CALL && bytes > KEPT_BYTES) {
     TVMRT_RETURN_IF_ERROR(tvmrt__rpc_try_upload(ep, bytes, &upload));
@@ -258,7 +257,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
     }
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes - ep->body.size, &ep->body));
-  /* an answer must not carry what an earlier packet's call has left */
+  /* an answer must not contain an error of an earlier packet */
   tvmrt__forget_error();
   tvmrt__reader_init(&in, "the packet", ep->body.data, ep->body.size);
   if (answer(ep, code, &in) != 0) return send_error(ep);
@@ -268,7 +267,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
 
 /* ---- copies ---- */
 
-/* Read tensor and size of a copy; *left is what of the packet comes behind them. */
+/* Read tensor and size of a copy; *left is the number of bytes of the packet after them. */
 static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64_t* out_bytes) {
   char bytes[TVMRT_RPC_TENSOR_HEAD_BYTES + 8 * (TVMRT_MAX_NDIM + 2)];
   int64_t extents[TVMRT_MAX_NDIM];
@@ -285,7 +284,7 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
   *left -= rest;
   tvmrt__reader_init(&in, "the packet", bytes, rest);
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_rest(&in, t, extents));
-  t->shape = NULL; /* a copy is of bytes: their number says how many */
+  t->shape = NULL; /* copies count bytes, so the shape is not needed */
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, out_bytes));
   if (!ep->initialised) return tvmrt__fail("the session has not begun.");
   if (t->device.device_type != kDLCPU) {
@@ -294,8 +293,8 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
   return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, *out_bytes);
 }
 
-/* Data is read to, or written from, its place. A copy that is refused is skipped, where it is not
- * longer than any could be. */
+/* Transfer data directly to or from the tensor. The data of a rejected copy is skipped unless it
+ * exceeds every limit. */
 static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
   static const TVMValue none = {0};
   const uint64_t most = ep->limits.packet_bytes > ep->limits.memory_bytes ? ep->limits.packet_bytes
@@ -309,7 +308,7 @@ static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
   }
   if (rc != 0) {
     if (left > most) return refuse(ep);
-    TVMRT_RETURN_IF_ERROR(send_error(ep)); /* first: a connection that broke fails here */
+    TVMRT_RETURN_IF_ERROR(send_error(ep)); /* first, so that a broken connection fails here */
     return tvmrt__channel_skip(ep->channel, left);
   }
   if (code == TVMRT_RPC_COPY_TO) {
@@ -324,7 +323,7 @@ static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
 
 /* ---- the session ---- */
 
-/* -1 ends the session: the connection is broken, or there is no memory to say why. */
+/* -1 ends the session: the connection is broken, or there is no memory for an error text. */
 static int serve_one(tvmrt_rpc_endpoint* ep) {
   uint8_t head[8];
   uint64_t bytes;
@@ -335,7 +334,7 @@ static int serve_one(tvmrt_rpc_endpoint* ep) {
   if (ep->ended) return 0;
   tvmrt__reader_init(&in, "the packet", head, 8);
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
-  /* TVM's servers pass such packets over */
+  /* as TVM's servers do */
   if (bytes == 0) return 0;
   if (bytes < 4) {
     (void)tvmrt__fail_value("a packet has no room for its code.");
@@ -344,7 +343,7 @@ static int serve_one(tvmrt_rpc_endpoint* ep) {
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, 4, NULL));
   tvmrt__reader_init(&in, "the packet", head, 4);
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &number));
-  /* signed, as TVM has it, and compared with what is known */
+  /* signed, as in TVM, and compared with the known codes */
   code = (int)(int32_t)(uint32_t)number;
   bytes -= 4;
   if (code == TVMRT_RPC_SHUTDOWN) {
@@ -357,7 +356,7 @@ static int serve_one(tvmrt_rpc_endpoint* ep) {
   return handle_values(ep, code, bytes);
 }
 
-/* The channel is borrowed until the end; what a session holds is bounded from here on. */
+/* The channel is borrowed until the end of the session. */
 void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
                                const tvmrt_rpc_limits* limits) {
   memset(ep, 0, sizeof(*ep));
@@ -367,8 +366,7 @@ void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
   ep->folder.left = limits->memory_bytes;
 }
 
-/* The folder is the thread's while the packet is served: functions that a client calls find it
- * there. */
+/* Make the session's folder current for this thread, so that called functions find it. */
 int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   int rc;
   tvmrt__rpc_folder_enter(&ep->folder);
@@ -377,16 +375,16 @@ int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   return rc;
 }
 
-/* Whatever the client has not freed goes with its session. */
+/* Free everything the client has left. */
 void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
   tvmrt__rpc_handles_free(&ep->handles);
-  tvmrt__rpc_folder_end(&ep->folder); /* last: a library may lie in it */
+  tvmrt__rpc_folder_end(&ep->folder); /* last: a loaded library may be in it */
   tvmrt__rpc_seq_free(&ep->args);
   tvmrt__buf_free(&ep->body);
   tvmrt__buf_free(&ep->reply);
 }
 
-/* 0 where the client has ended the session, -1 with the error text where it was broken off. */
+/* Return 0 if the client has ended the session, -1 with the error text if the connection broke. */
 int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits) {
   tvmrt_rpc_endpoint ep;
   int rc;

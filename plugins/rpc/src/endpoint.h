@@ -1,4 +1,4 @@
-/* The server's side of one session: packets in, calls of this process, packets out. */
+/* Server side of one session: read packets, call functions of this process, send answers. */
 #ifndef TVMRT_PLUGINS_RPC_ENDPOINT_H_
 #define TVMRT_PLUGINS_RPC_ENDPOINT_H_
 
@@ -8,9 +8,9 @@
 #include "wire.h"
 
 typedef struct tvmrt_rpc_limits {
-  uint64_t packet_bytes; /* of a packet's values; copies go to memory that is there already */
-  uint64_t memory_bytes; /* of tensors that the client allocates, and once more of files */
-  size_t handles;        /* that a client may hold at a time */
+  uint64_t packet_bytes; /* of a packet's values; copies go to memory that already exists */
+  uint64_t memory_bytes; /* of tensors allocated by the client; also the limit of uploaded files */
+  size_t handles;        /* maximum number held by a client at a time */
 } tvmrt_rpc_limits;
 
 extern const tvmrt_rpc_limits tvmrt__rpc_default_limits;
@@ -20,36 +20,36 @@ typedef struct tvmrt_rpc_endpoint {
   tvmrt_rpc_limits limits;
   tvmrt_rpc_handles handles;
   tvmrt_rpc_folder folder;
-  uint64_t memory; /* bytes that the client has allocated */
+  uint64_t memory; /* bytes allocated by the client */
   bool initialised;
-  bool ended; /* by a shutdown, or a packet after which nothing can be understood */
+  bool ended; /* by a shutdown, or by an unreadable packet */
   tvmrt_buf body;
   tvmrt_buf reply;
   tvmrt_rpc_seq args;
 } tvmrt_rpc_endpoint;
 
-/* A session over a channel, which the caller keeps; ended by tvmrt__rpc_endpoint_end(). */
+/* Begin a session over a borrowed channel; end it with tvmrt__rpc_endpoint_end(). */
 void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
                                const tvmrt_rpc_limits* limits);
-/* Answer one packet; `ended` says afterwards whether it was the last one. */
+/* Answer one packet; `ended` is set if it was the last one. */
 int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep);
 void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep);
 
-/* Serve until the client is done; 0, or -1 with the error text of a connection that broke. */
+/* Serve until the client ends the session; -1 with the error text if the connection breaks. */
 int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits);
 
-/* One system call, 9 to 21, whose arguments are read: its answer is begun and filled in `reply`. */
+/* Execute a system call (codes 9 to 21) with `args`; the answer goes to `reply`. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code);
 
-/* A long call whose bytes are to come may be the upload of a file: then it goes to the file as it
- * comes. What was read of it else is in `body`. */
+/* Try to handle an unread long call as a file upload, which is streamed to the file. Otherwise the
+ * bytes read so far are in `body`. */
 typedef enum { TVMRT_UPLOAD_NONE, TVMRT_UPLOAD_DONE, TVMRT_UPLOAD_FAILED } tvmrt_upload;
 int tvmrt__rpc_try_upload(tvmrt_rpc_endpoint* ep, uint64_t bytes, tvmrt_upload* out);
 
-/* Begins an answer with one value. */
+/* Begin an answer with one value. */
 int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code);
 
-/* Write the packet of an error. */
+/* Write an exception packet. */
 int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text);
 
 #endif

@@ -1,12 +1,12 @@
-/* The folder of a session, and the functions by which a client reaches it.
+/* Upload folder of a session, and the functions through which a client uses it.
  *
- * Files of a client lie in a folder of its session, made when it first sends one and removed at the
- * end. Clients give names, never paths. In a process of its own the server has made the folder
- * (`lent`); else each thread has that of the session it serves, in a stack, since a session may be
- * served inside of another.
+ * The folder is created on the first upload and removed at the end of the session. Clients give
+ * file names, never paths. If the session has its own process, the server has created the folder
+ * (`lent`). Otherwise each thread has a stack of folders, since a session may be served inside
+ * another.
  *
- * A client may store as much as its session may have of memory. Files are made anew and never
- * written over: who has mapped an older library of the name keeps that one whole. */
+ * The upload limit equals the memory limit of the session. Files are never overwritten in place, so
+ * a mapped older library of that name stays intact. */
 #include "folder.h"
 
 #include <errno.h>
@@ -18,12 +18,12 @@
 #include "sdk/modules.h"
 #include "sdk/system.h"
 
-/* the session that this thread serves now */
+/* session served by this thread */
 static _Thread_local tvmrt_rpc_folder* current;
-/* of a process that serves one session alone; NULL: none */
+/* folder of a process that serves only one session; NULL: none */
 static const char* lent;
 
-/* *out is the caller's, and the folder this user's alone. */
+/* Create a folder that only this user can access; the caller frees *out. */
 int tvmrt__rpc_folder_make(char** out) {
   char* base = tvmrt__temporary_folder();
   tvmrt_buf path = {NULL, 0, 0};
@@ -43,14 +43,13 @@ int tvmrt__rpc_folder_make(char** out) {
   return rc;
 }
 
-/* For the process that has made the folder for another one. */
+/* For the process that created the folder on behalf of another process. */
 void tvmrt__rpc_folder_remove(const char* path) { tvmrt__remove_folder(path); }
 
-/* Once, before anything is served; the path is the caller's. */
+/* Called once, before serving; the path stays the caller's. */
 void tvmrt__rpc_folder_lend(const char* path) { lent = path; }
 
-/* Sessions may lie in each other, so each notes the one around it; enter and leave stand around
- * one packet. */
+/* Sessions may be nested, so each stores the enclosing one. Enter and leave enclose one packet. */
 void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
   folder->outer = current;
   current = folder;
@@ -58,8 +57,8 @@ void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
 
 void tvmrt__rpc_folder_leave(const tvmrt_rpc_folder* folder) { current = folder->outer; }
 
-/* A library of it may be mapped still: files go when the last of their users has gone, or where
- * that cannot be, are left. */
+/* A library in it may still be mapped. Its file is deleted after the last use, or left if the
+ * system does not support that. */
 void tvmrt__rpc_folder_end(tvmrt_rpc_folder* folder) {
   if (folder->path == NULL) return;
   tvmrt__rpc_folder_remove(folder->path);
@@ -67,11 +66,11 @@ void tvmrt__rpc_folder_end(tvmrt_rpc_folder* folder) {
   folder->path = NULL;
 }
 
-/* A name is that of a file in the folder itself. */
+/* Accept only the name of a file directly in the folder. */
 static int check_name(const char* name) {
   const char* p;
   for (p = name; *p != '\0'; ++p) {
-    /* both separators, whichever system this is */
+    /* both separators on every system */
     if (*p == '/' || *p == '\\' || (unsigned char)*p < ' ') break;
   }
   if (*p == '\0' && p != name && p - name <= 200 && strcmp(name, ".") != 0 &&
@@ -82,8 +81,7 @@ static int check_name(const char* name) {
       "'%.200s' is no name of a file in the session's folder: give one without folders.", name);
 }
 
-/* Where a file of the name lies, or would lie. Front ends may put another function in this one's
- * place. */
+/* Path of a file of that name, existing or not. Frontends may replace this function. */
 TVMRT_PLUGIN_NATIVE(rpc_workpath) {
   const char* name;
   const char* folder = lent;
@@ -103,7 +101,7 @@ TVMRT_PLUGIN_NATIVE(rpc_workpath) {
                         out_code);
 }
 
-/* The path of the name in argument 0, by the function that a front end may have put in its place. */
+/* Path of the file named in argument 0, through the function that a frontend may have replaced. */
 static int path_of(const tvmrt_args* in, char** out) {
   static const char getter[] = "tvm.rpc.server.workpath";
   TVMValue result;
@@ -121,7 +119,7 @@ static int path_of(const tvmrt_args* in, char** out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* The file is written aside and renamed, so that a library that is in use stays whole. */
+/* The file is written under another name and renamed, so a library in use stays intact. */
 TVMRT_PLUGIN_NATIVE(rpc_upload) {
   TVMByteArray bytes;
   char* path;
@@ -139,14 +137,14 @@ TVMRT_PLUGIN_NATIVE(rpc_upload) {
   return rc;
 }
 
-/* Only this library's own: what a front end has put in its place gets its bytes as an argument. */
+/* Matches only this library's function: a frontend's replacement gets the bytes as an argument. */
 bool tvmrt__rpc_is_upload(const tvmrt_object* function) {
   const tvmrt_func* f = (const tvmrt_func*)(const void*)function;
   return f->base.type_index == TVMRT_TYPE_FUNCTION && f->kind == TVMRT_FUNC_NATIVE &&
          f->fn == rpc_upload;
 }
 
-/* By way of a small buffer, which stays in the caches. */
+/* Uses a small buffer, which stays in the caches. */
 static int receive_into(tvmrt_channel* ch, FILE* file, uint64_t* left) {
   static const size_t most = 1 << 18;
   char* buffer = tvmrt__alloc(most);
@@ -164,7 +162,7 @@ static int receive_into(tvmrt_channel* ch, FILE* file, uint64_t* left) {
   return rc;
 }
 
-/* *path is the caller's to free, also where there is no file. */
+/* The caller frees *path, also if the result is NULL. */
 static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
   FILE* file;
   *path = NULL;
@@ -175,14 +173,14 @@ static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
     return NULL;
   }
   if (path_of(in, path) != 0) return NULL;
-  (void)tvmrt__remove_file(*path); /* who has loaded an older file keeps that one */
+  (void)tvmrt__remove_file(*path); /* a loaded older file stays mapped */
   file = tvmrt__create_file(*path);
   if (file == NULL) (void)tvmrt__fail("OSError: %s: %s.", *path, strerror(errno));
   return file;
 }
 
-/* -1 only where the channel is broken; a file that cannot be stored is read to its end and told by
- * *stored. */
+/* -1 only if the channel is broken. If the file cannot be stored, its bytes are skipped and *stored
+ * is false. */
 int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool* stored) {
   TVMValue value;
   int code = kTVMStr;
@@ -204,10 +202,10 @@ int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool
   free(path);
   *stored = rc == 0;
   if (rc == 0) current->left -= size;
-  return rc == 0 ? 0 : tvmrt__channel_skip(ch, left); /* which fails where the channel did */
+  return rc == 0 ? 0 : tvmrt__channel_skip(ch, left); /* fails if the channel failed */
 }
 
-/* In memory as a whole, as an answer is one packet. */
+/* The file is read into memory completely, since an answer is one packet. */
 TVMRT_PLUGIN_NATIVE(rpc_download) {
   tvmrt_buf bytes = {NULL, 0, 0};
   char* path;
@@ -220,7 +218,7 @@ TVMRT_PLUGIN_NATIVE(rpc_download) {
   return rc;
 }
 
-/* (name): also what was never sent by this client, since the folder is its session's alone. */
+/* (name): remove any file of the session's folder. */
 TVMRT_PLUGIN_NATIVE(rpc_remove_file) {
   char* path;
   int rc = 0;
@@ -232,13 +230,13 @@ TVMRT_PLUGIN_NATIVE(rpc_remove_file) {
   return rc;
 }
 
-/* Separated by commas, as clients of TVM take the list apart. */
+/* Comma-separated, as TVM's clients expect. */
 static int append_name(void* ctx, const char* name) {
   if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return 0;
   return tvmrt__buf_printf(ctx, "%s,", name);
 }
 
-/* The files of the session; the folder that newer clients name is the session's own. */
+/* List the files of the session. Newer clients pass a folder, which is ignored. */
 TVMRT_PLUGIN_NATIVE(rpc_listdir) {
   tvmrt_buf names = {NULL, 0, 0};
   const char* folder = lent;
@@ -250,7 +248,7 @@ TVMRT_PLUGIN_NATIVE(rpc_listdir) {
   return tvmrt__ret_buf(rc, kTVMStr, &names, out, out_code);
 }
 
-/* By the suffix of the name, like any file. */
+/* Select the loader by the file's suffix. */
 TVMRT_PLUGIN_NATIVE(rpc_load_module) {
   TVMModuleHandle mod = NULL;
   char* path;
@@ -263,7 +261,7 @@ TVMRT_PLUGIN_NATIVE(rpc_load_module) {
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, mod);
 }
 
-/* Both modules are of this side; the name is TVM's. */
+/* Import one module of this process into another; the name is TVM's. */
 TVMRT_PLUGIN_NATIVE(rpc_import_module) {
   tvmrt_module* parent;
   tvmrt_module* child;

@@ -1,11 +1,11 @@
-/* The table of what a client holds.
+/* Handle table of a session.
  *
- * Numbers that a client holds are a place and how often the place was given: a number that was
- * freed is told from the next one of its place. Entries are objects, which the table retains, and
- * memory, which it frees with the session. The table is one session's, which one thread serves.
+ * A handle is an index with a generation, so a freed handle differs from the next one of the same
+ * slot. Entries are objects, which the table retains, and memory, which it frees with the session.
+ * The table belongs to one session, which one thread serves.
  *
- * The low 20 bits of a number are its place plus one, the 11 above them the count of its turns: place 2
- * gives 3 first, then 3 + 2^20. So 0 is no number, and says that there is nothing. */
+ * The low 20 bits of a handle are the slot plus one, the 11 bits above are the generation: slot 2
+ * gives first 3, then 3 + 2^20. So 0 is never a handle and means NULL. */
 #include "handles.h"
 
 #include <stdlib.h>
@@ -14,15 +14,15 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* A million places at most, and 2,048 turns of each before a number comes again. */
+/* At most a million slots, and 2,048 generations before a handle repeats. */
 enum { FREE = -1, PLACE_BITS = 20 };
 
-/* A number fits 31 bits, so that clients of 32 bits hold it too. */
+/* A handle fits 31 bits, for 32-bit clients. */
 static uint64_t number_of(const tvmrt_rpc_handles* all, size_t i) {
   return ((uint64_t)(all->items[i].generation & 0x7ff) << PLACE_BITS) | (i + 1);
 }
 
-/* A free place first; the table grows up to the session's limit. */
+/* Reuse a free slot first; the table grows up to the session's limit. */
 static int find_place(tvmrt_rpc_handles* all, size_t* out) {
   void* items = all->items;
   if (all->first_free != 0) {
@@ -37,13 +37,13 @@ static int find_place(tvmrt_rpc_handles* all, size_t* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, all->count, sizeof(*all->items)));
   all->items = items;
   *out = all->count++;
-  /* a new place alone: one that was given before goes on counting its turns */
+  /* only a new slot is cleared: a reused one keeps its generation */
   memset(&all->items[*out], 0, sizeof(all->items[*out]));
   return 0;
 }
 
-/* Takes the object over, also on failure. The memory of an NDArray is noted, as the client may copy
- * to and from it. */
+/* Takes over the object, also on failure. The memory of an NDArray is recorded, since the client
+ * may copy to and from it. */
 int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned, uint64_t* out) {
   size_t i;
   tvmrt_rpc_handle* h;
@@ -61,15 +61,15 @@ int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned
     const DLTensor* t = &((tvmrt_ndarray*)(void*)owned)->dl;
     h->data = (uintptr_t)tvmrt__tensor_data(t);
     h->device = t->device;
-    /* one whose size cannot be counted has no bytes that a copy may touch */
+    /* a tensor whose size overflows has no bytes that a copy may touch */
     if (tvmrt__tensor_bytes(t, &h->bytes) != 0) h->bytes = 0;
   }
   *out = number_of(all, i);
   return 0;
 }
 
-/* `number` is the client's: a 0 makes a place that is none. Memory has a place without an object, which
- * no number may name: clients have its address alone. */
+/* Find the slot of a client's handle. 0 gives an invalid slot. Memory entries have no object, so no
+ * handle names them: clients know only the address. */
 static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) {
   const size_t i = (size_t)(number & ((1u << PLACE_BITS) - 1)) - 1;
   if (i >= all->count || all->items[i].object == NULL || all->items[i].code == FREE ||
@@ -81,7 +81,7 @@ static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) 
   return 0;
 }
 
-/* *out is borrowed, and of the type that is asked for. */
+/* *out is borrowed; its type is checked against `code`. */
 int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int code,
                             tvmrt_object** out) {
   size_t i = 0;
@@ -94,7 +94,7 @@ int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int c
   return 0;
 }
 
-/* Its number is nobody's from here on; the place is the next one that is given. */
+/* Free a slot; its handle becomes invalid, and the slot is reused next. */
 static void clear(tvmrt_rpc_handles* all, size_t i) {
   tvmrt_rpc_handle* h = &all->items[i];
   h->code = FREE;
@@ -104,7 +104,7 @@ static void clear(tvmrt_rpc_handles* all, size_t i) {
   all->first_free = i + 1;
 }
 
-/* The place is free before the object goes, since its end may call for the table. */
+/* The slot is freed before the object, since its destructor may use the table. */
 int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number) {
   size_t i = 0;
   tvmrt_object* object;
@@ -115,7 +115,7 @@ int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number) {
   return 0;
 }
 
-/* Memory has no number: clients name it by its address. A failure leaves it the caller's. */
+/* Memory has no handle: clients name it by address. On failure it stays the caller's. */
 int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void* data,
                                   uint64_t bytes) {
   size_t i;
@@ -130,7 +130,7 @@ int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void*
   return 0;
 }
 
-/* By address, as clients free memory; *out_bytes is what it had. */
+/* Free memory by address; *out_bytes is its size. */
 int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uintptr_t data,
                                    uint64_t* out_bytes) {
   size_t i;
@@ -139,7 +139,7 @@ int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uint
     if (h->code != kTVMOpaqueHandle || h->data != data) continue;
     if (h->device.device_type != device.device_type) continue;
     *out_bytes = h->bytes;
-    /* as it was allocated: of what the client says only the kind of device was compared */
+    /* free on the device that allocated it: only the device type was compared with the client's */
     device = h->device;
     clear(all, i);
     return TVMDeviceFreeDataSpace(device, (void*)data);
@@ -147,7 +147,7 @@ int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uint
   return tvmrt__fail_value("memory is freed that this session has not allocated.");
 }
 
-/* In an order in which no difference wraps: all but the entry's own numbers are the client's. */
+/* Whether the entry contains the client's range; the comparisons avoid overflow. */
 static bool holds(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, uint64_t offset,
                   uint64_t bytes) {
   if (h->code != kTVMOpaqueHandle && h->code != kTVMNDArrayHandle) return false;
@@ -156,7 +156,7 @@ static bool holds(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, ui
   return bytes <= h->bytes - (data - h->data) - offset;
 }
 
-/* Clients use the same memory again and again: the entry that was found last goes first. */
+/* Clients use the same memory repeatedly, so the last found entry is checked first. */
 int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void* data,
                              uint64_t byte_offset, uint64_t bytes) {
   const uintptr_t at = (uintptr_t)data;
@@ -175,7 +175,7 @@ int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void
       (unsigned long long)bytes);
 }
 
-/* The table is empty afterwards, and no order among entries matters: each holds what it needs. */
+/* Release all entries in any order, since each retains what it needs. */
 void tvmrt__rpc_handles_free(tvmrt_rpc_handles* all) {
   size_t i;
   for (i = 0; i < all->count; ++i) {

@@ -1,5 +1,5 @@
-/* What a client of this server holds: the numbers that it has instead of addresses, and the memory that
- * it may write to. A number or an address that is not in here is refused. */
+/* Handle table: the handles that a client uses instead of addresses, and the memory that it may
+ * write to. Other handles and addresses are rejected. */
 #ifndef TVMRT_PLUGINS_RPC_HANDLES_H_
 #define TVMRT_PLUGINS_RPC_HANDLES_H_
 
@@ -9,10 +9,10 @@
 #include "sdk/values.h"
 
 typedef struct tvmrt_rpc_handle {
-  int code;            /* of the object, kTVMOpaqueHandle for memory, -1: free */
-  uint32_t generation; /* how often the place was used: an old number is not a new one */
+  int code;            /* type code of the object; kTVMOpaqueHandle for memory; -1: free */
+  uint32_t generation; /* number of earlier uses of the slot */
   tvmrt_object* object;
-  uintptr_t data; /* memory, and that of an NDArray */
+  uintptr_t data; /* address of the memory, or of an NDArray's data */
   uint64_t bytes;
   DLDevice device;
   size_t next_free;
@@ -21,24 +21,24 @@ typedef struct tvmrt_rpc_handle {
 typedef struct tvmrt_rpc_handles {
   tvmrt_rpc_handle* items;
   size_t count;
-  size_t first_free; /* the place + 1; 0: none */
-  size_t last_found; /* where memory was found last */
+  size_t first_free; /* slot + 1; 0: none */
+  size_t last_found; /* slot of the last memory look-up */
   size_t limit;
 } tvmrt_rpc_handles;
 
-/* Take an object over, also on failure; *out is its number, never 0. */
+/* Take over an object, also on failure; *out is its handle, never 0. */
 int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned, uint64_t* out);
-/* The object of a number, borrowed; `code` is what it is used as. */
+/* Find the object of a handle, borrowed; `code` is the expected type. */
 int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int code,
                             tvmrt_object** out);
 int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number);
 
 int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void* data,
                                   uint64_t bytes);
-/* Free memory of that function; *out_bytes is how much it was. */
+/* Free memory allocated with tvmrt__rpc_handles_add_memory(); *out_bytes is its size. */
 int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uintptr_t data,
                                    uint64_t* out_bytes);
-/* 0 if the client may use these bytes. */
+/* Return 0 if the client may use these bytes. */
 int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void* data,
                              uint64_t byte_offset, uint64_t bytes);
 

@@ -1,14 +1,14 @@
-/* The first bytes of a connection, before packets.
+/* First bytes of a connection, before the packets.
  *
- * The words and texts are TVM's. A client says what it wants by its key, with options behind it;
- * the server answers by its own. Nothing of the other side is trusted: a key has a longest length
- * and is read into memory that grows with what has come.
+ * Words and texts are TVM's. A client sends its key, followed by options; the server answers with
+ * its key. The peer is not trusted: the key's length is limited, and its buffer grows with the
+ * received bytes.
  *
  *   client: magic, length, "client:KEY -timeout=5"
- *   server: magic, length, "server:KEY"; or one of two other words, and the end of the connection
+ *   server: magic, length, "server:KEY"; or one of two error words and the end of the connection
  *
- * Words and lengths have 32 bits. Behind a proxy a server begins, by its own line, and the proxy hands
- * it the client's when there is one. */
+ * Words and lengths have 32 bits. With a proxy the server sends its greeting first, and the proxy
+ * forwards the client's greeting when a client arrives. */
 #include "handshake.h"
 
 #include <string.h>
@@ -16,10 +16,10 @@
 #include "sdk/bytes.h"
 #include "wire.h"
 
-/* Keys have a few words; what is longer was no key. */
+/* Keys are a few words, so longer ones are rejected. */
 enum { MAX_KEY_BYTES = 4096, HEAD_BYTES = 8 };
 
-/* Little-endian, whatever the machine. */
+/* Little-endian on every machine. */
 static uint32_t word_at(const void* data) {
   const uint8_t* bytes = data;
   return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
@@ -37,7 +37,7 @@ static int check_key_bytes(uint32_t size) {
   return tvmrt__fail("RPCError: a key of %u bytes is too long.", size);
 }
 
-/* Not longer than a key can be. The text is the caller's to free, also on failure. */
+/* Read a text of limited length. The caller frees it, also on failure. */
 static int read_text(tvmrt_channel* ch, tvmrt_buf* out) {
   uint32_t size;
   TVMRT_RETURN_IF_ERROR(read_word(ch, &size));
@@ -45,7 +45,7 @@ static int read_text(tvmrt_channel* ch, tvmrt_buf* out) {
   return tvmrt__channel_append(ch, size, out);
 }
 
-/* A word, and the two parts of a text where it says something. */
+/* Send a word and, if `key` is not NULL, a text of prefix and key. */
 static int send_text(tvmrt_channel* ch, uint32_t word, const char* prefix, const char* key) {
   tvmrt_buf out = {NULL, 0, 0};
   int rc = tvmrt__write_uint(&out, 4, word);
@@ -57,7 +57,7 @@ static int send_text(tvmrt_channel* ch, uint32_t word, const char* prefix, const
   return rc;
 }
 
-/* The client's part. What a server is called is not compared: it has found the key right. */
+/* Client side. The server's name is not checked: the server has accepted the key. */
 int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
   tvmrt_buf theirs = {NULL, 0, 0};
   uint32_t word;
@@ -76,7 +76,7 @@ int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
   return rc;
 }
 
-/* What is no time is no option either. */
+/* An invalid time is ignored like an unknown option. */
 static void read_timeout(const char* text, double* out_seconds) {
   tvmrt_parser in;
   double seconds;
@@ -88,7 +88,7 @@ static void read_timeout(const char* text, double* out_seconds) {
   }
 }
 
-/* The words of a client's key: what it is, and options. Changes the text. */
+/* Compare the words of a client's greeting: the key, and options. Changes the text. */
 static bool matches(char* text, const char* expected, double* out_seconds) {
   static const char prefix[] = "client:";
   static const char timeout[] = "-timeout=";
@@ -105,7 +105,7 @@ static bool matches(char* text, const char* expected, double* out_seconds) {
 
 /* ---- the server's part ---- */
 
-/* The word is looked at before more is waited for: what speaks another protocol ends at once. */
+/* The magic word is checked first, so that a peer with another protocol is rejected at once. */
 int tvmrt__rpc_greeting_needs(const tvmrt_buf* come, size_t* out) {
   uint32_t size;
   *out = 4 - come->size;
@@ -132,7 +132,7 @@ int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key) {
 
 int tvmrt__rpc_refuse(tvmrt_channel* ch) { return send_text(ch, TVMRT_RPC_MISMATCH, NULL, NULL); }
 
-/* A server's first word to a proxy, which answers when a client has come. */
+/* Send a server's greeting to a proxy, which answers when a client has arrived. */
 int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key) {
   return send_text(ch, TVMRT_RPC_MAGIC, "server:", key);
 }

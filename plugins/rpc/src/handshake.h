@@ -1,30 +1,30 @@
-/* How a client and a server find out that they mean each other. */
+/* Handshake between client and server, which checks the protocol and the key. */
 #ifndef TVMRT_PLUGINS_RPC_HANDSHAKE_H_
 #define TVMRT_PLUGINS_RPC_HANDSHAKE_H_
 
 #include "channel.h"
 
-/* Send the client's key, "client:" in front, and take the answer. `where` is for messages. */
+/* Send "client:" and the key, and read the answer. `where` is for error texts. */
 int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where);
 
-/* What the other side of a server says first, taken apart as it comes: a word, a length, a key.
- * Each gives 0, or -1 for what is no greeting. */
+/* Incremental parser of a client's greeting: a magic word, a length, a key. The functions return -1
+ * for an invalid greeting. */
 
-/* How many bytes are missing for the next step, at least; 0: it is whole. Whoever reads no more
- * than these leaves what follows the greeting to its reader. */
+/* Minimum number of bytes missing for the next step; 0: the greeting is complete. Reading exactly
+ * this many leaves the bytes after the greeting in the stream. */
 int tvmrt__rpc_greeting_needs(const tvmrt_buf* come, size_t* out);
-/* Whether a whole one says "client:" and `expected`; *out_seconds is what the client sets as the
- * session's time, 0: nothing. Changes the bytes. */
+/* Whether a complete greeting is "client:" with the `expected` key. *out_seconds is the client's
+ * session timeout; 0: none. Changes the bytes. */
 bool tvmrt__rpc_greeting_matches(const tvmrt_buf* come, const char* expected, double* out_seconds);
 
-/* A server's answers: that the session begins, or that the key is another server's. */
+/* Answers of a server: the session begins, or the key does not match. */
 int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key);
 int tvmrt__rpc_refuse(tvmrt_channel* ch);
 
-/* ---- by way of a proxy ---- */
+/* ---- through a proxy ---- */
 
-/* Send a server's key, "server:" in front: the proxy answers by the greeting of a client when there
- * is one, which it has answered already. */
+/* Send a server's key with the prefix "server:". The proxy answers with a client's greeting when a
+ * client arrives; it has already answered that client. */
 int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key);
 
 #endif

@@ -1,6 +1,6 @@
-"""Remote calls: run and measure on another machine what was built on this one.
+"""Remote calls: run and measure networks on another machine.
 
-The names and the bytes are those of ``tvm.rpc`` 0.8 to 0.18, so that either side may be TVM's.
+Names and wire format are compatible with ``tvm.rpc`` 0.8 to 0.18, so either side may be TVM.
 """
 
 from .board import BoardNetwork, BoardSession, connect_board

@@ -19,7 +19,7 @@ from .lines import Line, open_line
 
 __all__ = ["BoardNetwork", "BoardSession", "connect_board"]
 
-_REPEATS = 64  # times that one answer of a board has room for, whatever its packets
+_REPEATS = 64  # maximum number of times in one answer of a board, at any packet size
 
 
 def _end(close: Any, line: Line) -> None:
@@ -29,9 +29,9 @@ def _end(close: Any, line: Line) -> None:
 
 
 class BoardSession(RPCSession):
-    """A session with a board; made by connect_board(). Its end starts the board anew.
+    """Session with a board, made by connect_board(). Closing it resets the board.
 
-    Of :class:`RPCSession` there are functions, modules, devices and tensors; a board has no files.
+    Functions, modules, devices and tensors of :class:`RPCSession` are available, files are not.
     """
 
     def __init__(self, line: Line, start: float, answer: float, retry: float) -> None:
@@ -43,11 +43,11 @@ class BoardSession(RPCSession):
             line.close()
             raise
         super().__init__(module)
-        # At the interpreter's end objects are left: QEMU and the board's session would stay.
+        # Without a finaliser, QEMU and the board's session would outlive the interpreter.
         self._end = weakref.finalize(self, _end, module["CloseRPCConnection"], line)
 
     def close(self) -> None:
-        """End the session, start the board anew, and close the line."""
+        """End the session, reset the board and close the line."""
         self._end()
 
 
@@ -57,43 +57,42 @@ def connect_board(
     answer_seconds: float = 10.0,
     retry_seconds: float = 0.5,
 ) -> BoardSession:
-    """Return a session with a board whose image has the server of remote calls.
+    """Return a session with a board whose image contains the remote-call server.
 
-    What the line loses or changes is sent again; the board executes it once. Servers of TVM's own
-    do not number what they are asked: there, what is lost ends the session.
+    Lost or corrupted packets are sent again; the board executes each call once. TVM's own
+    servers do not number their requests, so there a lost packet ends the session.
 
     Parameters
     ----------
     place
         The line, or its name: ``serial:PATH[:BAUD]``, ``tcp:HOST:PORT`` or ``pipe:PATH``.
     start_seconds
-        After which a board that begins no session is given up.
+        Time limit for the board to begin a session.
     answer_seconds
-        After which a session is given up whose board does not answer; a call that the board has
-        begun may take 60 times as long.
+        Time limit for an answer of the board; a call in execution may take 60 times as long.
     retry_seconds
-        After which something is sent again; later twice as long, up to eight times.
+        Time until a packet is sent again. It doubles with each retry, up to eight times.
 
     Raises
     ------
     TVMError
         If no board begins a session.
     ValueError, OSError
-        If there is no such line.
+        If the line does not exist.
     """
     line = open_line(place) if isinstance(place, str) else place
     return BoardSession(line, start_seconds, answer_seconds, retry_seconds)
 
 
 class BoardNetwork:
-    """The network of a board's image, ready to run there.
+    """Network in a board's image, ready to run on the board.
 
     Parameters
     ----------
     session
         The session with the board.
     facts
-        What the image's file says of it: ``network``, ``inputs``, ``outputs``.
+        Metadata of the image file: ``network``, ``inputs``, ``outputs``.
     """
 
     def __init__(self, session: BoardSession, facts: Mapping[str, Any]) -> None:
@@ -117,7 +116,7 @@ class BoardNetwork:
         self._run()
 
     def get_output(self, index: int) -> NDArray:
-        """Return an output, which lies on the board until it is copied."""
+        """Return an output. Its data stays on the board until it is copied."""
         return self._get_output(index)
 
     def get_num_outputs(self) -> int:
@@ -125,7 +124,7 @@ class BoardNetwork:
         return len(self.outputs)
 
     def time(self, repeat: int) -> list[float]:
-        """Return the seconds of each of so many runs, by the board's clock."""
+        """Return the seconds of each of `repeat` runs, by the board's clock."""
         make = self.session.get_function("runtime.RPCTimeEvaluator")
         seconds: list[float] = []
         while len(seconds) < repeat:

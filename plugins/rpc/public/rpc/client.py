@@ -1,4 +1,4 @@
-"""The client: sessions with servers, and the tracker that hands servers out."""
+"""Client side: sessions with servers and with the tracker."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["LocalSession", "RPCSession", "TrackerSession", "connect", "connect_t
 
 
 class RPCSession:
-    """A session with a server; made by connect() and TrackerSession.request().
+    """Session with a server, made by connect() and TrackerSession.request().
 
-    It ends when it, and all that came from it, has gone: functions, modules, tensors. A session may
-    be used from several threads, which wait for each other.
+    It ends when the session and all its functions, modules and tensors have been released.
+    Several threads may use a session; their calls are serialised.
     """
 
     def __init__(self, module: Module) -> None:
@@ -38,7 +38,7 @@ class RPCSession:
         Raises
         ------
         AttributeError
-            If the server has none of that name.
+            If the server has no function of that name.
         """
         return self._module.get_function(name)
 
@@ -48,11 +48,11 @@ class RPCSession:
         return self._functions[name]
 
     def system_lib(self) -> Module:
-        """Return the module of what is linked into the server."""
+        """Return the module of the code linked into the server."""
         return self.get_function("runtime.SystemLib")()
 
     def load_module(self, path: str) -> Module:
-        """Load a file that was uploaded.
+        """Load an uploaded file.
 
         Parameters
         ----------
@@ -62,8 +62,8 @@ class RPCSession:
         Returns
         -------
         Module
-            Its functions run on the server; they take numbers, texts, bytes, and tensors and
-            devices of the session.
+            Its functions run on the server. They take numbers, strings, bytes, and tensors
+            and devices of the session.
         """
         return get_global_func("rpc.LoadRemoteModule")(self._module, path)
 
@@ -77,7 +77,7 @@ class RPCSession:
         data
             The path of a file, or its bytes.
         target
-            Its name there, without folders; that of the file if None.
+            Its name on the server, without folders; None: the name of the local file.
         """
         if isinstance(data, (bytes, bytearray)):
             if not target:
@@ -89,15 +89,15 @@ class RPCSession:
         self._cached("upload")(target, data)
 
     def download(self, path: str) -> bytearray:
-        """Return the bytes of a file of the session's folder."""
+        """Return the content of a file in the session's folder."""
         return bytearray(self._cached("download")(path))
 
     def remove(self, path: str) -> None:
-        """Delete a file of the session's folder."""
+        """Delete a file in the session's folder."""
         self._cached("remove")(path)
 
     def listdir(self, path: str = "") -> list[str]:
-        """Return the names of the files in the session's folder, in order."""
+        """Return the sorted names of the files in the session's folder."""
         return sorted(filter(None, str(self._cached("listdir")(path)).split(",")))
 
     # ---- devices ----
@@ -112,26 +112,26 @@ class RPCSession:
         return Device(local.device_type % RPC_SESSION_MASK + mask, local.device_id)
 
     def cpu(self, dev_id: int = 0) -> Device:
-        """Return the CPU of the server: where tensors for its functions lie."""
+        """Return the CPU device of the server, where tensors for its functions are allocated."""
         return self.device("cpu", dev_id)
 
     def __getattr__(self, name: str) -> Callable[..., Device]:
-        """A device of another type, by the name of its function: ``session.opencl(0)``."""
+        """Return a function that makes devices of another type: ``session.opencl(0)``."""
         if name.startswith("_") or name not in Device.STR2MASK:
             raise AttributeError(f"an RPC session has no attribute '{name}'")
         return lambda dev_id=0: self.device(name, dev_id)
 
     def close(self) -> None:
-        """End the session now; whatever came from it fails from here on."""
+        """End the session now. Its functions, modules and tensors fail afterwards."""
         self._module.get_function("CloseRPCConnection")()
 
 
 class LocalSession(RPCSession):
-    """A session of this process with itself, to try what else would run on another machine."""
+    """Session of this process with itself, to test remote code locally."""
 
     def __init__(self) -> None:
         super().__init__(get_global_func("rpc.LocalSession")())
-        # At the interpreter's end objects are left: the session's folder would stay.
+        # Without a finaliser, the session's folder would outlive the interpreter.
         self._end = weakref.finalize(
             self, lambda close: close(), self._module["CloseRPCConnection"]
         )
@@ -154,18 +154,18 @@ def connect(
     port
         The server's port.
     key
-        What the server was started with.
+        The key that the server was started with.
     session_timeout
-        Seconds after which the server ends the session; 0 for no limit.
+        Seconds after which the server ends the session; 0: no limit.
     session_constructor_args
-        How the server shall make the session, if not on its own machine: for servers that can.
+        Arguments for a server that opens the session on yet another machine.
     enable_logging
-        Accepted as TVM's; there is no log.
+        Accepted for compatibility with TVM; it has no effect.
 
     Raises
     ------
     TVMError
-        If nobody answers there, or the key is wrong.
+        If no server answers at the address, or the key is wrong.
     """
     if session_timeout:
         key += f" -timeout={session_timeout}"
@@ -173,17 +173,16 @@ def connect(
     return RPCSession(make(url, port, key, bool(enable_logging), *(session_constructor_args or ())))
 
 
-TRACKER_SECONDS = 60  # for which a tracker that does not answer is asked again
+TRACKER_SECONDS = 60  # time limit of retries to a tracker that does not answer
 
 
 class TrackerSession:
-    """A line to a tracker, made by connect_tracker(): it hands out servers by their key.
+    """Connection to a tracker, which assigns servers by key; made by connect_tracker().
 
     Attributes
     ----------
     wait_timeout
-        Seconds that request() waits for a free server at most; None, as it is at first, for no
-        limit.
+        Maximum seconds that request() waits for a free server; None, the default: no limit.
     """
 
     def __init__(self, addr: tuple[str, int]) -> None:
@@ -204,21 +203,21 @@ class TrackerSession:
             self._socket = None
 
     def _ask(self, *message: Any, end: float | None = None) -> Any:
-        """`end`: when the answer must be there; an OSError where it is not."""
+        """Send a message and return the answer; OSError if it is not complete at time `end`."""
         connected = self._connect() if self._socket is None else self._socket
         messages.send(connected, list(message))
         connected.settimeout(None)
         return messages.receive(connected, end)
 
     def summary(self) -> dict[str, Any]:
-        """Return what is there: ``server_info`` and ``queue_info`` by key."""
+        """Return the tracker's state: ``server_info``, and ``queue_info`` by key."""
         status, facts = self._ask(messages.SUMMARY)
         if status != messages.SUCCESS:
             raise TVMError("RPCError: the tracker does not tell what it has")
         return facts
 
     def text_summary(self) -> str:
-        """Return the same as a table."""
+        """Return the tracker's state as a text table."""
         facts = self.summary()
         servers = [(one["addr"], one["key"]) for one in facts["server_info"]]
         lines = ["Server List", f"{'server-address':24} key"]
@@ -242,13 +241,13 @@ class TrackerSession:
         Parameters
         ----------
         key
-            The key of the servers wanted.
+            The key of the wanted servers.
         priority
-            Who asks with a higher one is served first.
+            Requests of higher priority are served first.
         session_timeout
-            Seconds after which the server ends the session; 0 for no limit.
+            Seconds after which the server ends the session; 0: no limit.
         max_retry
-            How often a server that cannot be reached is replaced by another.
+            How often an unreachable server is replaced by another.
 
         Raises
         ------
@@ -284,7 +283,7 @@ class TrackerSession:
         session_timeout: float = 0,
         max_retry: int = 2,
     ) -> Any:
-        """Call a function with a session, with another one if that breaks."""
+        """Call a function with a session; retry with another session if it breaks."""
         last: Exception | None = None
         for _ in range(max_retry):
             try:
@@ -295,18 +294,18 @@ class TrackerSession:
 
 
 def connect_tracker(url: str, port: int) -> TrackerSession:
-    """Return a line to a tracker.
+    """Return a connection to a tracker.
 
     Raises
     ------
     OSError
-        If nobody answers there within a minute.
+        If no tracker answers within a minute.
     """
     return wait_for_tracker((url, port), TRACKER_SECONDS)
 
 
 def wait_for_tracker(address: tuple[str, int], seconds: float) -> TrackerSession:
-    """The same within so many seconds, in which it is asked every five."""
+    """Return a connection to a tracker, retrying every five seconds up to a time limit."""
     end = time.monotonic() + seconds
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Lines to boards: a serial port, what QEMU has in place of one, or QEMU itself.
+"""Lines to boards: a serial port, QEMU's serial socket or pipes, or a QEMU process.
 
-Serial ports are opened by ``termios``: the client's side of remote calls is for systems of POSIX,
-all of which have it, so that another package would add nothing but a dependency.
+Serial ports are opened with ``termios``. All POSIX systems, which the client side of remote calls
+needs, have it, so another package would only add a dependency.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _BUFFER_BYTES = 65536
 
 
 class Line:
-    """Two descriptors with a board behind them.
+    """Pair of file descriptors connected to a board.
 
     Parameters
     ----------
     name
-        What errors call it.
+        Name of the line in error messages.
     source, sink
-        Descriptors to read from and to write to; they may be one.
+        Descriptors to read from and to write to; they may be equal.
     close
-        Called once, by close() or when the line has gone.
+        Called once, by close() or when the object is released.
     why_ended
-        Says more when the line has ended, or is "".
+        Returns the reason why the line ended, or "".
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Line:
         self._close = weakref.finalize(self, close)
 
     def send(self, data: bytes, microseconds: int | None = None) -> int:
-        """Send all of the bytes; their number. Raises ConnectionError where nobody takes them."""
+        """Send all bytes and return their number; ConnectionError if they are not taken."""
         end = time.monotonic() + (10 if microseconds is None else microseconds / 1e6)
         left = memoryview(data)
         while left:
@@ -70,7 +70,7 @@ class Line:
         return len(data)
 
     def receive(self, most: int, microseconds: int | None = None) -> bytes:
-        """Return at most so many bytes, none if none have come in time. Raises ConnectionError at
+        """Return at most `most` bytes; none if none have come in time. Raises ConnectionError at
         the end of the line."""
         if not self._buffer:
             self._check_open()
@@ -108,16 +108,16 @@ def open_line(place: str) -> Line:
     Parameters
     ----------
     place
-        ``serial:PATH[:BAUD]``, a serial port, 115200 baud if not told; ``tcp:HOST:PORT``, a socket
-        such as QEMU's ``-serial tcp:HOST:PORT,server``; ``pipe:PATH``, the two pipes PATH.in and
-        PATH.out of QEMU's ``-serial pipe:PATH``.
+        ``serial:PATH[:BAUD]``: a serial port, by default at 115200 baud. ``tcp:HOST:PORT``: a
+        socket such as QEMU's ``-serial tcp:HOST:PORT,server``. ``pipe:PATH``: the pipes PATH.in
+        and PATH.out of QEMU's ``-serial pipe:PATH``.
 
     Raises
     ------
     ValueError
-        If the name is none of these.
+        If the name has none of these forms.
     OSError
-        If it cannot be opened.
+        If the line cannot be opened.
     """
     kind, _, rest = place.partition(":")
     opener = {"serial": _open_serial, "tcp": _open_tcp, "pipe": _open_pipes}.get(kind)
@@ -151,7 +151,7 @@ def _open_serial(place: str, rest: str) -> Line:
 
 
 def _make_raw(termios: Any, fd: int, speed: int) -> None:
-    """8 bits, no parity, nothing that changes a byte, both directions at one speed."""
+    """Set raw mode: 8 bits, no parity, no translation, equal speed in both directions."""
     off, control = 0, termios.CS8 | termios.CREAD | termios.CLOCAL
     characters = termios.tcgetattr(fd)[6]
     characters[termios.VMIN], characters[termios.VTIME] = 0, 0
@@ -173,8 +173,8 @@ def _open_tcp(place: str, rest: str) -> Line:
 
 
 def _open_pipes(place: str, path: str) -> Line:
-    """QEMU reads PATH.in and writes PATH.out."""
-    sink = os.open(f"{path}.in", os.O_RDWR | os.O_NONBLOCK)  # no end while QEMU is not there yet
+    """Open the pipes of QEMU, which reads PATH.in and writes PATH.out."""
+    sink = os.open(f"{path}.in", os.O_RDWR | os.O_NONBLOCK)  # no end of file before QEMU opens it
     try:
         source = os.open(f"{path}.out", os.O_RDWR | os.O_NONBLOCK)
     except OSError:
@@ -191,8 +191,8 @@ def _open_pipes(place: str, path: str) -> Line:
 def start_emulator(command: Sequence[str], image: str, shift: int) -> Line:
     """Start QEMU with an image and return the line to its serial port.
 
-    Its clock goes on by 2 ** ``shift`` nanoseconds an instruction, so that times are the same each
-    time.
+    Its clock advances 2 ** ``shift`` nanoseconds per instruction, so that times are
+    reproducible.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Messages of trackers: JSON, each with its length before it."""
+"""Tracker messages: JSON with a length prefix."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CONNECT_SECONDS = 60
 
 
 def read_exactly(sock: socket.socket, size: int, end: float | None = None) -> bytes:
-    """Return so many bytes.
+    """Return exactly `size` bytes.
 
-    Raises ConnectionError if the other side ends before, and TimeoutError if they are not all there
-    at `end`, a time of ``time.monotonic()``: a byte now and then does not prolong it.
+    Raises ConnectionError if the peer closes the connection early, and TimeoutError if they are
+    incomplete at `end`, a time of ``time.monotonic()``. Single bytes do not extend that limit.
     """
     parts = []
     while size:
@@ -47,7 +47,7 @@ def send(sock: socket.socket, message: Any) -> None:
 
 
 def receive(sock: socket.socket, end: float | None = None) -> Any:
-    """Return the next message, all of which must come until `end`; ValueError if it is none."""
+    """Return the next message, complete by the time `end`; ValueError if it is malformed."""
     (size,) = struct.unpack("<i", read_exactly(sock, 4, end))
     if not 0 <= size <= LIMIT:
         raise ValueError(f"a message of {size} bytes: at most {LIMIT} are taken")
@@ -63,7 +63,7 @@ def connect(address: tuple[str, int]) -> socket.socket:
         (answer,) = struct.unpack("<i", read_exactly(sock, 4, end))
         if answer != MAGIC:
             raise TVMError(f"RPCError: {address[0]}:{address[1]} is not a tracker")
-        sock.settimeout(None)  # a free server may be long in coming
+        sock.settimeout(None)  # a free server may take long
     except BaseException:
         sock.close()
         raise

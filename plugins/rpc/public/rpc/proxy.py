@@ -1,5 +1,5 @@
-"""The proxy: servers and clients that cannot reach each other both connect to it, and it joins
-those of one key. What they say then it hands on and does not read."""
+"""Proxy that joins servers and clients of equal key which cannot reach each other. It forwards
+their bytes without reading them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIDES = ("client:", "server:")
 
 
 class _End:
-    """A connection that has told what it is: ``client:`` or ``server:``, the key, options."""
+    """Connection that has sent its greeting: ``client:`` or ``server:``, the key, options."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
@@ -37,7 +37,7 @@ class _End:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy one direction until it ends; then the other side hears that, too."""
+    """Copy one direction until it ends, then signal the end to the other side."""
     while part := await reader.read(PART_BYTES):
         writer.write(part)
         await writer.drain()
@@ -50,11 +50,11 @@ def _greet(end: _End, other: _End) -> None:
 
 
 class Proxy(Service):
-    """A proxy on a thread of its own, of TVM's protocol.
+    """Proxy for TVM's RPC protocol, running on its own thread.
 
-    A server waits there for clients of its key (``tvmrt rpc-server --proxy``), and a client
-    connects to it as to a server. One server of a key can wait at a time; clients wait in the order
-    they came.
+    A server registers with its key and waits for clients (``tvmrt rpc-server --proxy``). A
+    client connects to the proxy as to a server. One server per key can wait at a time; clients
+    wait in order of arrival.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ class Proxy(Service):
     port, port_end
         The first port to try, and the one after the last.
     timeout_client, timeout_server
-        Seconds that a client waits for a server at most, and a server for a client; a server comes
-        again.
+        Maximum seconds that a client waits for a server, and a server for a client. A server
+        reconnects afterwards.
 
     Attributes
     ----------
     host, port
-        Where it listens.
+        The address it listens at.
     """
 
     NAME = "proxy"
@@ -87,7 +87,7 @@ class Proxy(Service):
         super().__init__(host, port, port_end)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection: one that does not say what it is ends."""
+        """Serve one connection; close it if it sends no valid greeting."""
         try:
             end = await asyncio.wait_for(self._greeting(reader, writer), GREET_SECONDS)
             if end is not None:
@@ -107,7 +107,7 @@ class Proxy(Service):
         return end if end.side in SIDES else None
 
     async def _join(self, end: _End) -> None:
-        """Join it with who waits, or let it wait."""
+        """Join the connection with a waiting peer, or let it wait."""
         other_side = SIDES[end.side == SIDES[0]]
         queue = self._waiting.get((other_side, end.name), ())
         other = next((one for one in queue if not one.watch.done()), None)
@@ -125,7 +125,7 @@ class Proxy(Service):
         other.joined.set_result(over)
         try:
             other.watch.cancel()
-            await asyncio.wait({other.watch})  # two cannot read one stream
+            await asyncio.wait({other.watch})  # one stream cannot have two readers
             _greet(end, other)
             _greet(other, end)
             await self._hand_on(end, other)
@@ -134,7 +134,7 @@ class Proxy(Service):
 
     @staticmethod
     async def _hand_on(end: _End, other: _End) -> None:
-        """Copy both ways until one has ended; what is under way in the other still arrives."""
+        """Copy both ways until one has ended; data in flight the other way still arrives."""
         ways = ((end.reader, other.writer), (other.reader, end.writer))
         copies = {asyncio.ensure_future(_copy(*way)) for way in ways}
         try:
@@ -146,7 +146,7 @@ class Proxy(Service):
             await asyncio.gather(*copies, return_exceptions=True)
 
     async def _wait(self, end: _End) -> None:
-        """Until it is joined and that is over, it goes away, or its time is up."""
+        """Wait until the connection has been joined and has ended, closes, or times out."""
         place = (end.side, end.name)
         self._waiting.setdefault(place, deque()).append(end)
         seconds = self._seconds[end.side]

@@ -1,4 +1,4 @@
-"""The server: the C one, in this process or in one of its own."""
+"""RPC server: the C implementation, in this process or in a separate one."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["Server", "Listener"]
 
 
 def _address(tracker: Any) -> str | None:
-    """Return the address of a tracker or a proxy as text; it comes as that or as (host, port)."""
+    """Return a tracker's or proxy's address as text; it is given as text or as (host, port)."""
     if not tracker:
         return None
     return tracker if isinstance(tracker, str) else f"{tracker[0]}:{tracker[1]}"
 
 
 class Listener:
-    """A server that listens; run() serves.
+    """Listening server; run() serves.
 
-    Parameters are those of ``tvmrt_rpc_server_options`` in ``tvm/runtime/rpc_server.h``.
+    Other parameters: ``tvmrt_rpc_server_options`` in ``tvm/runtime/rpc_server.h``.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Listener:
                 lambda _, line: log(ffi.string(line).decode("utf-8", "replace")),
             )
             options.log = kept["log"]
-        self._kept = kept  # C borrows them
+        self._kept = kept  # C borrows these strings
         out = ffi.new("tvmrt_rpc_server**")
         check(lib.tvmrt_rpc_server_open(options, out))
         self._server = out[0]
@@ -69,7 +69,7 @@ class Listener:
         self.port = lib.tvmrt_rpc_server_port(self._server)
 
     def run(self) -> None:
-        """Serve until stop(), or until a signal comes where this is the main thread."""
+        """Serve until stop(), or until a signal arrives if this is the main thread."""
         before = None
         if threading.current_thread() is threading.main_thread():
             stop = lib.tvmrt_rpc_server_stop_fd(self._server)
@@ -81,28 +81,28 @@ class Listener:
                 signal.set_wakeup_fd(before)
 
     def stop(self) -> None:
-        """Let run() return; from any thread."""
+        """Make run() return; callable from any thread."""
         lib.tvmrt_rpc_server_stop(self._server)
 
     def close(self) -> None:
-        """Stop listening. Not while run() runs."""
+        """Stop listening. Must not be called during run()."""
         if self._server is not None:
             lib.tvmrt_rpc_server_close(self._server)
             self._server = None
 
 
 def _load(name: str) -> Module:
-    """Load an uploaded file, objects and archives by way of the C compiler of this machine."""
+    """Load an uploaded file; link objects and archives with this machine's C compiler first."""
     return load_module(get_global_func("tvm.rpc.server.workpath")(name))
 
 
 def link_uploads() -> None:
-    """Let sessions of this process load what must be linked first: ``.o`` and ``.tar``."""
+    """Let sessions of this process load files that need linking: ``.o`` and ``.tar``."""
     register_func("tvm.rpc.server.load_module", _load, override=True)
 
 
 class Server:
-    """A server in a process of its own, which has all functions that were registered before.
+    """Server in its own process, with all functions registered so far.
 
     Parameters
     ----------
@@ -111,20 +111,20 @@ class Server:
     port, port_end
         The first port to try, and the one after the last; with a proxy, its port.
     is_proxy
-        Whether to wait at a proxy for clients of the key in place of listening.
+        Whether to wait at a proxy for clients with the key instead of listening.
     key
-        What clients must say; with a tracker, by what it lists the server.
+        The key that clients must send; a tracker lists the server by it.
     tracker_addr
-        (host, port) of a tracker to register at.
+        (host, port) of a tracker to register with.
     custom_addr
-        The address that the tracker tells clients.
+        The address that the tracker gives to clients.
     silent
-        Whether its log goes nowhere, else to standard error.
+        Whether to discard the log; otherwise it goes to standard error.
 
     Attributes
     ----------
     host, port
-        Where it listens, or where its proxy does.
+        The address of its listener, or of its proxy.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Server:
 
 
 def _serve(listener: Listener, libraries: list[str]) -> None:
-    """What the server's process does."""
+    """Run the server in the forked process, then exit."""
     status = 1
     try:
         # Python's handler only writes the byte that ends run().

@@ -1,4 +1,4 @@
-"""What trackers and proxies share: a port, a thread, connections that are counted."""
+"""Base of trackers and proxies: a port, a thread, and a limited number of connections."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_CONNECTIONS = 1000
 
 
 class Service:
-    """Connections on a thread of its own, from the moment it is made.
+    """TCP service on its own thread, which starts with the object.
 
-    Whoever reaches the port is served; so by default it listens at the loopback address only.
+    It serves all peers that can reach its port; by default it listens at loopback only.
     """
 
     NAME: ClassVar[str]
@@ -26,7 +26,7 @@ class Service:
         self._ready = threading.Event()
         self._error: OSError | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        self._strangers: dict[asyncio.StreamWriter, None] = {}  # of those, in the order of arrival
+        self._strangers: dict[asyncio.StreamWriter, None] = {}  # not accepted yet, oldest first
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve(port, port_end)), daemon=True
         )
@@ -36,11 +36,11 @@ class Service:
             raise self._error
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until it ends; it is closed afterwards."""
+        """Serve one connection until it ends; the caller closes it."""
         raise NotImplementedError
 
     def accept(self, writer: asyncio.StreamWriter) -> None:
-        """Note that a connection speaks the protocol: it is not closed for others any more."""
+        """Mark a connection as valid, so that it is not closed in favour of new ones."""
         self._strangers.pop(writer, None)
 
     def _make_room(self) -> bool:
@@ -62,7 +62,7 @@ class Service:
         self._strangers[writer] = None
         try:
             await self.handle(reader, writer)
-        except asyncio.CancelledError:  # the service ends, and all its connections
+        except asyncio.CancelledError:  # the service ends, with all its connections
             return
         finally:
             self._writers.discard(writer)
@@ -98,12 +98,12 @@ class Service:
         )
 
     def wait(self) -> None:
-        """Wait until it ends."""
+        """Wait until the service ends."""
         while self._thread.is_alive():
-            self._thread.join(0.5)  # in parts: signals come between them
+            self._thread.join(0.5)  # with a timeout, so that signals are handled
 
     def terminate(self) -> None:
-        """End it and its connections."""
+        """End the service and its connections."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join()

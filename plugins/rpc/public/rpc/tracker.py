@@ -1,4 +1,4 @@
-"""The tracker: servers tell it that they are free, clients ask it for one, by a key."""
+"""Tracker: servers register as free, and clients request one by its key."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MAX_WAITING = 10000
 
 
 class _Queue:
-    """What is free and who waits, of one key."""
+    """Free servers and waiting clients of one key."""
 
     def __init__(self) -> None:
         self.free: list[tuple[_Connection, tuple[str, int, str]]] = []
         self.waiting: list[tuple[int, int, _Connection]] = []
 
     def match(self) -> None:
-        """Give free servers to those who wait: higher priorities first, then who came first."""
+        """Assign free servers to waiting clients by priority, then in order of arrival."""
         while self.free and self.waiting:
             self.waiting.sort(key=lambda one: one[:2])
             owner, (host, port, match_key) = self.free.pop(0)
@@ -38,13 +38,13 @@ class _Queue:
             client.send([messages.SUCCESS, [host, port, match_key]])
 
     def forget(self, connection: _Connection) -> None:
-        """Drop what belongs to a connection that has gone."""
+        """Remove the entries of a closed connection."""
         self.free = [one for one in self.free if one[0] is not connection]
         self.waiting = [one for one in self.waiting if one[2] is not connection]
 
 
 class _State:
-    """All that a tracker knows; used by the loop's thread alone."""
+    """State of a tracker; used by the event loop's thread only."""
 
     def __init__(self, stop_key: str, stop: Callable[[], None]) -> None:
         self.queues: dict[str, _Queue] = {}
@@ -53,7 +53,7 @@ class _State:
         self.stop_key, self.stop = stop_key, stop
 
     def queue(self, key: Any) -> _Queue:
-        """The queue of a key, made when it is used first."""
+        """Return the queue of a key, created on first use."""
         if not isinstance(key, str) or len(key) > 1000:
             raise ValueError("a key is a text of at most 1000 characters")
         if sum(len(q.free) + len(q.waiting) for q in self.queues.values()) >= MAX_WAITING:
@@ -61,7 +61,7 @@ class _State:
         return self.queues.setdefault(key, _Queue())
 
     def forget(self, connection: _Connection) -> None:
-        """Drop a connection with all that came over it."""
+        """Remove a connection and all its entries."""
         self.connections.discard(connection)
         for key, queue in list(self.queues.items()):
             queue.forget(connection)
@@ -69,7 +69,7 @@ class _State:
                 del self.queues[key]
 
     def summary(self) -> dict[str, Any]:
-        """What SUMMARY answers."""
+        """Return the answer to a SUMMARY message."""
         queues = {
             key: {"free": len(queue.free), "pending": len(queue.waiting)}
             for key, queue in self.queues.items()
@@ -80,7 +80,7 @@ class _State:
 
 
 class _Connection:
-    """A server or a client at the other end."""
+    """Connection with a server or a client."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class _Connection:
         self.info: dict[str, Any] = {}
 
     def send(self, message: Any) -> None:
-        """Send one message, now or later."""
+        """Queue one message for sending."""
         data = json.dumps(message).encode()
         self.writer.write(struct.pack("<i", len(data)) + data)
 
     async def run(self) -> None:
-        """Serve until the other side goes, or says what is no message."""
+        """Serve until the peer disconnects or sends an invalid message."""
         try:
             word = struct.pack("<i", messages.MAGIC)
             if await asyncio.wait_for(self.reader.readexactly(4), GREET_SECONDS) != word:
@@ -120,7 +120,7 @@ class _Connection:
             return
 
     def answer(self, message: Any) -> None:
-        """Do what a message asks; what is malformed raises."""
+        """Handle a message; raise if it is malformed."""
         code, *args = message
         if code == messages.PUT:
             self.put(*args)
@@ -146,7 +146,7 @@ class _Connection:
             self.send(messages.FAIL)
 
     def put(self, key: str, place: Any, custom_addr: str | None = None) -> None:
-        """A server is free, at its port for who has the key that it made for this time."""
+        """Register a free server: its port, and the one-time key that its next client must send."""
         port, match_key = int(place[0]), str(place[1])
         queue = self.state.queue(key)
         self.match_keys.add(match_key)
@@ -155,7 +155,7 @@ class _Connection:
         queue.match()
 
     def update_info(self, info: dict[str, Any]) -> None:
-        """Who is at the other end, and where it listens."""
+        """Record the peer's key and the address it listens at."""
         if "addr" in info:
             host, port = info["addr"]
             info["addr"] = [host or self.peer, int(port)]
@@ -164,10 +164,10 @@ class _Connection:
 
 
 class Tracker(Service):
-    """A tracker on a thread of its own.
+    """Tracker running on its own thread.
 
-    Whoever reaches its port can register servers and ask for them; so by default it listens at the
-    loopback address only.
+    Everybody that can reach its port can register and request servers, so by default it listens
+    at the loopback address only.
 
     Parameters
     ----------
@@ -176,14 +176,14 @@ class Tracker(Service):
     port, port_end
         The first port to try, and the one after the last.
     silent
-        Accepted as TVM's: there is no log.
+        Accepted for compatibility with TVM; there is no log.
 
     Attributes
     ----------
     host, port
-        Where it listens.
+        The address it listens at.
     stop_key
-        Who sends it over the connection ends the tracker.
+        A peer that sends this key in a STOP message ends the tracker.
     """
 
     NAME = "tracker"
