@@ -1,4 +1,4 @@
-/* The functions of this plug-in. */
+/* Functions of the profiling plug-in. */
 #ifndef TVMRT_PLUGINS_PROFILING_FUNCTIONS_H_
 #define TVMRT_PLUGINS_PROFILING_FUNCTIONS_H_
 

@@ -1,4 +1,4 @@
-/* Reports of profiling as objects: made, read, and written as JSON, CSV and tables. */
+/* Profiling reports as objects: created, parsed, and written as JSON, CSV and tables. */
 #include "functions.h"
 
 static const tvmrt_plugin_function functions[] = {

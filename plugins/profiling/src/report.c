@@ -1,4 +1,4 @@
-/* Reports of profiling: the objects, and the functions that make them. */
+/* Profiling report objects, and the functions that create them. */
 #include "report.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static const struct {
 };
 enum { NUM_METRICS = sizeof(metrics) / sizeof(metrics[0]) };
 
-/* Borrowed, for good: the members are constants. */
+/* Borrowed and static. */
 const char* tvmrt__metric_member(const tvmrt_object* value) {
   size_t i;
   for (i = 0; i < NUM_METRICS; ++i) {
@@ -31,7 +31,7 @@ const char* tvmrt__metric_member(const tvmrt_object* value) {
   return NULL;
 }
 
-/* A count is an integer however it was given, and is printed as one; the nearest that there is. */
+/* A count is stored as the nearest integer. */
 tvmrt_box* tvmrt__metric_new(tvmrt_type type, double value) {
   tvmrt_box* box = tvmrt__box_new(type);
   if (box == NULL) return NULL;
@@ -43,7 +43,7 @@ tvmrt_box* tvmrt__metric_new(tvmrt_type type, double value) {
   return box;
 }
 
-/* Maps and lists may be shared with whoever made the report. */
+/* Maps and lists may be shared with the report's creator. */
 static void free_report(tvmrt_object* obj) {
   tvmrt_report* r = (tvmrt_report*)(void*)obj;
   tvmrt__release(&r->calls->base);
@@ -52,7 +52,7 @@ static void free_report(tvmrt_object* obj) {
   free(r);
 }
 
-/* Takes the three over, also on failure. */
+/* Takes over the three arguments, also on failure. */
 static tvmrt_object* new_report(tvmrt_array* calls, tvmrt_map* devices, tvmrt_map* configuration) {
   tvmrt_report* r = tvmrt__alloc(sizeof(*r));
   if (r == NULL) {
@@ -70,19 +70,19 @@ static tvmrt_object* new_report(tvmrt_array* calls, tvmrt_map* devices, tvmrt_ma
 
 /* ---- from JSON ---- */
 
-/* What is read: the list of calls grows in a buffer of maps. */
+/* Parser state; the list of calls grows in a buffer of map pointers. */
 typedef struct reading {
   tvmrt_buf calls;
   tvmrt_map* device_metrics;
   tvmrt_map* configuration;
 } reading;
 
-/* The one member of a metric; `into` is a tvmrt_object*. */
+/* Read a metric's single member; `into` is a tvmrt_object**. */
 static int read_member(tvmrt_parser* in, void* into, const char* key) {
   tvmrt_object** out = into;
   double number = 0;
   size_t i;
-  /* A member that comes twice: the last one stays, and the one before is freed. */
+  /* If a member is repeated, the last one wins and the earlier one is freed. */
   tvmrt__release(*out);
   *out = NULL;
   if (strcmp(key, "string") == 0) {
@@ -99,7 +99,7 @@ static int read_member(tvmrt_parser* in, void* into, const char* key) {
   return *out == NULL ? -1 : 0;
 }
 
-/* map_set_text() takes the value over, also where it fails. */
+/* map_set_text() takes over the value, also on failure. */
 static int read_metric(tvmrt_parser* in, void* map, const char* key) {
   tvmrt_object* value = NULL;
   if (tvmrt__parse_members(in, read_member, &value) != 0) {
@@ -110,7 +110,7 @@ static int read_metric(tvmrt_parser* in, void* map, const char* key) {
   return tvmrt__map_set_text(map, key, value);
 }
 
-/* What is known of a device as a whole; replaces what stood under the same name. */
+/* Read the metrics of a whole device; replaces an earlier entry of that name. */
 static int read_device(tvmrt_parser* in, void* devices, const char* key) {
   tvmrt_map* map = tvmrt__map_new();
   if (map != NULL && tvmrt__parse_members(in, read_metric, map) != 0) {
@@ -120,7 +120,7 @@ static int read_device(tvmrt_parser* in, void* devices, const char* key) {
   return map == NULL ? -1 : tvmrt__map_set_text(devices, key, &map->base);
 }
 
-/* A call that fails is released here: the list has those alone that were read to the end. */
+/* A call that cannot be parsed is released here; the list contains only complete ones. */
 static int read_call(tvmrt_parser* in, void* calls) {
   tvmrt_map* map = tvmrt__map_new();
   int rc = map == NULL ? -1 : tvmrt__parse_members(in, read_metric, map);
@@ -129,7 +129,7 @@ static int read_call(tvmrt_parser* in, void* calls) {
   return rc;
 }
 
-/* What others add to reports is skipped. */
+/* Unknown members are skipped. */
 static int read_part(tvmrt_parser* in, void* into, const char* key) {
   reading* r = into;
   if (strcmp(key, "calls") == 0) return tvmrt__parse_items(in, read_call, &r->calls);
@@ -142,9 +142,9 @@ static int read_part(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__parse_skip(in);
 }
 
-/* *out is owned; NULL on failure, when all that was read is released. */
+/* *out is owned; on failure it is NULL and everything parsed is released. */
 int tvmrt__report_from_json(const char* text, size_t size, tvmrt_object** out) {
-  /* Maps first: what they lack is found below, after all that must be freed has a value. */
+  /* The maps are checked below, after everything that must be freed is initialised. */
   reading r = {{NULL, 0, 0}, tvmrt__map_new(), tvmrt__map_new()};
   tvmrt_parser in;
   tvmrt_array* calls = NULL;
@@ -156,7 +156,7 @@ int tvmrt__report_from_json(const char* text, size_t size, tvmrt_object** out) {
   count = r.calls.size / sizeof(tvmrt_map*);
   if (rc == 0) calls = tvmrt__array_new(count);
   if (calls != NULL) {
-    /* The list's references move to the array. */
+    /* The buffer's references move to the array. */
     if (count != 0) memcpy(calls->items, r.calls.data, r.calls.size);
     *out = new_report(calls, r.device_metrics, r.configuration);
   } else {
@@ -182,8 +182,8 @@ TVMRT_PLUGIN_NATIVE(profiling_from_json) {
   return tvmrt__ret_object(out, out_code, report);
 }
 
-/* (calls, device metrics, configuration, which releases before 0.9 had not) What a caller puts in
- * is read when it is printed; only the list itself is checked here. */
+/* (calls, device metrics[, configuration, since 0.9]). Only the list is checked here; the entries
+ * are checked when the report is printed. */
 TVMRT_PLUGIN_NATIVE(profiling_make_report) {
   tvmrt_array* calls;
   tvmrt_map* devices;
@@ -202,7 +202,7 @@ TVMRT_PLUGIN_NATIVE(profiling_make_report) {
   }
   for (i = 0; i < calls->size; ++i) {
     if (calls->items[i] != NULL && calls->items[i]->type_index == TVMRT_TYPE_MAP) continue;
-    /* the map alone is this function's so far */
+    /* only the map is owned by this function so far */
     tvmrt__release(&configuration->base);
     return tvmrt__fail_type("%s: call %zu is no map from names to metrics.", in.who, i);
   }
@@ -211,9 +211,9 @@ TVMRT_PLUGIN_NATIVE(profiling_make_report) {
   return tvmrt__ret_object(out, out_code, new_report(calls, devices, configuration));
 }
 
-/* A metric is a box with a type of its own, so that front ends unbox it like any number. */
+/* A metric is a boxed number with its own type, so frontends unbox it like any number. */
 static int make_metric(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* out_code) {
-  /* Any number will do, as front ends box what they have. */
+  /* accept any number type, since frontends box different ones */
   double value;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(in, 0, &value));
@@ -230,10 +230,10 @@ METRIC(profiling_make_percent, TVMRT_TYPE_PERCENT)
 METRIC(profiling_make_ratio, TVMRT_TYPE_RATIO)
 METRIC(profiling_make_count, TVMRT_TYPE_COUNT)
 
-/* For objects that own nothing. */
+/* Destructor for objects that own nothing. */
 static void free_plain(tvmrt_object* obj) { free(obj); }
 
-/* (Device) -> a key for a map of metrics, printed as its name and number. */
+/* (Device) -> key for a map of metrics, printed as its name and number. */
 TVMRT_PLUGIN_NATIVE(profiling_make_device) {
   tvmrt_device_wrapper* wrapper;
   DLDevice device;
@@ -257,7 +257,7 @@ TVMRT_PLUGIN_NATIVE(profiling_as_json) {
   return tvmrt__ret_buf(tvmrt__report_json(report, &text), kTVMStr, &text, out, out_code);
 }
 
-/* (report) -> text with a line for each call. */
+/* (report) -> CSV text with one line per call. */
 TVMRT_PLUGIN_NATIVE(profiling_as_csv) {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_report* report;
@@ -267,7 +267,7 @@ TVMRT_PLUGIN_NATIVE(profiling_as_csv) {
   return tvmrt__ret_buf(tvmrt__report_csv(report, &text), kTVMStr, &text, out, out_code);
 }
 
-/* (report, whether to sort, to aggregate, to add sums) */
+/* (report, whether to sort, whether to aggregate, whether to add sums) */
 TVMRT_PLUGIN_NATIVE(profiling_as_table) {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_report* report;
@@ -282,21 +282,21 @@ TVMRT_PLUGIN_NATIVE(profiling_as_table) {
       &text, out, out_code);
 }
 
-/* What a profiled function holds; freed with it. */
+/* Context of a profiled function; freed with it. */
 typedef struct profiled {
   tvmrt_func* function; /* owned */
   int64_t warmup;
 } profiled;
 
-/* The finaliser of a function that profile_function() made. */
+/* Finaliser of a profiled function. */
 static void free_profiled(void* resource) {
   profiled* p = resource;
   tvmrt__release(&p->function->base);
   free(p);
 }
 
-/* The function's own arguments; a map of its metrics. What it returns is given back. The last run
- * counts; those before it are the warm-up. */
+/* Run the function with its own arguments and return a map of metrics. Its results are released.
+ * Only the last run is measured; the earlier ones are warm-up. */
 static int run_profiled(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                         void* resource_handle) {
   const profiled* p = resource_handle;
@@ -310,7 +310,7 @@ static int run_profiled(TVMValue* args, int* type_codes, int num_args, TVMValue*
     int code;
     start = tvmrt__seconds();
     TVMRT_RETURN_IF_ERROR(
-        /* the interface takes functions as not const */
+        /* the interface takes functions as non-const */
         TVMFuncCall((void*)(uintptr_t)p->function, args, type_codes, num_args, &result, &code));
     seconds = tvmrt__seconds() - start;
     tvmrt__release(tvmrt__value_object(&result, code));
@@ -325,7 +325,7 @@ static int run_profiled(TVMValue* args, int* type_codes, int num_args, TVMValue*
   return tvmrt__ret_object(out, out_code, &map->base);
 }
 
-/* (module, function, type and number of the device, runs before the one that counts, collectors) */
+/* (module, function, device type, device id, number of warm-up runs, collectors) */
 TVMRT_PLUGIN_NATIVE(profiling_profile_function) {
   tvmrt_module* module;
   tvmrt_array* collectors;
@@ -346,11 +346,10 @@ TVMRT_PLUGIN_NATIVE(profiling_profile_function) {
   if (p.warmup < 0) return tvmrt__fail_value("%s: a number of runs is negative.", in.who);
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(module, name, true, &p.function));
   if (p.function == NULL) {
-    /* As Python says it, where clients catch it. */
+    /* Python's error kind, which clients catch. */
     return tvmrt__fail("AttributeError: the module has no function '%.100s'.", name);
   }
-  /* The function is handed on: from the struct on the stack to that of the new function, or let
-   * go. */
+  /* Move the function from the local struct into the new function's context, or release it. */
   kept = tvmrt__alloc(sizeof(*kept));
   made = kept == NULL ? NULL : tvmrt__func_new(run_profiled, kept, free_profiled);
   if (made == NULL) {

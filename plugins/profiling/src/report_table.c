@@ -1,8 +1,8 @@
-/* Reports of profiling as a table for people: calls of one function are one row, the slowest come
- * first, and what adds up stands below.
+/* Profiling reports as a text table: calls of one function are merged into one row, the slowest
+ * rows come first, sums are at the bottom.
  *
- * Rows are maps made from the calls, which stay as they are. Text grows in the caller's buffer, who
- * frees it also on failure. */
+ * Rows are maps made from the calls, which stay unchanged. The text grows in the caller's buffer,
+ * which the caller frees, also on failure. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 static const char name_column[] = "Name";
 static const char time_column[] = "Duration (us)";
 
-/* Two digits are enough for people; JSON has the others. */
+/* Two digits are enough for a table; JSON has all digits. */
 static int metric_text(const tvmrt_object* value, tvmrt_buf* out) {
   if (value == NULL) return 0;
   if (value->type_index == TVMRT_TYPE_STRING) {
@@ -21,14 +21,14 @@ static int metric_text(const tvmrt_object* value, tvmrt_buf* out) {
   return tvmrt__metric_number(value, 'f', 2, out);
 }
 
-/* Rows are maps of their own; NULL is a line. */
+/* Rows are separate maps; NULL is a separator line. */
 typedef struct rows {
   tvmrt_map** maps;
-  size_t* merged; /* how many calls are in each */
+  size_t* merged; /* number of calls merged into each row */
   size_t count;
 } rows;
 
-/* Also of rows that were made half. */
+/* Also frees partly built rows. */
 static void free_rows(rows* r) {
   size_t i;
   for (i = 0; i < r->count; ++i) {
@@ -38,7 +38,7 @@ static void free_rows(rows* r) {
   free(r->merged);
 }
 
-/* Both lack it, or both have the same text. */
+/* Both lack the key, or both have equal texts. */
 static bool same_text(const tvmrt_map* a, const tvmrt_map* b, const char* key) {
   const tvmrt_object* x = tvmrt__report_get(a, key);
   const tvmrt_object* y = tvmrt__report_get(b, key);
@@ -47,14 +47,15 @@ static bool same_text(const tvmrt_map* a, const tvmrt_map* b, const char* key) {
          strcmp(tvmrt__text_of(x), tvmrt__text_of(y)) == 0;
 }
 
-/* Calls are one row if they are of one function, of the same shapes, on the same device. A hash,
- * where there is one, is of the function and of its shapes. */
+/* Calls are merged if function, shapes and device are equal. A hash, if present, identifies the
+ * function with its shapes. */
 static bool same_row(const tvmrt_map* a, const tvmrt_map* b) {
   const char* name = tvmrt__report_get(a, "Hash") != NULL ? "Hash" : name_column;
   return same_text(a, b, name) && same_text(a, b, "Argument Shapes") && same_text(a, b, "Device");
 }
 
-/* What a row of `merged` calls says with one more; ratios are means, texts that differ say nothing. */
+/* Combine a row of `merged` calls with one more call. Ratios are averaged; differing texts become
+ * empty. */
 static tvmrt_object* combine(const tvmrt_object* old, tvmrt_object* value, size_t merged) {
   double sum;
   if (old != NULL && value->type_index == TVMRT_TYPE_STRING) {
@@ -63,7 +64,7 @@ static tvmrt_object* combine(const tvmrt_object* old, tvmrt_object* value, size_
         old->type_index == TVMRT_TYPE_STRING && strcmp(tvmrt__text_of(old), text) == 0;
     return (tvmrt_object*)tvmrt__string_new(text, same ? strlen(text) : 0);
   }
-  /* The first of its name, or what cannot be added, is taken as it is. */
+  /* The first value of a name, or a value that cannot be added, is taken unchanged. */
   if (old == NULL || old->type_index != value->type_index || tvmrt__metric_member(value) == NULL) {
     tvmrt__retain(value);
     return value;
@@ -75,14 +76,14 @@ static tvmrt_object* combine(const tvmrt_object* old, tvmrt_object* value, size_
   return (tvmrt_object*)tvmrt__metric_new((tvmrt_type)value->type_index, sum);
 }
 
-/* `merged` is how many calls the row has already; 0 for a new one. */
+/* `merged` is the number of calls already in the row; 0 for a new one. */
 static int merge(tvmrt_map* row, const tvmrt_map* call, size_t merged) {
   size_t i;
   for (i = 0; i < call->size; ++i) {
     const tvmrt_map_entry* e = &call->entries[i];
     const tvmrt_object* old = merged == 0 ? NULL : tvmrt__map_get(row, e->key);
     tvmrt_object* value = combine(old, e->value, merged);
-    /* The key is kept for the map, which takes both over. */
+    /* The map takes over the key and the value. */
     if (value == NULL) return -1;
     tvmrt__retain(e->key);
     TVMRT_RETURN_IF_ERROR(tvmrt__map_set(row, e->key, value));
@@ -90,7 +91,7 @@ static int merge(tvmrt_map* row, const tvmrt_map* call, size_t merged) {
   return 0;
 }
 
-/* The row is counted as soon as it is there, for free_rows(); `maps` has room for all calls. */
+/* The row is counted immediately, for free_rows(). `maps` is large enough for all calls. */
 static int add_row(rows* r, const tvmrt_map* call, bool aggregate) {
   size_t i = r->count;
   if (aggregate) {
@@ -104,14 +105,14 @@ static int add_row(rows* r, const tvmrt_map* call, bool aggregate) {
   return merge(r->maps[i], call, r->merged[i]++);
 }
 
-/* 0 where a front end left it out or gave a text: such rows sort to the end. */
+/* 0 if the time is missing or a text, so such rows are sorted to the end. */
 static double time_of(const tvmrt_map* row) {
   const tvmrt_object* value = tvmrt__report_get(row, time_column);
   return value == NULL || tvmrt__metric_member(value) == NULL ? 0 : tvmrt__metric_value(value);
 }
 
-/* The slowest first; equal ones stay in their order. Insertion is enough for as many rows as a
- * network has operators. */
+/* Sort by descending time; stable. Insertion sort is sufficient for the number of operators of a
+ * network. */
 static void sort_rows(rows* r) {
   size_t i;
   size_t k;
@@ -123,14 +124,14 @@ static void sort_rows(rows* r) {
   }
 }
 
-/* What adds up, of all rows, under the name "Sum". */
+/* Add a row "Sum" with the sums of all rows. */
 static int add_sums(rows* r) {
   const size_t calls = r->count;
   tvmrt_map* sum = tvmrt__map_new();
   size_t i;
   size_t k;
   if (sum == NULL) return -1;
-  /* The line between calls and sums is a row without a map. */
+  /* The separator line is a row without a map. */
   r->maps[r->count++] = NULL;
   r->maps[r->count++] = sum;
   TVMRT_RETURN_IF_ERROR(
@@ -139,7 +140,7 @@ static int add_sums(rows* r) {
     for (k = 0; k < r->maps[i]->size; ++k) {
       const tvmrt_map_entry* e = &r->maps[i]->entries[k];
       tvmrt_object* value;
-      /* Ratios have no sum, and texts none either. */
+      /* Ratios and texts have no sum. */
       if (e->value->type_index == TVMRT_TYPE_RATIO || tvmrt__metric_member(e->value) == NULL) {
         continue;
       }
@@ -152,7 +153,7 @@ static int add_sums(rows* r) {
   return 0;
 }
 
-/* A row for each device with what the report says of it as a whole, below the sums. */
+/* Add a row for each device with its total metrics, below the sums. */
 static int add_totals(rows* r, const tvmrt_map* devices) {
   tvmrt_buf key = {NULL, 0, 0};
   int rc = 0;
@@ -171,8 +172,7 @@ static int add_totals(rows* r, const tvmrt_map* devices) {
       rc = tvmrt__map_set_text(total, "Device",
                                (tvmrt_object*)tvmrt__string_new(key.data, key.size));
     }
-    /* Front ends make reports, too: what is no map is refused here, since nobody has looked
-     * before. */
+    /* Reports may be made by frontends, so the value's type is checked here. */
     if (rc == 0 && metrics->type_index != TVMRT_TYPE_MAP) rc = tvmrt__report_refuse(metrics);
     if (rc == 0) rc = merge(total, (const tvmrt_map*)(const void*)metrics, 0);
   }
@@ -180,15 +180,15 @@ static int add_totals(rows* r, const tvmrt_map* devices) {
   return rc;
 }
 
-/* A text in so many places, and two more before the next one. Columns are counted in bytes, as
- * names of functions are ASCII. */
+/* Pad a text to the column width and two more blanks. Widths are in bytes, since function names are
+ * ASCII. */
 static int pad(tvmrt_buf* out, size_t from, size_t width) {
   size_t used = out->size - from;
   for (; used < width + 2; ++used) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, " "));
   return 0;
 }
 
-/* As wide as the widest text in the column, its name among them. */
+/* Width of the longest text in the column, including its name. */
 static int column_width(const rows* r, const char* name, size_t* out) {
   tvmrt_buf text = {NULL, 0, 0};
   int rc = 0;
@@ -203,17 +203,17 @@ static int column_width(const rows* r, const char* name, size_t* out) {
   return rc;
 }
 
-/* The padding behind the last column is taken back, so that lines end where their text does. */
+/* Remove the trailing blanks of a line. */
 static void end_line(tvmrt_buf* out, size_t from) {
   while (out->size > from && out->data[out->size - 1] == ' ') out->data[--out->size] = '\0';
 }
 
-/* Spaces behind the last column of a line are taken away again, so that texts can be compared. */
+/* Lines have no trailing blanks, so that texts can be compared. */
 static int write_rows(const rows* r, const tvmrt_array* columns, const size_t* widths,
                       tvmrt_buf* out) {
   size_t i;
   size_t k;
-  for (i = 0; i <= r->count; ++i) { /* the head, then the rows */
+  for (i = 0; i <= r->count; ++i) { /* the header, then the rows */
     const size_t line = out->size;
     if (i != 0 && r->maps[i - 1] == NULL) {
       TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "----------\n"));
@@ -235,8 +235,7 @@ static int write_rows(const rows* r, const tvmrt_array* columns, const size_t* w
   return 0;
 }
 
-/* Widths first, from all rows: two passes over the same texts. All rows have the same columns; a
- * row that lacks one shows blanks there. */
+/* First compute the widths from all rows, then write. A missing value is shown as blanks. */
 static int write_table(const rows* r, tvmrt_buf* out) {
   static const char* const first[] = {name_column, time_column,       "Percent", "Device",
                                       "Count",     "Argument Shapes", NULL};
@@ -250,7 +249,7 @@ static int write_table(const rows* r, tvmrt_buf* out) {
     if (r->maps[i] != NULL) all[count++] = r->maps[i];
   }
   if (all != NULL) columns = tvmrt__report_columns(all, count, first);
-  /* one more, so that no columns are not an empty allocation */
+  /* one more, so that the allocation is never empty */
   if (columns != NULL) widths = tvmrt__calloc(columns->size + 1, sizeof(*widths));
   if (widths != NULL) {
     rc = 0;
@@ -265,7 +264,7 @@ static int write_table(const rows* r, tvmrt_buf* out) {
   return rc;
 }
 
-/* One line for each member, in the order in which they came. */
+/* One line per member, in insertion order. */
 static int write_configuration(const tvmrt_map* configuration, tvmrt_buf* out) {
   tvmrt_buf key = {NULL, 0, 0};
   int rc = tvmrt__buf_puts(out, "\nConfiguration\n-------------\n");
@@ -280,7 +279,7 @@ static int write_configuration(const tvmrt_map* configuration, tvmrt_buf* out) {
   return rc;
 }
 
-/* Room for a row of each call, the line, the sums, and a total of each device. */
+/* Allocate for a row per call, the separator, the sums, and a total per device. */
 int tvmrt__report_table(const tvmrt_report* report, bool sort, bool aggregate, bool sums,
                         tvmrt_buf* out) {
   const size_t calls = report->calls->size;

@@ -1,8 +1,8 @@
-/* Reports of profiling as JSON and as comma-separated values; report_table.c has the table.
+/* Profiling reports as JSON and as comma-separated values; report_table.c has the table.
  *
- * A report is maps from names to metrics, which profilers of all kinds fill: names are TVM's,
- * values boxed numbers or texts. What is no metric fails with its type. Texts grow in the caller's
- * buffer, who frees it also on failure. */
+ * A report contains maps from names to metrics, filled by profilers of all kinds: names are TVM's,
+ * values are boxed numbers or texts. A value that is not a metric is reported with its type. The
+ * text grows in the caller's buffer, which the caller frees, also on failure. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "sdk/bytes.h"
 #include "sdk/tensors.h"
 
-/* Devices are keys as well, in reports that front ends make. */
+/* In reports made by frontends, keys may also be devices. */
 int tvmrt__report_key(const tvmrt_object* key, tvmrt_buf* out) {
   out->size = 0;
   if (key->type_index == TVMRT_TYPE_STRING) {
@@ -26,8 +26,7 @@ int tvmrt__report_key(const tvmrt_object* key, tvmrt_buf* out) {
                           tvmrt__type_key(key->type_index));
 }
 
-/* By the map's table of texts, without making a String to ask by. Borrowed; NULL where there is
- * none. */
+/* Uses the map's text table, without making a String. Borrowed; NULL if there is none. */
 tvmrt_object* tvmrt__report_get(const tvmrt_map* map, const char* key) {
   const tvmrt_strmap_slot* slot = tvmrt__strmap_find(&map->by_text, key);
   return slot == NULL ? NULL : map->entries[(uintptr_t)slot->value - 1].value;
@@ -49,7 +48,7 @@ int tvmrt__metric_number(const tvmrt_object* value, char style, int digits, tvmr
 
 /* ---- JSON ---- */
 
-/* Seventeen digits behind the point, as TVM's own reports have. */
+/* Seventeen digits after the point, as in TVM's reports. */
 static int write_metric(tvmrt_buf* out, const tvmrt_object* value) {
   const char* member = tvmrt__metric_member(value);
   if (value->type_index == TVMRT_TYPE_STRING) {
@@ -63,7 +62,7 @@ static int write_metric(tvmrt_buf* out, const tvmrt_object* value) {
   return tvmrt__buf_puts(out, "}");
 }
 
-/* One walk for metrics and for maps of them: `write` writes a value. */
+/* Write a map of metrics, or a map of such maps; `write` writes one value. */
 static int write_map(tvmrt_buf* out, const tvmrt_map* map,
                      int (*write)(tvmrt_buf*, const tvmrt_object*)) {
   tvmrt_buf key = {NULL, 0, 0};
@@ -80,13 +79,13 @@ static int write_map(tvmrt_buf* out, const tvmrt_map* map,
   return rc != 0 ? rc : tvmrt__buf_puts(out, "}");
 }
 
-/* Calls were looked at when the report was made, what stands under a device's name was not. */
+/* Calls were checked when the report was made; metrics of devices were not. */
 static int write_metrics(tvmrt_buf* out, const tvmrt_object* map) {
   if (map->type_index != TVMRT_TYPE_MAP) return tvmrt__report_refuse(map);
   return write_map(out, (const tvmrt_map*)(const void*)map, write_metric);
 }
 
-/* Members in TVM's order, without blanks, as TVM writes them. */
+/* TVM's member order and TVM's format without blanks. */
 int tvmrt__report_json(const tvmrt_report* report, tvmrt_buf* out) {
   size_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"calls\":["));
@@ -103,12 +102,12 @@ int tvmrt__report_json(const tvmrt_report* report, tvmrt_buf* out) {
 
 /* ---- columns ---- */
 
-/* For qsort() over pointers to texts. */
+/* Comparison of texts for qsort(). */
 static int by_text(const void* a, const void* b) {
   return strcmp(*(char* const*)a, *(char* const*)b);
 }
 
-/* The names of all columns in one map, each with a number that says nothing. */
+/* Collect the names of all columns, without duplicates; the map's values are only marks. */
 static int gather(tvmrt_map* const* maps, size_t count, tvmrt_strmap* names, tvmrt_buf* list) {
   size_t i;
   size_t k;
@@ -128,7 +127,7 @@ static int gather(tvmrt_map* const* maps, size_t count, tvmrt_strmap* names, tvm
   return 0;
 }
 
-/* Those that come first change places with what stands there; the others are sorted after. */
+/* Swap the names of `first` to the front; sort the others. */
 static void put_in_order(const char** names, size_t count, const char* const* first) {
   size_t done = 0;
   size_t i;
@@ -142,8 +141,7 @@ static void put_in_order(const char** names, size_t count, const char* const* fi
   if (count > done) qsort((void*)(names + done), count - done, sizeof(*names), by_text);
 }
 
-/* Owned; NULL with the error text set. Those of `first` come first, as far as there are such
- * columns. */
+/* Owned; NULL with the error text set. Existing columns of `first` come first. */
 tvmrt_array* tvmrt__report_columns(tvmrt_map* const* maps, size_t count, const char* const* first) {
   tvmrt_strmap names = {0};
   tvmrt_buf list = {NULL, 0, 0};
@@ -161,8 +159,7 @@ tvmrt_array* tvmrt__report_columns(tvmrt_map* const* maps, size_t count, const c
 
 /* ---- comma-separated values ---- */
 
-/* Nothing between commas where a call lacks the column. Texts stand in quotes, which double
- * inside. */
+/* The field is empty if a call lacks the column. Texts are quoted, with doubled quotes inside. */
 static int write_field(tvmrt_buf* out, const tvmrt_object* value) {
   const char* c;
   if (value == NULL) return 0;
@@ -176,7 +173,7 @@ static int write_field(tvmrt_buf* out, const tvmrt_object* value) {
   return tvmrt__buf_puts(out, "\"");
 }
 
-/* A line of names, then a line for each call. */
+/* A header line, then a line per call. */
 static int write_fields(const tvmrt_report* report, const tvmrt_array* columns, tvmrt_buf* out) {
   size_t i;
   size_t k;
@@ -197,7 +194,7 @@ static int write_fields(const tvmrt_report* report, const tvmrt_array* columns, 
   return 0;
 }
 
-/* Columns by name, as there is no order among what profilers bring. */
+/* Columns are sorted by name, since profilers define no order. */
 int tvmrt__report_csv(const tvmrt_report* report, tvmrt_buf* out) {
   static const char* const none[] = {NULL};
   tvmrt_map* const* calls = (tvmrt_map* const*)(const void*)report->calls->items;

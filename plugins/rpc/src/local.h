@@ -1,4 +1,4 @@
-/* A server in the client's own process and thread. */
+/* Server in the client's own process and thread. */
 #ifndef TVMRT_PLUGINS_RPC_LOCAL_H_
 #define TVMRT_PLUGINS_RPC_LOCAL_H_
 
@@ -6,7 +6,7 @@
 
 typedef struct tvmrt_rpc_local tvmrt_rpc_local;
 
-/* *out is owned, by tvmrt__rpc_local_free(); the channel leads to it. */
+/* *out is owned; free it with tvmrt__rpc_local_free(). The channel is connected to it. */
 int tvmrt__rpc_local_new(tvmrt_channel* channel, tvmrt_rpc_local** out);
 void tvmrt__rpc_local_free(tvmrt_rpc_local* local); /* NULL does nothing */
 

@@ -1,8 +1,8 @@
-/* Greetings, read by the server's loop as their bytes come.
+/* Greetings, read incrementally by the server's loop.
  *
- * A peer without the key costs a descriptor and at most some kilobytes, for greet_seconds in all,
- * whatever the pace of its bytes. Where all places are taken, the oldest of those without the key
- * goes: a client sends its key with its first packet, so it is one that waits for nothing. */
+ * A peer without the key costs a descriptor and at most a few kilobytes, for at most greet_seconds,
+ * at any pace of its bytes. If all slots are taken, the oldest peer without the key is dropped:
+ * clients send the key with their first packet, so this peer is not waiting for a session. */
 #include "peers.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "platform/sockets.h"
 #include "sdk/system.h"
 
-/* The oldest of those that have sent the key, or have not; NULL: none. */
+/* The oldest peer that has sent the key, or has not; NULL: none. */
 static tvmrt_rpc_peer* oldest(tvmrt_rpc_peers* peers, bool greeted) {
   tvmrt_rpc_peer* found = NULL;
   int i;
@@ -32,7 +32,7 @@ bool tvmrt__rpc_peers_have_room(const tvmrt_rpc_peers* peers) {
   return false;
 }
 
-/* Called where there is room. */
+/* Must only be called if tvmrt__rpc_peers_have_room(). */
 tvmrt_rpc_peer* tvmrt__rpc_peers_place(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** ousted) {
   int i;
   *ousted = NULL;
@@ -54,11 +54,11 @@ void tvmrt__rpc_peer_take(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* place, int fd,
   tvmrt__stream_set_waiting(fd, false);
 }
 
-/* In the order of their arrival, as the system's queue would have them. */
+/* In order of arrival, as in the system's queue. */
 tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers) { return oldest(peers, true); }
 
-/* A client with another key gets an answer that says so. What it has sent is read to its end by then, so that closing
- * does not take the answer back. */
+/* Compare the key. A client with a wrong key gets an answer; its greeting has been read completely
+ * by then, so closing the connection does not discard the answer. */
 static int judge(tvmrt_rpc_peer* p, const char* expected) {
   tvmrt_channel ch;
   p->greeted = expected != NULL && tvmrt__rpc_greeting_matches(&p->come, expected, &p->seconds);
@@ -70,8 +70,8 @@ static int judge(tvmrt_rpc_peer* p, const char* expected) {
   return -1;
 }
 
-/* Never more than the greeting: what follows is the session's. A client that speaks before it is
- * answered, or goes, waits for no session. */
+/* Read no more than the greeting, since the following bytes belong to the session. A client that
+ * disconnects or sends more before it is answered is dropped. */
 int tvmrt__rpc_peer_read(tvmrt_rpc_peer* p, const char* expected) {
   size_t needs = 0;
   if (p->greeted) return -1;
@@ -90,7 +90,7 @@ int tvmrt__rpc_peer_read(tvmrt_rpc_peer* p, const char* expected) {
   return judge(p, expected);
 }
 
-/* A client that a proxy has joined knows no better than that its session has begun. */
+/* A client joined by a proxy has been answered already, so it may send packets now. */
 int tvmrt__rpc_peer_fd(const tvmrt_rpc_peer* p) {
   return p->used && !(p->greeted && p->joined) ? p->fd : -1;
 }

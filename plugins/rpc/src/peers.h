@@ -1,6 +1,5 @@
-/* Connections to a server before their sessions: those that have not sent the key, and those that
- * have and wait for a session to be free. They have no process and no folder, and none of them
- * makes another one wait. */
+/* Connections to a server before their sessions: peers that have not sent the key, and peers that
+ * wait for a free session. They have no process and no folder, and do not block each other. */
 #ifndef TVMRT_PLUGINS_RPC_PEERS_H_
 #define TVMRT_PLUGINS_RPC_PEERS_H_
 
@@ -17,8 +16,8 @@ typedef struct tvmrt_rpc_peer {
   bool greeted;    /* has sent the key */
   int fd;          /* owned */
   uint64_t order;  /* of arrival */
-  double deadline; /* of the whole greeting */
-  double seconds;  /* that the client asks for; 0: none */
+  double deadline; /* for the whole greeting */
+  double seconds;  /* session timeout requested by the client; 0: none */
   tvmrt_buf come;  /* the greeting so far */
 } tvmrt_rpc_peer;
 
@@ -27,24 +26,24 @@ typedef struct tvmrt_rpc_peers {
   uint64_t arrived;
 } tvmrt_rpc_peers;
 
-/* Whether another one can be taken: there is a place, or one whose owner has not sent the key. */
+/* Whether another peer fits: a slot is free, or taken by a peer that has not sent the key. */
 bool tvmrt__rpc_peers_have_room(const tvmrt_rpc_peers* peers);
-/* Take a connection over. Where all places are taken, *ousted is the oldest of those without the
- * key, to be dropped first; else NULL. */
+/* Return a slot for a connection. If all are taken, *ousted is the oldest peer without the key,
+ * which the caller drops first; otherwise NULL. */
 tvmrt_rpc_peer* tvmrt__rpc_peers_place(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** ousted);
 void tvmrt__rpc_peer_take(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* place, int fd, bool joined,
                           double seconds);
-/* The one that sent the key and came first; NULL: none. */
+/* The oldest peer that has sent the key; NULL: none. */
 tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers);
 
-/* What has come of its greeting, without waiting: 0, or -1 for one that must go. `expected` is the
- * key that a client must say, NULL: none would be right. */
+/* Read the available bytes of the greeting without blocking; return 0, or -1 if the peer must be
+ * dropped. `expected` is the client's required key; NULL: reject every key. */
 int tvmrt__rpc_peer_read(tvmrt_rpc_peer* peer, const char* expected);
-/* The descriptor to wait at; -1: nothing that it does matters now. */
+/* The descriptor to poll; -1: the peer need not be polled now. */
 int tvmrt__rpc_peer_fd(const tvmrt_rpc_peer* peer);
-/* Close the connection and free the place. */
+/* Close the connection and free the slot. */
 void tvmrt__rpc_peer_drop(tvmrt_rpc_peer* peer);
-/* Free the place; the connection, which waits for bytes again, is the caller's. */
+/* Free the slot and return the connection, in blocking mode, to the caller. */
 int tvmrt__rpc_peer_release(tvmrt_rpc_peer* peer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Remote calls: clients, sessions, servers. */
+/* Table of the rpc plug-in's functions. */
 #include "functions.h"
 
 static const tvmrt_plugin_function functions[] = {RPC_FUNCTIONS(TVMRT_PLUGIN_ROW){NULL, NULL}};

@@ -1,9 +1,9 @@
-/* A session's own process: what a client does there stays there.
+/* A session's own process, which isolates the effects of its client.
  *
- * The server starts a process for each client that has sent the key, over platform/processes.h: a copy
- * of itself where systems can do that, else a program that finds its task again. What a client breaks is
- * its own process; time limits are kept from outside. The server and each process share a pair of
- * sockets, whose end says that the process has ended. */
+ * The server starts a process for each client that has sent the key, with platform/processes.h: a
+ * forked copy, or on Windows a new process that receives its task. A crash affects only that
+ * process; time limits are enforced from outside. The server and each process share a pair of
+ * sockets, whose closing signals the end of the process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 /* ---- in the process ---- */
 
-/* A client that came by way of a proxy has its answer from there. */
+/* A client joined by a proxy has been answered by the proxy. */
 static int serve(const tvmrt_rpc_server* server, int fd, bool joined) {
   const tvmrt_rpc_server_options* o = &server->options;
   tvmrt_channel ch;
@@ -35,8 +35,8 @@ static void serve_in(const tvmrt_rpc_server* server, const char* folder, const i
   tvmrt__process_leave(serve(server, streams[0], joined) == 0 ? 0 : 1);
 }
 
-/* Split off the server: none of its other connections is this process's. Descriptors that a client
- * could reach from here would be other clients', or the server's own door. */
+/* Runs in the forked copy. Close all other connections of the server, so that the client cannot
+ * reach other clients or the listener. */
 static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int streams[2]) {
   int i;
   tvmrt__process_begin_task();
@@ -55,14 +55,13 @@ static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int stre
   serve_in(server, own->folder, streams, own->joined);
 }
 
-/* A task's text, line by line: whether a proxy has joined the two, the server's port, the folder.
- * Where systems have no copy of a process, the text is all that it knows beside what its program
- * does again. */
+/* A task's text has three lines: whether a proxy joined the connection, the server's port, and the
+ * folder. On Windows this text is the new process's only information besides its command line. */
 static int write_task(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p, tvmrt_buf* out) {
   return tvmrt__buf_printf(out, "%d\n%d\n%s", (int)p->joined, server->port, p->folder);
 }
 
-/* Cuts the task's text into its lines, which stay the server's. */
+/* Split the task's text into its lines, which stay owned by the server. */
 int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
   char* line[3];
   int i;
@@ -78,7 +77,7 @@ int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
   return 0;
 }
 
-/* In place of the loop, in a process that was started for this one session. Does not return. */
+/* Replaces the server's loop in a process started for one session. Does not return. */
 void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server) {
   tvmrt__process_begin_task();
   serve_in(server, server->folder, server->task.streams, server->joined);
@@ -86,7 +85,7 @@ void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server) {
 
 /* ---- in the server ---- */
 
-/* The server asks for a place after it has counted its sessions; NULL is a mistake there. */
+/* The server checks its number of sessions first, so NULL is an internal error. */
 static tvmrt_rpc_process* free_place(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
@@ -95,8 +94,7 @@ static tvmrt_rpc_process* free_place(tvmrt_rpc_server* server) {
   return NULL;
 }
 
-/* On failure nothing is left open but what the caller has given. In the copy this does not
- * return. */
+/* On failure only the caller's descriptors stay open. Does not return in the forked copy. */
 static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   int ends[2];
   tvmrt_buf text = {NULL, 0, 0};
@@ -108,14 +106,14 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   }
   p->end = ends[0];
   task.streams[0] = p->fd;
-  /* the process's end, which this one closes below */
+  /* the process's end, which the server closes below */
   task.streams[1] = ends[1];
   rc = write_task(server, p, &text);
   task.text = text.data;
   if (rc == 0 && tvmrt__process_start(server->name, &task, &p->process, &why) != 0) {
     rc = tvmrt__fail("OSError: a session's process: %s.", why.text);
   }
-  /* this is the copy */
+  /* in the forked copy */
   if (rc == 0 && p->process == 0) run(server, p, task.streams);
   tvmrt__buf_free(&text);
   tvmrt__stream_close(ends[1]);
@@ -123,14 +121,15 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   return rc;
 }
 
-/* A client may only shorten what the server allows; 0: no limit. */
+/* A client may only shorten the server's time limit; 0: no limit. */
 static double deadline_of(const tvmrt_rpc_server* server, double asked) {
   const double allowed = server->options.session_seconds;
   if (asked <= 0 || (allowed > 0 && allowed < asked)) asked = allowed;
   return asked > 0 ? tvmrt__seconds() + asked : 0;
 }
 
-/* The place of the peer is free before the process is there: a copy must not close its stream. */
+/* The peer's slot is freed before the process starts, so that the copy does not close its
+ * stream. */
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer) {
   tvmrt_rpc_process* p = free_place(server);
   const bool joined = peer->joined;
@@ -147,14 +146,14 @@ int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer) {
     tvmrt__rpc_server_log(server, "session %ld has begun", tvmrt__process_number(p->process));
     return 0;
   }
-  /* the folder is made by the server, so that it can be removed whatever becomes of the process */
+  /* the server makes the folder, so it can remove it even if the process crashes */
   if (p->folder != NULL) tvmrt__rpc_folder_remove(p->folder);
   free(p->folder);
   tvmrt__stream_close(fd);
   return -1;
 }
 
-/* How a process has ended, for the log. */
+/* Wait for the process, log its exit status and free its slot. */
 void tvmrt__rpc_process_reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   const long number = tvmrt__process_number(p->process);
   tvmrt_why why;
@@ -165,7 +164,7 @@ void tvmrt__rpc_process_reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
     tvmrt__rpc_server_log(server, "session %ld has ended%s", number,
                           status == 0 ? "" : ", without a word of its client");
   }
-  /* held until now, so that the client hears of the end when all is over */
+  /* closed last, so that the client sees the end after the clean-up */
   tvmrt__stream_close(p->fd);
   tvmrt__stream_close(p->end);
   tvmrt__rpc_folder_remove(p->folder);
@@ -173,12 +172,12 @@ void tvmrt__rpc_process_reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   memset(p, 0, sizeof(*p));
 }
 
-/* The text, if there is one, is the answer to what the client waits for: it is sent in the
- * process's place, which is dead by then. */
+/* Kill the process. If `text` is not NULL, it is sent as the answer to the client's pending
+ * request. */
 void tvmrt__rpc_process_end(tvmrt_rpc_server* server, tvmrt_rpc_process* p, const char* text) {
   tvmrt_buf packet = {NULL, 0, 0};
   tvmrt_channel ch;
-  /* First: two writers of one connection would mix their packets. */
+  /* First: two writers on one connection would mix their packets. */
   tvmrt__process_kill(p->process);
   if (text != NULL) {
     tvmrt__channel_over(&ch, p->fd);

@@ -1,7 +1,7 @@
-/* A server behind a proxy: it connects and waits there, as clients do.
+/* Connection of a server to a proxy, where it waits for clients.
  *
- * Kept by the server's loop: tvmrt__rpc_proxy_tend() is called before each wait and does what is
- * due. A connection on which bytes come is a client's, and is taken out for a process. */
+ * The server's loop calls tvmrt__rpc_proxy_tend() before each wait. When bytes arrive, the
+ * connection belongs to a client and is moved to a session. */
 #include "proxy.h"
 
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "sdk/system.h"
 
 static const double connect_seconds = 10;
-static const double retry_seconds = 5; /* until the proxy is tried again */
+static const double retry_seconds = 5; /* until the next attempt to connect */
 
-/* `where` is NULL for a server that has none; the host is freed with the server. */
+/* `where` is NULL for a server without a proxy; the host is freed with the server. */
 int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where) {
   p->fd = -1;
   return tvmrt__socket_place("proxy", where, &p->host, &p->port);
 }
 
-/* A descriptor that was opened stays in p->fd also on failure: the caller closes it. */
+/* An opened descriptor stays in p->fd, also on failure; the caller closes it. */
 static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
   tvmrt_channel ch;
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(p->host, p->port, connect_seconds, &p->fd));
@@ -27,7 +27,7 @@ static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
   return tvmrt__rpc_offer(&ch, key);
 }
 
-/* Called before each wait of the server's loop. *log is a line to be logged, or NULL. */
+/* Called before each wait of the server's loop. *log is a line for the log, or NULL. */
 void tvmrt__rpc_proxy_tend(tvmrt_rpc_proxy* p, const char* key, const char** log) {
   *log = NULL;
   if (p->host == NULL || p->fd >= 0 || tvmrt__seconds() < p->next) return;
@@ -40,14 +40,14 @@ void tvmrt__rpc_proxy_tend(tvmrt_rpc_proxy* p, const char* key, const char** log
   tvmrt__rpc_proxy_rest(p);
 }
 
-/* The connection is the caller's; the next tend() makes another. */
+/* The caller takes over the connection; the next tend() opens another one. */
 int tvmrt__rpc_proxy_take(tvmrt_rpc_proxy* p) {
   const int fd = p->fd;
   p->fd = -1;
   return fd;
 }
 
-/* After a failure, so that a proxy which is gone is not asked without a pause. */
+/* Delay the next attempt after a failure. */
 void tvmrt__rpc_proxy_rest(tvmrt_rpc_proxy* p) { p->next = tvmrt__seconds() + retry_seconds; }
 
 void tvmrt__rpc_proxy_close(tvmrt_rpc_proxy* p) { tvmrt__stream_close(tvmrt__rpc_proxy_take(p)); }

@@ -1,4 +1,4 @@
-/* A server's line to a proxy, which joins it to a client of the same key. */
+/* Connection of a server to a proxy, which joins it with a client of equal key. */
 #ifndef TVMRT_PLUGINS_RPC_PROXY_H_
 #define TVMRT_PLUGINS_RPC_PROXY_H_
 
@@ -9,17 +9,17 @@
 typedef struct tvmrt_rpc_proxy {
   char* host; /* owned; NULL: no proxy */
   int port;
-  int fd;      /* a connection that waits for a client; -1: none */
-  double next; /* when to connect again, in seconds of the clock */
+  int fd;      /* connection that waits for a client; -1: none */
+  double next; /* time of the next attempt, in clock seconds */
 } tvmrt_rpc_proxy;
 
-/* "host:port"; NULL for no proxy. */
+/* "host:port"; NULL: no proxy. */
 int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where);
-/* Connect if it is time to. What goes wrong is tried again later; `*log` gets a static text or NULL. */
+/* Connect if it is time to; failures are retried later. *log gets a static text or NULL. */
 void tvmrt__rpc_proxy_tend(tvmrt_rpc_proxy* p, const char* key, const char** log);
-/* The connection, on which something has come: the caller's from here on. */
+/* Return the connection, on which data has arrived, to the caller. */
 int tvmrt__rpc_proxy_take(tvmrt_rpc_proxy* p);
-/* A connection has brought no client: not at once again. */
+/* Delay the next attempt: the connection brought no client. */
 void tvmrt__rpc_proxy_rest(tvmrt_rpc_proxy* p);
 void tvmrt__rpc_proxy_close(tvmrt_rpc_proxy* p);
 

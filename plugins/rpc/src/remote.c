@@ -1,9 +1,8 @@
-/* What lives on the other side: functions, objects and tensors, and values on their way.
+/* Remote functions, objects and tensors, and their values in requests and replies.
  *
- * A ref is a number of the other side with the session that it is of; whatever stands for a remote
- * thing here owns one, and frees the number over there when it goes. The session lives as long as
- * any ref. Values are checked before they travel: what the other side could not use is refused
- * here, with the argument's number. */
+ * A ref is a handle of the peer with its session. Each local proxy object owns one ref and frees
+ * the remote handle when it is destroyed. The session lives as long as any ref. Arguments are
+ * checked before they are sent; errors name the argument's index. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,26 +10,25 @@
 #include "sdk/values.h"
 #include "session.h"
 
-/* Something of the other side that is neither function, module nor tensor: its user can only
- * pass it back. */
+/* Remote object other than a function, module or tensor, which can only be passed back. */
 typedef struct remote_object {
   tvmrt_object base;
   tvmrt_rpc_ref* ref;
 } remote_object;
 
-/* Where this fails the handle stays taken on the other side, until the session ends. */
+/* On failure the remote handle stays allocated until the session ends. */
 int tvmrt__rpc_ref_new(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rpc_ref** out) {
   *out = tvmrt__alloc(sizeof(**out));
   if (*out == NULL) return -1;
   tvmrt__rpc_session_retain(s);
   (*out)->session = s;
-  /* owned from here on: tvmrt__rpc_ref_free() gives it back */
+  /* owned from here on; tvmrt__rpc_ref_free() frees it */
   (*out)->handle = handle;
   (*out)->code = code;
   return 0;
 }
 
-/* Also the mark by which ref_of() knows remote functions. */
+/* Also identifies remote functions in ref_of(). */
 void tvmrt__rpc_ref_free(void* resource) {
   tvmrt_rpc_ref* ref = resource;
   if (ref->handle != 0) tvmrt__rpc_free_handle(ref->session, ref->handle, ref->code);
@@ -38,8 +36,8 @@ void tvmrt__rpc_ref_free(void* resource) {
   free(ref);
 }
 
-/* Of a ref that nothing stands for. The other side is not told: the session is locked while its reply is
- * read, and freeing the number would be another request. It stays taken until the session ends. */
+/* Free a ref without freeing its remote handle: the session is locked while a reply is read, so no
+ * request can be sent. The handle stays allocated until the session ends. */
 static void abandon(tvmrt_rpc_ref* ref) {
   tvmrt__rpc_session_release(ref->session);
   free(ref);
@@ -47,7 +45,7 @@ static void abandon(tvmrt_rpc_ref* ref) {
 
 /* ---- arguments ---- */
 
-/* Devices of a session carry its number in their type: others' memory is not there. */
+/* The type of a session's device contains the session's number; others are rejected. */
 static int check_place(const tvmrt_rpc_session* s, DLDevice dev, int i, const char* what) {
   const int session = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
   if (session == tvmrt__rpc_session_index(s)) return 0;
@@ -60,12 +58,12 @@ static int check_place(const tvmrt_rpc_session* s, DLDevice dev, int i, const ch
       i, what);
 }
 
-/* Always -1, with TVM's own words, which tests of front ends look for. */
+/* Return -1 with TVM's error text, which frontend tests expect. */
 static int refuse(int i, const char* what) {
   return tvmrt__fail_type("Cannot pass %s as argument %d to the remote.", what, i);
 }
 
-/* The ref of a function, a module or an object of the other side; NULL for others. */
+/* The ref of a remote function, module or object; NULL for local ones. */
 static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
   if (object->type_index == TVMRT_TYPE_MODULE) {
     return tvmrt__rpc_ref_of_module((const tvmrt_module*)(const void*)object);
@@ -80,10 +78,10 @@ static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
   return NULL;
 }
 
-/* Texts and numbers in objects travel as what they are; other objects of this machine cannot. */
+/* Strings and boxed numbers are sent as plain values; other local objects are rejected. */
 static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object* object,
                           TVMValue* value, int* code) {
-  /* A ref names a thing of one session, so another one's number would name something else there. */
+  /* A handle is valid only in its own session. */
   const tvmrt_rpc_ref* ref = ref_of(object);
   if (ref != NULL) {
     if (ref->session != s) return refuse(i, "what is of another RPC session");
@@ -107,7 +105,7 @@ static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object*
   return 0;
 }
 
-/* One argument as it travels. */
+/* Convert one argument to its wire form. */
 static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code) {
   const tvmrt_object* object;
   uintptr_t address;
@@ -124,7 +122,7 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
       object = value->v_handle;
       return object == NULL ? refuse(i, "a NULL handle")
                             : prepare_object(s, i, object, value, code);
-    /* The object stays with the caller: nothing can be moved to another machine. */
+    /* The caller keeps the object, since it cannot be moved to another machine. */
     case kTVMObjectRValueRefArg:
       object = value->v_handle == NULL ? NULL : *(tvmrt_object**)value->v_handle;
       if (object == NULL || object->type_index == TVMRT_TYPE_NDARRAY) {
@@ -132,7 +130,7 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
       }
       return prepare_object(s, i, object, value, code);
     case kTVMOpaqueHandle:
-      /* one of the other side, which that one checks */
+      /* an address of the peer, which checks it */
       address = (uintptr_t)value->v_handle;
       value->v_int64 = (int64_t)address;
       return 0;
@@ -142,8 +140,8 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
   }
 }
 
-/* All arguments are prepared before anything is sent, so that a refused one leaves the session as
- * it is. */
+/* All arguments are prepared before anything is sent, so a rejected one leaves the session
+ * intact. */
 static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes, int count,
                          tvmrt_rpc_result* result) {
   int i;
@@ -154,11 +152,10 @@ static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes,
                             tvmrt__rpc_take_result, result);
 }
 
-/* The caller's arguments stay as they are: they are called with again. Few arguments are copied to
- * the stack. */
+/* The caller's arguments are copied, since it may call again with them. A few fit on the stack. */
 static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
-  /* most calls have less */
+  /* enough for most calls */
   enum { FEW = 16 };
   TVMValue few_values[FEW];
   int few_codes[FEW];
@@ -188,19 +185,19 @@ tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle) {
   tvmrt_rpc_ref* ref;
   tvmrt_func* f;
   if (tvmrt__rpc_ref_new(s, handle, kTVMPackedFuncHandle, &ref) != 0) return NULL;
-  /* It takes the resource over on success alone. */
+  /* takes over the resource only on success */
   f = tvmrt__func_new(call_remote, ref, tvmrt__rpc_ref_free);
   if (f == NULL) abandon(ref);
   return f;
 }
 
-/* The number over there is given back with it. */
+/* Frees the remote handle as well. */
 static void free_object(tvmrt_object* obj) {
   tvmrt__rpc_ref_free(((remote_object*)(void*)obj)->ref);
   free(obj);
 }
 
-/* Takes the ref over, also on failure. */
+/* Takes over the ref, also on failure. */
 static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
   remote_object* obj = tvmrt__alloc(sizeof(*obj));
   if (obj == NULL) {
@@ -212,11 +209,10 @@ static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
   return &obj->base;
 }
 
-/* As for tensors of other owners: its memory is the other side's, and the ref all that is held of
- * it. */
+/* The memory is the peer's; only the ref is released. */
 static void release_tensor(tvmrt_tensor* t) { tvmrt__rpc_ref_free(t->owner); }
 
-/* A device of the other side, by its number there, becomes one of the session. */
+/* Convert a device of the peer to a device of the session. */
 static int mark(const tvmrt_rpc_session* s, DLDevice* dev) {
   const int type = (int)dev->device_type;
   if (type < 0 || type >= TVMRT_RPC_SESSION_MASK) {
@@ -227,11 +223,11 @@ static int mark(const tvmrt_rpc_session* s, DLDevice* dev) {
   return 0;
 }
 
-/* An NDArray that another owner on the other side shares. */
+/* Make an NDArray of remote memory, which the ref keeps alive. */
 static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref) {
   DLTensor t = reply->tensors[1];
   tvmrt_tensor* made;
-  /* Shape and strides are copied by it, as the reply's memory is the session's. */
+  /* Copies shape and strides, since the reply's memory belongs to the session. */
   made = mark(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
   if (made == NULL) {
     abandon(ref);
@@ -242,7 +238,7 @@ static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref)
   return &made->base;
 }
 
-/* The handle stands last: behind the tensor in that of an NDArray. */
+/* The handle is the last value; for an NDArray it follows the tensor. */
 static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int code,
                        tvmrt_rpc_result* result) {
   const bool is_tensor = code == kTVMNDArrayHandle;
@@ -270,7 +266,7 @@ static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int cod
   return tvmrt__ret_object(result->value, result->code, made);
 }
 
-/* Texts are copied: the reply's memory is the session's. */
+/* Strings are copied, since the reply's memory belongs to the session. */
 static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc_result* result) {
   uint64_t address;
   switch (code) {
@@ -298,8 +294,7 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc
   return 0;
 }
 
-/* Called with the session locked, on what the other side has sent: nothing in it is taken for
- * granted. */
+/* Called with the session locked. The reply is not trusted. */
 int tvmrt__rpc_take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
   const int type =
       reply->count >= 1 && reply->codes[0] == kTVMArgInt ? (int)reply->values[0].v_int64 : -1;
@@ -311,7 +306,7 @@ int tvmrt__rpc_take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, voi
   return take_value(s, &reply->values[1], reply->codes[1], ctx);
 }
 
-/* ctx is where the handle goes; 0 where the other side has nothing of the name. */
+/* ctx points to the handle; 0 if the peer has no function of that name. */
 int tvmrt__rpc_take_handle(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
   (void)s;
   if (reply->count != 1 ||

@@ -1,9 +1,9 @@
-/* Modules of the other side, and memory there.
+/* Remote modules and remote memory.
  *
- * A remote module looks like any other: its functions are found by asking the other side, each
- * time, as they may change there. The root of a session, of handle 0, has the global functions.
- * Memory of a session is a memory device whose number says the session; blocks hold the session,
- * tensors hold blocks. */
+ * A remote module looks up its functions on the peer each time, since they may change there. The
+ * root module of a session, with handle 0, contains the global functions. The memory of a session
+ * is a memory device whose type contains the session's number. Blocks retain the session, tensors
+ * retain blocks. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/memory_device.h>
@@ -13,12 +13,12 @@
 
 typedef struct remote_module {
   tvmrt_module base;
-  tvmrt_rpc_ref* ref; /* its handle is 0: the session itself */
+  tvmrt_rpc_ref* ref; /* handle 0: the session itself */
 } remote_module;
 
 /* ---- functions ---- */
 
-/* out->func stays NULL where the other side has no such function. */
+/* out->func stays NULL if the peer has no such function. */
 static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_found* out) {
   static const int code = kTVMStr;
   TVMValue arg;
@@ -31,7 +31,7 @@ static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_found* out)
   return out->func == NULL ? -1 : 0;
 }
 
-/* By a global function of the other side, as no packet asks a module for one. */
+/* Calls a global function of the peer, since the protocol has no packet for this. */
 static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_found* out) {
   static const int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
   TVMValue args[3];
@@ -42,7 +42,7 @@ static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_foun
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_module_getter(ref->session, &getter));
   args[0].v_int64 = (int64_t)ref->handle;
   args[1].v_str = name;
-  args[2].v_int64 = 1; /* in its imports, too: they are not seen from here */
+  args[2].v_int64 = 1; /* also search its imports, which are not visible locally */
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &getter, args, codes, 3,
                                            tvmrt__rpc_take_result, &result));
   if (code == kTVMPackedFuncHandle) {
@@ -53,16 +53,15 @@ static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_foun
   return 0;
 }
 
-/* Closed in order: what was asked before is done. Whatever else holds the session fails from then
- * on. */
+/* Earlier calls are completed before the session closes. All other users of the session fail from
+ * then on. */
 TVMRT_NATIVE(close_connection) {
   TVMRT_ARGS("CloseRPCConnection");
   tvmrt__rpc_session_close(((remote_module*)resource_handle)->ref->session, true);
   return 0;
 }
 
-/* Asked again for each look-up: functions of the other side come and go without a word to this
- * one. */
+/* Looked up again each time, since the peer's functions may change without notice. */
 static int find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const remote_module* mod = (const remote_module*)self;
   if (mod->ref->handle == 0 && strcmp(name, "CloseRPCConnection") == 0) {
@@ -70,7 +69,7 @@ static int find(tvmrt_module* self, const char* name, tvmrt_found* out) {
     out->kind = TVMRT_FUNC_NATIVE;
     return 0;
   }
-  /* so that nobody keeps the answer in a cache */
+  /* so that the result is not cached */
   out->may_change = true;
   if (mod->ref->handle == 0) return find_global(mod->ref->session, name, out);
   return find_in_module(mod->ref, name, out);
@@ -81,7 +80,7 @@ static void destroy(tvmrt_module* self) { tvmrt__rpc_ref_free(((remote_module*)s
 static const tvmrt_module_type remote_type = {
     .key = "rpc", .properties = TVMRT_MODULE_RUNNABLE, .find = find, .destroy = destroy};
 
-/* Takes the ref over, also on failure. */
+/* Takes over the ref, also on failure. */
 tvmrt_module* tvmrt__rpc_module(tvmrt_rpc_ref* ref) {
   remote_module* mod = tvmrt__module_new(&remote_type, sizeof(*mod));
   if (mod == NULL) {
@@ -93,12 +92,12 @@ tvmrt_module* tvmrt__rpc_module(tvmrt_rpc_ref* ref) {
   return &mod->base;
 }
 
-/* Borrowed; NULL for a module of this side. */
+/* Borrowed; NULL for a local module. */
 const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod) {
   return mod->type == &remote_type ? ((const remote_module*)mod)->ref : NULL;
 }
 
-/* Takes the caller's reference to the session over. */
+/* Takes over the caller's reference to the session. */
 int tvmrt__rpc_root(tvmrt_rpc_session* s, tvmrt_module** out) {
   tvmrt_rpc_ref* ref;
   int rc = tvmrt__rpc_ref_new(s, 0, kTVMModuleHandle, &ref);
@@ -108,7 +107,7 @@ int tvmrt__rpc_root(tvmrt_rpc_session* s, tvmrt_module** out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* A module of the other side from the arguments. */
+/* Get a remote module from the arguments. */
 static int arg_remote(const tvmrt_args* in, int i, const tvmrt_rpc_ref** out) {
   tvmrt_module* mod;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, i, &mod));
@@ -117,8 +116,8 @@ static int arg_remote(const tvmrt_args* in, int i, const tvmrt_rpc_ref** out) {
   return tvmrt__fail_type("%s: argument %d must be a module of an RPC session.", in->who, i);
 }
 
-/* Call a global function of the other side. Looked up for each call: these are rare, and functions
- * there may be replaced. */
+/* Call a global function of the peer. It is looked up for each call: these are rare, and the
+ * function may be replaced. */
 static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, int* codes,
                        int count, TVMValue* out, int* out_code) {
   tvmrt_found found;
@@ -131,26 +130,26 @@ static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, i
   return rc;
 }
 
-/* (module, function, type and id of the device, ...): the same on the other side. */
+/* (module, function, device type, device id, ...): make a time evaluator on the peer. */
 TVMRT_PLUGIN_NATIVE(rpc_time_evaluator) {
   const tvmrt_rpc_ref* ref;
   enum { MOST = 12 };
-  TVMValue values[MOST]; /* the caller's stay as they are */
+  TVMValue values[MOST]; /* a copy, so the caller's values stay unchanged */
   int codes[MOST];
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, MOST));
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
   memcpy(values, args, (size_t)num_args * sizeof(*values));
   memcpy(codes, type_codes, (size_t)num_args * sizeof(*codes));
-  /* the root is no module over there: a global function is measured */
+  /* the root is not a module on the peer: measure a global function */
   if (ref->handle == 0) codes[0] = kTVMNullptr;
-  /* its own number of the device, without the session's */
+  /* remove the session's number from the device type */
   values[2].v_int64 %= TVMRT_RPC_SESSION_MASK;
   return call_global(ref->session, "runtime.RPCTimeEvaluator", values, codes, num_args, out,
                      out_code);
 }
 
-/* Front ends make devices of the session by it. */
+/* Frontends make the session's devices from this index. */
 TVMRT_PLUGIN_NATIVE(rpc_table_index) {
   const tvmrt_rpc_ref* ref;
   TVMRT_GLOBAL_ARGS;
@@ -159,7 +158,7 @@ TVMRT_PLUGIN_NATIVE(rpc_table_index) {
   return tvmrt__ret_int(out, out_code, tvmrt__rpc_session_index(ref->session));
 }
 
-/* (root, name of a file in the session's folder) -> module of the other side. */
+/* (root, name of a file in the session's folder) -> remote module. */
 TVMRT_PLUGIN_NATIVE(rpc_load_remote) {
   const tvmrt_rpc_ref* ref;
   TVMRT_GLOBAL_ARGS;
@@ -169,7 +168,7 @@ TVMRT_PLUGIN_NATIVE(rpc_load_remote) {
                      out_code);
 }
 
-/* (module, module), both of one session: the import is made on the other side. */
+/* (module, module), both of one session: import one into the other on the peer. */
 TVMRT_PLUGIN_NATIVE(rpc_import_remote) {
   const tvmrt_rpc_ref* ref;
   TVMRT_GLOBAL_ARGS;
@@ -181,10 +180,10 @@ TVMRT_PLUGIN_NATIVE(rpc_import_remote) {
 
 /* ---- memory ---- */
 
-/* Whether the other side has such a device is told when memory is asked for. */
+/* Whether the peer has such a device is checked when memory is allocated. */
 static int exists(int device_id) { return device_id >= 0; }
 
-/* The address is the other side's and means nothing here but a number. */
+/* The address is the peer's; it is only a number here. */
 static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   static const int codes[] = {kDLDevice, kTVMArgInt, kTVMArgInt, kTVMDataType};
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
@@ -199,12 +198,12 @@ static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_ALLOC, NULL, args, codes, 4,
                                            tvmrt__rpc_take_handle, &address));
   if (address > UINTPTR_MAX) return tvmrt__fail("RPCError: the server's addresses are longer.");
-  tvmrt__rpc_session_retain(s); /* the memory holds it */
+  tvmrt__rpc_session_retain(s); /* the memory retains the session */
   *out = (void*)(uintptr_t)address;
   return 0;
 }
 
-/* Posted: nobody waits. The session's reference is that of alloc(). */
+/* Sent without waiting for an answer. Releases the session's reference of alloc(). */
 static int free_memory(DLDevice dev, void* ptr) {
   static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
@@ -217,7 +216,7 @@ static int free_memory(DLDevice dev, void* ptr) {
   return 0;
 }
 
-/* Copies are of bytes here: what they are is known to those who hold tensors. */
+/* Describe memory as a tensor of bytes; the element type is only known to the tensor's owner. */
 static void as_bytes(DLDevice dev, const void* data, int64_t* bytes, DLTensor* out) {
   memset(out, 0, sizeof(*out));
   out->data = (void*)(uintptr_t)data;
@@ -227,7 +226,7 @@ static void as_bytes(DLDevice dev, const void* data, int64_t* bytes, DLTensor* o
   out->shape = bytes;
 }
 
-/* Within one session no byte comes here: the other side copies. */
+/* Copy within one session: the peer copies, without transferring data. */
 static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from, DLDevice to_dev,
                       void* to, size_t bytes) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle, kTVMOpaqueHandle};
@@ -242,7 +241,7 @@ static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from,
   return tvmrt__rpc_request(s, TVMRT_RPC_COPY_REMOTE, NULL, args, codes, 3, NULL, NULL);
 }
 
-/* Everything is done when this returns: sessions have no streams of their own. */
+/* Complete on return: sessions have no streams of their own. */
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                 TVMStreamHandle stream) {
   const bool is_from = (int)from_dev.device_type >= TVMRT_RPC_SESSION_MASK;
@@ -263,7 +262,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
       "tensors are copied between this machine's CPU and a session, or within one session.");
 }
 
-/* A stream is a number of the other side, which knows the default one alone. */
+/* A stream is a number of the peer, which knows only the default stream. */
 static int synchronise(DLDevice dev, TVMStreamHandle stream) {
   static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
@@ -274,7 +273,7 @@ static int synchronise(DLDevice dev, TVMStreamHandle stream) {
   return tvmrt__rpc_request(s, TVMRT_RPC_SYNC, NULL, args, codes, 2, NULL, NULL);
 }
 
-/* Streams of its own it has none, so their slots are empty. */
+/* It has no streams of its own, so the stream slots are empty. */
 static const tvmrt_memory_device memory = {
     .struct_bytes = sizeof(memory),
     .name = "rpc",
@@ -285,8 +284,7 @@ static const tvmrt_memory_device memory = {
     .stream_sync = synchronise,
 };
 
-/* The struct is static; tensors/memory_device.c asks for it when a device of a session is first
- * used. */
+/* Called by tensors/memory_device.c when a session's device is first used. */
 TVMRT_PLUGIN_NATIVE(rpc_memory_device) {
   TVMRT_GLOBAL_ARGS;
   out->v_handle = (void*)(uintptr_t)&memory;
@@ -299,7 +297,7 @@ typedef struct attribute {
   int* code;
 } attribute;
 
-/* An attribute that the device has not is None. */
+/* A missing attribute is returned as None. */
 static int take_attribute(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
   const attribute* to = ctx;
   (void)s;
@@ -308,7 +306,7 @@ static int take_attribute(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void
   return tvmrt_func_return(&reply->values[0], reply->codes[0], to->value, to->code);
 }
 
-/* (type and id of the device, which attribute). */
+/* (device type, device id, attribute). */
 TVMRT_PLUGIN_NATIVE(rpc_device_attribute) {
   static const int codes[] = {kDLDevice, kTVMArgInt};
   attribute result = {out, out_code};

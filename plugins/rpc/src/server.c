@@ -1,8 +1,8 @@
-/* The server: one process waits, others serve.
+/* RPC server: one process listens, and one process per session serves.
  *
  * The loop waits for connections, for the keys of clients, for the end of its processes, for the
- * wake-up call and for time limits; it computes nothing for clients and reads no more of them than
- * their key. stop() may be called from any thread: it writes a byte. */
+ * wake-up byte and for time limits. It computes nothing for clients and reads no more than their
+ * key. stop() may be called from any thread: it writes a byte. */
 #include "server.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "functions.h"
 #include "sdk/system.h"
 
-/* Called in the server's process alone; a longer line is cut. */
+/* Called only in the server's process. Longer lines are truncated. */
 void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...) {
   char line[512];
   va_list args;
@@ -25,8 +25,8 @@ void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...)
   server->options.log(server->options.context, line);
 }
 
-/* What a client must say now: the key or, where a tracker gives clients out, what it gives to the
- * next one; NULL: no client is due. */
+/* The key that the next client must send: the server's key or, with a tracker, the one-time key;
+ * NULL: no client is expected. */
 static const char* match_key(const tvmrt_rpc_server* server) {
   if (server->tracker.host == NULL) return server->options.key;
   return server->tracker.match_key[0] != '\0' ? server->tracker.match_key : NULL;
@@ -34,24 +34,23 @@ static const char* match_key(const tvmrt_rpc_server* server) {
 
 /* ---- options ---- */
 
-/* Of programs that were compiled when there was no proxy. */
+/* Size of the struct in programs compiled before the proxy option. */
 enum { FIRST_BYTES = offsetof(tvmrt_rpc_server_options, proxy) };
 
-/* Blanks would end it in a client's greeting, behind which options stand. */
+/* A blank would end the key in a client's greeting, where options follow it. */
 static int check_key(const char* key) {
   if (key[strcspn(key, " \t\r\n")] == '\0' && strlen(key) <= 100) return 0;
   return tvmrt__fail_value("a key has at most 100 characters and no blank.");
 }
 
-/* Texts are borrowed: they must stay as long as the server. What is not said gets its default
- * here. */
+/* Strings are borrowed and must outlive the server. Missing options get their defaults here. */
 static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
   tvmrt_rpc_server_options* o = &server->options;
   if (options == NULL || options->struct_bytes < FIRST_BYTES ||
       options->struct_bytes > sizeof(*options)) {
     return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes is not %zu.", sizeof(*options));
   }
-  /* an older program's struct is shorter: the rest is zero */
+  /* an older program's struct is shorter; the remaining fields stay zero */
   memcpy(o, options, options->struct_bytes);
   if (o->host == NULL) o->host = "127.0.0.1";
   if (o->key == NULL) o->key = "";
@@ -70,7 +69,7 @@ static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options
   return check_key(o->key);
 }
 
-/* A process that was started for one session opens no port: it takes its task instead. */
+/* A process started for one session opens no port and takes its task instead. */
 static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
   const tvmrt_rpc_server_options* o = &server->options;
   tvmrt_why why;
@@ -87,7 +86,7 @@ static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* op
 
 static const tvmrt_rpc_server_functions server_functions; /* below */
 
-/* Also of one that was opened half: descriptors that are none are -1. */
+/* Also closes a partly opened server: missing descriptors are -1. */
 static void rpc_server_close(tvmrt_rpc_server* server) {
   int i;
   if (server == NULL) return;
@@ -104,17 +103,16 @@ static void rpc_server_close(tvmrt_rpc_server* server) {
   free(server);
 }
 
-/* *out is owned. The order of servers in a program is part of their names, see below. */
+/* *out is owned. The server's name contains its number in the program, see below. */
 static int rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_server** out) {
   static _Atomic int count;
   tvmrt_rpc_server* server = tvmrt__calloc(1, sizeof(*server));
   *out = NULL;
   if (server == NULL) return -1;
   server->head.functions = &server_functions;
-  /* by which a process that is started anew finds its task: servers are opened in the same order
-   * there */
+  /* a restarted process finds its task by this name; it opens its servers in the same order */
   (void)snprintf(server->name, sizeof(server->name), "rpc-server-%d", atomic_fetch_add(&count, 1));
-  /* 0 is a descriptor, too */
+  /* 0 is a valid descriptor */
   server->listener = -1;
   server->wake[0] = -1;
   server->wake[1] = -1;
@@ -128,19 +126,19 @@ static int rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_se
   return 0;
 }
 
-/* What the system has given where any port was asked for; 0 behind a proxy, which clients go to
- * instead. */
+/* The port, chosen by the system if 0 was requested; 0 for a server at a proxy. */
 static int rpc_server_port(const tvmrt_rpc_server* server) { return server->port; }
 
-/* A byte and no flag: the loop waits for descriptors alone, and signal handlers may call this. */
+/* Writes a byte instead of setting a flag: the loop polls descriptors, and signal handlers may call
+ * this. */
 static void rpc_server_stop(tvmrt_rpc_server* server) { tvmrt__stream_wake(server->wake[1]); }
 
-/* For signal handlers and other languages: a byte that is written there stops the server. */
+/* For signal handlers and other languages: writing a byte to this descriptor stops the server. */
 static int rpc_server_stop_fd(const tvmrt_rpc_server* server) { return server->wake[1]; }
 
 /* ---- running ---- */
 
-/* A place is taken from when a process is started until it was waited for. */
+/* A slot is in use from the start of its process until the process has been waited for. */
 static int open_sessions(const tvmrt_rpc_server* server) {
   int count = 0;
   int i;
@@ -148,15 +146,15 @@ static int open_sessions(const tvmrt_rpc_server* server) {
   return count;
 }
 
-/* The sooner of two times, where 0 is none. */
+/* The earlier of two times; 0 means none. */
 static double sooner(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
-/* Milliseconds until something is due besides what comes; -1: nothing. */
+/* Milliseconds until the next time limit; -1: none. */
 static int time_left(const tvmrt_rpc_server* server, bool looks) {
   double next = 0;
   double left;
   int i;
-  /* seconds: how long a tracker or a proxy may go without a look */
+  /* maximum seconds between two calls of tend() for a tracker or a proxy */
   if (looks) next = tvmrt__seconds() + 0.5;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (server->processes[i].process != 0) next = sooner(next, server->processes[i].deadline);
@@ -171,7 +169,7 @@ static int time_left(const tvmrt_rpc_server* server, bool looks) {
   return left > 1000 ? 1000000 : (int)(left * 1000) + 1;
 }
 
-/* A client that is busy with a call is told why it gets no answer. */
+/* A client with a pending call gets the reason as its answer. */
 static void end_late_ones(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
@@ -183,7 +181,7 @@ static void end_late_ones(tvmrt_rpc_server* server) {
 
 /* ---- clients before their sessions ---- */
 
-/* A proxy that sends no client is not asked again at once. */
+/* Drop a peer. A proxy that sent no client is retried after a delay. */
 static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
   if (p->greeted) {
     tvmrt__rpc_server_log(server, "a client has gone before its session began");
@@ -196,7 +194,7 @@ static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
   tvmrt__rpc_peer_drop(p);
 }
 
-/* Called where there is room. */
+/* Must only be called if tvmrt__rpc_peers_have_room(). */
 static void take(tvmrt_rpc_server* server, int fd, bool joined) {
   tvmrt_rpc_peer* ousted;
   tvmrt_rpc_peer* place = tvmrt__rpc_peers_place(&server->peers, &ousted);
@@ -204,7 +202,7 @@ static void take(tvmrt_rpc_server* server, int fd, bool joined) {
   tvmrt__rpc_peer_take(&server->peers, place, fd, joined, server->options.greet_seconds);
 }
 
-/* All that wait in the system's queue, but not without an end. */
+/* Accept all queued connections, up to a limit. */
 static void take_all(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PEERS && tvmrt__rpc_peers_have_room(&server->peers); ++i) {
@@ -214,7 +212,7 @@ static void take_all(tvmrt_rpc_server* server) {
   }
 }
 
-/* Something has come of it, or its end. A tracker's key is for one client. */
+/* Handle data or the end of a peer's connection. A tracker's key is valid for one client. */
 static void hear(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
   if (tvmrt__rpc_peer_read(p, p->joined ? server->options.key : match_key(server)) != 0) {
     drop(server, p);
@@ -235,8 +233,8 @@ static bool is_free(const tvmrt_rpc_server* server) {
   return open_sessions(server) < server->options.max_sessions;
 }
 
-/* While there are sessions for them. A client for whom there is no process is let go; the server
- * goes on. */
+/* Start sessions for waiting clients while there are free ones. If a process cannot be started, its
+ * client is dropped and the server continues. */
 static void begin(tvmrt_rpc_server* server) {
   while (is_free(server)) {
     tvmrt_rpc_peer* next = tvmrt__rpc_peers_next(&server->peers);
@@ -248,7 +246,7 @@ static void begin(tvmrt_rpc_server* server) {
 
 /* ---- the loop ---- */
 
-/* Let clients find the server. */
+/* Register the server with its tracker or proxy. */
 static void tend(tvmrt_rpc_server* server) {
   const tvmrt_rpc_server_options* o = &server->options;
   const char* line;
@@ -258,12 +256,12 @@ static void tend(tvmrt_rpc_server* server) {
   if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
 }
 
-/* Whether something has to be looked at from time to time. */
+/* Whether tend() must be called periodically. */
 static bool tends(const tvmrt_rpc_server* server) {
   return server->tracker.host != NULL || (server->proxy.host != NULL && server->proxy.fd < 0);
 }
 
-/* A client that a proxy has sent must have its session before another one is asked for. */
+/* A client sent by a proxy must have its session before another one is requested. */
 static bool has_joined_peer(const tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
@@ -276,8 +274,7 @@ enum { WAKE, LISTENER, PROXY, PROCESSES, PEERS = PROCESSES + TVMRT_RPC_MAX_PROCE
 enum { EVENTS = PEERS + TVMRT_RPC_MAX_PEERS };
 _Static_assert((int)EVENTS <= (int)TVMRT_STREAMS_MOST, "all that a server waits for");
 
-/* A server whose places are all taken by clients with the key leaves others in the system's queue.
- */
+/* If all slots are taken by clients with the key, further clients stay in the system's queue. */
 static void list_events(const tvmrt_rpc_server* server, bool accepts,
                         tvmrt_stream_event events[EVENTS]) {
   const bool room = tvmrt__rpc_peers_have_room(&server->peers);
@@ -294,7 +291,7 @@ static void list_events(const tvmrt_rpc_server* server, bool accepts,
   }
 }
 
-/* Wait for what comes; *stop when the server is to end. */
+/* Wait for one round of events; *stop is set if the server must end. */
 static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   tvmrt_stream_event events[EVENTS];
   bool accepts;
@@ -315,7 +312,7 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     if (events[PEERS + i].ready) hear(server, &server->peers.all[i]);
   }
-  /* After what has come: a session that has just ended is not late, nor a key that is here. */
+  /* After the events: a session that has just ended, or a key just received, is not late. */
   end_late_ones(server);
   drop_late_ones(server);
   if (*stop) return 0;
@@ -324,7 +321,7 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   return 0;
 }
 
-/* Ends all sessions before it returns. In a session's own process it does not return. */
+/* Ends all sessions before it returns. Does not return in a session's own process. */
 static int rpc_server_run(tvmrt_rpc_server* server) {
   bool stop = false;
   int rc = 0;
@@ -338,7 +335,7 @@ static int rpc_server_run(tvmrt_rpc_server* server) {
     if (server->processes[i].process == 0) continue;
     tvmrt__rpc_process_end(server, &server->processes[i], NULL);
   }
-  do { /* it may run again */
+  do { /* empty the wake-up stream, since run() may be called again */
     if (tvmrt__stream_receive(server->wake[0], bytes, sizeof(bytes), &got, &why) != 0) break;
   } while (got != 0);
   return rc;
@@ -353,7 +350,7 @@ static const tvmrt_rpc_server_functions server_functions = {
     .close = rpc_server_close,
 };
 
-/* tvmrt.rpc.server_functions(): for the functions that the runtime library exports. */
+/* tvmrt.rpc.server_functions(): table for the functions that the runtime library exports. */
 TVMRT_PLUGIN_NATIVE(rpc_server_functions) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));

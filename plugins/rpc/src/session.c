@@ -1,10 +1,10 @@
-/* The client's side of a session: requests and their replies.
+/* Client side of a session: requests and their replies.
  *
- * One request at a time, under the session's lock, each with its answer; what frees things is
- * posted without waiting for the answer, which is read before the next one. A failure of the stream
- * closes the session, since nobody knows where the next packet begins; an error that the other side
- * reports does not. Sessions are counted by refs and memory blocks, and have a number in a table,
- * by which devices name them. */
+ * Requests are serialised by the session's lock, and each gets a reply. Requests that free
+ * something are sent without waiting; their replies are read before the next one. A stream error
+ * closes the session, since the start of the next packet is unknown; an error reported by the
+ * server does not. A session is reference-counted by refs and memory blocks. It has a number in a
+ * table, which its devices contain. */
 #include "session.h"
 
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 #include "local.h"
 #include "sdk/tensors.h"
 
-/* So many answers fit every socket's buffer: who writes them is not held up. */
+/* This many replies fit into every socket's buffer, so the server is not blocked. */
 enum { MAX_UNREAD = 64 };
 
 enum { MAX_SESSIONS = 32, TAIL_BYTES = 4096, KEPT_BYTES = 1 << 20 };
@@ -24,26 +24,26 @@ struct tvmrt_rpc_session {
   _Atomic int refs;
   int index;              /* in the table */
   int fd;                 /* -1: no socket */
-  bool closed;            /* by either side, or broken: nothing is sent any more */
-  tvmrt_rpc_local* local; /* the other side, where that is this process; or NULL */
-  tvmrt_board* board;     /* the line to the other side, where that is a board; or NULL */
-  uint64_t most_bytes;    /* of a packet, where the other side has a limit; else 0 */
-  tvmrt_mutex lock;       /* of all that follows */
+  bool closed;            /* by either side, or broken: nothing can be sent any more */
+  tvmrt_rpc_local* local; /* the server, if it is this process; or NULL */
+  tvmrt_board* board;     /* the line, if the peer is a board; or NULL */
+  uint64_t most_bytes;    /* of a packet, if the peer has a limit; otherwise 0 */
+  tvmrt_mutex lock;       /* protects all following members */
   tvmrt_channel channel;
   tvmrt_buf request;
   tvmrt_buf body;
   tvmrt_rpc_seq reply;
-  int unread;              /* answers to come that nobody waits for */
-  _Atomic uint64_t getter; /* the handle of ModuleGetFunction; 0 before it was asked for */
+  int unread;              /* replies still to be read and discarded */
+  _Atomic uint64_t getter; /* handle of ModuleGetFunction; 0: not requested yet */
 };
 
 static tvmrt_mutex table_lock = TVMRT_MUTEX_INIT;
-static tvmrt_rpc_session* table[MAX_SESSIONS]; /* borrowed: a session leaves it at its end */
+static tvmrt_rpc_session* table[MAX_SESSIONS]; /* borrowed: a session removes itself at its end */
 
 /* ---- the table ---- */
 
-/* At most as many as devices can name. A failure leaves an index that names no place, which leave()
- * knows. */
+/* The size of the table is the number of sessions that devices can name. On failure the index is
+ * out of range, which leave() checks. */
 static int enter(tvmrt_rpc_session* s) {
   int i;
   tvmrt__lock(&table_lock);
@@ -56,14 +56,14 @@ static int enter(tvmrt_rpc_session* s) {
                      MAX_SESSIONS);
 }
 
-/* The number may be given to another session from here on. */
+/* The number may be assigned to another session afterwards. */
 static void leave(const tvmrt_rpc_session* s) {
   tvmrt__lock(&table_lock);
   if (s->index < MAX_SESSIONS && table[s->index] == s) table[s->index] = NULL;
   tvmrt__unlock(&table_lock);
 }
 
-/* Borrowed: whoever has a device of it has something that holds the session. */
+/* Borrowed: the owner of a device's memory also keeps the session alive. */
 tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev) {
   const int i = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
   tvmrt_rpc_session* s = NULL;
@@ -78,14 +78,14 @@ int tvmrt__rpc_session_index(const tvmrt_rpc_session* s) { return s->index; }
 
 /* ---- requests; the session is locked ---- */
 
-/* Always -1. The other side is told by the end of the stream, as no packet would be understood. */
+/* Close the session and return -1. The peer notices the closed stream. */
 static int broken(tvmrt_rpc_session* s) {
-  s->closed = true; /* the stream stands somewhere inside of a packet */
+  s->closed = true; /* the stream position is inside a packet */
   if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
   return -1;
 }
 
-/* The session is closed where sending fails half-way. */
+/* The session is closed if sending fails part-way. */
 static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_bytes) {
   if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
   tvmrt__rpc_end(&s->request, tail_bytes);
@@ -95,7 +95,7 @@ static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_byte
   return 0;
 }
 
-/* Read head and code of the next answer; *left is what follows. */
+/* Read header and code of the next reply; *left is the number of bytes after them. */
 static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   uint8_t head[TVMRT_RPC_PACKET_HEAD_BYTES];
   uint64_t code;
@@ -110,7 +110,7 @@ static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   return 0;
 }
 
-/* What they say is not looked at: nobody asked. */
+/* Read and discard the replies that no caller waits for. */
 static int read_unread(tvmrt_rpc_session* s) {
   for (; s->unread > 0; --s->unread) {
     int code;
@@ -121,13 +121,14 @@ static int read_unread(tvmrt_rpc_session* s) {
   return 0;
 }
 
-/* Answers that nobody waited for stand before the one that is wanted. */
+/* Replies that no caller waits for precede the wanted one. */
 static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   TVMRT_RETURN_IF_ERROR(read_unread(s));
   return read_next(s, out_code, left);
 }
 
-/* Always -1. A time limit keeps its kind; all else is an RPCError with the other side's text. */
+/* Return -1. A timeout keeps its error kind; all other errors are an RPCError with the peer's
+ * text. */
 static int raise_remote(const tvmrt_rpc_seq* reply) {
   static const char timeout[] = "RPCSessionTimeoutError: ";
   const char* text = "(no text)";
@@ -136,7 +137,7 @@ static int raise_remote(const tvmrt_rpc_seq* reply) {
   return tvmrt__fail("RPCError: Error caught from RPC call:\n%s", text);
 }
 
-/* Read the values of a reply; an exception is raised here. */
+/* Read the values of a reply; an exception becomes an error. */
 static int read_values(tvmrt_rpc_session* s, int code, uint64_t left) {
   tvmrt_reader in;
   s->body.size = 0;
@@ -149,7 +150,7 @@ static int read_values(tvmrt_rpc_session* s, int code, uint64_t left) {
   return broken(s);
 }
 
-/* What cannot be read to its end closes the session; an exception does not. */
+/* An unreadable reply closes the session; an exception does not. */
 static int receive_values(tvmrt_rpc_session* s) {
   int code = 0;
   uint64_t left = 0;
@@ -157,13 +158,13 @@ static int receive_values(tvmrt_rpc_session* s) {
   return read_values(s, code, left);
 }
 
-/* Long bytes at the end are sent from where they lie: an upload. */
+/* A long trailing byte array, as in an upload, is sent without a copy. */
 static int write_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                          const TVMValue* values, const int* codes, int count, TVMByteArray* tail) {
   const TVMByteArray* last =
       count > 0 && codes[count - 1] == kTVMBytes ? values[count - 1].v_handle : NULL;
   int i;
-  /* a short one is copied: one part is cheaper to send */
+  /* a short one is copied, since one part is cheaper to send */
   if (last != NULL && last->size < TAIL_BYTES) last = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
   if (handle != NULL) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(&s->request, 8, *handle));
@@ -176,7 +177,7 @@ static int write_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64
   return tvmrt__write_uint(&s->request, 8, last->size);
 }
 
-/* `on_reply` reads the answer while it is there, still under the lock. */
+/* `on_reply` reads the reply under the lock. */
 static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                     const TVMValue* values, const int* codes, int count,
                     tvmrt_rpc_on_reply* on_reply, void* ctx) {
@@ -187,20 +188,20 @@ static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* h
   return on_reply == NULL ? 0 : on_reply(s, &s->reply, ctx);
 }
 
-/* `values` are borrowed for the call. `on_reply` must not make a request: the session is locked. */
+/* `values` are borrowed. `on_reply` must not make a request: the session is locked. */
 int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                        const TVMValue* values, const int* codes, int count,
                        tvmrt_rpc_on_reply* on_reply, void* ctx) {
   int rc;
   tvmrt__lock(&s->lock);
   rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
-  /* a long answer's memory is not kept for short ones */
+  /* a large buffer is not kept for later replies */
   if (s->body.capacity > KEPT_BYTES) tvmrt__buf_free(&s->body);
   tvmrt__unlock(&s->lock);
   return rc;
 }
 
-/* The part of a copy from `at` on; it is of bytes: a tensor of one dimension. */
+/* Request to copy `bytes` bytes at offset `at`, as a 1-D tensor of bytes. */
 static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* data,
                       uint64_t at, uint64_t bytes) {
   int64_t extent = (int64_t)(at + bytes);
@@ -217,15 +218,14 @@ static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, c
   return tvmrt__write_uint(&s->request, 8, bytes);
 }
 
-/* How much of what is left of a copy goes into one packet. */
+/* How many of the remaining bytes of a copy go into one packet. */
 static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
-  enum { HEAD_BYTES = 44 + 8 }; /* of a copy of one dimension */
+  enum { HEAD_BYTES = 44 + 8 }; /* of a one-dimensional copy */
   if (s->most_bytes == 0 || left <= s->most_bytes - HEAD_BYTES) return left;
   return s->most_bytes - HEAD_BYTES;
 }
 
-/* Straight to its place. An answer of another kind is an error of the other side, told by its
- * text. */
+/* Receive directly into the destination. A reply of another kind is an error of the peer. */
 static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   int code = 0;
   uint64_t left = 0;
@@ -239,8 +239,8 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : broken(s);
 }
 
-/* In packets as long as the other side takes; each is answered. `there` is its address; the bytes come
- * from `from` or go to `to`, which are here. */
+/* Copy in packets of the peer's maximum size; each gets a reply. `there` is the remote address;
+ * `from` or `to` is the local buffer. */
 static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* there,
                          const char* from, char* to, uint64_t bytes) {
   const bool sends = code == TVMRT_RPC_COPY_TO;
@@ -249,8 +249,7 @@ static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev
   tvmrt__lock(&s->lock);
   do {
     const uint64_t part = copy_part(s, bytes - at);
-    /* The address stays, and the offset moves: the other side looks the address up among its
-     * own. */
+    /* The address is constant and the offset changes, since the peer looks up the address. */
     rc = write_copy(s, code, dev, there, at, part);
     if (rc == 0) rc = sends ? send_request(s, from + at, (size_t)part) : send_request(s, NULL, 0);
     if (rc == 0) rc = sends ? receive_values(s) : receive_copy(s, to + at, part);
@@ -270,7 +269,7 @@ int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, v
   return copy_in_parts(s, TVMRT_RPC_COPY_FROM, dev, from, NULL, to, bytes);
 }
 
-/* So many answers wait at most: then this one is waited for, and with it all before. */
+/* If MAX_UNREAD replies are pending, wait for this one and all before it. */
 static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values, const int* codes,
                 int count) {
   TVMByteArray tail = {NULL, 0};
@@ -281,8 +280,8 @@ static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* value
   return 0;
 }
 
-/* Nobody waits: who frees may hold what the other side needs to answer. The error that somebody is
- * about to read stays: things are freed on the way to him. */
+/* Does not wait, since the caller may hold a lock that the peer needs for its answer. Keeps the
+ * current error text, since objects are freed while an error is propagated. */
 void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
                      const int* codes, int count) {
   char* kept = TVMGetLastError()[0] == '\0' ? NULL : tvmrt__strdup(TVMGetLastError());
@@ -293,7 +292,7 @@ void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* 
   free(kept);
 }
 
-/* With the type of what it was, as clients of TVM send it. */
+/* The type code is sent as well, as TVM's clients do. */
 void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
   static const int codes[2] = {kTVMOpaqueHandle, kTVMArgInt};
   TVMValue values[2];
@@ -302,7 +301,7 @@ void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
   tvmrt__rpc_post(s, TVMRT_RPC_FREE_HANDLE, values, codes, 2);
 }
 
-/* Asked for once. Two threads may both ask; the second handle is the same function. */
+/* Requested once per session. If two threads request it, both handles name the same function. */
 int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
   static const int code = kTVMStr;
   TVMValue name;
@@ -312,13 +311,13 @@ int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &name, &code, 1,
                                            tvmrt__rpc_take_handle, out));
   if (*out == 0) return tvmrt__fail("RPCError: the server has no function %s.", name.v_str);
-  atomic_store(&s->getter, *out); /* the session's end frees it */
+  atomic_store(&s->getter, *out); /* freed at the end of the session */
   return 0;
 }
 
 /* ---- begin and end ---- */
 
-/* Not a request: nothing is read of the answer but that it is none of an error. */
+/* First packet; only an error in its reply matters. */
 static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
   /* lint: who has no board gives what the server begins with */
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(&s->request, init->values, init->codes, init->count));
@@ -326,7 +325,7 @@ static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
   return receive_values(s);
 }
 
-/* A board, this process, or a socket: what `begin` was given decides. */
+/* The transport is a board, this process, or a socket. */
 static int open_channel(tvmrt_rpc_session* s) {
   if (s->board != NULL) {
     tvmrt__board_channel(s->board, &s->channel);
@@ -337,7 +336,7 @@ static int open_channel(tvmrt_rpc_session* s) {
   return 0;
 }
 
-/* Boards take short packets: how short, they tell. */
+/* Query the board's maximum packet size. */
 static int ask_limit(tvmrt_rpc_session* s) {
   static const int code = kTVMStr;
   enum { LEAST = 64 };
@@ -348,7 +347,7 @@ static int ask_limit(tvmrt_rpc_session* s) {
   value.v_str = "tvm.rpc.server.GetCRTMaxPacketSize";
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &value, &code, 1,
                                            tvmrt__rpc_take_handle, &f));
-  /* a board that does not tell takes what fits its memory */
+  /* without this function, the board accepts what fits its memory */
   if (f == 0) return 0;
   TVMRT_RETURN_IF_ERROR(
       tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, tvmrt__rpc_take_result, &result));
@@ -360,13 +359,13 @@ static int ask_limit(tvmrt_rpc_session* s) {
   return 0;
 }
 
-/* A board's line has sent the first packet itself. */
+/* The board's line has sent the first packet already. */
 static int first_packets(tvmrt_rpc_session* s, const tvmrt_args* init) {
   return s->board == NULL ? init_server(s, init) : ask_limit(s);
 }
 
-/* Takes the connection or the board over, also on failure. Until the channel is open it counts as
- * closed, so that its end sends nothing. */
+/* Takes over the connection or the board, also on failure. Until the channel is open the session
+ * counts as closed, so that its end sends nothing. */
 static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_session** out) {
   tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
   *out = NULL;
@@ -396,20 +395,20 @@ static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_s
   return -1;
 }
 
-/* The descriptor is taken over; -1 stands for this process. */
+/* Takes over the descriptor; -1 means this process. */
 int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out) {
   return begin(fd, NULL, init, out);
 }
 
-/* The board is taken over; it has sent the first packet itself. */
+/* Takes over the board, which has sent the first packet already. */
 int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out) {
   return begin(-1, board, NULL, out);
 }
 
-/* By whoever holds something that was made in the session, on any thread. */
+/* Called on any thread for each object made in the session. */
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s->refs, 1); }
 
-/* An end that somebody asks for waits for what was asked before: the other side reads all of it. */
+/* An explicit close waits for earlier requests, so that the peer reads all of them. */
 void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
   tvmrt__lock(&s->lock);
   if (!s->closed) {
@@ -417,16 +416,16 @@ void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
     if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
     s->closed = true;
     if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
-    tvmrt__rpc_local_free(s->local); /* with its folder: this may be the interpreter's end */
+    tvmrt__rpc_local_free(s->local); /* with its folder, since this may be the interpreter's end */
     s->local = NULL;
   }
   tvmrt__unlock(&s->lock);
 }
 
-/* NULL does nothing. The last one sends the end without waiting. */
+/* NULL does nothing. The last release sends the shutdown packet without waiting. */
 void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
-  /* first: devices must not find a session that is about to end */
+  /* first: devices must not find a session that is ending */
   leave(s);
   tvmrt__rpc_session_close(s, false);
   tvmrt__rpc_local_free(s->local);

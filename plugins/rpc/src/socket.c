@@ -1,36 +1,35 @@
-/* Channels over sockets, and what goes wrong with them as errors.
+/* Channels over sockets, and their error texts.
  *
- * The system's part is in platform/sockets.h; what it reports becomes a sentence here. */
+ * The system-specific part is in platform/sockets.h. */
 #include "channel.h"
 #include "platform/sockets.h"
 #include "sdk/system.h"
 
-/* A time limit has no text of the system. */
+/* A timeout has no error text of the system. */
 static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
   return tvmrt__fail(
       "RPCError: %s: %s.", what,
       rc == TVMRT_STREAM_LATE ? "no byte came or went in the time that is allowed" : why->text);
 }
 
-/* The system knows a limit for one call alone, after which the other side could send a byte and
- * have the whole time again: so each call gets what is left of the time for all of them. */
+/* The system's time limit applies to each call, so a peer could extend it with single bytes. Each
+ * call therefore gets the remaining time of the whole exchange. */
 static tvmrt_stream_rc allow_call(const tvmrt_channel* ch) {
   const double left = ch->deadline - tvmrt__seconds();
   if (ch->deadline == 0) return TVMRT_STREAM_OK;
   if (left <= 0) return TVMRT_STREAM_LATE;
-  /* 0 would be no limit */
+  /* 0 would mean no limit */
   tvmrt__stream_set_timeout(ch->fd, left < 1e-3 ? 1e-3 : left);
   return TVMRT_STREAM_OK;
 }
 
-/* The socket's own limit goes with the deadline. */
+/* Without a deadline, the socket's time limit is removed as well. */
 void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds) {
   ch->deadline = seconds > 0 ? tvmrt__seconds() + seconds : 0;
   if (seconds <= 0) tvmrt__stream_set_timeout(ch->fd, 0);
 }
 
-/* Both parts by one call of the system as long as it takes them: a packet's head does not travel
- * alone. */
+/* Send both parts with one system call if possible, so that a packet's header is not sent alone. */
 static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                        size_t tail_bytes) {
   tvmrt_part parts[2] = {{head, head_bytes}, {tail, tail_bytes}};
@@ -43,7 +42,7 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
     if (rc != TVMRT_STREAM_OK) return fail_io("sending to the other side", rc, &why);
     for (i = 0; i < 2; ++i) {
       const size_t part = sent < parts[i].size ? sent : parts[i].size;
-      if (part == 0) continue; /* of nothing, which may be NULL */
+      if (part == 0) continue; /* `data` may be NULL */
       parts[i].data += part;
       parts[i].size -= part;
       sent -= part;
@@ -52,8 +51,7 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
   return 0;
 }
 
-/* *got 0 is the end of the stream, and no error here: whether it is one the channel's reader
- * knows. */
+/* *got is 0 at the end of the stream; the reader decides whether that is an error. */
 static int socket_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   tvmrt_why why;
   tvmrt_stream_rc rc = allow_call(ch);
@@ -61,25 +59,25 @@ static int socket_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got
   return rc == TVMRT_STREAM_OK ? 0 : fail_io("waiting for the other side", rc, &why);
 }
 
-/* The descriptor stays whose it is; the channel closes nothing. */
+/* The descriptor stays the caller's; the channel closes nothing. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd) {
   static const tvmrt_channel_kind kind = {socket_send, socket_receive};
   tvmrt__channel_init(ch, &kind, NULL);
   ch->fd = fd;
 }
 
-/* 0 asks the system for one that is free. */
+/* Port 0 requests a free port. */
 static int check_port(int port) {
   if (port >= 0 && port <= 65535) return 0;
   return tvmrt__fail_value("%d is no port: 0 to 65535 are.", port);
 }
 
-/* Kept apart from a connection that fails: users look at the name then, and not at the server. */
+/* Separate from a failed connection, since the user must check the host name and not the server. */
 static int fail_name(const char* host, const tvmrt_why* why) {
   return tvmrt__fail("RPCError: the address of %s cannot be found: %s.", host, why->text);
 }
 
-/* The caller closes *out_fd; -1 on failure. `seconds` is for the connection alone. */
+/* The caller closes *out_fd; -1 on failure. `seconds` limits only connecting. */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd) {
   tvmrt_why why;
   tvmrt_stream_rc rc;
@@ -91,7 +89,7 @@ int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_f
   return tvmrt__fail("RPCError: cannot connect to %s:%d: %s.", host, port, why.text);
 }
 
-/* The first port of the range that is free; *out_port is the one that it got. */
+/* Listen at the first free port of the range; *out_port is that port. */
 int tvmrt__socket_listen(const char* host, int port, int port_end, int* out_fd, int* out_port) {
   const int first = port;
   tvmrt_why why;

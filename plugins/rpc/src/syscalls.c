@@ -1,11 +1,11 @@
-/* The calls that every server has: functions by name, memory, streams.
+/* System calls of the protocol: functions by name, memory, streams.
  *
- * Each reads its arguments from the endpoint, does its work and writes the answer. Types are
- * checked first, since clients of several releases send them; addresses are checked against what
- * the session has.
+ * Each reads its arguments from the endpoint, executes and writes the answer. Types are checked
+ * first, since clients of several releases send them. Addresses are checked against the session's
+ * memory.
  *
- * A failure is an answer like others, made of the error's text by the caller. Nothing here ends the
- * session: its packet was read whole. */
+ * On failure the caller sends the error text as the answer. The session goes on, since its packet
+ * was read completely. */
 #include <string.h>
 
 #include "endpoint.h"
@@ -13,20 +13,20 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* What has nothing to tell answers all the same: clients count answers. */
+/* Calls without a result get an answer, too, since clients count answers. */
 static int reply_null(tvmrt_rpc_endpoint* ep) {
   static const TVMValue none = {0};
   return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
 }
 
-/* Numbers of the table and addresses travel alike. */
+/* Handles and addresses have the same wire form. */
 static int reply_handle(tvmrt_rpc_endpoint* ep, uint64_t number) {
   TVMValue value;
   value.v_int64 = (int64_t)number;
   return tvmrt__rpc_reply_value(ep, &value, kTVMOpaqueHandle);
 }
 
-/* The arguments of a system call are all given, each of a certain type. */
+/* Check the number and the types of a system call's arguments. */
 static int expect(const tvmrt_rpc_endpoint* ep, int count, const int* codes) {
   int i;
   if (ep->args.count < count) {
@@ -43,13 +43,13 @@ static int expect(const tvmrt_rpc_endpoint* ep, int count, const int* codes) {
   return 0;
 }
 
-/* Functions that follow addresses of this process: a stream, extents. */
+/* Functions that dereference addresses of this process: a stream, a shape. */
 static bool takes_addresses(const char* name) {
   return strncmp(name, TVMRT_LOADER_PREFIX, sizeof(TVMRT_LOADER_PREFIX) - 1) == 0 ||
          strcmp(name, "runtime.TVMArrayAllocWithScope") == 0;
 }
 
-/* The handle is the client's until it frees it; 0 says that there is none. */
+/* The client owns the handle and frees it; 0: no such function. */
 static int get_global(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMStr};
   tvmrt_func* f = NULL;
@@ -66,7 +66,7 @@ static int get_global(tvmrt_rpc_endpoint* ep) {
   return reply_handle(ep, number);
 }
 
-/* The type is sent, too, and not compared: the table knows what the number is. */
+/* The type code is not checked, since the table stores it. */
 static int free_handle(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMOpaqueHandle, kTVMArgInt};
   TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
@@ -75,7 +75,7 @@ static int free_handle(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
-/* By the runtime's function, so that attributes are the same on both sides of a session. */
+/* Uses the runtime's function, so that attributes are equal on both sides of a session. */
 static int get_attribute(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice, kTVMArgInt};
   TVMValue args[3];
@@ -86,14 +86,14 @@ static int get_attribute(tvmrt_rpc_endpoint* ep) {
   args[0].v_int64 = ep->args.values[0].v_device.device_type;
   args[1].v_int64 = ep->args.values[0].v_device.device_id;
   args[2] = ep->args.values[1];
-  /* by name, so that this room need not know the room of devices; the answer is a number or nothing,
-   * so there is nothing to free */
+  /* called by name, to stay independent of the device module; the result is a number or None, so it
+   * needs no release */
   TVMRT_RETURN_IF_ERROR(
       tvmrt__global_call("runtime.GetDeviceAttr", args, kinds, 3, &result, &code));
   return tvmrt__rpc_reply_value(ep, &result, code);
 }
 
-/* There is nothing to set; a device that does not exist is told. */
+/* There is no device to select; only its existence is checked. */
 static int set_device(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice};
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
@@ -101,7 +101,7 @@ static int set_device(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
-/* Limits are checked by a difference, which cannot wrap: what is taken never passes them. */
+/* The difference cannot overflow, since the allocated size never exceeds the limit. */
 static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64_t alignment,
                     DLDataType hint) {
   void* data = NULL;
@@ -110,7 +110,7 @@ static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64
                              (unsigned long long)bytes,
                              (unsigned long long)ep->limits.memory_bytes);
   }
-  /* a page: more costs memory that the limit does not count */
+  /* a page; a larger alignment uses memory that the limit does not count */
   if (alignment > 4096) return tvmrt__fail_value("an alignment is at most 4096.");
   TVMRT_RETURN_IF_ERROR(
       TVMDeviceAllocDataSpace(dev, (size_t)bytes, (size_t)alignment, hint, &data));
@@ -131,7 +131,7 @@ static int alloc_data(tvmrt_rpc_endpoint* ep) {
   return allocate(ep, v[0].v_device, (uint64_t)v[1].v_int64, (uint64_t)v[2].v_int64, v[3].v_type);
 }
 
-/* The tensor only tells how much and of what: its data and shape are not looked up. */
+/* The tensor only gives size and type; its data is not used. */
 static int alloc_in_scope(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMNullptr};
   const DLTensor* t = ep->args.tensors;
@@ -146,7 +146,7 @@ static int alloc_in_scope(tvmrt_rpc_endpoint* ep) {
   return allocate(ep, t->device, bytes, 0, t->dtype);
 }
 
-/* NULL is free already. */
+/* NULL is ignored. */
 static int free_data(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
   const TVMValue* v = ep->args.values;
@@ -156,13 +156,13 @@ static int free_data(tvmrt_rpc_endpoint* ep) {
     const uint64_t data = (uint64_t)v[1].v_int64;
     TVMRT_RETURN_IF_ERROR(
         tvmrt__rpc_handles_drop_memory(&ep->handles, v[0].v_device, (uintptr_t)data, &bytes));
-    /* what was counted when it was given */
+    /* as counted when it was allocated */
     ep->memory -= bytes;
   }
   return reply_null(ep);
 }
 
-/* Both ends are looked up before anything moves. */
+/* Both tensors are checked before the copy. */
 static int copy_among(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle};
   DLTensor* t = ep->args.tensors;
@@ -178,7 +178,7 @@ static int copy_among(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
-/* The sessions of a CPU have one stream, NULL, on which everything is done when its answer comes. */
+/* A session has one stream, NULL, whose work is complete when its answer is sent. */
 static int on_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
   static const int codes[] = {kDLDevice};
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
@@ -189,7 +189,7 @@ static int on_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
   return returns_one ? reply_handle(ep, 0) : reply_null(ep);
 }
 
-/* Codes are in range by now. The arguments are in ep->args; what is answered goes to ep->reply. */
+/* `code` is in range. The arguments are in ep->args; the answer goes to ep->reply. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
   switch (code) {
     case TVMRT_RPC_GET_GLOBAL:

@@ -1,13 +1,12 @@
-/* A server's line to a tracker: messages of JSON, each with its length before it.
+/* Connection of a server to a tracker: JSON messages with a length prefix.
  *
- *   [5, {"key": "server:KEY", "addr": [null, 9090]}]   where it is; answered by 0
- *   [3, "KEY", [9090, "KEY:0.123"], null]              a key for one client; answered by 0
- *   [7]                                                answered by the keys that nobody has yet
+ *   [5, {"key": "server:KEY", "addr": [null, 9090]}]   address of the server; answer 0
+ *   [3, "KEY", [9090, "KEY:0.123"], null]              one-time key for a client; answer 0
+ *   [7]                                                answer: the unused one-time keys
  *
- * A tracker gives clients the address of a free server of a key. The server announces itself with a
- * key of its own for one client, made anew for each; it looks from time to time whether somebody
- * has got it. Kept by the server's loop, which calls tvmrt__rpc_tracker_tend() before each wait;
- * all that can block has a time limit. */
+ * A tracker assigns free servers to clients by key. The server announces a one-time key for its
+ * next client and polls whether the tracker has assigned it. The server's loop calls
+ * tvmrt__rpc_tracker_tend() before each wait; all blocking calls have a time limit. */
 #include "tracker.h"
 
 #include <stdio.h>
@@ -17,27 +16,27 @@
 #include "sdk/bytes.h"
 #include "sdk/system.h"
 
-/* The list of keys of all servers is the longest answer. */
+/* The longest answer is the list of all servers' keys. */
 enum { MAX_ANSWER_BYTES = 1 << 20 };
 
-static const double ask_seconds = 2;   /* between two looks at the key */
-static const double retry_seconds = 5; /* until the tracker is tried again */
-static const double claim_seconds = 6; /* for a client that got the key to come */
+static const double ask_seconds = 2;   /* between two polls of the one-time key */
+static const double retry_seconds = 5; /* until the tracker is retried */
+static const double claim_seconds = 6; /* for a client with the one-time key to connect */
 static const double answer_seconds =
-    10; /* for the tracker to connect, and for all its answers of a turn */
+    10; /* for connecting to the tracker, and for all its answers in one turn */
 
-/* `where` is NULL for a server that registers nowhere. */
+/* `where` is NULL for a server without a tracker. */
 int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where) {
   t->fd = -1;
   return tvmrt__socket_place("tracker", where, &t->host, &t->port);
 }
 
-/* One message, and its answer in `out`. */
+/* Send one message and read its answer into `out`. */
 static int ask(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
   uint8_t head[4];
   uint32_t size = (uint32_t)message->size;
   int i;
-  /* little-endian, as trackers read it */
+  /* little-endian, as trackers expect */
   for (i = 0; i < 4; ++i) head[i] = (uint8_t)(size >> (8 * i));
   TVMRT_RETURN_IF_ERROR(
       tvmrt__channel_send(&t->channel, head, sizeof(head), message->data, message->size));
@@ -48,13 +47,13 @@ static int ask(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
   return tvmrt__channel_append(&t->channel, size, out);
 }
 
-/* The tracker's "0". What it says otherwise is a number of an error, or a list. */
+/* Expect the answer "0"; other answers are an error number or a list. */
 static int expect_success(const tvmrt_buf* answer) {
   if (strcmp(answer->data, "0") == 0) return 0;
   return tvmrt__fail("RPCError: the tracker refuses this server.");
 }
 
-/* Tell where the server is. */
+/* Write the message with the server's address. */
 static int write_info(tvmrt_buf* out, const char* key, int port, const char* custom_addr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "[5, {\"key\": "));
   TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, key));
@@ -64,8 +63,8 @@ static int write_info(tvmrt_buf* out, const char* key, int port, const char* cus
   return tvmrt__buf_printf(out, ", %d]}]", port);
 }
 
-/* What the tracker gives to one client: the port and the key of its turn, and the address if it is
- * another than the connection's. */
+/* Write the message with the server's port and one-time key, and with its address if that differs
+ * from the connection's. */
 static int write_put(tvmrt_buf* out, const char* key, const char* match_key, int port,
                      const char* custom_addr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "[3, "));
@@ -78,7 +77,7 @@ static int write_put(tvmrt_buf* out, const char* key, const char* match_key, int
   return tvmrt__buf_puts(out, "]");
 }
 
-/* The tracker's own number goes both ways, so that another kind of server is not taken for one. */
+/* The tracker's magic number is exchanged, so that another kind of server is detected. */
 static int greet(tvmrt_rpc_tracker* t) {
   static const uint8_t magic[4] = {0x71, 0xf2, 0x02, 0x00}; /* 0x2f271 */
   uint8_t answer[4];
@@ -87,7 +86,7 @@ static int greet(tvmrt_rpc_tracker* t) {
   return memcmp(answer, magic, 4) == 0 ? 0 : tvmrt__fail("RPCError: that is no tracker.");
 }
 
-/* A message that is answered by no more than that it came well. */
+/* Send a message whose only answer is success. */
 static int tell(tvmrt_rpc_tracker* t, const tvmrt_buf* message) {
   tvmrt_buf answer = {NULL, 0, 0};
   int rc = ask(t, message, &answer);
@@ -96,7 +95,7 @@ static int tell(tvmrt_rpc_tracker* t, const tvmrt_buf* message) {
   return rc;
 }
 
-/* A descriptor that was opened stays in t->fd also on failure: hang_up() closes it. */
+/* An opened descriptor stays in t->fd, also on failure; hang_up() closes it. */
 static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
                            const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};
@@ -113,7 +112,7 @@ static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
   return rc;
 }
 
-/* A key for the next client, which nobody can guess. */
+/* Announce a random one-time key for the next client. */
 static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};
   int rc;
@@ -126,7 +125,8 @@ static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char*
   return rc;
 }
 
-/* The keys that no client has yet; a key that is gone and brings nobody is made anew. */
+/* Poll the unused one-time keys. A key that was assigned but whose client does not connect is
+ * replaced. */
 static int look(tvmrt_rpc_tracker* t) {
   tvmrt_buf message = {NULL, 0, 0};
   tvmrt_buf answer = {NULL, 0, 0};
@@ -144,21 +144,21 @@ static int look(tvmrt_rpc_tracker* t) {
   return rc;
 }
 
-/* What was announced ends with the connection: the tracker forgets it. */
+/* The tracker removes the announcement when the connection closes. */
 static void hang_up(tvmrt_rpc_tracker* t) {
   tvmrt__stream_close(t->fd);
   t->fd = -1;
   t->match_key[0] = '\0';
 }
 
-/* *log is a line to be logged, or NULL. An error is no end: the tracker is tried again. */
+/* *log is a line for the log, or NULL. After an error the tracker is retried. */
 void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
                              const char* custom_addr, const char** log) {
   int rc = 0;
   *log = NULL;
   if (t->host == NULL || (tvmrt__seconds() < t->next && t->match_key[0] != '\0')) return;
   if (t->fd < 0 && tvmrt__seconds() < t->next) return;
-  /* the server's loop waits meanwhile */
+  /* the server's loop is blocked meanwhile */
   if (t->fd >= 0) tvmrt__channel_set_deadline(&t->channel, answer_seconds);
   if (t->fd < 0) {
     rc = connect_tracker(t, key, port, custom_addr);
@@ -173,10 +173,10 @@ void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
   hang_up(t);
 }
 
-/* The client that got the key is here: the next tend() makes another. */
+/* The client with the key has connected; the next tend() makes a new key. */
 void tvmrt__rpc_tracker_used(tvmrt_rpc_tracker* t) { t->match_key[0] = '\0'; }
 
-/* The server's place at the tracker goes with the connection. */
+/* The tracker removes the server when the connection closes. */
 void tvmrt__rpc_tracker_close(tvmrt_rpc_tracker* t) {
   hang_up(t);
   free(t->host);

@@ -1,4 +1,4 @@
-/* A server's line to a tracker, which tells clients of it. */
+/* Connection of a server to a tracker, which assigns the server to clients. */
 #ifndef TVMRT_PLUGINS_RPC_TRACKER_H_
 #define TVMRT_PLUGINS_RPC_TRACKER_H_
 
@@ -11,18 +11,19 @@ typedef struct tvmrt_rpc_tracker {
   int port;
   int fd; /* -1: not connected */
   tvmrt_channel channel;
-  char match_key[160]; /* what the next client must say; empty: nothing is announced */
-  double next;         /* when to look again, in seconds of the clock */
-  double claimed;      /* since when the key is with a client that has not come; 0: it is not */
+  char match_key[160]; /* one-time key of the next client; empty: nothing is announced */
+  double next;         /* time of the next poll, in clock seconds */
+  double claimed;      /* time when the key was assigned to a client not yet connected; 0: not
+                        * assigned */
 } tvmrt_rpc_tracker;
 
-/* "host:port"; NULL for no tracker. */
+/* "host:port"; NULL: no tracker. */
 int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where);
-/* Do what is due: connect, announce the server, see whether its key is still there. What goes wrong is
- * tried again later; `*log` gets a static text or NULL. */
+/* Do what is due: connect, announce the server, poll its key. Failures are retried later; *log gets
+ * a static text or NULL. */
 void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
                              const char* custom_addr, const char** log);
-/* A client has come: the key has been used. */
+/* A client has used the key. */
 void tvmrt__rpc_tracker_used(tvmrt_rpc_tracker* t);
 void tvmrt__rpc_tracker_close(tvmrt_rpc_tracker* t);
 

@@ -1,15 +1,15 @@
-/* Uploads that do not pass through memory: libraries with their weights are long.
+/* Uploads that are streamed to a file, since libraries with weights are large.
  *
- * Looks at the head of a long call before it is read whole: where it calls this library's upload,
- * the bytes go to the file by way of a small buffer. What is anything else has lost nothing: the
- * bytes that were read are the packet's first. */
+ * Reads the start of a long call. If it calls this library's upload function, the bytes are copied
+ * to the file through a small buffer. Otherwise the bytes read so far are the start of the packet's
+ * body. */
 #include "endpoint.h"
 
-/* Of such a call, up to its name: the function, the number of values, their types, the name's
+/* Bytes of such a call before the name: the function, the number of values, their types, the name's
  * length. */
 enum { HEAD_BYTES = 28, MAX_NAME_BYTES = 256 };
 
-/* (a name, bytes) for the function `upload`: reads up to the bytes, if it is that. */
+/* Parse the header of a call upload(name, bytes), up to the name's length. */
 static bool is_upload(const tvmrt_rpc_endpoint* ep, const tvmrt_buf* head, uint64_t* name_bytes) {
   tvmrt_reader in;
   uint64_t words[4]; /* the function; the number of values; their types */
@@ -26,7 +26,7 @@ static bool is_upload(const tvmrt_rpc_endpoint* ep, const tvmrt_buf* head, uint6
   return tvmrt__rpc_is_upload(f);
 }
 
-/* -1 only where the channel broke. The name's length is bounded before it is read. */
+/* -1 only if the channel broke. The name's length is checked before the name is read. */
 int tvmrt__rpc_try_upload(tvmrt_rpc_endpoint* ep, uint64_t bytes, tvmrt_upload* out) {
   uint64_t name_bytes = 0;
   uint64_t size = 0;
@@ -38,8 +38,8 @@ int tvmrt__rpc_try_upload(tvmrt_rpc_endpoint* ep, uint64_t bytes, tvmrt_upload* 
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, name_bytes + 8, &ep->body));
   tvmrt__reader_init(&in, "the packet", ep->body.data + HEAD_BYTES + name_bytes, 8);
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &size));
-  if (size != bytes - ep->body.size) return 0;   /* malformed: as all others are */
-  ep->body.data[HEAD_BYTES + name_bytes] = '\0'; /* the size was read */
+  if (size != bytes - ep->body.size) return 0;   /* malformed: handled like any other call */
+  ep->body.data[HEAD_BYTES + name_bytes] = '\0'; /* the size has been read already */
   TVMRT_RETURN_IF_ERROR(
       tvmrt__rpc_folder_receive(ep->channel, ep->body.data + HEAD_BYTES, size, &stored));
   *out = stored ? TVMRT_UPLOAD_DONE : TVMRT_UPLOAD_FAILED;

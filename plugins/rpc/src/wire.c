@@ -1,15 +1,15 @@
-/* The bytes of remote calls.
+/* Wire format of remote calls.
  *
- * Numbers are little-endian; a list of values is their count, their codes, and what belongs to each
- * code. What is read points into the packet (texts, bytes) or into memory of the list that serves
- * many packets. Everything is checked as if the other side meant harm: counts against what is left,
- * ranks against a limit, before memory is asked for.
+ * Numbers are little-endian. A value list is a count, the type codes, and the value of each code.
+ * Values point into the packet (strings, bytes) or into memory of the list, which is reused for
+ * many packets. Everything is checked as untrusted input before memory is allocated: counts against
+ * the remaining bytes, ranks against a limit.
  *
  * A call of function 5 with the integer 7, as numbers of 8, 4, 8, 4, 4 and 8 bytes:
  *
  *   28 | 3 (kCallFunc) | 5 | 1 value | 0 (an int) | 7
  *
- * The length counts what stands behind it. */
+ * The length counts the bytes after it. */
 #include "wire.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum { MAX_VALUES = 65536, OBJECT_KIND = 9 /* a remote object, in packets of 0.1
 
 /* ---- reading ---- */
 
-/* Signed, as types of values and numbers of devices may be below 0. */
+/* Signed, since type codes and device ids may be negative. */
 static int read_i32(tvmrt_reader* in, int32_t* out) {
   uint64_t value;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &value));
@@ -30,7 +30,7 @@ static int read_i32(tvmrt_reader* in, int32_t* out) {
   return 0;
 }
 
-/* Any number passes: whether there is such a device is asked when it is used. */
+/* Any number is accepted; the device's existence is checked on use. */
 static int read_device(tvmrt_reader* in, DLDevice* out) {
   int32_t type;
   TVMRT_RETURN_IF_ERROR(read_i32(in, &type));
@@ -38,7 +38,7 @@ static int read_device(tvmrt_reader* in, DLDevice* out) {
   return read_i32(in, &out->device_id);
 }
 
-/* One word: code, bits and lanes from its low end up. */
+/* One word: code, bits and lanes from the low end up. */
 static int read_dtype(tvmrt_reader* in, DLDataType* out) {
   uint64_t bits;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &bits));
@@ -48,7 +48,7 @@ static int read_dtype(tvmrt_reader* in, DLDataType* out) {
   return 0;
 }
 
-/* The address is a number of the other side; nobody has looked yet whether it may be used. */
+/* The address is the peer's and has not been checked yet. */
 int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out) {
   uint64_t data;
   memset(out, 0, sizeof(*out));
@@ -64,7 +64,7 @@ int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out) {
   return 0;
 }
 
-/* Extents may be anything here; tvmrt__tensor_bytes() refuses what is no shape. */
+/* Any extent is accepted here; tvmrt__tensor_bytes() rejects invalid shapes. */
 int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
   int i;
   for (i = 0; i < out->ndim; ++i) {
@@ -75,7 +75,7 @@ int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extent
   return tvmrt__read_uint(in, 8, &out->byte_offset);
 }
 
-/* The place of the extents is kept as a number until the buffer has stopped to grow. */
+/* The shape pointer is stored as an offset until the buffer has stopped growing. */
 static int read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
   const size_t at = seq->extents.size;
   int64_t extents[TVMRT_MAX_NDIM];
@@ -85,7 +85,7 @@ static int read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
   return tvmrt__buf_append(&seq->extents, extents, (size_t)out->ndim * sizeof(*extents));
 }
 
-/* In place: they are the packet's, and good as long as it. */
+/* The bytes stay in the packet, and are valid as long as it. */
 static int read_bytes(tvmrt_reader* in, TVMByteArray* out) {
   uint64_t size;
   const uint8_t* data;
@@ -96,7 +96,7 @@ static int read_bytes(tvmrt_reader* in, TVMByteArray* out) {
   return 0;
 }
 
-/* Codes that do not travel fail, so that no value is left unset. */
+/* Codes outside the protocol fail, so that no value is left unset. */
 static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
   TVMValue* value = &seq->values[i];
   uint64_t number = 0;
@@ -106,7 +106,7 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
       return 0;
     case kTVMDataType:
       TVMRT_RETURN_IF_ERROR(read_dtype(in, &value->v_type));
-      /* types are a word of 8 bytes on the wire, of which 4 say something */
+      /* a type has 8 bytes on the wire, 4 of them unused */
       return tvmrt__read_uint(in, 4, &number);
     case kDLDevice:
       return read_device(in, &value->v_device);
@@ -137,8 +137,7 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
   return 0;
 }
 
-/* One block for four arrays, the widest alignment first. What was there is not kept: lists begin
- * anew. */
+/* One block for four arrays, the largest alignment first. Earlier content is discarded. */
 static int make_room(tvmrt_rpc_seq* seq, int count) {
   const size_t n = (size_t)count;
   const size_t each =
@@ -156,7 +155,8 @@ static int make_room(tvmrt_rpc_seq* seq, int count) {
   return 0;
 }
 
-/* A text ends where the next value begins, which is read by now: so its NUL may stand there. */
+/* The next value has been read by now, so its first byte can be overwritten with the string's
+ * NUL. */
 static void finish(tvmrt_rpc_seq* seq) {
   int i;
   for (i = 0; i < seq->count; ++i) {
@@ -170,8 +170,8 @@ static void finish(tvmrt_rpc_seq* seq) {
   }
 }
 
-/* On failure the list is empty, and may be used again. The packet must have a byte behind its end,
- * for the NUL of a last text. */
+/* On failure the list is empty and reusable. The packet must have one writable byte after its end,
+ * for the NUL of a trailing string. */
 int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   int32_t count;
   int i;
@@ -185,15 +185,14 @@ int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(&seq->extents, 0));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_i32(in, &seq->codes[i]));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_value(in, seq, i));
-  /* A packet is one list: what follows it would be read by nobody. */
+  /* A packet contains one list and nothing after it. */
   if (tvmrt__reader_left(in) != 0) return tvmrt__reader_fail(in, "bytes are left over");
   seq->count = count;
   finish(seq);
   return 0;
 }
 
-/* The list is empty afterwards and may be filled again. Texts were the packet's, and are not
- * freed. */
+/* The list is empty and reusable afterwards. Strings belong to the packet and are not freed. */
 void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq) {
   free(seq->values);
   tvmrt__buf_free(&seq->extents);
@@ -202,34 +201,34 @@ void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq) {
 
 /* ---- writing ---- */
 
-/* The length in front is filled in at the end, when it is known. */
+/* The length prefix is filled in by tvmrt__rpc_end(). */
 int tvmrt__rpc_begin(tvmrt_buf* out, tvmrt_rpc_code code) {
   out->size = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
   return tvmrt__write_uint(out, 4, (uint64_t)code);
 }
 
-/* `more` is what follows from elsewhere; the length in front counts it. */
+/* `more` is the number of bytes sent from elsewhere; the length prefix includes them. */
 void tvmrt__rpc_end(tvmrt_buf* out, uint64_t more) {
   const uint64_t bytes = out->size - 8 + more;
   int i;
   for (i = 0; i < 8; ++i) out->data[i] = (char)(uint8_t)(bytes >> (8 * i));
 }
 
-/* The other side knows its devices without the session's number. */
+/* The peer's device types do not contain the session's number. */
 static int write_device(tvmrt_buf* out, DLDevice dev) {
   const int type = (int)dev.device_type % TVMRT_RPC_SESSION_MASK;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)type));
   return tvmrt__write_uint(out, 4, (uint32_t)dev.device_id);
 }
 
-/* As read_dtype() takes it apart. */
+/* Inverse of read_dtype(). */
 static int write_dtype(tvmrt_buf* out, DLDataType t) {
   return tvmrt__write_uint(out, 4,
                            (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16);
 }
 
-/* The address is the other side's, and goes as a number. */
+/* The address is the peer's and is sent as a number. */
 int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t) {
   int i;
   if (!tvmrt__has_shape(t)) {
@@ -248,14 +247,13 @@ int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t) {
   return tvmrt__write_uint(out, 8, t->byte_offset);
 }
 
-/* Without a NUL: the reader puts one where it needs it. */
+/* Without a NUL; the reader adds one. */
 static int write_bytes(tvmrt_buf* out, const char* data, size_t size) {
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, size));
   return tvmrt__buf_append(out, data, size);
 }
 
-/* `code` was checked by prepare() or is the server's own: codes that cannot travel do not come
- * here. */
+/* `code` was checked by prepare() or set by the server, so it is always a code of the protocol. */
 int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code) {
   const TVMByteArray* bytes = value->v_handle;
   switch (code) {
@@ -280,7 +278,7 @@ int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code) {
   }
 }
 
-/* All codes before the values, so that a reader knows first what will come. */
+/* All codes precede the values, so that a reader knows the types first. */
 int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count) {
   int i;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)count));
@@ -290,7 +288,7 @@ int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count) {
   return 0;
 }
 
-/* As tvmrt__rpc_read_seq() takes it apart. On failure `out` has a part of it. */
+/* Inverse of tvmrt__rpc_read_seq(). On failure `out` contains a part of the list. */
 int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
   int i;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(out, codes, count));
@@ -300,8 +298,7 @@ int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* code
   return 0;
 }
 
-/* A session's first packet: the version that this side speaks, then what the server shall begin
- * with. */
+/* First packet of a session: the protocol version and the arguments of the server's session. */
 int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
   static const char version[] = TVMRT_RPC_VERSION;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_INIT_SERVER));

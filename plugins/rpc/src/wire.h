@@ -1,5 +1,5 @@
-/* The bytes of remote calls: packets, and sequences of values. Facts of the protocol that TVM 0.8 to
- * 0.18 speak; all integers little-endian. */
+/* Wire format of remote calls: packets and value lists, as in TVM 0.8 to 0.18. All integers are
+ * little-endian. */
 #ifndef TVMRT_PLUGINS_RPC_WIRE_H_
 #define TVMRT_PLUGINS_RPC_WIRE_H_
 
@@ -10,7 +10,7 @@
 #define TVMRT_RPC_MAGIC 0x000ff271
 #define TVMRT_RPC_DUPLICATE 0x000ff272
 #define TVMRT_RPC_MISMATCH 0x000ff273
-#define TVMRT_RPC_VERSION "0.8.0" /* what every release from 0.8 to 0.18 says and asks for */
+#define TVMRT_RPC_VERSION "0.8.0" /* sent and expected by every release from 0.8 to 0.18 */
 #define TVMRT_RPC_SESSION_MASK 128
 
 typedef enum {
@@ -38,45 +38,45 @@ typedef enum {
   TVMRT_RPC_GET_STREAM = 21
 } tvmrt_rpc_code;
 
-/* A tensor's bytes before and after its extents. */
+/* Bytes of a tensor before its extents, and of a packet's header. */
 enum { TVMRT_RPC_TENSOR_HEAD_BYTES = 24, TVMRT_RPC_PACKET_HEAD_BYTES = 12 };
 
 /*
- * Values of a packet. Text and bytes lie in the packet's own bytes, which are changed: each text gets
- * its NUL. Handles, the data of tensors among them, are as the other side sent them, in v_int64 and
- * in `data`: nobody may follow one before it was looked up. Zero-initialised is empty; memory is kept
- * from packet to packet.
+ * Values of a packet. Strings and bytes point into the packet, which is modified: each string gets
+ * a NUL. Handles and tensor addresses are stored as received, in v_int64 and `data`; they must be
+ * looked up before use. Zero-initialised means empty; the memory is reused for the next packet.
  */
 typedef struct tvmrt_rpc_seq {
   int count;
   TVMValue* values;
   int* codes;
-  DLTensor* tensors;   /* one a value; of those that are tensors */
-  TVMByteArray* bytes; /* one a value */
+  DLTensor* tensors;   /* one per value; set for tensors */
+  TVMByteArray* bytes; /* one per value */
   int capacity;
   tvmrt_buf extents; /* of all tensors */
 } tvmrt_rpc_seq;
 
-/* Read a sequence, to the end of the packet; the byte after the end must be the caller's to write. */
+/* Read a list up to the end of the packet; the byte after the end must be writable. */
 int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* out);
 void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq);
 
-/* Head and extents of one tensor; `extents` takes ndim of them. */
+/* Read a tensor's header, then its `ndim` extents. */
 int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out);
 int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extents);
 
-/* Begin a packet in `out`, which is emptied; end it when `more` bytes besides it follow. */
+/* Begin a packet in `out`, which is cleared. End it with the number of bytes that follow
+ * separately. */
 int tvmrt__rpc_begin(tvmrt_buf* out, tvmrt_rpc_code code);
 void tvmrt__rpc_end(tvmrt_buf* out, uint64_t more);
 
-/* Write a value, of a code that may travel. Devices lose their session. */
+/* Write a value of a protocol code. Devices lose their session number. */
 int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code);
 int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t);
-/* `count` and the codes. */
+/* Write `count` and the type codes. */
 int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count);
-/* A whole sequence. */
+/* Write a complete list. */
 int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
-/* All of a session's first packet, but its end. */
+/* Write the first packet of a session, without ending it. */
 int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
 
 #endif

@@ -1,19 +1,20 @@
 /*!
  * \file abi.h
- * \brief The ABI of tvm-ffi, as far as the bridge reads it.
+ * \brief The part of tvm-ffi's ABI that the bridge uses.
  *
- * The bridge joins two function ABIs: the classic packed function (c_packed_func.h) and the one of
- * tvm-ffi. A function of either side becomes one of the other; a call converts its arguments, calls,
- * and converts the result or the error. No Python takes part, so C may use the functions on any thread.
+ * The bridge connects two function ABIs: the classic packed function (c_packed_func.h) and
+ * tvm-ffi's. A function of either side is wrapped for the other; a call converts the arguments,
+ * calls, and converts the result or the error. Python is not involved, so C may use the functions
+ * on any thread.
  *
- * It is a library of its own, libtvmrt_tvm_ffi.so, which libtvm_runtime loads when a library exports
- * functions of tvm-ffi, or when bridge_open() is asked for by its global name. Nothing of libtvm_ffi is
- * needed: the few structures of its C ABI that are read are declared below. What its functions do is
- * done by those of the process's libtvm_ffi, if there is one, else by stand_in.c.
+ * The bridge is a separate library, libtvmrt_tvm_ffi.so. libtvm_runtime loads it when a library
+ * exports tvm-ffi functions, or when its global function for bridge_open() is requested. It does
+ * not link with libtvm_ffi: the structures of the C ABI are declared below. If the process has
+ * loaded libtvm_ffi, its functions are used, otherwise the stubs in stand_in.c.
  *
  * Errors: functions of the bridge return 0, or -1 with a text in the classic error slot
- * (TVMGetLastError()). Only where a call comes from the other side, bridge_raise() hands that text over.
- * Threads: everything may be used from any thread.
+ * (TVMGetLastError()). For calls from the tvm-ffi side, bridge_raise() passes that text on.
+ * Threads: all functions may be called from any thread.
  * Source: tvm/ffi/c_api.h of apache-tvm-ffi 0.1.
  */
 #ifndef TVMRT_PLUGINS_TVM_FFI_ABI_H_
@@ -23,7 +24,7 @@
 #include <stdint.h>
 #include <tvm/runtime/c_runtime_api.h>
 
-/*! \brief What an FfiAny holds; indices from kFfiFirstObject on are counted objects. */
+/*! \brief Types of an FfiAny; indices from kFfiFirstObject on are reference-counted objects. */
 typedef enum {
   kFfiNone = 0,
   kFfiInt = 1,
@@ -52,9 +53,10 @@ typedef enum {
   kFfiDict = 76,
 } FfiTypeIndex;
 
-/*! \brief Head of every counted object; what an object holds follows it. */
+/*! \brief Header of every reference-counted object; the object's content follows it. */
 typedef struct {
-  _Atomic uint64_t ref_counts; /* strong below, weak above; all strong ones hold one weak */
+  _Atomic uint64_t ref_counts; /* strong count in the low half, weak in the high; the strong ones
+                                * share one weak */
   int32_t type_index;
   uint32_t padding;
   union {
@@ -66,7 +68,7 @@ typedef struct {
 /*! \brief A value: borrowed as an argument, owned as a result. */
 typedef struct {
   int32_t type_index;
-  uint32_t small_size; /* bytes of a small text; 0 for everything else */
+  uint32_t small_size; /* bytes of a small text; otherwise 0 */
   union {
     int64_t v_int64;
     double v_float64;
@@ -79,13 +81,13 @@ typedef struct {
   } u;
 } FfiAny;
 
-/*! \brief What follows the head of an error; bytes and text are a TVMByteArray there too. */
+/*! \brief Content of an error after the header; tvm-ffi's byte arrays equal TVMByteArray. */
 typedef struct {
   TVMByteArray kind;
   TVMByteArray message;
 } FfiErrorHead;
 
-/*! \brief Start of the description of a type. */
+/*! \brief Start of a type description. */
 typedef struct {
   int32_t type_index;
   int32_t type_depth;
@@ -97,14 +99,14 @@ typedef struct {
 } FfiVersion;
 
 /*!
- * \brief A function of the other side.
+ * \brief A tvm-ffi function.
  *
- * Arguments are borrowed for the call; `result` is preset to None and owned by the caller
- * afterwards. Returns 0, or another value with the error kept for FfiApi.error_move_from_raised.
+ * Arguments are borrowed for the call. `result` is preset to None and owned by the caller
+ * afterwards. Returns 0, or another value with the error stored for FfiApi.error_move_from_raised.
  */
 typedef int (*FfiSafeCall)(void* self, const FfiAny* args, int32_t num_args, FfiAny* result);
 
-/*! \brief The functions of libtvm_ffi that are used. Those that return int return 0 on success. */
+/*! \brief Functions of libtvm_ffi in use. Those that return int return 0 on success. */
 typedef struct {
   void (*get_version)(FfiVersion* out);
   int (*function_create)(void* self, FfiSafeCall call, void (*deleter)(void* self), void** out);
@@ -122,22 +124,22 @@ typedef struct {
   void* (*env_get_stream)(int32_t type, int32_t id);
 } FfiApi;
 
-/*! \brief Whose functions are used: the stand-in's until a libtvm_ffi is found. Lives for ever. */
+/*! \brief Function table in use: the stubs until a libtvm_ffi is found. */
 extern const FfiApi* _Atomic bridge_api;
 #define ffi (*atomic_load_explicit(&bridge_api, memory_order_acquire))
 
-/*! \brief What follows the head of an object. */
+/*! \brief Content of an object after the header. */
 static inline void* ffi_body(const FfiObject* object) { return (char*)object + sizeof(*object); }
 
 #define FFI_ONE_WEAK (UINT64_C(1) << 32)
 
-/*! \brief Take a reference, as every holder of an object may without the library. */
+/*! \brief Take a reference without calling the library. */
 static inline void ffi_retain(void* object) {
   FfiObject* head = object;
   (void)atomic_fetch_add_explicit(&head->ref_counts, 1, memory_order_relaxed);
 }
 
-/*! \brief Give a reference back; the last one ends the object by its own deleter. */
+/*! \brief Release a reference; the last one calls the object's deleter. */
 static inline void ffi_release(void* object) {
   enum { CONTENT = 1, BLOCK = 2 };
   FfiObject* head = object;

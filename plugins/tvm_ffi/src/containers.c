@@ -1,8 +1,8 @@
-/* Containers are read where they lie on the other side, and by global functions on the classic one.
+/* Conversion of containers. tvm-ffi containers are read directly, classic ones through global
+ * functions.
  *
- * Elements are converted one by one, each side's maker or reader doing its own; what is made lives
- * by itself. Depth is counted per thread over both directions, since a container that holds itself
- * would not end. */
+ * Elements are converted one by one; the result is independent of the source. Depth is counted per
+ * thread over both directions, since a container that contains itself would recurse endlessly. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,22 +12,22 @@
 #include "objects.h"
 
 enum {
-  MAX_DEPTH = 200, /* of containers in containers: each takes stack */
+  MAX_DEPTH = 200, /* of nested containers, since each uses stack */
   BLOCK_ITEMS = 16,
 };
 
-/* ---- the cells of the other side ---- */
+/* ---- tvm-ffi layouts ---- */
 
 /* Array and List. */
 typedef struct {
   FfiAny* data;
   int64_t size;
-  int64_t capacity; /* of arrays that grow; those made here are full */
+  int64_t capacity; /* of arrays that grow; arrays made here are full */
   void (*data_deleter)(void*);
 } FfiSeq;
 
-/* Map and Dict. Of few items, with the highest bit of `slots` set: a row of keys and values. Of many:
-   blocks of 16 bytes and 16 items in a list, in the order in which they came. */
+/* Map and Dict. Small maps, with the highest bit of `slots` set: an array of keys and values. Large
+ * maps: blocks of 16 bytes and 16 items, linked in insertion order. */
 typedef struct {
   void* data;
   uint64_t size;
@@ -38,20 +38,20 @@ typedef struct {
   uint64_t tail;
 } FfiMap;
 
-/* As items lie in small maps, and at the front of those in large ones. */
+/* An item of a small map, and the start of an item of a large map. */
 typedef struct {
   FfiAny key;
   FfiAny value;
 } FfiPair;
 
-/* Places of neighbours in the order of insertion: blocks times 16 and the item. */
+/* Indices of the neighbours in insertion order: block * 16 + item. */
 typedef struct {
   FfiPair pair;
   uint64_t previous;
   uint64_t next;
 } FfiLinkedPair;
 
-/* The marks are for look-ups by hash; a walk in order needs none. */
+/* The marks are for hash look-ups; iteration does not need them. */
 typedef struct {
   uint8_t marks[BLOCK_ITEMS];
   FfiLinkedPair items[BLOCK_ITEMS];
@@ -66,7 +66,7 @@ static const uint64_t kSmallMap = UINT64_C(1) << 63;
 
 static _Thread_local int depth;
 
-/* depth-- is the caller's, only where this gives 0. */
+/* The caller decrements `depth`, only after a result of 0. */
 static int enter(void) {
   if (depth < MAX_DEPTH) {
     depth++;
@@ -75,9 +75,9 @@ static int enter(void) {
   return bridge_fail("ValueError: containers are nested more than %d deep", MAX_DEPTH);
 }
 
-/* ---- to the classic side ---- */
+/* ---- tvm-ffi to classic ---- */
 
-/* Arguments of a maker, with what they own. */
+/* Arguments of a constructor function, with their owned resources. */
 typedef struct {
   TVMValue* values;
   int* codes;
@@ -85,11 +85,11 @@ typedef struct {
   size_t count;
 } List;
 
-/* One block of three rows, with room for one at least. list_free() takes one that failed, too. */
+/* Allocate one block for the three arrays, never empty. list_free() also accepts a failed list. */
 static int list_new(List* list, size_t count) {
   const size_t bytes = sizeof(TVMValue) + sizeof(Owned) + sizeof(int);
   *list = (List){NULL, NULL, NULL, 0};
-  /* packed functions count their arguments by an int */
+  /* packed functions have an int argument count */
   if (count > INT32_MAX) return bridge_fail("ValueError: a container has more than 2^31 values");
   list->values = calloc(count + 1, bytes);
   if (list->values == NULL) return bridge_fail_memory(count * bytes);
@@ -98,19 +98,19 @@ static int list_new(List* list, size_t count) {
   return 0;
 }
 
-/* In the opposite order of making. Also of a list that could not be made, which is empty. */
+/* Releases in reverse order. Accepts an empty list after a failed list_new(). */
 static void list_free(List* list) {
   while (list->count > 0) owned_release(&list->owned[--list->count]);
   free(list->values);
 }
 
-/* Counted before the conversion, which leaves nothing to release where it fails. */
+/* Counted before the conversion, which leaves nothing to release on failure. */
 static int list_add(List* list, const FfiAny* any) {
   const size_t i = list->count++;
   return bridge_owned_to_classic(any, &list->values[i], &list->codes[i], &list->owned[i]);
 }
 
-/* Makers copy or retain their arguments, so the list is freed afterwards either way. */
+/* The constructor copies or retains its arguments, so the list is freed afterwards in any case. */
 static int make_classic(const char* maker, const List* list, TVMObjectHandle* out) {
   TVMValue value = {.v_handle = NULL};
   int code = kTVMNullptr;
@@ -120,7 +120,7 @@ static int make_classic(const char* maker, const List* list, TVMObjectHandle* ou
   return 0;
 }
 
-/* Of an Array or a List. What it holds is made anew, owned by the Array. */
+/* Convert an Array or a List. The elements are converted and owned by the new Array. */
 static int sequence_to_classic(const FfiSeq* from, TVMObjectHandle* out) {
   List list;
   int rc = list_new(&list, from->size > 0 ? (size_t)from->size : 0);
@@ -130,7 +130,7 @@ static int sequence_to_classic(const FfiSeq* from, TVMObjectHandle* out) {
   return rc;
 }
 
-/* In the order of insertion, whichever form the map has. */
+/* In insertion order, for both map layouts. */
 static int map_to_classic(const FfiMap* from, TVMObjectHandle* out) {
   const int small = (from->slots & kSmallMap) != 0;
   uint64_t at = small ? 0 : from->head;
@@ -152,7 +152,7 @@ static int map_to_classic(const FfiMap* from, TVMObjectHandle* out) {
   return rc;
 }
 
-/* Extents go as ints, which is how the classic maker reads them. */
+/* Extents are passed as ints, as the classic constructor expects. */
 static int shape_to_classic(const FfiShape* from, TVMObjectHandle* out) {
   List list;
   int rc = list_new(&list, from->size);
@@ -165,7 +165,7 @@ static int shape_to_classic(const FfiShape* from, TVMObjectHandle* out) {
   return rc;
 }
 
-/* What holds values by itself; texts and tensors are no containers here. */
+/* Whether an object holds values; texts and tensors are not containers here. */
 int bridge_is_container(const FfiObject* object) {
   switch (object->type_index) {
     case kFfiShape:
@@ -179,7 +179,7 @@ int bridge_is_container(const FfiObject* object) {
   }
 }
 
-/* *out is owned; NULL on failure. Depth is given back on every way out. */
+/* *out is owned; NULL on failure. Depth is restored on every return. */
 int bridge_container_to_classic(const FfiObject* object, TVMObjectHandle* out) {
   const void* body = ffi_body(object);
   int rc;
@@ -196,28 +196,28 @@ int bridge_container_to_classic(const FfiObject* object, TVMObjectHandle* out) {
   return rc;
 }
 
-/* ---- to the other side ---- */
+/* ---- classic to tvm-ffi ---- */
 
-/* Values that own nothing are passed over by it. */
+/* Values that own nothing are ignored. */
 static void release_row(FfiAny* row, size_t count) {
   while (count > 0) bridge_release_any(&row[--count]);
 }
 
-/* Arrays and maps of few items begin with the same two members, and hold rows of values. */
+/* Arrays and small maps begin with the same two members and hold arrays of values. */
 static void delete_array(void* object, int flags) {
   const FfiSeq* body = ffi_body(object);
   if ((flags & END_CONTENT) != 0) release_row(body->data, (size_t)body->size);
   ffi_free_object(object, flags);
 }
 
-/* Freed as the row that it was made with; maps that others made have deleters of their own. */
+/* Deleter of maps made here; other maps have their own deleters. */
 static void delete_map(void* object, int flags) {
   const FfiMap* body = ffi_body(object);
   if ((flags & END_CONTENT) != 0) release_row(body->data, 2 * (size_t)body->size);
   ffi_free_object(object, flags);
 }
 
-/* How many values a classic container has, and one of them. */
+/* Number of values of a classic container. */
 static int count_of(const char* counter, TVMObjectHandle object, size_t* out) {
   TVMValue arg = {.v_handle = object}, value = {.v_int64 = 0};
   int arg_code = kTVMObjectHandle, code = kTVMNullptr;
@@ -226,7 +226,7 @@ static int count_of(const char* counter, TVMObjectHandle object, size_t* out) {
   return 0;
 }
 
-/* Owned by the caller: classic getters return new references. */
+/* The caller owns the value: classic getters return new references. */
 static int value_at(const char* getter, TVMObjectHandle object, size_t index, TVMValue* value,
                     int* code) {
   TVMValue args[2] = {{.v_handle = object}, {.v_int64 = (int64_t)index}};
@@ -234,7 +234,7 @@ static int value_at(const char* getter, TVMObjectHandle object, size_t index, TV
   return bridge_call_global(getter, args, codes, 2, value, code);
 }
 
-/* Fill a row of owned values; on failure it holds none. */
+/* Fill an array with owned values; on failure it owns none. */
 static int fill_row(const char* getter, TVMObjectHandle object, size_t count, FfiAny* row) {
   for (size_t i = 0; i < count; i++) {
     TVMValue value = {.v_int64 = 0};
@@ -248,7 +248,7 @@ static int fill_row(const char* getter, TVMObjectHandle object, size_t count, Ff
   return 0;
 }
 
-/* size is set last: until then the deleter has no elements to release. */
+/* `size` is set last, so that the deleter has no elements to release before. */
 static int sequence_to_ffi(const char* counter, const char* getter, TVMObjectHandle object,
                            FfiObject** out) {
   FfiObject* made;
@@ -268,7 +268,7 @@ static int sequence_to_ffi(const char* counter, const char* getter, TVMObjectHan
   return 0;
 }
 
-/* Items of a map come as an array of keys and values in turns. */
+/* The items of a map are an array of alternating keys and values. */
 static int map_to_ffi(TVMObjectHandle object, FfiObject** out) {
   TVMValue arg = {.v_handle = object}, items = {.v_handle = NULL};
   int arg_code = kTVMObjectHandle, code = kTVMNullptr;
@@ -294,7 +294,7 @@ static int map_to_ffi(TVMObjectHandle object, FfiObject** out) {
   return rc;
 }
 
-/* Extents lie behind the head, in the object's own block. */
+/* The extents follow the header in the object's own block. */
 static int shape_to_ffi(TVMObjectHandle object, FfiObject** out) {
   FfiObject* made;
   FfiShape* body;
@@ -319,7 +319,7 @@ static int shape_to_ffi(TVMObjectHandle object, FfiObject** out) {
   return 0;
 }
 
-/* Other keys give *out NULL, for the caller to tell. */
+/* For other type keys *out is NULL, which the caller reports. */
 int bridge_container_to_ffi(TVMObjectHandle object, const char* type_key, FfiObject** out) {
   int rc = 0;
   *out = NULL;

@@ -1,13 +1,13 @@
-/* Errors of the bridge itself, as the classic side keeps them.
+/* Errors of the bridge, stored in the classic error slot.
  *
- * Texts are cut at the buffer's size: they are sentences with names of types and files. */
+ * Texts are truncated at the buffer's size: they are sentences with names of types and files. */
 #include "error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <tvm/runtime/c_runtime_api.h>
 
-/* Always -1, so that callers return it. TVMPackedFuncSetLastError() copies the text. */
+/* Returns -1, so that callers can return it. TVMPackedFuncSetLastError() copies the text. */
 int bridge_fail(const char* format, ...) {
   char text[512];
   va_list args;
@@ -18,7 +18,7 @@ int bridge_fail(const char* format, ...) {
   return -1;
 }
 
-/* Always -1. A size tells its reader whether memory was short or the number wrong. */
+/* Returns -1. The size shows whether memory was short or the number was wrong. */
 int bridge_fail_memory(size_t bytes) {
   return bridge_fail("MemoryError: no memory for %zu bytes", bytes);
 }

@@ -1,5 +1,5 @@
 /*! \file error.h
- *  \brief Errors of the bridge itself. */
+ * \brief Errors of the bridge. */
 #ifndef TVMRT_PLUGINS_TVM_FFI_ERROR_H_
 #define TVMRT_PLUGINS_TVM_FFI_ERROR_H_
 
@@ -9,7 +9,7 @@
 
 /*! \brief Set the error text; returns -1. */
 int bridge_fail(const char* format, ...) TVMRT_PRINTF(1, 2);
-/*! \brief Say that there is no memory for this many bytes; returns -1. */
+/*! \brief Report that an allocation of this many bytes failed; returns -1. */
 int bridge_fail_memory(size_t bytes);
 
 #endif /* TVMRT_PLUGINS_TVM_FFI_ERROR_H_ */

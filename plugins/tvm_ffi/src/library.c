@@ -1,7 +1,8 @@
-/* Finding libtvm_ffi, which another package has loaded.
+/* Finds libtvm_ffi, which another package has loaded.
  *
- * `bridge_api` points to the stand-in until a libtvm_ffi is found, then to that one for ever: a
- * table that is read without a lock is written before it is shown, and never again. */
+ * `bridge_api` points to the stubs until a libtvm_ffi is found, then permanently to its functions.
+ * The table is read without a lock, so it is complete before it is published and constant
+ * afterwards. */
 #include "library.h"
 
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include "sdk/system.h"
 #include "stand_in.h"
 
-/* The releases of 0.1 agree in all that is declared in abi.h. */
+/* The 0.1 releases agree in everything declared in abi.h. */
 enum { KNOWN_MAJOR = 0, KNOWN_MINOR = 1 };
 
 const FfiApi* _Atomic bridge_api = &stand_in_api;
@@ -20,7 +21,8 @@ static const struct {
   const char* name;
   size_t offset; /* of the pointer in FfiApi */
 } kSymbols[] = {
-    {"TVMFFIGetVersion", offsetof(FfiApi, get_version)}, /* first: it tells what else to expect */
+    {"TVMFFIGetVersion", offsetof(FfiApi, get_version)}, /* first: its result decides what else to
+                                                          * expect */
     {"TVMFFIFunctionCreate", offsetof(FfiApi, function_create)},
     {"TVMFFIFunctionCall", offsetof(FfiApi, function_call)},
     {"TVMFFIFunctionSetGlobal", offsetof(FfiApi, function_set_global)},
@@ -35,7 +37,7 @@ static const struct {
     {"TVMFFIEnvGetStream", offsetof(FfiApi, env_get_stream)},
 };
 
-/* Before 1.0 a minor release may change structs, so only the one that was read is trusted. */
+/* Before 1.0 a minor release may change structs, so only the known one is accepted. */
 static int check_version(const char* path, const FfiApi* api, FfiVersion* version) {
   api->get_version(version);
   if (version->major == KNOWN_MAJOR && version->minor == KNOWN_MINOR) return 0;
@@ -44,7 +46,7 @@ static int check_version(const char* path, const FfiApi* api, FfiVersion* versio
       version->major, version->minor, version->patch, KNOWN_MAJOR, KNOWN_MINOR);
 }
 
-/* All of them or none: a table with holes would fail in the middle of somebody's call. */
+/* All symbols are required: an incomplete table would fail during a later call. */
 static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion* version) {
   for (size_t i = 0; i < sizeof(kSymbols) / sizeof(kSymbols[0]); i++) {
     void* symbol = tvmrt__library_symbol(library, kSymbols[i].name);
@@ -52,18 +54,18 @@ static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion
       return bridge_fail("%s has no function %s: it is no libtvm_ffi %d.%d", path, kSymbols[i].name,
                          KNOWN_MAJOR, KNOWN_MINOR);
     }
-    /* ISO C has no conversion from a data pointer to a function pointer; every host here has */
+    /* ISO C cannot convert data pointers to function pointers; every host can */
     memcpy((char*)api + kSymbols[i].offset, &symbol, sizeof(symbol));
     if (i == 0 && check_version(path, api, version) != 0) return -1;
   }
   return 0;
 }
 
-/* What the first library that was found gave; filled once, before it is shown. */
+/* Functions of the first library found; filled once, before publication. */
 static FfiApi joined;
 static tvmrt_mutex joining = TVMRT_MUTEX_INIT;
 
-/* Whichever thread comes first: others have found the same functions. */
+/* The first thread publishes its table; other threads have found the same functions. */
 static void show(const FfiApi* found) {
   tvmrt__lock(&joining);
   if (atomic_load(&bridge_api) == &stand_in_api) {
@@ -73,7 +75,7 @@ static void show(const FfiApi* found) {
   tvmrt__unlock(&joining);
 }
 
-/* May be called again, with the same library or another: the first stays. */
+/* May be called again, with the same library or another; the first one stays in use. */
 int bridge_open(const char* path, FfiVersion* version) {
   FfiApi found;
   void* library = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);
@@ -83,13 +85,14 @@ int bridge_open(const char* path, FfiVersion* version) {
     tvmrt__library_unload(library);
     return -1;
   }
-  show(&found); /* the library stays: functions made here may live to the end of the process */
+  show(&found); /* the library stays loaded: functions made here may live to the end of the
+                 * process */
   return 0;
 }
 
 static const char kName[] = "libtvm_ffi.so";
 
-/* Not loaded from here: the package that has it knows which one is right. */
+/* Never loads the library: only the package that contains it knows the right file. */
 int bridge_join_loaded(void) {
   FfiVersion version;
   void* library;
@@ -100,7 +103,7 @@ int bridge_join_loaded(void) {
   return bridge_open(kName, &version) == 0;
 }
 
-/* The library stays loaded by its own users, so the symbol is good after unloading. */
+/* The library's users keep it loaded, so the symbol stays valid. */
 void* bridge_loaded_symbol(const char* name) {
   void* library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
   void* symbol = library == NULL ? NULL : tvmrt__library_symbol(library, name);

@@ -1,27 +1,27 @@
 /*! \file link.h
- *  \brief Which function shows which. */
+ * \brief Table of wrapper functions. */
 #ifndef TVMRT_PLUGINS_TVM_FFI_LINK_H_
 #define TVMRT_PLUGINS_TVM_FFI_LINK_H_
 
 /*!
- * \brief A function that shows another one of the other side.
+ * \brief A function that wraps a function of the other side.
  *
- * The functions made here are known by their address, so that one that goes back to where it came
- * from is the same again, instead of a function that shows one that shows one.
+ * Wrappers are found by their address, so converting one back gives the original function instead
+ * of a wrapper around a wrapper.
  */
 typedef struct BridgeLink {
-  void* outer; /* what was made, as the side that calls it knows it */
-  void* inner; /* what it calls; one reference */
+  void* outer; /* the wrapper, as its caller sees it */
+  void* inner; /* the wrapped function; one reference */
   struct BridgeLink* next;
 } BridgeLink;
 
-/*! \brief A link to `inner`, which the caller retains; NULL if there is no memory. free() it. */
+/*! \brief Make a link to `inner`, which the caller retains; NULL if out of memory. free() it. */
 BridgeLink* bridge_link_new(void* inner);
-/*! \brief Make a link findable by what was made of it. */
+/*! \brief Register a link under its wrapper. */
 void bridge_link_add(BridgeLink* link, void* outer);
-/*! \brief Free a link; returns `inner`, whose reference is the caller's now. */
+/*! \brief Free a link; returns `inner`, whose reference the caller now owns. */
 void* bridge_link_remove(BridgeLink* link);
-/*! \brief What `outer`, which the caller keeps alive, shows: retained; NULL if nothing. */
+/*! \brief Function wrapped by `outer`, which the caller keeps alive: retained; NULL if none. */
 void* bridge_link_find(const void* outer, void (*retain)(void* inner));
 
 #endif /* TVMRT_PLUGINS_TVM_FFI_LINK_H_ */

@@ -1,5 +1,5 @@
-/* Modules, both ways. That of the other side is an object of C++, which is asked by global functions;
-   one is made of C++ alone, so a classic module becomes a Function from names to functions. */
+/* Conversion of modules. A tvm-ffi module is a C++ object, which is used through global functions.
+ * It can only be made in C++, so a classic module becomes a Function from names to functions. */
 #include <string.h>
 #include <tvm/runtime/module_plugin.h>
 
@@ -8,19 +8,19 @@
 #include "library.h"
 #include "raise.h"
 
-/* ---- to the classic side ---- */
+/* ---- tvm-ffi to classic ---- */
 
 typedef int (*FindGlobal)(const TVMByteArray* name, void** out);
 
-/* A module's function; *out is NULL where it has none. */
+/* Get a module's function; *out is None if there is none. */
 static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
   static const char kAsk[] = "ffi.ModuleGetFunction";
   const TVMByteArray key = {kAsk, sizeof(kAsk) - 1};
   FfiAny args[3] = {{.type_index = kFfiModule, .u.v_obj = module},
                     {.type_index = kFfiRawStr, .u.v_str = name},
                     {.type_index = kFfiBool, .u.v_int64 = 1}};
-  /* It is not in the table of the ABI's functions, as only modules need it; a module exists only
-   * where libtvm_ffi does. */
+  /* Not in the function table, since only modules need it; a module exists only if libtvm_ffi is
+   * loaded. */
   void* symbol = bridge_loaded_symbol("TVMFFIFunctionGetGlobal");
   FindGlobal find;
   void* function = NULL;
@@ -35,8 +35,8 @@ static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
   return rc;
 }
 
-/* The classic name of a main function is not the other side's. Without a function *out stays empty,
- * which is no error. */
+/* The main function has different names on the two sides. A missing function is not an error: *out
+ * stays empty. */
 static int get_function(void* self, const char* name, tvmrt_module_function* out) {
   FfiAny found = {.type_index = kFfiNone};
   int rc = 0;
@@ -48,10 +48,10 @@ static int get_function(void* self, const char* name, tvmrt_module_function* out
   return rc;
 }
 
-/* With the classic module's last reference, on any thread. */
+/* Called with the classic module's last reference, on any thread. */
 static void release(void* self) { ffi_release(self); }
 
-/* Retained last: before, a failure has nothing to give back. */
+/* Retained last, so that a failure has nothing to release. */
 int bridge_module_to_classic(FfiObject* module, TVMModuleHandle* out) {
   static const tvmrt_module_vtable table = {
       .struct_bytes = sizeof(table),
@@ -65,7 +65,7 @@ int bridge_module_to_classic(FfiObject* module, TVMModuleHandle* out) {
   return 0;
 }
 
-/* ---- to the other side ---- */
+/* ---- classic to tvm-ffi ---- */
 
 /* TVMRuntimeCPackedFunc: (name) -> function or None. */
 static int get_by_name(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
@@ -83,10 +83,10 @@ static int get_by_name(TVMValue* args, int* codes, int num_args, TVMRetValueHand
   return rc;
 }
 
-/* The reference that bridge_module_to_ffi() took for the function. */
+/* Releases the reference taken by bridge_module_to_ffi(). */
 static void free_module(void* module) { (void)TVMModFree(module); }
 
-/* From TVMFuncCreateFromCFunc() on the module goes with the function. */
+/* After TVMFuncCreateFromCFunc() the function owns the module's reference. */
 int bridge_module_to_ffi(TVMModuleHandle module, FfiObject** out) {
   TVMFunctionHandle function;
   int rc;

@@ -1,8 +1,8 @@
-/* Objects of tvm-ffi that are made here, each with its own deleter: whoever holds one, holds it alike.
+/* tvm-ffi objects made here, each with its own deleter, so all holders treat them alike.
  *
- * The layout of heads is tvm-ffi's (abi.h). References are counted by atomics, strong and weak ones
- * in one word: the content ends with the last strong one, the block with the last weak one, and a
- * deleter is told by flags which of them it is. */
+ * The header layout is tvm-ffi's (abi.h). Strong and weak references are atomic counters in one
+ * word: the content is destroyed with the last strong reference, the memory block with the last
+ * weak one. Flags tell the deleter which of the two to destroy. */
 #include "objects.h"
 
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "error.h"
 
 enum {
-  PREFIX_BYTES = 16, /* zero, before every object: other makers keep a pointer there */
+  PREFIX_BYTES = 16, /* zeros before every object, where other makers store a pointer */
   MAX_SMALL_BYTES = 7,
 };
 
-/* Zeroed: a deleter may run before the body is filled. */
+/* Zero-initialised, since a deleter may run before the body is filled. */
 FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)(void*, int)) {
   char* block = calloc(1, PREFIX_BYTES + sizeof(FfiObject) + body_bytes);
   FfiObject* object;
@@ -31,14 +31,14 @@ FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)
   return object;
 }
 
-/* The deleter of objects whose content needs no end. */
+/* Deleter for objects whose content needs no destruction. */
 void ffi_free_object(void* object, int flags) {
   if ((flags & END_BLOCK) != 0) free((char*)object - PREFIX_BYTES);
 }
 
 /* ---- errors ---- */
 
-/* copy_text() may have failed for any of them: free() takes NULL. */
+/* Any of the copies may have failed; free() accepts NULL. */
 static void delete_error(void* object, int flags) {
   const FfiError* error = ffi_body(object);
   if ((flags & END_CONTENT) != 0) {
@@ -51,8 +51,7 @@ static void delete_error(void* object, int flags) {
   ffi_free_object(object, flags);
 }
 
-/* With a NUL behind it that is not counted, for readers of C strings. data is NULL without
- * memory. */
+/* NUL-terminated for C readers, without counting the NUL. data is NULL if out of memory. */
 static TVMByteArray copy_text(const TVMByteArray* first, const TVMByteArray* second) {
   const size_t size = first->size + (second == NULL ? 0 : second->size);
   char* text = malloc(size + 1);
@@ -63,18 +62,18 @@ static TVMByteArray copy_text(const TVMByteArray* first, const TVMByteArray* sec
   return (TVMByteArray){text, size};
 }
 
-/* Slot of the error: frames that it passes add their lines to it, on the thread that has it. */
+/* Called through the error's slot: each frame that the error passes adds its lines, on the error's
+ * thread. */
 static void update_backtrace(void* object, const TVMByteArray* lines, int32_t append) {
   const TVMByteArray none = {NULL, 0};
   FfiError* error = ffi_body(object);
   const TVMByteArray text = copy_text(append != 0 ? &error->backtrace : &none, lines);
-  if (text.data == NULL) return; /* it stays as it was */
+  if (text.data == NULL) return; /* it stays unchanged */
   free((void*)error->backtrace.data);
   error->backtrace = text;
 }
 
-/* Cause and extra context are counted only when all else has worked, so that a failure releases
- * what it has taken and no more. */
+/* Cause and extra context are retained last, so that a failure releases only what was taken. */
 FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
                           const TVMByteArray* backtrace, void* cause, void* extra) {
   const TVMByteArray none = {NULL, 0};
@@ -98,32 +97,31 @@ FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
   return object;
 }
 
-/* What a thread has raised. */
+/* Raised error of this thread. */
 static _Thread_local void* raised;
 
-/* The caller's from then on; NULL where nothing was raised. */
+/* The caller owns the result; NULL if nothing was raised. */
 void* ffi_take_error(void) {
   void* error = raised;
   raised = NULL;
   return error;
 }
 
-/* Takes the reference over. An error that nobody has taken is replaced, as later ones tell more. */
+/* Takes over the reference. A pending error is replaced, since later ones are more specific. */
 void ffi_keep_error(void* error) {
   void* old = raised;
   raised = error;
   if (old != NULL) ffi_release(old);
 }
 
-/* Without memory there is no error object, and the caller of the failed function is told so by
- * bridge_catch(). */
+/* If out of memory there is no error object, which bridge_catch() reports to the caller. */
 void ffi_raise_text(const char* kind, const char* message) {
   const TVMByteArray name = {kind, strlen(kind)};
   const TVMByteArray text = {message, strlen(message)};
   ffi_keep_error(ffi_make_error(&name, &text, NULL, NULL, NULL));
 }
 
-/* Always -1, with the error raised on this thread. */
+/* Returns -1 with the error raised on this thread. */
 static int no_memory(void) {
   ffi_raise_text("MemoryError", "no memory for a value of tvm-ffi");
   return -1;
@@ -138,20 +136,20 @@ typedef struct {
   void (*deleter)(void* self);
 } OwnFunction;
 
-/* safe_call's first argument is the function itself; the C function wants its handle. */
+/* safe_call gets the function itself as its first argument; the C function expects its handle. */
 static int call_own(void* function, const FfiAny* args, int32_t num_args, FfiAny* result) {
   const OwnFunction* own = ffi_body(function);
   return own->call(own->self, args, num_args, result);
 }
 
-/* Weak references keep the block, which is why the two ends are told apart. */
+/* Weak references keep the block after the content has been destroyed. */
 static void delete_function(void* object, int flags) {
   const OwnFunction* own = ffi_body(object);
   if ((flags & END_CONTENT) != 0 && own->deleter != NULL) own->deleter(own->self);
   ffi_free_object(object, flags);
 }
 
-/* `deleter` gets `self` when the function ends; where this fails it is not called. */
+/* `deleter` is called with `self` when the function is destroyed, but not if this call fails. */
 int ffi_make_function(void* self, FfiSafeCall call, void (*deleter)(void* self), void** out) {
   FfiObject* object = ffi_new_object(kFfiFunction, sizeof(OwnFunction), delete_function);
   OwnFunction* own;
@@ -165,14 +163,14 @@ int ffi_make_function(void* self, FfiSafeCall call, void (*deleter)(void* self),
   return 0;
 }
 
-/* Any maker's function: each brings its own way to be called. */
+/* Works for functions of any maker, since each has its own safe_call. */
 int ffi_call_function(void* function, FfiAny* args, int32_t num_args, FfiAny* result) {
   return ((const FfiFunction*)ffi_body(function))->safe_call(function, args, num_args, result);
 }
 
 /* ---- text ---- */
 
-/* Up to seven bytes lie in the value and need no object, as libtvm_ffi has it. */
+/* Up to seven bytes are stored in the value and need no object, as in libtvm_ffi. */
 static int make_text(const TVMByteArray* bytes, int32_t small, int32_t big, FfiAny* out) {
   const int is_small = bytes->size <= MAX_SMALL_BYTES;
   FfiObject* object;
@@ -193,12 +191,12 @@ static int make_text(const TVMByteArray* bytes, int32_t small, int32_t big, FfiA
   return 0;
 }
 
-/* An owned value: an object, or the bytes themselves where they are few. */
+/* An owned value: an object, or the bytes themselves if they are few. */
 int ffi_make_string(const TVMByteArray* bytes, FfiAny* out) {
   return make_text(bytes, kFfiSmallStr, kFfiStr, out);
 }
 
-/* As texts, under the indices of bytes. */
+/* Like texts, with the type indices of bytes. */
 int ffi_make_bytes(const TVMByteArray* bytes, FfiAny* out) {
   return make_text(bytes, kFfiSmallBytes, kFfiBytes, out);
 }
@@ -207,11 +205,12 @@ int ffi_make_bytes(const TVMByteArray* bytes, FfiAny* out) {
 
 typedef struct {
   DLTensor tensor;
-  DLManagedTensor* managed; /* what it was made of */
-  int64_t strides[];        /* where that has none */
+  DLManagedTensor* managed; /* the source */
+  int64_t strides[];        /* used if the source has none */
 } OwnTensor;
 
-/* The producer's memory goes with the content, the block stays while weak references do. */
+/* The producer's memory is released with the content; the block stays while weak references
+ * exist. */
 static void delete_tensor(void* object, int flags) {
   const OwnTensor* own = ffi_body(object);
   if ((flags & END_CONTENT) != 0 && own->managed->deleter != NULL) {
@@ -220,8 +219,8 @@ static void delete_tensor(void* object, int flags) {
   ffi_free_object(object, flags);
 }
 
-/* Nothing here insists on alignment or gaps: the bridge looks at them itself. The shape stays the
- * producer's. Strides are never missing on the other side. */
+/* Alignment and contiguity are not enforced here: the bridge checks them itself. The shape stays
+ * the producer's. tvm-ffi tensors always have strides. */
 int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous, void** out) {
   const DLTensor* source = &from->dl_tensor;
   const size_t ndim = source->ndim > 0 ? (size_t)source->ndim : 0;
@@ -245,13 +244,13 @@ int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous
   return 0;
 }
 
-/* On any thread, once. */
+/* Called once, on any thread. */
 static void end_shown(DLManagedTensor* shown) {
   ffi_release(shown->manager_ctx);
   free(shown);
 }
 
-/* The consumer's copy holds the tensor until it calls the deleter. */
+/* The consumer's struct retains the tensor until it calls the deleter. */
 int ffi_show_tensor(void* tensor, DLManagedTensor** out) {
   DLManagedTensor* shown = malloc(sizeof(*shown));
   *out = shown;

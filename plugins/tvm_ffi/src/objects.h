@@ -1,5 +1,5 @@
 /*! \file objects.h
- *  \brief Objects of tvm-ffi that are made here, without its library. */
+ * \brief tvm-ffi objects made here, without libtvm_ffi. */
 #ifndef TVMRT_PLUGINS_TVM_FFI_OBJECTS_H_
 #define TVMRT_PLUGINS_TVM_FFI_OBJECTS_H_
 
@@ -7,7 +7,7 @@
 
 #include "abi.h"
 
-/*! \brief What follows the head of an error. */
+/*! \brief Content of an error after the header. */
 typedef struct {
   TVMByteArray kind;
   TVMByteArray message;
@@ -17,29 +17,29 @@ typedef struct {
   void* extra;
 } FfiError;
 
-/*! \brief What follows the head of a function. */
+/*! \brief Content of a function after the header. */
 typedef struct {
   FfiSafeCall safe_call;
   void* cpp_call; /* NULL unless C++ made it */
 } FfiFunction;
 
-/*! \brief What a deleter is told by its flags; both where nobody holds the object any more. */
+/*! \brief Flags of a deleter; both are set if no reference is left. */
 enum {
-  END_CONTENT = 1, /*!< No strong reference is left: what the object holds is given up. */
-  END_BLOCK = 2    /*!< No weak one either: its memory goes, by ffi_free_object(). */
+  END_CONTENT = 1, /*!< No strong reference is left: release the object's content. */
+  END_BLOCK = 2    /*!< No weak reference is left: free the memory with ffi_free_object(). */
 };
 
 /*!
- * \brief An object with a body of so many bytes, all zero, and one reference.
+ * \brief Make an object with a zero-initialised body and one reference.
  *
- * \param deleter [in] As of every object.
- * \return NULL if there is no memory.
+ * \param deleter [in] Called as for every tvm-ffi object.
+ * \return NULL if out of memory.
  */
 FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)(void*, int));
-/*! \brief Free the block of an object made by ffi_new_object(), if the flags say so. */
+/*! \brief Free the block of an object made by ffi_new_object(), if the flags request it. */
 void ffi_free_object(void* object, int flags);
 
-/*! \brief The members of FfiApi by these names, without libtvm_ffi. */
+/*! \brief Implementations of the FfiApi members of similar names, without libtvm_ffi. */
 int ffi_make_function(void* self, FfiSafeCall call, void (*deleter)(void* self), void** out);
 int ffi_call_function(void* function, FfiAny* args, int32_t num_args, FfiAny* result);
 int ffi_make_string(const TVMByteArray* bytes, FfiAny* out);
@@ -47,15 +47,16 @@ int ffi_make_bytes(const TVMByteArray* bytes, FfiAny* out);
 int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous, void** out);
 int ffi_show_tensor(void* tensor, DLManagedTensor** out);
 
-/*! \brief An error; the texts are copied, cause and extra retained. NULL if there is no memory. */
+/*! \brief Make an error; the texts are copied, cause and extra retained. NULL if out of memory. */
 FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
                           const TVMByteArray* backtrace, void* cause, void* extra);
 
-/*! \brief Take the error that this thread keeps; NULL if it has none. */
+/*! \brief Take this thread's raised error; NULL if there is none. */
 void* ffi_take_error(void);
-/*! \brief Keep an error for this thread, in place of an older one; the reference is taken over. */
+/*! \brief Store an error as raised on this thread, replacing an older one; takes over the
+ * reference. */
 void ffi_keep_error(void* error);
-/*! \brief Make an error and keep it. */
+/*! \brief Make an error and raise it on this thread. */
 void ffi_raise_text(const char* kind, const char* message);
 
 #endif /* TVMRT_PLUGINS_TVM_FFI_OBJECTS_H_ */

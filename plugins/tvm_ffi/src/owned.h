@@ -1,11 +1,11 @@
 /*! \file owned.h
- *  \brief What a conversion has made for the time of a call. */
+ * \brief Temporary resources of a conversion, released after the call. */
 #ifndef TVMRT_PLUGINS_TVM_FFI_OWNED_H_
 #define TVMRT_PLUGINS_TVM_FFI_OWNED_H_
 
 #include <stddef.h>
 
-/*! \brief Something to give back: nothing if release is NULL. */
+/*! \brief A resource to release; nothing if `release` is NULL. */
 typedef struct {
   void (*release)(void* what);
   void* what;

@@ -1,8 +1,8 @@
-/* Errors: the classic side has one text, "Kind: message", the other side a kind and a message.
+/* Errors: the classic side has one text, "Kind: message", tvm-ffi has a kind and a message.
  *
- * A text passes through as it came, so an error that crosses the bridge twice is known again by its
- * text: the object that was caught is kept per thread and raised as it was, with its lines.
- * Functions here return -1, so that callers return their result. */
+ * Texts are passed on unchanged, so an error that crosses the bridge twice is recognised by its
+ * text: the caught object is kept per thread and raised again with its backtrace. Functions here
+ * return -1, so that callers can return their result. */
 #include "raise.h"
 
 #include <stdio.h>
@@ -15,17 +15,17 @@
 
 enum { MAX_KIND_BYTES = 128 };
 
-/* The kind of a text that names none. It is never written out, so that a text that goes to the
-   other side and back is the same. */
+/* Kind of a text without one. It is not written into texts, so that a text is unchanged after a
+ * round trip. */
 static const char kPlainKind[] = "TVMError";
 
-/* Of texts that have a length and no end. */
+/* For texts with a length and no NUL. */
 static int ends_with(const char* text, size_t size, const char* end) {
   size_t length = strlen(end);
   return size >= length && memcmp(text + size - length, end, length) == 0;
 }
 
-/* Names of files and layers stand before a colon too; these are how names of errors end. */
+/* File and layer names may also precede a colon; error names end with one of these words. */
 static int is_kind(const char* name, size_t size) {
   static const char* const kEnds[] = {"Error", "Exception", "Interrupt", "Exit", "Iteration"};
   for (size_t i = 0; i < sizeof(kEnds) / sizeof(kEnds[0]); i++) {
@@ -34,15 +34,15 @@ static int is_kind(const char* name, size_t size) {
   return 0;
 }
 
-/* Bytes of the kind that a text starts with; 0 if it names none. */
+/* Length of the kind at the start of a text; 0 if there is none. */
 static size_t kind_size(const char* text) {
   size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
   if (size == 0 || size >= MAX_KIND_BYTES || strncmp(text + size, ": ", 2) != 0) return 0;
   return is_kind(text, size) ? size : 0;
 }
 
-/* Set `first`, `second` and `third` in a row as the error text. Without memory the text is another,
- * which is better than the one before it. */
+/* Set the error text to `first`, `second` and `third`. If out of memory, the text says so instead
+ * of keeping the old one. */
 static void set_joined(TVMByteArray first, const char* second, TVMByteArray third) {
   size_t middle = strlen(second);
   char* text = malloc(first.size + middle + third.size + 1);
@@ -58,7 +58,7 @@ static void set_joined(TVMByteArray first, const char* second, TVMByteArray thir
   free(text);
 }
 
-/* After the kind, which must stay first: "TypeError: argument 1: ...". */
+/* Inserted after the kind, which must stay first: "TypeError: argument 1: ...". */
 int bridge_name_argument(int index) {
   const char* text = TVMGetLastError();
   size_t kind = kind_size(text);
@@ -69,24 +69,24 @@ int bridge_name_argument(int index) {
   return -1;
 }
 
-/* A kind that is not written out; also that of errors of other makers that name none. */
+/* Whether a kind is omitted in texts; also true for errors without a kind. */
 static int is_plain(TVMByteArray kind) {
   size_t size = sizeof(kPlainKind) - 1;
   return kind.size == 0 || (kind.size == size && memcmp(kind.data, kPlainKind, size) == 0);
 }
 
-/* The error of the other side that the thread's text was made of last: it has more than a text, lines of
-   where it came from above all, and goes back as it is. */
+/* The tvm-ffi error from which this thread's text was made last. It contains more than the text,
+ * above all its backtrace, and is raised again unchanged. */
 static _Thread_local void* caught;
 
-/* Takes the reference over. Releasing the old one runs its deleter, so it comes last. */
+/* Takes over the reference. The old one is released last, since that runs its deleter. */
 static void keep_caught(void* error) {
   void* old = caught;
   caught = error;
   if (old != NULL) ffi_release(old);
 }
 
-/* The text as bridge_catch() writes it; nothing else links a text to its error. */
+/* Compare with the text written by bridge_catch(); nothing else links a text to its error. */
 static int is_text_of(const void* error, const char* text) {
   const FfiErrorHead* head = ffi_body(error);
   if (!is_plain(head->kind)) {
@@ -99,7 +99,7 @@ static int is_text_of(const void* error, const char* text) {
          memcmp(text, head->message.data, head->message.size) == 0;
 }
 
-/* Whether the text is that of an error that was caught, which is then raised again. */
+/* If the text is that of the caught error, raise that error again and return 1. */
 static int raise_again(const char* text) {
   void* symbol;
   void (*raise)(void* error);
@@ -108,17 +108,17 @@ static int raise_again(const char* text) {
   caught = NULL;
   symbol = bridge_loaded_symbol("TVMFFIErrorSetRaised");
   memcpy(&raise, &symbol, sizeof(raise));
-  /* no libtvm_ffi: it is kept where the stand-in's readers look */
+  /* without libtvm_ffi, the error is stored where the stubs look */
   if (raise == NULL) {
     ffi_keep_error(error);
     return 1;
   }
-  raise(error); /* counts it up */
+  raise(error); /* takes its own reference */
   ffi_release(error);
   return 1;
 }
 
-/* kind[] has room: kind_size() gives less than MAX_KIND_BYTES. */
+/* kind[] is large enough: kind_size() returns less than MAX_KIND_BYTES. */
 int bridge_raise(void) {
   const char* text = TVMGetLastError();
   size_t size = kind_size(text);
@@ -134,9 +134,9 @@ int bridge_raise(void) {
   return -1;
 }
 
-/* Always -1, with the text on the classic side. The error itself is kept, for the way back. */
+/* Returns -1 with the classic error text set. The error object is kept for the way back. */
 int bridge_catch(void) {
-  /* a library raises where it found the function, which may be either place */
+  /* the library raised it through the stubs or through libtvm_ffi */
   void* error = ffi_take_error();
   const FfiErrorHead* head;
   if (error == NULL && bridge_join_loaded()) ffi.error_move_from_raised(&error);
@@ -151,7 +151,7 @@ int bridge_catch(void) {
   return -1;
 }
 
-/* Borrowed until the thread catches another; of no bytes where the text is nobody's. */
+/* Borrowed until the thread catches another error; empty if the text is not the caught error's. */
 TVMByteArray bridge_lines_of(const char* text) {
   const FfiError* error = caught == NULL ? NULL : ffi_body(caught);
   if (error == NULL || !is_text_of(caught, text)) return (TVMByteArray){"", 0};

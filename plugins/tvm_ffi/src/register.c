@@ -1,6 +1,6 @@
-/* The makers of functions, as global functions of both sides: Python and C reach them alike.
+/* Constructors of wrapper functions, registered as global functions of both sides for Python and C.
  *
- * Addresses come as opaque pointers and are trusted. What is made is owned by the result. */
+ * Addresses are opaque pointers and are trusted. The result owns the wrapper. */
 #include "register.h"
 
 #include <string.h>
@@ -11,16 +11,16 @@
 
 enum { MAX_MAKER_ARGS = 3 };
 
-/* ---- for the other side ---- */
+/* ---- for tvm-ffi callers ---- */
 
-/* A pointer, or NULL for None; -1 for anything else. */
+/* Get a pointer, or NULL for None; -1 for anything else. */
 static int ffi_pointer(const FfiAny* args, int32_t num_args, int32_t index, void** out) {
   int given = index < num_args && args[index].type_index == kFfiOpaquePtr;
   *out = given ? args[index].u.v_ptr : NULL;
   return given || (index < num_args && args[index].type_index == kFfiNone) ? 0 : -1;
 }
 
-/* The reference goes with the result. */
+/* The result takes over the reference. */
 static int give_function(FfiObject* made, FfiAny* result) {
   result->type_index = made->type_index;
   result->small_size = 0;
@@ -28,7 +28,7 @@ static int give_function(FfiObject* made, FfiAny* result) {
   return 0;
 }
 
-/* The handle stays the caller's; the function that is made holds a reference of its own. */
+/* The handle stays the caller's; the wrapper takes its own reference. */
 static int from_packed_func(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   FfiObject* made;
   void* handle;
@@ -41,7 +41,8 @@ static int from_packed_func(void* self, const FfiAny* args, int32_t num_args, Ff
   return give_function(made, result);
 }
 
-/* (address, resource or None, owner or None) -> Function. The owner keeps both alive. */
+/* (address, resource or None, owner or None) -> Function. The owner keeps address and resource
+ * alive. */
 static int from_c_packed_func(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   FfiObject *made, *owner;
   void *address, *resource;
@@ -60,7 +61,7 @@ static int from_c_packed_func(void* self, const FfiAny* args, int32_t num_args, 
   return give_function(made, result);
 }
 
-/* Replaces one of the same name, as a library may be joined twice. */
+/* Replaces a function of that name, since a library may be joined twice. */
 static int register_ffi(const char* name, FfiSafeCall maker) {
   TVMByteArray bytes = {name, strlen(name)};
   void* function = NULL;
@@ -72,9 +73,9 @@ static int register_ffi(const char* name, FfiSafeCall maker) {
   return rc;
 }
 
-/* ---- for the classic side ---- */
+/* ---- for classic callers ---- */
 
-/* The same words as ffi_pointer(). */
+/* Get a pointer, or NULL for None; -1 for anything else. */
 static int classic_pointer(const TVMValue* args, const int* codes, int num_args, int index,
                            void** out) {
   int given = index < num_args && codes[index] == kTVMOpaqueHandle;
@@ -82,7 +83,7 @@ static int classic_pointer(const TVMValue* args, const int* codes, int num_args,
   return given || (index < num_args && codes[index] == kTVMNullptr) ? 0 : -1;
 }
 
-/* The result holds a reference of its own. */
+/* The result takes its own reference. */
 static int return_function(TVMFunctionHandle made, TVMRetValueHandle ret) {
   TVMValue value = {.v_handle = made};
   int code = kTVMPackedFuncHandle;
@@ -91,7 +92,7 @@ static int return_function(TVMFunctionHandle made, TVMRetValueHandle ret) {
   return rc;
 }
 
-/* (address of a tvm-ffi Function) -> classic function that holds it. */
+/* (address of a tvm-ffi Function) -> classic function that retains it. */
 static int from_function(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                          void* resource) {
   TVMFunctionHandle made;
@@ -106,12 +107,13 @@ static int from_function(TVMValue* args, int* codes, int num_args, TVMRetValueHa
   return return_function(made, ret);
 }
 
-/* What has references that can be held; anything else means that there is no owner. */
+/* Whether a value is a reference-counted object; anything else means no owner. */
 static int is_object(int code) {
   return code == kTVMObjectHandle || code == kTVMModuleHandle || code == kTVMPackedFuncHandle;
 }
 
-/* (address, handle or None, owner or None) -> classic function. The owner keeps both alive. */
+/* (address, handle or None, owner or None) -> classic function. The owner keeps address and handle
+ * alive. */
 static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                           void* resource) {
   TVMFunctionHandle made;
@@ -131,7 +133,7 @@ static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueH
   return return_function(made, ret);
 }
 
-/* The registry holds the function from then on. */
+/* The registry retains the function. */
 int bridge_register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
   TVMFunctionHandle function;
   int rc;
@@ -141,13 +143,13 @@ int bridge_register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
   return rc;
 }
 
-/* Needs a libtvm_ffi, which has the registry. */
+/* Requires libtvm_ffi, which contains the registry. */
 int bridge_register_ffi_makers(void) {
   if (register_ffi("tvmrt.from_packed_func", from_packed_func) != 0) return -1;
   return register_ffi("tvmrt.from_c_packed_func", from_c_packed_func);
 }
 
-/* Once, when the runtime loads this library. */
+/* Called once, when the runtime loads this library. */
 int bridge_register_makers(void) {
   if (bridge_register_classic("tvmrt.tvm_ffi.from_function", from_function) != 0) return -1;
   return bridge_register_classic("tvmrt.tvm_ffi.from_safe_call", from_safe_call);

@@ -1,25 +1,25 @@
-/* The functions of libtvm_ffi that the bridge uses, for processes that have no libtvm_ffi.
+/* Stubs for the libtvm_ffi functions that the bridge uses, for processes without libtvm_ffi.
  *
- * A process that loads libtvm_ffi afterwards goes over to that one (library.c): objects of either
- * carry their own deleters, so those made before stay valid. */
+ * If the process loads libtvm_ffi later, its functions are used instead (library.c). Objects have
+ * their own deleters, so earlier objects stay valid. */
 #include "stand_in.h"
 
 #include "objects.h"
 
-/* The runtime's streams are those of both sides. */
+/* Both sides share the runtime's streams. */
 static int set_stream(int32_t type, int32_t id, void* stream, void** old) {
   if (tvmrt_swap_stream(type, id, stream, old) == 0) return 0;
   ffi_raise_text("RuntimeError", TVMGetLastError());
   return -1;
 }
 
-/* NULL for a device that has its default stream, as libtvm_ffi tells it. */
+/* NULL for a device with its default stream, as in libtvm_ffi. */
 static void* get_stream(int32_t type, int32_t id) { return tvmrt_current_stream(type, id); }
 
-/* What libraries are told that ask; the last number says no release. */
+/* Version reported to libraries; the patch number matches no release. */
 static void get_version(FfiVersion* out) { *out = (FfiVersion){0, 1, 0}; }
 
-/* What is absent is asked of a libtvm_ffi only: its registry, and errors that it keeps. */
+/* The missing members are only called with a libtvm_ffi: its registry, and its raised errors. */
 const FfiApi stand_in_api = {
     .get_version = get_version,
     .function_create = ffi_make_function,

@@ -1,7 +1,7 @@
-/* How the runtime begins with this library, and what it asks of it.
+/* Entry points of this library for the runtime.
  *
- * The runtime loads this plug-in when it is needed first (modules/ffi_library.c). Without a
- * libtvm_ffi it works by the stand-in, until `join` gives the path of one. */
+ * The runtime loads this plug-in on first use (modules/ffi_library.c). Without a libtvm_ffi it uses
+ * the stubs, until `join` gives the path of one. */
 #include <stdio.h>
 #include <tvm/runtime/plugin.h>
 
@@ -14,7 +14,7 @@
 
 TVM_DLL int tvmrt_tvm_ffi_start(void); /* for programs that open this library by its file */
 
-/* tvmrt.tvm_ffi.join(path): use this libtvm_ffi; its version as text. */
+/* tvmrt.tvm_ffi.join(path): use this libtvm_ffi; returns its version as text. */
 static int join(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
   FfiVersion version;
   TVMValue value;
@@ -30,7 +30,7 @@ static int join(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
-/* tvmrt.tvm_ffi.address(name): what C calls, "safe_call" or "packed_call". */
+/* tvmrt.tvm_ffi.address(name): address of the C function "safe_call" or "packed_call". */
 static int address(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                    void* resource) {
   TVMValue value;
@@ -39,13 +39,13 @@ static int address(TVMValue* args, int* codes, int num_args, TVMRetValueHandle r
   if (num_args != 1 || codes[0] != kTVMStr) {
     return bridge_fail("TypeError: tvmrt.tvm_ffi.address takes the name of a function");
   }
-  /* The two are told apart by their first letter: callers are the runtime's own. */
+  /* The first letter distinguishes the two, since only the runtime calls this. */
   value.v_handle = args[0].v_str[0] == 's' ? (void*)(uintptr_t)bridge_safe_call
                                            : (void*)(uintptr_t)bridge_packed_call;
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
-/* tvmrt.tvm_ffi.lines(text): where the error came from whose text this is, as bytes. */
+/* tvmrt.tvm_ffi.lines(text): backtrace of the error with this text, as bytes. */
 static int lines(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
   TVMByteArray found;
   TVMValue value;
@@ -59,8 +59,8 @@ static int lines(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
-/* A libtvm_ffi that cannot be used is no failure: its path may be joined later, with the reason
- * told. */
+/* An unusable libtvm_ffi is not an error here: it may be joined later by path, which reports the
+ * reason. */
 int tvmrt_tvm_ffi_start(void) {
   (void)bridge_join_loaded();
   if (bridge_register_classic("tvmrt.tvm_ffi.join", join) != 0 ||
@@ -71,9 +71,9 @@ int tvmrt_tvm_ffi_start(void) {
   return bridge_register_makers();
 }
 
-/* ---- what the runtime asks for by name ---- */
+/* ---- functions called by the runtime by name ---- */
 
-/* tvmrt.tvm_ffi.start(): nothing; whoever finds it has loaded this plug-in. */
+/* tvmrt.tvm_ffi.start(): does nothing; looking it up loads this plug-in. */
 static int start(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
                  void* name) {
   (void)args;
@@ -84,15 +84,16 @@ static int start(TVMValue* args, int* codes, int num_args, TVMValue* out, int* o
   return num_args == 0 ? 0 : bridge_fail("TypeError: tvmrt.tvm_ffi.start takes no arguments");
 }
 
-static const char kHere[] = ""; /* tells in which library this is */
+static const char kHere[] = ""; /* an address inside this library */
 
-/* The library's own handle, which stays: it is loaded until the process ends. */
+/* The library's own handle; it is never unloaded. */
 static void* own_handle(void) {
   const char* path = tvmrt__library_of(kHere);
   return path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_IF_LOADED);
 }
 
-/* tvmrt.tvm_ffi.symbol(name): the address of a function of libtvm_ffi as this plug-in has it, or NULL. */
+/* tvmrt.tvm_ffi.symbol(name): address of this plug-in's version of a libtvm_ffi function, or
+ * NULL. */
 static int symbol(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
                   void* name) {
   void* handle;
@@ -106,7 +107,7 @@ static int symbol(TVMValue* args, int* codes, int num_args, TVMValue* out, int* 
   return 0;
 }
 
-/* tvmrt.tvm_ffi.show(): let libraries that are loaded later find these functions. */
+/* tvmrt.tvm_ffi.show(): make these functions visible to libraries that are loaded later. */
 static int show(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
                 void* name) {
   void* handle = own_handle();

@@ -1,19 +1,19 @@
-/* The stream that a thread uses, on the other side for the time of a call.
+/* Transfers a thread's current stream to the other side for the duration of a call.
  *
- * Each side keeps a stream per device and thread of its own. A call takes the caller's over for the
- * device of its first tensor and puts the old one back afterwards, also after a failure. NULL is
- * the default stream and nothing to hand over. */
+ * Each side has its own current stream per device and thread. A call sets the caller's stream for
+ * the device of its first tensor and restores the old one afterwards, also on failure. NULL is the
+ * default stream, which is not transferred. */
 #include "streams.h"
 
 #include "raise.h"
 
-/* Borrowed; NULL for a value that is no tensor, and for the NULL of one. */
+/* Borrowed; NULL for a value that is not a tensor, and for a NULL tensor. */
 static const DLTensor* tensor_in(const FfiAny* value) {
   if (value->type_index == kFfiTensor) return ffi_body(value->u.v_obj);
   return value->type_index == kFfiDLTensorPtr ? value->u.v_ptr : NULL;
 }
 
-/* The device of the first tensor that is not the CPU's; whether there is one. */
+/* Find the device of the first tensor outside the CPU; return whether there is one. */
 static int find_device(const FfiAny* args, int count, DLDevice* out) {
   for (int i = 0; i < count; i++) {
     const DLTensor* tensor = tensor_in(&args[i]);
@@ -24,7 +24,7 @@ static int find_device(const FfiAny* args, int count, DLDevice* out) {
   return 0;
 }
 
-/* `before` is what the other side had for the device, which the call's end puts back. */
+/* `before` is tvm-ffi's stream for the device, restored at the end of the call. */
 int bridge_stream_to_ffi(BridgeStream* stream, const FfiAny* args, int count) {
   void* current;
   stream->is_changed = 0;
@@ -39,16 +39,16 @@ int bridge_stream_to_ffi(BridgeStream* stream, const FfiAny* args, int count) {
   return 0;
 }
 
-/* Called on every way out of a call, also where nothing was changed. */
+/* Called on every return, also if nothing was changed. */
 void bridge_stream_back_to_ffi(const BridgeStream* stream) {
-  /* cannot fail: the device has its place */
+  /* cannot fail: the device already has a slot */
   if (stream->is_changed) {
     (void)ffi.env_set_stream((int32_t)stream->device.device_type, stream->device.device_id,
                              stream->before, NULL);
   }
 }
 
-/* As bridge_stream_to_ffi(), in the other direction. */
+/* Inverse of bridge_stream_to_ffi(): sets tvm-ffi's stream on the classic side. */
 int bridge_stream_to_classic(BridgeStream* stream, const FfiAny* args, int count) {
   void* current;
   stream->is_changed = 0;
@@ -63,7 +63,7 @@ int bridge_stream_to_classic(BridgeStream* stream, const FfiAny* args, int count
   return 0;
 }
 
-/* The place that the device took is free again, so this cannot fail either. */
+/* Cannot fail either: the device already has a slot. */
 void bridge_stream_back_to_classic(const BridgeStream* stream) {
   if (stream->is_changed) {
     (void)tvmrt_swap_stream((int)stream->device.device_type, stream->device.device_id,

@@ -1,9 +1,8 @@
-/* Functions under the names of libtvm_ffi, for libraries that call them in a process without it.
+/* libtvm_ffi's exported functions, for libraries that call them in a process without libtvm_ffi.
  *
- * The runtime makes them visible to such libraries, and only if there is no libtvm_ffi. One that is
- * loaded later meets them before its own; so each that tells or changes something of a process asks
- * for the later library first, and hands the call over.
- */
+ * The runtime makes them visible to such libraries, but only if there is no libtvm_ffi. If one is
+ * loaded later, libraries still find these functions first. So each function with process-wide
+ * state looks for the later library and forwards the call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 #include "stand_in.h"
 #include "tensor.h"
 
-/* `later`: the function of this name in a libtvm_ffi that came later; NULL if none did. */
+/* `later`: this function in a libtvm_ffi that was loaded later; NULL if none was. */
 #define FIND_LATER(name)                       \
   TVMRT_TYPEOF(&name) later = NULL;            \
   void* symbol_ = bridge_loaded_symbol(#name); \
@@ -61,7 +60,7 @@ TVM_DLL void* TVMFFIEnvGetStream(int32_t type, int32_t id);
 TVM_DLL int TVMFFIEnvCheckSignals(void);
 TVM_DLL int TVMFFIEnvTensorAlloc(DLTensor* prototype, void** out);
 
-/* The stand-in's own version where nobody else has one. */
+/* The stubs' version, unless a libtvm_ffi was loaded later. */
 void TVMFFIGetVersion(FfiVersion* out) {
   FIND_LATER(TVMFFIGetVersion);
   if (later != NULL) {
@@ -71,8 +70,7 @@ void TVMFFIGetVersion(FfiVersion* out) {
   stand_in_api.get_version(out);
 }
 
-/* No look for a later library here: the count lies in the object, whoever made it, and both
- * libraries count alike. */
+/* Needs no later library: the reference count is in the object, and both libraries count alike. */
 int TVMFFIObjectIncRef(void* object) {
   ffi_retain(object);
   return 0;
@@ -83,7 +81,7 @@ int TVMFFIObjectDecRef(void* object) {
   return 0;
 }
 
-/* Objects made here carry their own deleters, so a library that comes later may hold them. */
+/* Objects made here have their own deleters, so a later library may hold them. */
 int TVMFFIFunctionCreate(void* self, FfiSafeCall call, void (*deleter)(void*), void** out) {
   return ffi_make_function(self, call, deleter, out);
 }
@@ -92,7 +90,7 @@ int TVMFFIFunctionCall(void* function, FfiAny* args, int32_t num_args, FfiAny* r
   return ffi_call_function(function, args, num_args, result);
 }
 
-/* The registry of tvm-ffi is its library's: without it there are no global functions. */
+/* The registry is in libtvm_ffi: without it there are no global functions. */
 int TVMFFIFunctionGetGlobal(const TVMByteArray* name, void** out) {
   FIND_LATER(TVMFFIFunctionGetGlobal);
   if (later != NULL) return later(name, out);
@@ -102,14 +100,14 @@ int TVMFFIFunctionGetGlobal(const TVMByteArray* name, void** out) {
 
 /* ---- errors ---- */
 
-/* What was raised here comes first: it was kept before the other library came. */
+/* An error raised here comes first: it was stored before the other library was loaded. */
 void TVMFFIErrorMoveFromRaised(void** out) {
   FIND_LATER(TVMFFIErrorMoveFromRaised);
   *out = ffi_take_error();
   if (*out == NULL && later != NULL) later(out);
 }
 
-/* The caller keeps its reference: this one is the thread's. */
+/* The caller keeps its reference; the thread takes another. */
 void TVMFFIErrorSetRaised(void* error) {
   FIND_LATER(TVMFFIErrorSetRaised);
   if (later != NULL) {
@@ -120,7 +118,7 @@ void TVMFFIErrorSetRaised(void* error) {
   ffi_keep_error(error);
 }
 
-/* Kept where the later library keeps its own, since its readers look there alone. */
+/* Stored in the later library if there is one, since its readers look only there. */
 void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {
   FIND_LATER(TVMFFIErrorSetRaisedFromCStr);
   if (later != NULL) {
@@ -130,7 +128,7 @@ void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {
   ffi_raise_text(kind, message);
 }
 
-/* Cut where there is no room, which is no reason to lose the error. */
+/* The text is truncated rather than losing the error. */
 void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts, int32_t n) {
   char text[1024];
   size_t size = 0;
@@ -161,7 +159,7 @@ int TVMFFIErrorCreateWithCauseAndExtraContext(const TVMByteArray* kind, const TV
   return *out == NULL ? -1 : 0;
 }
 
-/* The caller's line alone. The text is the thread's until its next call. */
+/* Only the caller's line. The text is valid until the thread's next call. */
 const TVMByteArray* TVMFFIBacktrace(const char* file, int line, const char* function,
                                     int cross_boundary) {
   static _Thread_local char text[512];
@@ -175,7 +173,7 @@ const TVMByteArray* TVMFFIBacktrace(const char* file, int line, const char* func
 
 /* ---- values ---- */
 
-/* Made here also where a libtvm_ffi has come later: deleters go with the objects. */
+/* Made here even if a libtvm_ffi was loaded later, since objects have their own deleters. */
 int TVMFFIStringFromByteArray(const TVMByteArray* bytes, FfiAny* out) {
   return ffi_make_string(bytes, out);
 }
@@ -184,7 +182,7 @@ int TVMFFIBytesFromByteArray(const TVMByteArray* bytes, FfiAny* out) {
   return ffi_make_bytes(bytes, out);
 }
 
-/* By a later library where there is one: its callers get tensors of its own kind. */
+/* Made by a later library if there is one, so its callers get its own tensors. */
 int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t alignment, int32_t contiguous,
                            void** out) {
   FIND_LATER(TVMFFITensorFromDLPack);
@@ -192,20 +190,20 @@ int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t alignment, int32_t con
   return ffi_make_tensor(from, alignment, contiguous, out);
 }
 
-/* Of any maker's tensor: it begins with a DLTensor in all of them. */
+/* Works for any maker's tensor, since all begin with a DLTensor. */
 int TVMFFITensorToDLPack(void* tensor, DLManagedTensor** out) {
   return ffi_show_tensor(tensor, out);
 }
 
-/* Types of a later library are known to it alone. */
+/* Types of a later library are known only there. */
 const FfiTypeInfoHead* TVMFFIGetTypeInfo(int32_t type_index) {
   FIND_LATER(TVMFFIGetTypeInfo);
   if (later != NULL) return later(type_index);
   return stand_in_api.get_type_info(type_index);
 }
 
-/* A column without rows, since classes are not asked for attributes here; callers read it without a
- * look at NULL. */
+/* Return an empty column, since type attributes are not stored here; callers do not check for
+ * NULL. */
 const void* TVMFFIGetTypeAttrColumn(const TVMByteArray* name) {
   static const struct {
     const FfiAny* data;
@@ -216,7 +214,7 @@ const void* TVMFFIGetTypeAttrColumn(const TVMByteArray* name) {
   return &kNone;
 }
 
-/* An index that nobody else has; classes of a later library get theirs from that one. */
+/* Assign an unused index; a later library assigns its own. */
 int32_t TVMFFITypeGetOrAllocIndex(const TVMByteArray* key, int32_t static_index, int32_t depth,
                                   int32_t child_slots, int32_t overflow, int32_t parent) {
   FIND_LATER(TVMFFITypeGetOrAllocIndex);
@@ -224,7 +222,7 @@ int32_t TVMFFITypeGetOrAllocIndex(const TVMByteArray* key, int32_t static_index,
   return stand_in_type_index(key, static_index, parent);
 }
 
-/* What a class says of itself serves other languages, and there are none: it is not kept. */
+/* Reflection data is for other languages' bindings. There are none here, so it is discarded. */
 
 int TVMFFITypeRegisterField(int32_t type_index, const void* info) {
   FIND_LATER(TVMFFITypeRegisterField);
@@ -248,11 +246,11 @@ int TVMFFITypeRegisterAttr(int32_t type_index, const TVMByteArray* name, const F
 
 /* ---- the process and its threads ---- */
 
-/* One lock for all: what begins rarely runs beside something else that does. */
+/* One lock for all handles, since initialisations are rare. */
 static tvmrt_mutex once = TVMRT_MUTEX_INIT;
 
-/* The first look is without the lock, since this stands in front of each use of what was made.
- * `init` runs under the lock and may not come back here. */
+/* The first check is without the lock, since it precedes every use of the handle. `init` runs under
+ * the lock and must not call this function. */
 int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
   int rc = 0;
   if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != NULL) return 0;
@@ -266,7 +264,7 @@ int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
   return rc;
 }
 
-/* Of several callers one gets the handle. */
+/* Only one of several callers gets the handle. */
 int TVMFFIHandleDeinitOnce(void** handle, int (*deinit)(void* handle)) {
   void* old = __atomic_exchange_n(handle, NULL, __ATOMIC_ACQ_REL);
   return old == NULL ? 0 : deinit(old);
@@ -284,14 +282,14 @@ void* TVMFFIEnvGetStream(int32_t type, int32_t id) {
   return stand_in_api.env_get_stream(type, id);
 }
 
-/* There is no interpreter to ask here; one that is there has brought its library. */
+/* There is no interpreter to check here; an interpreter has loaded its own library. */
 int TVMFFIEnvCheckSignals(void) {
   FIND_LATER(TVMFFIEnvCheckSignals);
   if (later != NULL) return later();
   return 0;
 }
 
-/* A tensor of the runtime, shown by DLPack; the tensor holds the memory from then on. */
+/* Allocate an NDArray and convert it with DLPack; the tensor owns the memory. */
 int TVMFFIEnvTensorAlloc(DLTensor* prototype, void** out) {
   DLDataType dtype;
   TVMArrayHandle array;

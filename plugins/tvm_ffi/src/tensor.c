@@ -1,7 +1,7 @@
-/* Tensors and element types, both ways; the memory is shared by DLPack.
+/* Conversion of tensors and element types; memory is shared through DLPack.
  *
- * Nothing is copied but what would outlive its owner. The classic ABI has bools as uint1, 8-bit
- * floats under numbers of its own, and strides only where a function says so. */
+ * Only data that would outlive its owner is copied. The classic ABI has bool as uint1, different
+ * codes for 8-bit floats, and strides only in functions that support them. */
 #include "tensor.h"
 
 #include <stdlib.h>
@@ -10,29 +10,28 @@
 #include "raise.h"
 
 enum {
-  ARRAY_ALIGN_BYTES = 64, /* of the memory of an NDArray */
-  MAX_NDIM = 64,          /* more dimensions than this are refused by the runtime */
+  ARRAY_ALIGN_BYTES = 64, /* of an NDArray's memory */
+  MAX_NDIM = 64,          /* the runtime's maximum */
 };
 
 /* ---- element types ---- */
 
-/* The classic ABI numbers two of the 8-bit floats as nobody else does; 6 is DLPack's bool. */
+/* The classic ABI uses its own codes for two 8-bit floats; 6 is DLPack's bool. */
 enum {
   CLASSIC_E4M3 = 6,
   CLASSIC_E5M2 = 7,
-  CLASSIC_LAST = kDLComplex,  /* up to here both sides agree, ... */
-  CLASSIC_FIRST_CUSTOM = 129, /* ... and from here on */
+  CLASSIC_LAST = kDLComplex,  /* both sides agree up to this code ... */
+  CLASSIC_FIRST_CUSTOM = 129, /* ... and from this code on */
   FFI_BOOL = 6,
   FFI_E4M3FN = 10,
   FFI_E5M2 = 12,
 };
 
-/* Codes between those of both sides mean other types there: passed on as they are, they would be
- * read as those. */
+/* Reject codes that mean another type on the classic side. */
 int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out) {
   *out = dtype;
   if (dtype.code == FFI_BOOL) {
-    out->code = kDLUInt; /* a byte each on both sides */
+    out->code = kDLUInt; /* one byte per element on both sides */
     out->bits = 1;
   } else if (dtype.code == FFI_E4M3FN) {
     out->code = CLASSIC_E4M3;
@@ -47,7 +46,7 @@ int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out) {
   return 0;
 }
 
-/* All pairs that bridge_dtype_to_classic() knows, backwards; other codes stay. */
+/* Inverse of bridge_dtype_to_classic(); other codes are unchanged. */
 DLDataType bridge_dtype_to_ffi(DLDataType dtype) {
   if (dtype.code == kDLUInt && dtype.bits == 1) {
     dtype.code = FFI_BOOL;
@@ -60,10 +59,10 @@ DLDataType bridge_dtype_to_ffi(DLDataType dtype) {
   return dtype;
 }
 
-/* ---- to the other side ---- */
+/* ---- classic to tvm-ffi ---- */
 
-/* The NDArray is held by DLPack's struct until the Tensor goes. The type is set there, on the copy:
- * the NDArray keeps its own. */
+/* DLPack's struct retains the NDArray as long as the Tensor lives. The element type is changed only
+ * in that struct. */
 int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
   DLManagedTensor* managed;
   void* tensor = NULL;
@@ -78,14 +77,15 @@ int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
   return 0;
 }
 
-/* Tensors come from any library: the number is used as a size below. */
+/* Tensors come from any library, and the number is used as a size below. */
 static int check_ndim(const DLTensor* tensor) {
   if (tensor->ndim >= 0 && tensor->ndim <= MAX_NDIM) return 0;
   return bridge_fail("ValueError: a tensor has %d dimensions; 0 to %d are possible", tensor->ndim,
                      MAX_NDIM);
 }
 
-/* Unsigned, because extents may be anything; they are used only where the memory is. */
+/* Unsigned arithmetic, since extents may be arbitrary; strides are used only where memory
+ * exists. */
 static void fill_strides(const DLTensor* tensor, int64_t* strides) {
   uint64_t step = 1;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
@@ -94,17 +94,17 @@ static void fill_strides(const DLTensor* tensor, int64_t* strides) {
   }
 }
 
-/* A Tensor over memory that is somebody else's, who shows it for the time of a call. */
+/* A Tensor over borrowed memory, valid for the duration of a call. */
 typedef struct {
   DLManagedTensor managed;
   FfiObject* tensor;
-  int64_t extents[]; /* shape, then strides, which are never missing on the other side */
+  int64_t extents[]; /* shape, then strides, which tvm-ffi always requires */
 } Loan;
 
-/* The struct is the loan's first member, so the loan goes with it. */
+/* The struct is the loan's first member, so this frees the loan. */
 static void free_loan(DLManagedTensor* managed) { free(managed); }
 
-/* What the callee has kept becomes a tensor without elements. */
+/* A Tensor kept by the callee becomes a tensor without elements. */
 static void end_loan(void* what) {
   Loan* loan = what;
   DLTensor* content = ffi_body(loan->tensor);
@@ -115,7 +115,7 @@ static void end_loan(void* what) {
   ffi_release(loan->tensor);
 }
 
-/* A dimension at least, for end_loan(). Freed by free_loan(), through the Tensor's last
+/* At least one dimension, for end_loan(). Freed by free_loan() through the Tensor's last
  * reference. */
 static Loan* new_loan(const DLTensor* tensor) {
   size_t room = tensor->ndim > 1 ? (size_t)tensor->ndim : 1;
@@ -138,8 +138,8 @@ static Loan* new_loan(const DLTensor* tensor) {
   return loan;
 }
 
-/* *owned ends the loan, after the call. The Tensor itself may live on: whoever has kept it finds
- * nothing in it any more. */
+/* *owned ends the loan after the call. The callee may keep the Tensor, but it has no elements
+ * then. */
 int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned) {
   void* made = NULL;
   Loan* loan;
@@ -157,7 +157,7 @@ int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned) {
   return 0;
 }
 
-/* Bytes from the first element to the end of the last one, for strides that are not negative. */
+/* Bytes from the first element to the end of the last one, for non-negative strides. */
 static uint64_t span_bytes(const DLTensor* tensor) {
   uint64_t last = 0, step = 1;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
@@ -169,17 +169,17 @@ static uint64_t span_bytes(const DLTensor* tensor) {
   return (last + 1) * (((uint64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8);
 }
 
-/* By the address of the first element: a callee returns views of its arguments, or memory of its
- * own. */
+/* Compares the first element's address: a callee returns views of its arguments, or its own
+ * memory. */
 int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole) {
   uint64_t start = (uintptr_t)tensor->data + tensor->byte_offset;
   uint64_t first = (uintptr_t)whole->data + whole->byte_offset;
   return start >= first && start - first < span_bytes(whole);
 }
 
-/* ---- to the classic side ---- */
+/* ---- tvm-ffi to classic ---- */
 
-/* Extents of 1 have any stride; a tensor without elements is compact. */
+/* Any stride is valid for an extent of 1; a tensor without elements is compact. */
 static int is_compact(const DLTensor* tensor) {
   uint64_t step = 1;
   int compact = 1;
@@ -192,7 +192,7 @@ static int is_compact(const DLTensor* tensor) {
   return compact;
 }
 
-/* Classic functions may ignore strides, so that only compact tensors are safe with them. */
+/* Classic functions may ignore strides, so only compact tensors are safe. */
 static int check_classic(const DLTensor* tensor, DLDataType* dtype) {
   if (check_ndim(tensor) != 0) return -1;
   if (!is_compact(tensor)) {
@@ -201,13 +201,13 @@ static int check_classic(const DLTensor* tensor, DLDataType* dtype) {
   return bridge_dtype_to_classic(tensor->dtype, dtype);
 }
 
-/* Functions may rely on an NDArray's alignment; other tensors go as views. The classic side loads
- * whole vectors from an NDArray. */
+/* Classic functions load whole vectors and rely on an NDArray's alignment; other tensors are passed
+ * as views. */
 static int is_aligned(const DLTensor* tensor) {
   return ((uintptr_t)tensor->data + tensor->byte_offset) % ARRAY_ALIGN_BYTES == 0;
 }
 
-/* *out is NULL, and 0 is returned, where only a view will do. */
+/* Returns 0 with *out NULL if only a view is possible. */
 int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out) {
   const DLTensor* content = ffi_body(tensor);
   DLManagedTensor* managed = NULL;
@@ -216,16 +216,18 @@ int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out) {
   if (check_classic(content, &dtype) != 0) return -1;
   if (!is_aligned(content)) return 0;
   if (ffi.tensor_to_dlpack(tensor, &managed) != 0) return bridge_catch();
-  managed->dl_tensor.strides = NULL; /* compact, even where an empty tensor's look otherwise */
+  managed->dl_tensor.strides = NULL; /* the tensor is compact, although an empty one may have other
+                                      * strides */
   if (TVMArrayFromDLPack(managed, out) != 0) {
     if (managed->deleter != NULL) managed->deleter(managed);
     return -1;
   }
-  (*out)->dtype = dtype; /* last: the runtime takes the classic 8-bit float for DLPack's bool */
+  (*out)->dtype = dtype; /* last, since the runtime would take the classic 8-bit float for DLPack's
+                          * bool */
   return 0;
 }
 
-/* By malloc(), for the caller to free; shape and data stay the tensor's. */
+/* Allocated with malloc(), freed by the caller; shape and data stay the tensor's. */
 int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out) {
   DLTensor* view;
   DLDataType dtype;
@@ -235,12 +237,12 @@ int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out) {
   if (view == NULL) return bridge_fail_memory(sizeof(*view));
   *view = *tensor;
   view->dtype = dtype;
-  view->strides = NULL; /* many classic functions insist */
+  view->strides = NULL; /* many classic functions require this */
   *out = view;
   return 0;
 }
 
-/* Owned by the caller; NULL where it fails. */
+/* Owned by the caller; NULL on failure. */
 int bridge_copy_to_classic(const DLTensor* view, TVMArrayHandle* out) {
   DLTensor from = *view;
   *out = NULL;

@@ -1,34 +1,34 @@
 /*! \file tensor.h
- *  \brief Tensors and element types, both ways; the memory is shared by DLPack. */
+ * \brief Conversion of tensors and element types; memory is shared through DLPack. */
 #ifndef TVMRT_PLUGINS_TVM_FFI_TENSOR_H_
 #define TVMRT_PLUGINS_TVM_FFI_TENSOR_H_
 
 #include "abi.h"
 #include "owned.h"
 
-/*! \brief An element type of the other side as the classic ABI numbers it; -1 if it has no such. */
+/*! \brief Convert a tvm-ffi element type to a classic one; -1 if there is none. */
 int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out);
-/*! \brief The opposite; every classic type has a counterpart. */
+/*! \brief Convert a classic element type; every one has a counterpart. */
 DLDataType bridge_dtype_to_ffi(DLDataType dtype);
-/*! \brief A Tensor that shares the memory of an NDArray; *out is owned. */
+/*! \brief Make a Tensor that shares the memory of an NDArray; *out is owned. */
 int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out);
 /*!
- * \brief A Tensor that shows the memory of a DLTensor for the time of a call.
+ * \brief Make a Tensor over a DLTensor's memory for the duration of a call.
  *
- * *owned ends that time. A callee that has kept the Tensor then has one without elements.
+ * *owned ends the loan. A Tensor kept by the callee then has no elements.
  */
 int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned);
-/*! \brief Whether the elements of a tensor start in the memory of another one. */
+/*! \brief Whether a tensor's elements start in the memory of another tensor. */
 int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole);
 /*!
- * \brief An NDArray that shares the memory of a Tensor; *out is owned.
+ * \brief Make an NDArray that shares the memory of a Tensor; *out is owned.
  *
- * *out is NULL, with result 0, if its memory is less aligned than an NDArray's has to be.
+ * *out is NULL, with result 0, if the memory is less aligned than an NDArray requires.
  */
 int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out);
-/*! \brief A compact view of a DLTensor as the classic ABI describes it; free() it. */
+/*! \brief Make a compact view of a DLTensor with a classic element type; free() it. */
 int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out);
-/*! \brief An NDArray with a copy of the elements; *out is owned. */
+/*! \brief Make an NDArray with a copy of the elements; *out is owned. */
 int bridge_copy_to_classic(const DLTensor* view, TVMArrayHandle* out);
 
 #endif /* TVMRT_PLUGINS_TVM_FFI_TENSOR_H_ */

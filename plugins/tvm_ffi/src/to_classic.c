@@ -1,7 +1,7 @@
-/* Functions of the other side for classic callers: their arguments, the call, their result.
+/* tvm-ffi functions for classic callers: conversion of arguments, call, conversion of the result.
  *
- * The mirror of to_ffi.c. Results differ: a classic caller may keep what it gets, so whatever is
- * borrowed from the call is copied before it returns. */
+ * Counterpart of to_ffi.c. A classic caller may keep the result, so data borrowed from the call is
+ * copied before it returns. */
 #include <stdlib.h>
 
 #include "convert.h"
@@ -11,9 +11,9 @@
 #include "streams.h"
 #include "tensor.h"
 
-enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
+enum { MAX_INLINE_ARGS = 8 }; /* more arguments need an allocation */
 
-/* What is called: a Function or, if that is NULL, an address with its handle. */
+/* The called function: a Function or, if that is NULL, an address with its handle. */
 typedef struct {
   FfiObject* function;
   FfiSafeCall address;
@@ -29,7 +29,7 @@ typedef struct {
   Owned inline_owned[MAX_INLINE_ARGS];
 } Args;
 
-/* One block, the type that is aligned most first. */
+/* One block, the type of the largest alignment first. */
 static int allocate_args(Args* args, int count) {
   size_t bytes = (size_t)count * (sizeof(*args->values) + sizeof(*args->owned));
   args->values = args->inline_values;
@@ -41,7 +41,7 @@ static int allocate_args(Args* args, int count) {
   return 0;
 }
 
-/* In the opposite order of making, since later ones may hold earlier ones. */
+/* Released in reverse order, since later arguments may hold earlier ones. */
 static void free_args(Args* args, int count) {
   while (count > 0) owned_release(&args->owned[--count]);
   if (args->values != args->inline_values) free(args->values);
@@ -50,7 +50,7 @@ static void free_args(Args* args, int count) {
 /* On failure nothing is left to free, and the error names the argument. */
 static int make_args(Args* args, const TVMValue* values, const int* codes, int count) {
   if (allocate_args(args, count) != 0) return -1;
-  /* a callee that reads one of no arguments finds none */
+  /* a callee that reads a missing argument finds None */
   args->inline_values[0] = (FfiAny){.type_index = kFfiNone};
   for (int i = 0; i < count; i++) {
     if (bridge_value_to_ffi(values[i], codes[i], &args->values[i], &args->owned[i]) != 0) {
@@ -64,7 +64,7 @@ static int make_args(Args* args, const TVMValue* values, const int* codes, int c
 
 /* ---- the result ---- */
 
-/* A result as it came and as the classic side sees it, which may borrow from the former. */
+/* A result in both forms; the classic value may borrow from the tvm-ffi one. */
 typedef struct {
   FfiAny any;
   TVMValue value;
@@ -72,16 +72,16 @@ typedef struct {
   Owned owned;
 } Result;
 
-/* For an Owned, which has a function of one argument. */
+/* Adapter for Owned. */
 static void release_array(void* array) { (void)TVMArrayFree(array); }
 
-/* In this order: the classic value may point into the other one. */
+/* In this order, since the classic value may point into the other one. */
 static void free_result(Result* result) {
   owned_release(&result->owned);
   bridge_release_any(&result->any);
 }
 
-/* *value, a view, is replaced by an NDArray, which *owned has then. */
+/* Replace a view by an NDArray, owned by *owned. */
 static int copy_array(TVMValue* value, int* code, Owned* owned) {
   TVMArrayHandle array;
   if (bridge_copy_to_classic(value->v_handle, &array) != 0) return -1;
@@ -92,19 +92,19 @@ static int copy_array(TVMValue* value, int* code, Owned* owned) {
   return 0;
 }
 
-/* The view that it replaces is given back by it. */
+/* Releases the view that is replaced. */
 static int copy_result(Result* result) {
   return copy_array(&result->value, &result->code, &result->owned);
 }
 
-/* For values that outlive the call, as those in containers do: *owned has what was made, and
- * nothing is borrowed from a view. */
+/* Convert a value that outlives the call, such as a container's element: *owned owns the result,
+ * and nothing is borrowed from a view. */
 int bridge_owned_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned) {
   if (bridge_value_to_classic(any, value, code, owned) != 0) return -1;
   return *code == kTVMDLTensorHandle ? copy_array(value, code, owned) : 0;
 }
 
-/* Whether an array shows memory that was shown to the callee for the time of the call only. */
+/* Whether an array shares memory that was lent to the callee for the call. */
 static int is_lent(const DLTensor* array, const TVMValue* values, const int* codes, int count) {
   for (int i = 0; i < count; i++) {
     const DLTensor* view = codes[i] == kTVMDLTensorHandle ? values[i].v_handle : NULL;
@@ -113,7 +113,7 @@ static int is_lent(const DLTensor* array, const TVMValue* values, const int* cod
   return 0;
 }
 
-/* A view has no owner, lent memory goes with the call: both are copied. */
+/* A view has no owner, and lent memory is valid only during the call: both are copied. */
 static int convert_result(Result* result, const TVMValue* values, const int* codes, int count) {
   if (bridge_value_to_classic(&result->any, &result->value, &result->code, &result->owned) != 0) {
     return -1;
@@ -127,7 +127,7 @@ static int convert_result(Result* result, const TVMValue* values, const int* cod
 
 /* ---- the call ---- */
 
-/* On failure nothing of *result is left to release. */
+/* On failure nothing of *result must be released. */
 static int call_from_classic(const Callee* callee, const TVMValue* values, const int* codes,
                              int count, Result* result) {
   Args args;
@@ -145,7 +145,7 @@ static int call_from_classic(const Callee* callee, const TVMValue* values, const
     /* lint: there is a function or an address */
     rc = callee->address(callee->self, args.values, count, &result->any);
   }
-  /* also after a failure: the stream is the thread's, and not this call's */
+  /* also after a failure: the stream belongs to the thread, not to this call */
   bridge_stream_back_to_ffi(&stream);
   if (rc != 0) {
     rc = bridge_catch();
@@ -153,12 +153,12 @@ static int call_from_classic(const Callee* callee, const TVMValue* values, const
     free_result(result);
     rc = -1;
   }
-  /* last: the result may show memory that an argument lent */
+  /* last: the result may share an argument's memory */
   free_args(&args, count);
   return rc;
 }
 
-/* TVMCFuncSetReturn() takes references or copies of its own. */
+/* TVMCFuncSetReturn() takes its own references or copies. */
 static int call_and_return(const Callee* callee, TVMValue* values, int* codes, int count,
                            TVMRetValueHandle ret) {
   Result result;
@@ -178,16 +178,16 @@ static int call_linked(TVMValue* args, int* type_codes, int num_args, TVMRetValu
   return call_and_return(&callee, args, type_codes, num_args, ret);
 }
 
-/* When the last reference to the classic function goes; on any thread. */
+/* Called when the last reference to the classic function is released; on any thread. */
 static void release_linked(void* link) { ffi_release(bridge_link_remove(link)); }
 
 static void retain_function(void* function) { (void)TVMObjectRetain(function); }
 
-/* Strided: functions of tvm-ffi look at strides themselves, so views go through as they are. */
+/* Marked as strided: tvm-ffi functions check strides themselves, so views are passed unchanged. */
 int bridge_function_to_classic(FfiObject* function, TVMFunctionHandle* out) {
   BridgeLink* link;
   *out = bridge_link_find(function, retain_function);
-  if (*out != NULL) return 0; /* it only shows a classic function */
+  if (*out != NULL) return 0; /* it is a wrapper of a classic function */
   link = bridge_link_new(function);
   if (link == NULL) return bridge_fail_memory(sizeof(*link));
   if (TVMFuncCreateFromCFunc(call_linked, link, release_linked, out) != 0) {
@@ -199,11 +199,11 @@ int bridge_function_to_classic(FfiObject* function, TVMFunctionHandle* out) {
   return tvmrt_func_set_strided(*out);
 }
 
-/* A C function by its address. */
+/* A C function given by its address. */
 typedef struct {
   FfiSafeCall address;
   void* self;
-  TVMObjectHandle owner; /* keeps both alive; may be NULL */
+  TVMObjectHandle owner; /* keeps address and self alive; may be NULL */
 } Symbol;
 
 /* TVMRuntimeCPackedFunc */
@@ -214,14 +214,14 @@ static int call_symbol(TVMValue* args, int* type_codes, int num_args, TVMRetValu
   return call_and_return(&callee, args, type_codes, num_args, ret);
 }
 
-/* The handle `self` is the owner's to free. */
+/* The owner frees the handle `self`. */
 static void release_symbol(void* resource) {
   Symbol* symbol = resource;
   (void)TVMObjectFree(symbol->owner);
   free(symbol);
 }
 
-/* The owner is held before anything can call the function, and let go of by the function's end. */
+/* The owner is retained before the function can be called, and released with the function. */
 int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle owner,
                              TVMFunctionHandle* out) {
   Symbol* symbol = malloc(sizeof(*symbol));
@@ -242,13 +242,13 @@ int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle ow
 
 /* ---- a function without a handle ---- */
 
-/* A library's function cannot return text; it returns a String. */
+/* A library's function cannot return text, so it returns a String. */
 static int text_to_string(TVMValue text, TVMValue* out, int* out_code) {
   int code = kTVMStr;
   return bridge_call_global("runtime.String", &text, &code, 1, out, out_code);
 }
 
-/* Hands over what the result owns. */
+/* Transfers the ownership of the result's value. */
 static int return_owned(Result* result, TVMValue* out, int* out_code) {
   int rc = 0;
   if (result->code == kTVMStr) {
@@ -264,8 +264,8 @@ static int return_owned(Result* result, TVMValue* out, int* out_code) {
   return rc;
 }
 
-/* What generated code calls, which knows functions of the other side as handles. There is no slot
- * for a text of the thread in its convention. */
+/* Called by generated code, which has tvm-ffi functions as handles. Its calling convention has no
+ * per-thread storage for a returned text. */
 int bridge_packed_call(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
   Callee callee = {resource_handle, NULL, NULL};

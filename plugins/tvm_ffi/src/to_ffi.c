@@ -1,7 +1,7 @@
-/* Classic functions for the other side: their arguments, the call, their result.
+/* Classic functions for tvm-ffi callers: conversion of arguments, call, conversion of the result.
  *
- * A function shows a handle (with a link, so that it is unwrapped on its way back) or an address.
- * Calls of up to eight arguments allocate nothing here. */
+ * The callee is a handle, linked so that it is unwrapped on its way back, or an address. Calls with
+ * up to eight arguments allocate nothing here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "raise.h"
 #include "streams.h"
 
-enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
+enum { MAX_INLINE_ARGS = 8 }; /* more arguments need an allocation */
 
-/* What is called: a handle or, if that is NULL, an address with its resource. */
+/* The called function: a handle or, if that is NULL, an address with its resource. */
 typedef struct {
   TVMFunctionHandle handle;
   TVMCPackedFunc address;
@@ -31,7 +31,7 @@ typedef struct {
   Owned inline_owned[MAX_INLINE_ARGS];
 } Args;
 
-/* One block, the type that is aligned most first. */
+/* One block, the type of the largest alignment first. */
 static int allocate_args(Args* args, int count) {
   size_t bytes = (size_t)count * (sizeof(*args->owned) + sizeof(*args->values) + sizeof(int));
   args->owned = args->inline_owned;
@@ -45,7 +45,7 @@ static int allocate_args(Args* args, int count) {
   return 0;
 }
 
-/* The first `count` were made, or have nothing to release. */
+/* The first `count` arguments were converted, or have nothing to release. */
 static void free_args(Args* args, int count) {
   while (count > 0) owned_release(&args->owned[--count]);
   if (args->owned != args->inline_owned) free(args->owned);
@@ -67,7 +67,7 @@ static int make_args(Args* args, const FfiAny* values, int count) {
 
 /* ---- the call ---- */
 
-/* A callee by address need not set a result, which is None then. */
+/* A callee given by address need not set a result, which is then None. */
 static int call_callee(const Callee* callee, Args* args, int count, TVMValue* value, int* code) {
   if (callee->handle != NULL) {
     return TVMFuncCall(callee->handle, args->values, args->codes, count, value, code);
@@ -78,7 +78,7 @@ static int call_callee(const Callee* callee, Args* args, int count, TVMValue* va
   return callee->address(args->values, args->codes, count, value, code, callee->resource);
 }
 
-/* Text and bytes are the runtime's until the next call: copy them. */
+/* Copy text and bytes, which belong to the runtime until the next call. */
 static int copy_text(TVMValue value, int code, FfiAny* result) {
   TVMByteArray bytes = {value.v_str, 0};
   int rc;
@@ -104,14 +104,14 @@ int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result) {
   rc = bridge_value_to_ffi(value, code, &any, &owned);
   bridge_release_value(value, code);
   if (rc == 0) {
-    *result = any; /* the reference in `owned` goes with it */
+    *result = any; /* takes over the reference in `owned` */
   } else {
     owned_release(&owned);
   }
   return rc;
 }
 
-/* Errors leave as raised ones, as callers of safe calls look for them there. */
+/* Errors are raised on the tvm-ffi side, where callers of safe calls expect them. */
 static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t count,
                          FfiAny* result) {
   Args args;
@@ -126,7 +126,7 @@ static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t cou
     bridge_stream_back_to_classic(&stream);
   }
   if (rc == 0) rc = bridge_return_to_ffi(value, code, result);
-  /* releasing may run any code: the error text is handed over first */
+  /* convert the error first: releasing may run any code */
   if (rc != 0) rc = bridge_raise();
   free_args(&args, count);
   return rc;
@@ -134,7 +134,7 @@ static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t cou
 
 /* ---- functions ---- */
 
-/* What libraries of the other side call, which know classic functions as handles. */
+/* Called by tvm-ffi libraries, which have classic functions as handles. */
 int bridge_safe_call(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   Callee callee = {self, NULL, NULL};
   if (self != NULL) return call_from_ffi(&callee, args, num_args, result);
@@ -142,24 +142,24 @@ int bridge_safe_call(void* self, const FfiAny* args, int32_t num_args, FfiAny* r
   return bridge_raise();
 }
 
-/* An FfiSafeCall, whose handle is the link. */
+/* FfiSafeCall whose handle is the link. */
 static int call_linked(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   Callee callee = {((BridgeLink*)self)->inner, NULL, NULL};
   return call_from_ffi(&callee, args, num_args, result);
 }
 
-/* Of the other side's function, when its last reference goes; on any thread. */
+/* Called when the last reference to the tvm-ffi function is released; on any thread. */
 static void release_linked(void* self) { (void)TVMFuncFree(bridge_link_remove(self)); }
 
-/* As in the other direction: under the link's lock. */
+/* Called under the link's lock. */
 static void retain_object(void* object) { ffi_retain(object); }
 
-/* A function that crosses back is the one that went, not a wrapper of a wrapper. */
+/* A function that was wrapped before is unwrapped instead of wrapped twice. */
 int bridge_function_to_ffi(TVMFunctionHandle function, FfiObject** out) {
   BridgeLink* link;
   void* made = NULL;
   *out = bridge_link_find(function, retain_object);
-  if (*out != NULL) return 0; /* it only shows a function of the other side */
+  if (*out != NULL) return 0; /* it is a wrapper of a tvm-ffi function */
   link = bridge_link_new(function);
   if (link == NULL) return bridge_fail_memory(sizeof(*link));
   if (TVMObjectRetain(function) != 0) {
@@ -176,21 +176,21 @@ int bridge_function_to_ffi(TVMFunctionHandle function, FfiObject** out) {
   return 0;
 }
 
-/* A C function by its address. */
+/* A C function given by its address. */
 typedef struct {
   TVMCPackedFunc address;
   void* resource;
-  FfiObject* owner; /* keeps both alive; may be NULL */
+  FfiObject* owner; /* keeps address and resource alive; may be NULL */
 } Symbol;
 
-/* An FfiSafeCall, whose handle is the symbol. */
+/* FfiSafeCall whose handle is the symbol. */
 static int call_symbol(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   const Symbol* symbol = self;
   Callee callee = {NULL, symbol->address, symbol->resource};
   return call_from_ffi(&callee, args, num_args, result);
 }
 
-/* Not the resource: whoever made it keeps it alive by the owner. */
+/* Does not free the resource, which the owner keeps alive. */
 static void release_symbol(void* self) {
   Symbol* symbol = self;
   if (symbol->owner != NULL) ffi_release(symbol->owner);

@@ -1,11 +1,12 @@
-/* The types of tvm-ffi where there is no libtvm_ffi: those with fixed indices, and those of libraries. */
+/* tvm-ffi's type table for processes without libtvm_ffi: predefined types, and types of
+ * libraries. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sdk/system.h"
 #include "stand_in.h"
 
-/* As libtvm_ffi describes a type; nothing is said of fields and methods. */
+/* libtvm_ffi's layout of a type description; fields and methods are left empty. */
 typedef struct TypeInfo {
   FfiTypeInfoHead head;
   const struct TypeInfo* const* ancestors;
@@ -54,14 +55,14 @@ static const TypeInfo kTypes[] = {
 
 /* ---- types of libraries ---- */
 
-/* More classes than libraries bring; a type beyond them counts as any object. */
+/* More than libraries need; further types get the index of the base Object. */
 enum { FIRST_OWN = 128, MAX_OWN = 1024 };
 
-/* Entered under the lock and never changed; read without it. */
+/* Written under the lock and never changed; read without it. */
 static const TypeInfo* _Atomic own[MAX_OWN];
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 
-/* Fixed ones are two dozen, and asked for when something has failed: searched from the front. */
+/* Predefined types are searched linearly: there are two dozen, and look-ups follow an error. */
 static const TypeInfo* find_type(int32_t type_index) {
   if (type_index == kFfiFirstObject) return &kObject;
   if (type_index >= FIRST_OWN && type_index < FIRST_OWN + MAX_OWN) {
@@ -73,13 +74,13 @@ static const TypeInfo* find_type(int32_t type_index) {
   return NULL;
 }
 
-/* What it gives stays for good: callers keep it. */
+/* The result is never freed: callers keep it. */
 const FfiTypeInfoHead* stand_in_type_info(int32_t type_index) {
   const TypeInfo* type = find_type(type_index);
   return type == NULL ? NULL : &type->head;
 }
 
-/* A description with a copy of the key behind its list of ancestors. Lives to the end. */
+/* A description with its ancestors and a copy of the key in one block. Never freed. */
 static const TypeInfo* new_type(const TVMByteArray* key, int32_t index, const TypeInfo* parent) {
   const size_t depth = parent == NULL ? 0 : (size_t)parent->head.type_depth + 1;
   TypeInfo* type = calloc(1, sizeof(*type) + depth * sizeof(type) + key->size + 1);
@@ -97,8 +98,8 @@ static const TypeInfo* new_type(const TVMByteArray* key, int32_t index, const Ty
   return type;
 }
 
-/* Under the lock. A key that is there keeps its index, so libraries with copies of a class agree.
- * Without memory or room the index is that of any object. */
+/* Called under the lock. A known key keeps its index, so libraries with copies of a class agree.
+ * Without memory or a free slot the result is the index of the base Object. */
 static int32_t enter_type(const TVMByteArray* key, int32_t parent) {
   int32_t i = 0;
   for (; i < MAX_OWN; i++) {
@@ -114,7 +115,7 @@ static int32_t enter_type(const TVMByteArray* key, int32_t parent) {
   return atomic_load(&own[i]) == NULL ? kFfiFirstObject : FIRST_OWN + i;
 }
 
-/* A fixed index is the caller's own and needs no entry. */
+/* A predefined index is the caller's and needs no entry. */
 int32_t stand_in_type_index(const TVMByteArray* key, int32_t fixed, int32_t parent) {
   int32_t index;
   if (fixed >= 0) return fixed;

@@ -1,5 +1,5 @@
-/* One value from either side to the other. What a value points to is borrowed wherever the other
-   side can read it as it is; the rest is made for the time of the call. */
+/* Conversion of single values. Data that the other side can read directly is borrowed; everything
+ * else is made for the duration of the call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +8,18 @@
 #include "raise.h"
 #include "tensor.h"
 
-/* ---- what is given back ---- */
+/* ---- releasing ---- */
 
 static void release_function(void* function) { (void)TVMFuncFree(function); }
 static void release_array(void* array) { (void)TVMArrayFree(array); }
 static void release_object(void* object) { ffi_release(object); }
 
-/* Values below the first object own nothing. */
+/* Values below the first object index own nothing. */
 void bridge_release_any(FfiAny* any) {
   if (any->type_index >= kFfiFirstObject) release_object(any->u.v_obj);
 }
 
-/* For what a call has returned: arguments are borrowed and never come here. */
+/* For results of calls; arguments are borrowed and need no release. */
 void bridge_release_value(TVMValue value, int code) {
   switch (code) {
     case kTVMNDArrayHandle:
@@ -35,7 +35,7 @@ void bridge_release_value(TVMValue value, int code) {
   }
 }
 
-/* ---- to the classic side ---- */
+/* ---- tvm-ffi to classic ---- */
 
 /* NULL is None on both sides. */
 static int pointer_to_classic(void* pointer, int code, TVMValue* value, int* out_code) {
@@ -49,13 +49,13 @@ static int text_to_classic(const char* text, size_t size, TVMValue* value, int* 
   if (memchr(text, '\0', size) != NULL) {
     return bridge_fail("ValueError: a text with a NUL inside cannot be passed; pass bytes");
   }
-  value->v_str = text; /* texts of the other side end with a NUL that is not counted */
+  value->v_str = text; /* tvm-ffi texts have a terminating NUL that is not counted */
   *code = kTVMStr;
   return 0;
 }
 
-/* The bytes lie in the caller's value, which outlives the call; only the pair that points to them
- * is made. */
+/* The bytes stay in the caller's value, which outlives the call; only the TVMByteArray is
+ * allocated. */
 static int small_bytes_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned) {
   TVMByteArray* bytes = malloc(sizeof(*bytes));
   if (bytes == NULL) return bridge_fail_memory(sizeof(*bytes));
@@ -67,8 +67,8 @@ static int small_bytes_to_classic(const FfiAny* any, TVMValue* value, int* code,
   return 0;
 }
 
-/* The struct is made for the call, as the classic side may not see strides; the memory is the
- * caller's. */
+/* The struct is made for the call without strides, which the classic side may not support; the
+ * memory is the caller's. */
 static int view_to_classic(const DLTensor* tensor, TVMValue* value, int* code, Owned* owned) {
   DLTensor* view;
   if (tensor == NULL) return pointer_to_classic(NULL, kTVMDLTensorHandle, value, code);
@@ -77,7 +77,7 @@ static int view_to_classic(const DLTensor* tensor, TVMValue* value, int* code, O
   return pointer_to_classic(view, kTVMDLTensorHandle, value, code);
 }
 
-/* One whose memory an NDArray may not have (its alignment) is shown as a view. */
+/* A tensor with insufficient alignment for an NDArray is passed as a view. */
 static int tensor_to_classic(FfiObject* tensor, TVMValue* value, int* code, Owned* owned) {
   TVMArrayHandle array;
   if (bridge_tensor_to_classic(tensor, &array) != 0) return -1;
@@ -86,7 +86,7 @@ static int tensor_to_classic(FfiObject* tensor, TVMValue* value, int* code, Owne
   return pointer_to_classic(array, kTVMNDArrayHandle, value, code);
 }
 
-/* *owned gives the wrapper up after the call; a callee that keeps the function retains it. */
+/* *owned releases the wrapper after the call; a callee that keeps the function retains it. */
 static int function_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   TVMFunctionHandle function;
   if (bridge_function_to_classic(object, &function) != 0) return -1;
@@ -94,7 +94,7 @@ static int function_to_classic(FfiObject* object, TVMValue* value, int* code, Ow
   return pointer_to_classic(function, kTVMPackedFuncHandle, value, code);
 }
 
-/* Always -1. The name of a type may be of any length and has no end. */
+/* Returns -1. A type's name may have any length and no NUL. */
 static int no_classic_counterpart(int32_t type_index) {
   const FfiTypeInfoHead* info =
       type_index >= kFfiFirstObject ? ffi.get_type_info(type_index) : NULL;
@@ -107,10 +107,10 @@ static int no_classic_counterpart(int32_t type_index) {
                      info->type_key.data);
 }
 
-/* For an Owned: containers and modules are objects like any other. */
+/* Adapter for Owned; containers and modules are plain objects. */
 static void release_classic(void* object) { (void)TVMObjectFree(object); }
 
-/* Made anew, element by element: the two sides have no container in common. */
+/* Converted element by element, since the two sides share no container type. */
 static int container_to_classic(const FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   if (bridge_container_to_classic(object, &value->v_handle) != 0) return -1;
   *owned = (Owned){release_classic, value->v_handle};
@@ -118,7 +118,7 @@ static int container_to_classic(const FfiObject* object, TVMValue* value, int* c
   return 0;
 }
 
-/* As functions: made for the call, and kept by whoever retains it. */
+/* Made for the call; a callee that keeps it retains it. */
 static int module_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   if (bridge_module_to_classic(object, &value->v_handle) != 0) return -1;
   *owned = (Owned){release_classic, value->v_handle};
@@ -126,7 +126,7 @@ static int module_to_classic(FfiObject* object, TVMValue* value, int* code, Owne
   return 0;
 }
 
-/* *owned is set where something was made. */
+/* *owned is set if something was made. */
 static int object_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   const TVMByteArray* bytes = ffi_body(object);
   switch (object->type_index) {
@@ -146,14 +146,13 @@ static int object_to_classic(FfiObject* object, TVMValue* value, int* code, Owne
   }
 }
 
-/* An argument that the callee could move from. It is shown only: what is behind stays the caller's. */
+/* An argument that the callee may move from. It is only passed; the object stays the caller's. */
 static int movable_to_classic(FfiObject* const* slot, TVMValue* value, int* code, Owned* owned) {
   if (slot == NULL || *slot == NULL) return pointer_to_classic(NULL, kTVMNullptr, value, code);
   return object_to_classic(*slot, value, code, owned);
 }
 
-/* *owned is to be released after the call also where this fails, which leaves nothing in it. The
- * order is that of the type indices, of which most are plain values. */
+/* *owned must be released after the call, also on failure, when it is empty. */
 int bridge_value_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned) {
   owned->release = NULL;
   if (any->type_index >= kFfiFirstObject) {
@@ -200,16 +199,16 @@ int bridge_value_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned
   }
 }
 
-/* ---- to the other side ---- */
+/* ---- classic to tvm-ffi ---- */
 
-/* NULL is None on both sides, as in the other direction. */
+/* NULL is None on both sides. */
 static int pointer_to_ffi(void* pointer, int32_t type_index, FfiAny* any) {
   any->type_index = pointer != NULL ? type_index : kFfiNone;
   any->u.v_ptr = pointer;
   return 0;
 }
 
-/* The reference that came is given up by *owned, after the call. */
+/* *owned releases the given reference after the call. */
 static int show_object(FfiObject* object, FfiAny* any, Owned* owned) {
   *owned = (Owned){release_object, object};
   any->type_index = object->type_index;
@@ -217,14 +216,14 @@ static int show_object(FfiObject* object, FfiAny* any, Owned* owned) {
   return 0;
 }
 
-/* The Tensor holds the NDArray as long as anybody holds the Tensor. */
+/* The Tensor retains the NDArray. */
 static int array_to_ffi(TVMArrayHandle array, FfiAny* any, Owned* owned) {
   FfiObject* tensor;
   if (array == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
   return bridge_tensor_to_ffi(array, &tensor) != 0 ? -1 : show_object(tensor, any, owned);
 }
 
-/* A bare DLTensor would do for C++, but Python's wrapper of one cannot be exported. */
+/* A bare DLTensor would be enough for C++, but Python's wrapper of it cannot be exported. */
 static int view_to_ffi(const DLTensor* view, FfiAny* any, Owned* owned) {
   if (view == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
   if (bridge_lend_to_ffi(view, &any->u.v_obj, owned) != 0) return -1;
@@ -232,22 +231,23 @@ static int view_to_ffi(const DLTensor* view, FfiAny* any, Owned* owned) {
   return 0;
 }
 
-/* As in the other direction; a function of the other side comes back as itself. */
+/* A wrapped tvm-ffi function is unwrapped. */
 static int function_to_ffi(TVMFunctionHandle function, FfiAny* any, Owned* owned) {
   FfiObject* object;
   if (function == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
   return bridge_function_to_ffi(function, &object) != 0 ? -1 : show_object(object, any, owned);
 }
 
-/* As a Function from names to functions, since the other side's modules are made by C++ alone. */
+/* Converted to a Function from names to functions, since tvm-ffi modules can be made only in
+ * C++. */
 static int module_to_ffi(TVMModuleHandle module, FfiAny* any, Owned* owned) {
   FfiObject* object;
   if (module == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
   return bridge_module_to_ffi(module, &object) != 0 ? -1 : show_object(object, any, owned);
 }
 
-/* Classic objects that stand for a plain value, and the functions that tell it. By name, as the
- * classic side tells no more of an object to C. Borrowed; NULL for any other. */
+/* Classic objects that represent a plain value, with the functions that read it. Identified by type
+ * key, the only type information for C. Borrowed; NULL for other types. */
 static const char* reader_of(const char* type_key) {
   if (strcmp(type_key, "runtime.String") == 0) return "runtime.GetFFIString";
   if (strcmp(type_key, "runtime.BoxBool") == 0) return "runtime.UnBoxBool";
@@ -255,7 +255,7 @@ static const char* reader_of(const char* type_key) {
   return NULL;
 }
 
-/* By name each time: functions of the registry may be replaced. */
+/* Looked up each time, since functions of the registry may be replaced. */
 int bridge_call_global(const char* name, TVMValue* values, int* codes, size_t count,
                        TVMValue* value, int* code) {
   TVMFunctionHandle function = NULL;
@@ -267,14 +267,14 @@ int bridge_call_global(const char* name, TVMValue* values, int* codes, size_t co
   return rc;
 }
 
-/* The runtime's own functions, so that the layout of its objects stays its own. */
+/* Uses the runtime's functions, so that its object layouts stay private. */
 static int call_reader(const char* name, TVMObjectHandle object, TVMValue* value, int* code) {
   TVMValue arg = {.v_handle = object};
   int arg_code = kTVMObjectHandle;
   return bridge_call_global(name, &arg, &arg_code, 1, value, code);
 }
 
-/* A text that the runtime shows until the next call is copied. */
+/* A text owned by the runtime until the next call is copied. */
 static int plain_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned) {
   TVMByteArray bytes;
   if (code != kTVMStr) return bridge_value_to_ffi(value, code, any, owned);
@@ -284,7 +284,7 @@ static int plain_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned) {
   return 0;
 }
 
-/* Plain values first, then containers, each known by its type's key. */
+/* Plain values first, then containers, identified by type key. */
 static int object_to_ffi(TVMObjectHandle object, FfiAny* any, Owned* owned) {
   unsigned type_index;
   char* type_key;
@@ -311,7 +311,7 @@ static int object_to_ffi(TVMObjectHandle object, FfiAny* any, Owned* owned) {
   return plain_to_ffi(value, code, any, owned);
 }
 
-/* Moves the argument here, shows it, and gives up the reference: what is shown has its own. */
+/* Moves the argument, converts it and releases the reference: the converted value has its own. */
 static int movable_to_ffi(TVMValue value, FfiAny* any, Owned* owned) {
   int code = kTVMObjectRValueRefArg;
   int rc;
@@ -321,8 +321,8 @@ static int movable_to_ffi(TVMValue value, FfiAny* any, Owned* owned) {
   return rc;
 }
 
-/* The mirror of bridge_value_to_classic(). The value is written whole: what a small one leaves of
- * the struct is zero. */
+/* Inverse of bridge_value_to_classic(). All bytes of the value are written; unused ones are
+ * zero. */
 int bridge_value_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned) {
   owned->release = NULL;
   any->small_size = 0;

@@ -1,15 +1,15 @@
-/* Forgets cached data, so that a measurement begins with tensors in memory.
+/* Flush cached data, so that a measurement starts with its tensors in memory.
  *
- * Line by line where the processor has an instruction for it (sdk/system.h); nothing
- * elsewhere. Tensors of other devices and arguments that are none are passed over, so that any
- * function can be measured with it. */
+ * Works line by line if the processor has such an instruction (sdk/system.h), otherwise does
+ * nothing. Tensors on other devices and arguments that are not tensors are skipped, so that any
+ * function can be measured. */
 #include "functions.h"
 #include "sdk/system.h"
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* (what is kept, tensors ...): by name as the preparation of a measurement, which passes it the
- * arguments of what is measured */
+/* (ignored, tensors ...): preparation function of a measurement, called by name with the arguments
+ * of the measured function */
 TVMRT_PLUGIN_NATIVE(names_cache_flush) {
   TVMRT_GLOBAL_ARGS;
   for (int i = 1; i < in.count; ++i) {

@@ -1,10 +1,9 @@
-/* Convolution by the name of a library that TVM calls: what it compiled with -libs=dnnl runs where
- * that is not. A row of the result at a time is a product of the weights and of what each of its
- * pixels sees.
+/* Convolution under the name of TVM's DNNL wrapper, so that libraries compiled with -libs=dnnl
+ * run without DNNL. Each row of the result is a matmul of the weights and an im2col matrix.
  *
- * Right for any shape and not fast: libraries of this project's compiler bring kernels of their
- * own. Everything is checked before the first write; the scratch memory is one block of the
- * call's. */
+ * Correct for any shape but not fast: libraries of this project's compiler contain their own
+ * kernels. Everything is checked before the first write. The scratch memory is one block per
+ * call. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/kernels/scalar/half.h>
@@ -19,21 +18,21 @@ typedef struct {
   const DLTensor *in, *weights, *out;
   bool channels_last;
   int64_t batch, groups;
-  int64_t channels, height, width; /* of the input; channels of one group */
-  int64_t filters, tall, wide;     /* of the weights; filters of one group */
+  int64_t channels, height, width; /* of the input; channels per group */
+  int64_t filters, tall, wide;     /* of the weights; filters per group */
   int64_t rows, columns;           /* of the result */
-  int64_t pads[4], strides[2];     /* top, bottom, left, right; down, across */
-  int64_t seen;                    /* elements of the input that one of the result is made of */
+  int64_t pads[4], strides[2];     /* top, bottom, left, right; vertical, horizontal */
+  int64_t seen;                    /* input elements per output element */
 } convolution;
 
-/* What a convolution works in; one block of memory. */
+/* Scratch memory of a convolution; one block. */
 typedef struct {
   float *weights, *seen, *row, *product;
 } scratch;
 
-/* ---- what is asked for ---- */
+/* ---- arguments ---- */
 
-/* Strides are not asked for by what TVM compiles, and are refused. */
+/* Code compiled by TVM passes no strides here, so strided tensors are rejected. */
 static int take_tensor(const tvmrt_args* in, int i, const DLTensor** out) {
   DLTensor* t;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &t));
@@ -49,8 +48,8 @@ static int take_tensor(const tvmrt_args* in, int i, const DLTensor** out) {
   return tvmrt__fail_value("%s: argument %d must be of float32 or bfloat16.", in->who, i);
 }
 
-/* Weights are (filters, channels, rows, columns), or (rows, columns, channels, filters) with
- * channels last. */
+/* Weights are (filters, channels, rows, columns), or with channels last (rows, columns, channels,
+ * filters). */
 static void take_shapes(convolution* c) {
   const int64_t *x = c->in->shape, *w = c->weights->shape, *y = c->out->shape;
   const int last = c->channels_last;
@@ -66,15 +65,15 @@ static void take_shapes(convolution* c) {
   c->seen = c->channels * c->tall * c->wide;
 }
 
-/* Pixels of the result along one axis; -1 where there is none. */
+/* Size of the result along one axis; -1 if there is none. */
 static int64_t pixels(int64_t extent, int64_t before, int64_t after, int64_t kernel,
                       int64_t stride) {
-  /* pads have 32 bits and extents are those of a tensor: this does not wrap */
+  /* pads have 32 bits and extents are those of a tensor, so this does not overflow */
   const int64_t room = extent + before + after - kernel;
   return room < 0 ? -1 : room / stride + 1;
 }
 
-/* The result's shape is the caller's: it must be what the convolution gives. */
+/* Check the result's shape, which the caller has chosen. */
 static int check_shapes(const convolution* c) {
   const int axis = c->channels_last ? 3 : 1;
   const int64_t* p = c->pads;
@@ -92,8 +91,8 @@ static int check_shapes(const convolution* c) {
   return tvmrt__fail_value("%s: the result has another shape than the convolution gives.", c->who);
 }
 
-/* (input, weights, result, pads at the top, bottom, left and right, strides down and across, groups,
- * whether channels come last[, two flags of conversions, which the tensors' types tell]) */
+/* (input, weights, result, padding at top, bottom, left and right, vertical and horizontal stride,
+ * groups, whether channels come last[, two conversion flags, which repeat the tensors' types]) */
 static int take(const tvmrt_args* in, convolution* c) {
   int64_t last;
   int i;
@@ -123,14 +122,14 @@ static int take(const tvmrt_args* in, convolution* c) {
 
 /* ---- elements ---- */
 
-/* Elements are widened and narrowed one by one; the product is float32's. */
+/* Elements are converted one by one; the matmul is in float32. */
 static float read_element(const DLTensor* t, int64_t i) {
   const char* data = tvmrt__tensor_data(t);
   if (t->dtype.bits == 32) return ((const float*)(const void*)data)[i];
   return tvmrt_bfloat16_to_f32(((const uint16_t*)(const void*)data)[i]);
 }
 
-/* As read_element(), and rounded to nearest where the type is narrower. */
+/* Convert to the element type, rounding to nearest. */
 static void write_element(const DLTensor* t, int64_t i, float value) {
   char* data = tvmrt__tensor_data(t);
   if (t->dtype.bits == 32) {
@@ -140,16 +139,16 @@ static void write_element(const DLTensor* t, int64_t i, float value) {
   }
 }
 
-/* Elements lie by (batch, channel, row, column), or with channels last. */
+/* Index of an element in NCHW order, or with channels last. */
 static int64_t place(const convolution* c, int64_t n, int64_t channel, int64_t channels,
                      int64_t row, int64_t rows, int64_t column, int64_t columns) {
   if (c->channels_last) return ((n * rows + row) * columns + column) * channels + channel;
   return ((n * channels + channel) * rows + row) * columns + column;
 }
 
-/* ---- the product of a row ---- */
+/* ---- matmul of a row ---- */
 
-/* The weights of one group: a filter after the other, each by (channel, row, column). */
+/* Copy the weights of one group, filter by filter, in the order (channel, row, column). */
 static void copy_weights(const convolution* c, int64_t group, float* out) {
   const int64_t all = c->filters * c->groups;
   int64_t f, i, k;
@@ -164,7 +163,7 @@ static void copy_weights(const convolution* c, int64_t group, float* out) {
   }
 }
 
-/* One element of the input for each pixel of a row, 0 where the input has none. */
+/* Fill one im2col row: the input element of each output pixel, 0 in the padding. */
 static void copy_seen(const convolution* c, int64_t n, int64_t channel, int64_t y, int64_t kx,
                       float* out) {
   int64_t x;
@@ -177,7 +176,7 @@ static void copy_seen(const convolution* c, int64_t n, int64_t channel, int64_t 
   }
 }
 
-/* Filters by pixels: the product of the group's weights and what the row sees. */
+/* Compute a row of the result: the matmul of the group's weights and the row's im2col matrix. */
 static void run_row(const convolution* c, int64_t n, int64_t group, int64_t row, const scratch* s) {
   const int64_t first = group * c->filters, all = c->filters * c->groups;
   const float* from = s->row;
@@ -198,7 +197,7 @@ static void run_row(const convolution* c, int64_t n, int64_t group, int64_t row,
   }
 }
 
-/* Weights are widened once a group, and not for each row. */
+/* Weights are converted once per group, not for each row. */
 static void run(const convolution* c, const scratch* s) {
   int64_t group, n, row;
   for (group = 0; group < c->groups; ++group) {
@@ -209,7 +208,7 @@ static void run(const convolution* c, const scratch* s) {
   }
 }
 
-/* (see take()). Nothing is written before all arguments are found to fit each other. */
+/* Arguments as in take(). Nothing is written before all arguments are checked. */
 TVMRT_PLUGIN_NATIVE(names_conv2d) {
   convolution c;
   scratch s;
@@ -219,7 +218,7 @@ TVMRT_PLUGIN_NATIVE(names_conv2d) {
   weights = (size_t)(c.filters * c.seen);
   seen = (size_t)(c.seen * c.columns);
   row = (size_t)(c.filters * c.columns);
-  /* Sizes are bounded by those of tensors, and by take(), which has looked at a row. */
+  /* The sizes are bounded by those of tensors, and by the check of a row in take(). */
   s.product = tvmrt__calloc(NAMES_PRODUCT_FLOATS + weights + seen + row, sizeof(float));
   if (s.product == NULL) return -1;
   s.weights = s.product + NAMES_PRODUCT_FLOATS;

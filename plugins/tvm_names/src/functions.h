@@ -1,4 +1,4 @@
-/* The functions of this plug-in. */
+/* Functions of the tvm_names plug-in. */
 #ifndef TVMRT_PLUGINS_TVM_NAMES_FUNCTIONS_H_
 #define TVMRT_PLUGINS_TVM_NAMES_FUNCTIONS_H_
 

@@ -1,5 +1,5 @@
-/* Functions that only libraries compiled by TVM call: those of BLAS, sorting, random numbers, by the
- * names of the libraries that TVM calls. */
+/* Functions that only libraries compiled by TVM call: BLAS, sorting and random numbers, under the
+ * names of TVM's library wrappers. */
 #include "functions.h"
 
 static const tvmrt_plugin_function functions[] = {NAMES_FUNCTIONS(TVMRT_PLUGIN_ROW){NULL, NULL}};

@@ -1,12 +1,12 @@
-/* Products of matrices by the names of libraries that TVM calls: what it compiled with -libs=cblas, mkl
- * or dnnl runs where none of them is.
+/* Matmul under the names of TVM's library wrappers, so that libraries compiled with -libs=cblas,
+ * mkl or dnnl run without those libraries.
  *
- * Right for any strides, and fast enough for small networks: libraries of this project's compiler
- * bring kernels of their own. A call runs on its thread alone.
+ * Correct for any strides, and fast enough for small networks: libraries of this project's compiler
+ * contain their own kernels. A call runs on its own thread only.
  *
- * The right matrix is copied a block of DEEP rows and WIDE columns at a time, which makes its rows
- * neighbours whatever its strides are; all rows of the left matrix go over the block before the next
- * one is copied. Columns behind a narrow block's end are summed up as they lie and thrown away. */
+ * The right matrix is copied in blocks of DEEP rows and WIDE columns, which makes its rows
+ * contiguous for any strides. All rows of the left matrix use the block before the next one is
+ * copied. Columns past the end of a narrow block are computed from stale data and discarded. */
 #include "products.h"
 
 #include <stdlib.h>
@@ -16,19 +16,20 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* Elements of the right matrix that are worked on at a time: they stay in a core's own cache. */
+/* Block size of the right matrix, which fits a core's own cache. */
 enum { DEEP = 128, WIDE = 256, LANES = 16 };
 _Static_assert(DEEP* WIDE == NAMES_PRODUCT_FLOATS, "a block of the right matrix");
 
-/* A matrix of a batch: element (i, j) lies at i * rows + j * columns. */
+/* A matrix of a batch: element (i, j) is at i * rows + j * columns. */
 typedef struct {
   const DLTensor* tensor;
   int64_t height, width;
-  int64_t rows, columns; /* elements from one to the next */
-  int64_t batches, step; /* elements from one matrix to the next; 0: there is one for all */
+  int64_t rows, columns; /* strides in elements */
+  int64_t batches, step; /* elements from one matrix to the next; 0: one matrix for the whole
+                          * batch */
 } matrix;
 
-/* A call with all that it was given, checked; the tensors are borrowed from its arguments. */
+/* Checked arguments of a call; the tensors are borrowed from them. */
 typedef struct {
   const char* who;
   matrix a, b, c;
@@ -36,7 +37,7 @@ typedef struct {
   int64_t batches;
 } product;
 
-/* ---- what is asked for ---- */
+/* ---- arguments ---- */
 
 /* Tensors without strides are compact. */
 static int64_t stride_of(const DLTensor* t, int axis) {
@@ -47,7 +48,7 @@ static int64_t stride_of(const DLTensor* t, int axis) {
   return step;
 }
 
-/* Views with any strides may be operands; a transposed one is read by swapped strides. */
+/* Operands may be views with any strides; a transposed one is read with swapped strides. */
 static int take_matrix(const tvmrt_args* in, int i, int ndim, bool transposed, matrix* out) {
   DLTensor* t;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &t));
@@ -66,13 +67,13 @@ static int take_matrix(const tvmrt_args* in, int i, int ndim, bool transposed, m
   return 0;
 }
 
-/* alpha and beta are there in some releases. */
+/* alpha and beta are optional: only some releases pass them. */
 static int take_scale(const tvmrt_args* in, int i, double missing, double* out) {
   *out = missing;
   return i < in->count ? tvmrt__arg_number(in, i, out) : 0;
 }
 
-/* A single matrix may be taken for all of a batch. */
+/* A single matrix may be used for the whole batch. */
 static int check_shapes(product* p) {
   const matrix *a = &p->a, *b = &p->b, *c = &p->c;
   const int64_t most = a->batches > b->batches ? a->batches : b->batches;
@@ -91,7 +92,7 @@ static int check_shapes(product* p) {
   return tvmrt__fail_value("%s: the result must be compact.", p->who);
 }
 
-/* (A, B, C, whether A is transposed, whether B is[, alpha[, beta]]) */
+/* (A, B, C, whether A is transposed, whether B is transposed[, alpha[, beta]]) */
 static int take(const tvmrt_args* in, int ndim, product* p) {
   int64_t transposed[2];
   p->who = in->who;
@@ -106,16 +107,16 @@ static int take(const tvmrt_args* in, int ndim, product* p) {
   return check_shapes(p);
 }
 
-/* Of one lane: vector types have no product here. */
+/* Vector types (lanes > 1) are not supported. */
 static bool is_type(const matrix* m, int code, int bits) {
   const DLDataType type = m->tensor->dtype;
   return type.code == code && type.bits == bits && type.lanes == 1;
 }
 
-/* ---- products of floats ---- */
+/* ---- floating-point matmul ---- */
 
-/* For float and double: c = alpha * a * b + beta * c, a block of b after the other. The innermost loop has
- * a number of rounds that compilers know, and so turn into vectors. */
+/* For float and double: c = alpha * a * b + beta * c, block by block of b. The innermost loop has a
+ * constant trip count, so compilers vectorise it. */
 #define FLOAT_PRODUCT(T, name)                                                                    \
   static void name##_begin(const product* p, T* c) {                                              \
     const int64_t size = p->c.height * p->c.width;                                                \
@@ -160,8 +161,7 @@ static bool is_type(const matrix* m, int code, int bits) {
 FLOAT_PRODUCT(float, product_f32)
 FLOAT_PRODUCT(double, product_f64)
 
-/* For convolutions: compact matrices of one size after the other, on work memory that the caller
- * keeps. */
+/* For convolutions: matmul of compact matrices with the caller's work memory. */
 void names_product_f32(int64_t height, int64_t depth, int64_t width, const float* a, const float* b,
                        float* c, float work[NAMES_PRODUCT_FLOATS]) {
   const product p = {
@@ -174,7 +174,7 @@ void names_product_f32(int64_t height, int64_t depth, int64_t width, const float
   product_f32(&p, a, b, c, work);
 }
 
-/* One block for the copied part of the right matrix, which all of the batch use. */
+/* One block for the copied part of the right matrix, shared by the batch. */
 static int run_floats(const product* p) {
   const bool wide = p->c.tensor->dtype.bits == 64;
   const char* a = tvmrt__tensor_data(p->a.tensor);
@@ -200,7 +200,7 @@ static int run_floats(const product* p) {
   return 0;
 }
 
-/* One type for all three: nothing is converted. */
+/* All three matrices have one type; nothing is converted. */
 static int float_product(const tvmrt_args* in, int ndim) {
   product p;
   int bits;
@@ -213,11 +213,11 @@ static int float_product(const tvmrt_args* in, int ndim) {
   return run_floats(&p);
 }
 
-/* ---- products of integers ---- */
+/* ---- integer matmul ---- */
 
-/* Every byte of the row against the column's, in 32 bits. */
+/* Dot product of a row and a column with 32-bit accumulation. */
 static int32_t dot(const product* p, const uint8_t* a, const int8_t* b) {
-  uint32_t sum = 0; /* wraps, as the instructions of processors do */
+  uint32_t sum = 0; /* wraps, as the processors' instructions do */
   int64_t k;
   for (k = 0; k < p->a.width; ++k, a += p->a.columns, b += p->b.rows) {
     sum += (uint32_t)((int32_t)*a * *b);
@@ -225,8 +225,7 @@ static int32_t dot(const product* p, const uint8_t* a, const int8_t* b) {
   return (int32_t)sum;
 }
 
-/* For layers of networks that TVM has cut out for these libraries, so each product is taken as it
- * comes. */
+/* For layers that TVM has offloaded to these libraries; not optimised. */
 static void run_integers(const product* p) {
   const uint8_t* a = (const uint8_t*)tvmrt__tensor_data(p->a.tensor);
   const int8_t* b = (const int8_t*)tvmrt__tensor_data(p->b.tensor);
@@ -239,19 +238,19 @@ static void run_integers(const product* p) {
   }
 }
 
-/* (A, B, C, whether A is transposed, whether B is[, alpha[, beta]]), see take(). */
+/* Arguments as in take(). */
 TVMRT_PLUGIN_NATIVE(names_matmul) {
   TVMRT_GLOBAL_ARGS;
   return float_product(&in, 2);
 }
 
-/* The same of batches: tensors of three dimensions. */
+/* Batched matmul of three-dimensional tensors; arguments as in take(). */
 TVMRT_PLUGIN_NATIVE(names_batch_matmul) {
   TVMRT_GLOBAL_ARGS;
   return float_product(&in, 3);
 }
 
-/* For quantised layers: unsigned activations, signed weights, sums of 32 bits. */
+/* For quantised layers: unsigned activations, signed weights, 32-bit sums. */
 TVMRT_PLUGIN_NATIVE(names_matmul_u8s8s32) {
   product p;
   TVMRT_GLOBAL_ARGS;

@@ -1,7 +1,7 @@
-/* Small functions that operators and tools call by name: filling a tensor with random numbers.
+/* Fill tensors with random numbers, by the names that operators and tools use.
  *
- * For tools that measure: numbers that are no zeros, as denormals and zeros may take other times.
- * Each thread has its own sequence, the same in each process. */
+ * For measurements: the numbers are not zeros, since zeros and denormals may take different times.
+ * Each thread has its own sequence, which is equal in each process. */
 #include "random.h"
 
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* Floats from 0 to 10, as callers expect who divide by them; other types get random small numbers. */
+/* Floats from 0 to 10, since callers may divide by them; other types get small random numbers. */
 static void fill(const DLTensor* t, uint64_t bytes) {
-  /* no lock, and each measurement begins with the same numbers */
+  /* no lock, and each process starts with the same numbers */
   static _Thread_local uint64_t state = 1;
   char* data = tvmrt__tensor_data(t);
   uint64_t i;
@@ -34,7 +34,7 @@ static void fill(const DLTensor* t, uint64_t bytes) {
   }
 }
 
-/* (tensor): whatever was in it is written over. */
+/* (tensor): overwrite its content. */
 TVMRT_PLUGIN_NATIVE(names_random_fill) {
   DLTensor* t;
   uint64_t bytes;

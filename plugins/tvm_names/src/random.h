@@ -1,4 +1,5 @@
-/* SplitMix64: one multiplication chain per number, any seed is good. Not for secrets. */
+/* SplitMix64: one chain of multiplications per number; any seed works. Not cryptographically
+ * secure. */
 #ifndef TVMRT_PLUGINS_TVM_NAMES_RANDOM_H_
 #define TVMRT_PLUGINS_TVM_NAMES_RANDOM_H_
 

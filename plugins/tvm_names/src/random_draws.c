@@ -1,7 +1,7 @@
-/* Random numbers of a distribution, as compiled networks call them by name.
+/* Random distributions, which compiled networks call by name.
  *
- * Draws differ from run to run and from thread to thread: networks that want the same numbers bring
- * them. Not for secrets. */
+ * Numbers differ between runs and threads; networks that need reproducible numbers contain them.
+ * Not cryptographically secure. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,17 +12,17 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* The next of a state of each thread, other in each process, as in TVM, which has no seed. */
+/* Next random number of this thread. As in TVM, there is no seed: it differs between processes. */
 static uint64_t draw(void) {
   static _Thread_local uint64_t state;
   if (state == 0) state = ((uint64_t)time(NULL) << 20) ^ (uint64_t)(uintptr_t)&state;
   return names_next_random(&state);
 }
 
-/* In [0, 1). The upper 53 bits, which are all that a double holds. */
+/* In [0, 1), from the upper 53 bits, which is the precision of a double. */
 static double draw_unit(void) { return (double)(draw() >> 11) * (1.0 / 9007199254740992.0); }
 
-/* The tensor that argument 2 is, of float32 or of integers, and its number of elements. */
+/* Get argument 2, a tensor of float32 or integers, and its number of elements. */
 static int arg_filled(const tvmrt_args* in, int code, DLTensor** out, uint64_t* out_count) {
   char text[TVMRT_DTYPE_TEXT_BYTES];
   DLDataType type;
@@ -60,7 +60,9 @@ TVMRT_PLUGIN_NATIVE(names_uniform) {
   }
   for (uint64_t i = 0; i < count; ++i) {
     float value = (float)(low + (high - low) * draw_unit());
-    if (!((double)value < high) || (double)value < low) value = (float)low; /* rounded out of it */
+    if (!((double)value < high) || (double)value < low)
+      value = (float)low; /* rounded out of the
+                                                                             * interval */
     memcpy(tvmrt__tensor_data(t) + i * 4, &value, sizeof(value));
   }
   return 0;
@@ -80,7 +82,7 @@ TVMRT_PLUGIN_NATIVE(names_normal) {
     return tvmrt__fail_value("%s: standard deviation must be positive, got %g.", in.who, deviation);
   }
   for (uint64_t i = 0; i < count; ++i) {
-    /* Box and Muller's way; 1 minus a draw is never 0, of which there is no logarithm */
+    /* Box-Muller transform; 1 - draw is never 0, so the logarithm is finite */
     double radius = sqrt(-2.0 * log(1.0 - draw_unit()));
     float value = (float)(mean + deviation * radius * cos(6.283185307179586 * draw_unit()));
     memcpy(tvmrt__tensor_data(t) + i * 4, &value, sizeof(value));
@@ -88,7 +90,7 @@ TVMRT_PLUGIN_NATIVE(names_normal) {
   return 0;
 }
 
-/* (low, high, output): integers in [low, high), of what the type can hold */
+/* (low, high, output): integers in [low, high), limited to the range of the type */
 TVMRT_PLUGIN_NATIVE(names_randint) {
   int64_t low, high, least, most;
   DLTensor* t;
@@ -101,7 +103,7 @@ TVMRT_PLUGIN_NATIVE(names_randint) {
   TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLInt, &t, &count));
   bits = t->dtype.bits;
   least = t->dtype.code == kDLInt ? -((int64_t)1 << (bits - 1)) : 0;
-  most = least + ((int64_t)1 << bits); /* not included */
+  most = least + ((int64_t)1 << bits); /* exclusive */
   if (low < least) low = least;
   if (high > most) high = most;
   if (high <= low) {
@@ -109,7 +111,7 @@ TVMRT_PLUGIN_NATIVE(names_randint) {
                              in.who);
   }
   for (uint64_t i = 0; i < count; ++i) {
-    /* The remainder prefers low values by less than 2^-31, as the span has 32 bits at most. */
+    /* The modulo bias is less than 2^-31, since the range has at most 32 bits. */
     int64_t value = low + (int64_t)(draw() % (uint64_t)(high - low));
     int32_t v32 = (int32_t)(uint32_t)value;
     int16_t v16 = (int16_t)(uint16_t)value;

@@ -1,13 +1,12 @@
-/* Sorting, as compiled networks call it by name: detection networks, top-k, argsort.
+/* Sorting functions that compiled networks call by name: detection networks, top-k, argsort.
  *
- * A tensor is cut into slices along the axis, each of which is copied, sorted by key with its
- * indices, and written out. Keys are doubles or whole numbers, which hold every type that may be
- * sorted without loss. Sorting is stable, so that equal elements keep their order, as TVM has it.
- * Everything is checked before the first write.
+ * A tensor is split into slices along the axis. Each slice is copied, sorted by key with its
+ * indices, and written out. Keys are doubles or int64, which represent every sortable type exactly.
+ * Sorting is stable, as in TVM. Everything is checked before the first write.
  *
- * Of a tensor [2, 5, 3] sorted along axis 1 there are 6 slices of 5 elements: `outer` is 2, `inner` 3,
- * and the elements of a slice lie 3 apart. Input and output may be one tensor, as a slice is read whole
- * before any of it is written. */
+ * Example: a tensor [2, 5, 3] sorted along axis 1 has 6 slices of 5 elements: `outer` is 2, `inner`
+ * 3, and the elements of a slice are 3 apart. Input and output may be one tensor, since a slice is
+ * read completely before it is written. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/kernels/scalar/half.h>
@@ -16,7 +15,7 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* One element of a slice: what it is ordered by, and where it stood. */
+/* One element of a slice: its sort key and its original index. */
 typedef struct {
   union {
     double real;
@@ -25,7 +24,7 @@ typedef struct {
   int64_t index;
 } item;
 
-/* The slices of a tensor along one axis, and scratch memory for one of them. */
+/* The slices of a tensor along one axis, and scratch memory for one slice. */
 typedef struct {
   const DLTensor* in;
   const char* who;
@@ -34,12 +33,12 @@ typedef struct {
   int64_t outer, inner;
   bool reals, ascends;
   item *items, *other;
-  char* raw; /* the elements as they came */
+  char* raw; /* the unconverted elements */
 } slices;
 
 static size_t size_of(DLDataType type) { return type.bits / 8u; }
 
-/* check_type() has let no other types through. */
+/* check_type() allows no other types. */
 static void read_key(const char* from, DLDataType type, item* out) {
   union {
     float f32;
@@ -60,7 +59,7 @@ static void read_key(const char* from, DLDataType type, item* out) {
   }
 }
 
-/* Indices go into tensors of any wide type, as TVM's networks ask for float ones, too. */
+/* Indices may have any wide type, since TVM's networks also use float indices. */
 static void write_index(char* to, DLDataType type, int64_t value) {
   union {
     float f32;
@@ -82,14 +81,15 @@ static void write_index(char* to, DLDataType type, int64_t value) {
   memcpy(to, &v, size_of(type));
 }
 
-/* Strictly, so that equal elements keep their order in both directions. */
+/* Strict comparison, so that equal elements keep their order in both directions. */
 static bool precedes(const slices* s, const item* a, const item* b) {
   const item* low = s->ascends ? a : b;
   const item* high = s->ascends ? b : a;
   return s->reals ? low->key.real < high->key.real : low->key.whole < high->key.whole;
 }
 
-/* Stable in both directions; not-a-number, which precedes nothing, stays where it meets others. */
+/* Stable in both directions. NaN precedes nothing and keeps its position relative to its
+ * neighbours. */
 static void merge_sort(const slices* s, item* items, item* other, int64_t count) {
   int64_t left = (count + 1) / 2, i = 0, j = left, at = 0;
   if (count < 2) return;
@@ -102,13 +102,13 @@ static void merge_sort(const slices* s, item* items, item* other, int64_t count)
   memcpy(items + at, other + i, (size_t)(left - i) * sizeof(*items));
 }
 
-/* Element `index` of slice (o, i) of a tensor with the same slices. */
+/* Element `index` of slice (o, i) of a tensor with equal slices. */
 static char* element(const slices* s, const DLTensor* t, int64_t o, int64_t i, int64_t index) {
   int64_t at = (o * t->shape[s->axis] + index) * s->inner + i;
   return tvmrt__tensor_data(t) + (size_t)at * size_of(t->dtype);
 }
 
-/* Read slice (o, i) and sort the first `count` of its elements. */
+/* Read slice (o, i) and sort its first `count` elements. */
 static void sort_slice(const slices* s, int64_t o, int64_t i, int64_t count) {
   size_t size = size_of(s->in->dtype);
   for (int64_t k = 0; k < s->count; ++k) {
@@ -120,7 +120,7 @@ static void sort_slice(const slices* s, int64_t o, int64_t i, int64_t count) {
   merge_sort(s, s->items, s->other, count);
 }
 
-/* Write the first `count` of a sorted slice: indices, or the elements. */
+/* Write the indices of the first `count` elements of a sorted slice. */
 static void write_indices(const slices* s, const DLTensor* out, int64_t o, int64_t i,
                           int64_t count) {
   for (int64_t k = 0; k < count; ++k) {
@@ -128,7 +128,7 @@ static void write_indices(const slices* s, const DLTensor* out, int64_t o, int64
   }
 }
 
-/* The elements as they came: converting a key back could round it. */
+/* Writes the original elements, since converting a key back could round it. */
 static void write_values(const slices* s, const DLTensor* out, int64_t o, int64_t i,
                          int64_t count) {
   size_t size = size_of(out->dtype);
@@ -137,12 +137,12 @@ static void write_values(const slices* s, const DLTensor* out, int64_t o, int64_
   }
 }
 
-/* ---- what may be sorted ---- */
+/* ---- supported types ---- */
 
-/* As TVM's functions have them; what they refuse is refused in their words. */
+/* TVM's supported types; other types are rejected with TVM's error text. */
 #define WIDE_TYPES "float32 float64 int32 int64"
 
-/* Whether the name of a type is a word of a list. */
+/* Check that the name of a type is a word of a list. */
 static int check_type(const char* who, const char* what, DLDataType type, const char* known) {
   char name[TVMRT_DTYPE_TEXT_BYTES];
   size_t length;
@@ -155,7 +155,7 @@ static int check_type(const char* who, const char* what, DLDataType type, const 
   return tvmrt__fail("%s: Unsupported %s dtype: %s; give one of %s.", who, what, name, known);
 }
 
-/* Also makes sure that the products of extents do not wrap. */
+/* Also ensures that products of extents do not overflow. */
 static int check_tensor(const char* who, const DLTensor* t) {
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
@@ -165,7 +165,7 @@ static int check_tensor(const char* who, const DLTensor* t) {
   return 0;
 }
 
-/* An output has the input's shape, but along the axis any extent of at least `least`. */
+/* An output has the input's shape, except for an extent of at least `least` along the axis. */
 static int check_output(const slices* s, const DLTensor* out, int64_t least) {
   bool fits;
   TVMRT_RETURN_IF_ERROR(check_tensor(s->who, out));
@@ -181,14 +181,15 @@ static int check_output(const slices* s, const DLTensor* out, int64_t least) {
   return 0;
 }
 
-/* Of extents [first, end); wraps where another extent is 0, so that nothing is read by it. */
+/* Product of extents [first, end). It may overflow if another extent is 0; it is not used for
+ * access then. */
 static int64_t product(const DLTensor* t, int first, int end) {
   uint64_t all = 1;
   for (int d = first; d < end; ++d) all *= (uint64_t)t->shape[d];
   return (int64_t)all;
 }
 
-/* Fails before memory is asked for. */
+/* Fails before memory is allocated. */
 static int cut(slices* s, const tvmrt_args* in, int64_t axis, const char* types) {
   const DLTensor* t = s->in;
   s->who = in->who;
@@ -206,7 +207,7 @@ static int cut(slices* s, const tvmrt_args* in, int64_t axis, const char* types)
   return 0;
 }
 
-/* Room for one slice, its other half of the merge, and its elements; freed by s->items. */
+/* Allocate for one slice, the merge buffer, and the elements; freed through s->items. */
 static int take_scratch(slices* s) {
   size_t each = 2 * sizeof(item) + size_of(s->in->dtype), count = (size_t)s->count;
   s->items = NULL;
@@ -215,19 +216,19 @@ static int take_scratch(slices* s) {
   else
     (void)tvmrt__fail_memory(SIZE_MAX);
   if (s->items == NULL) return -1;
-  /* behind each other in one block, elements last: they need no alignment */
+  /* consecutive in one block; elements last, since they need no alignment */
   s->other = s->items + count;
   s->raw = (char*)(s->other + count);
   return 0;
 }
 
-/* Whether there is anything at all: a product of extents of which one is 0 says nothing. It is
- * asked before memory is: nothing to sort needs none. */
+/* Whether the tensor is empty, when the products of extents may be meaningless. Checked before
+ * memory is allocated. */
 static bool is_empty(const slices* s) { return s->count == 0 || s->outer == 0 || s->inner == 0; }
 
 /* ---- the functions ---- */
 
-/* Sort whole slices; indices and values of the first `slots` go where there is an output. */
+/* Sort all slices; write the first `slots` values and indices to the given outputs. */
 static int run_all(slices* s, const DLTensor* values, const DLTensor* indices, int64_t slots) {
   if (is_empty(s)) return 0;
   TVMRT_RETURN_IF_ERROR(take_scratch(s));
@@ -242,7 +243,7 @@ static int run_all(slices* s, const DLTensor* values, const DLTensor* indices, i
   return 0;
 }
 
-/* axis and is_ascend from argument `first` on. */
+/* Read axis and is_ascend, from argument `first` on. */
 static int order(const tvmrt_args* in, int first, slices* s, int64_t* axis) {
   int64_t ascends;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first, axis));
@@ -251,7 +252,7 @@ static int order(const tvmrt_args* in, int first, slices* s, int64_t* axis) {
   return 0;
 }
 
-/* Values are written as they came. */
+/* Values are written unconverted. */
 static int same_type(const slices* s, const DLTensor* out) {
   char a[TVMRT_DTYPE_TEXT_BYTES], b[TVMRT_DTYPE_TEXT_BYTES];
   if (tvmrt__same_dtype(s->in->dtype, out->dtype)) return 0;
@@ -277,20 +278,20 @@ static int sort_to(const tvmrt_args* in, bool to_indices) {
   return run_all(&s, to_indices ? NULL : out, to_indices ? out : NULL, s.count);
 }
 
-/* (input, output, axis, is_ascend) -> the elements in order. */
+/* (input, output, axis, is_ascend): write the sorted elements. */
 TVMRT_PLUGIN_NATIVE(names_sort) {
   TVMRT_GLOBAL_ARGS;
   return sort_to(&in, false);
 }
 
-/* (input, output, axis, is_ascend) -> where each of them stood. */
+/* (input, output, axis, is_ascend): write the original indices. */
 TVMRT_PLUGIN_NATIVE(names_argsort) {
   TVMRT_GLOBAL_ARGS;
   return sort_to(&in, true);
 }
 
-/* (scores, number of scores that count in each slice, output, axis, is_ascend): what does not count
- * keeps its place. */
+/* (scores, number of valid scores per slice, output, axis, is_ascend): argsort of the valid scores;
+ * the others keep their position. */
 TVMRT_PLUGIN_NATIVE(names_argsort_nms) {
   slices s = {0};
   DLTensor *scores, *valid, *to;
@@ -349,7 +350,7 @@ TVMRT_PLUGIN_NATIVE(names_topk) {
   }
   s.in = from;
   TVMRT_RETURN_IF_ERROR(cut(&s, &in, axis, WIDE_TYPES " float16 uint8 int8"));
-  /* all of them, as TVM has it */
+  /* all elements, as in TVM */
   if (k < 1 || k > s.count) k = s.count;
   if (which != 2) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, at++, &results[0]));

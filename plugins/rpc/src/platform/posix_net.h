@@ -1,4 +1,4 @@
-/* What tcp.c needs of POSIX. */
+/* POSIX functions for tcp.c. */
 #ifndef TVMRT_PLUGINS_RPC_PLATFORM_POSIX_NET_H_
 #define TVMRT_PLUGINS_RPC_PLATFORM_POSIX_NET_H_
 
@@ -42,14 +42,14 @@ static inline void net_explain_name(int error, tvmrt_why* why) {
   (void)snprintf(why->text, sizeof(why->text), "%s", gai_strerror(error));
 }
 
-/* Not for programs that this one starts. */
+/* Not inherited by programs that this one starts. */
 static inline void net_keep(int fd) { (void)fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 static inline void net_set_waiting(int fd, bool waits) {
   (void)fcntl(fd, F_SETFL, waits ? 0 : O_NONBLOCK);
 }
 
-/* A port that was listened at a moment ago is free again. */
+/* Allow listening at a port that was used a moment ago. */
 static inline void net_prepare_listener(int fd) {
   const int on = 1;
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -66,7 +66,7 @@ static inline int net_milliseconds(double seconds) {
   return seconds < 2e6 ? (int)(seconds * 1000) : 2000000000;
 }
 
-/* 0, or the number of the error, of a socket that does not wait. */
+/* Connect a non-blocking socket; return 0 or an error number. */
 static inline int net_connect(int fd, const struct addrinfo* where, double seconds) {
   struct pollfd ready = {fd, POLLOUT, 0};
   int error = 0;
@@ -85,7 +85,7 @@ static inline int net_pair(int out[2]) {
   return socketpair(AF_UNIX, SOCK_STREAM, 0, out) == 0 ? 0 : errno;
 }
 
-/* The number of bytes; -1 is an error. */
+/* Return the number of bytes; -1: error. */
 static inline ptrdiff_t net_send(int fd, const tvmrt_part parts[2]) {
   struct iovec rows[2];
   struct msghdr message;

@@ -1,7 +1,7 @@
-/* processes.h on POSIX systems.
+/* Implementation of processes.h on POSIX systems.
  *
- * A process for a task is a copy of this one: fork() returns in both, and `*out` tells which one
- * this is. Only the server of remote calls starts any. */
+ * A task's process is a copy of this one: fork() returns in both, and `*out` identifies the copy.
+ * Only the server of remote calls starts such processes. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 
 #include "processes.h"
 
-/* The copy has the one thread that called: locks that others held stay taken in it, but for those
- * that tvmrt__at_fork() was told of. */
+/* The copy has only the calling thread: locks held by other threads stay locked in it, except those
+ * registered with tvmrt__at_fork(). */
 int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process* out,
                          tvmrt_why* why) {
   const pid_t pid = fork();
   (void)key;
-  (void)task; /* the new process has them as this one has */
+  (void)task; /* the new process inherits them */
   *out = 0;
   if (pid < 0) {
     (void)snprintf(why->text, sizeof(why->text), "%s", strerror(errno));
@@ -28,32 +28,32 @@ int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process*
   return 0;
 }
 
-/* A copy has its task in its variables: nobody has to find one. */
+/* A forked copy has its task in its variables, so there is nothing to find. */
 bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   (void)key;
   (void)out;
   return false;
 }
 
-/* A key press that ends the server must not end its sessions with a trace: the server ends them.
- * SIGTERM ends it as it would any program: a handler that the server has is for the server. */
+/* Ctrl-C must not end the sessions with a stack trace: the server ends them. SIGTERM gets its
+ * default action, since the server's handler must not run here. */
 void tvmrt__process_begin_task(void) {
   (void)signal(SIGINT, SIG_IGN);
   (void)signal(SIGTERM, SIG_DFL);
 }
 
-/* Without functions that run at exit, which belong to the copied program. */
+/* Skips exit handlers, which belong to the copied program. */
 void tvmrt__process_leave(int status) { _exit(status); }
 
-/* For people who read a log. */
+/* For log messages. */
 long tvmrt__process_number(tvmrt_process process) { return (long)process; }
 
-/* Not by a signal that it could ignore: its time is over. */
+/* SIGKILL cannot be ignored. */
 void tvmrt__process_kill(tvmrt_process process) { (void)kill((pid_t)process, SIGKILL); }
 
-/* -1 with the signal's number for one that was ended by it. Called once a process: its number may
- * be another's afterwards. A program that ignores SIGCHLD has the system forget how its processes
- * ended; these then count as ended well. */
+/* Return -1 with the signal's number if a signal ended the process. Call once per process, since
+ * its id may be reused. In a program that ignores SIGCHLD the exit status is lost, and the process
+ * counts as successful. */
 int tvmrt__process_wait(tvmrt_process process, tvmrt_why* why) {
   int status = 0;
   while (waitpid((pid_t)process, &status, 0) < 0 && errno == EINTR) continue;

@@ -1,30 +1,30 @@
-/* sockets.h: POSIX and Windows have most of it in common.
+/* Implementation of sockets.h for POSIX and Windows.
  *
- * What both systems call alike stands here; what differs is a function net_*() in posix_net.h or
- * windows_net.h. Errors are numbers of the system until they are told, as a text in `why`.
- * Descriptors are the caller's. */
+ * Functions that differ between the systems are named net_*(), in posix_net.h or windows_net.h.
+ * Errors are system error numbers until they are converted to a text in `why`. Descriptors are the
+ * caller's. */
 #if defined(_WIN32)
 #include "windows_net.h"
 #else
 #include "posix_net.h"
 #endif
 
-/* A time limit that has passed is no error of the connection. */
+/* A time limit is not reported as a connection error. */
 static tvmrt_stream_rc fail(int error, tvmrt_why* why) {
   if (net_is_late(error)) return TVMRT_STREAM_LATE;
   net_explain(error, why);
   return TVMRT_STREAM_FAILED;
 }
 
-/* Packets are sent whole: waiting for more of them only delays. A pair of POSIX is no TCP and
- * refuses the option, which changes nothing there. */
+/* Packets are sent as a whole, so delaying them for more data is useless. A POSIX pair is not TCP
+ * and rejects the option, which is harmless. */
 static void prepare(int fd) {
   const int on = 1;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, (const void*)&on, sizeof(on));
   net_keep(fd);
 }
 
-/* *out is to be freed by freeaddrinfo() where this succeeds. */
+/* On success the caller frees *out with freeaddrinfo(). */
 static tvmrt_stream_rc resolve(const char* host, int port, int flags, struct addrinfo** out,
                                tvmrt_why* why) {
   struct addrinfo hints;
@@ -32,7 +32,7 @@ static tvmrt_stream_rc resolve(const char* host, int port, int flags, struct add
   int error = net_start();
   if (error != 0) return fail(error, why);
   memset(&hints, 0, sizeof(hints));
-  /* otherwise each address comes once for each kind of socket */
+  /* otherwise each address is listed once per socket type */
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   (void)snprintf(service, sizeof(service), "%d", port);
@@ -42,8 +42,8 @@ static tvmrt_stream_rc resolve(const char* host, int port, int flags, struct add
   return TVMRT_STREAM_NO_ADDRESS;
 }
 
-/* 0, or the number of the error. Connecting is done by a socket that does not wait, since
- * connect() itself knows no time limit; from then on it waits, as callers that read expect. */
+/* Return 0 or an error number. The socket is non-blocking while it connects, since connect() has no
+ * time limit, and blocking afterwards. */
 static int connect_one(const struct addrinfo* where, double seconds, int* out) {
   const int fd = net_open(where);
   int error;
@@ -60,8 +60,8 @@ static int connect_one(const struct addrinfo* where, double seconds, int* out) {
   return 0;
 }
 
-/* Every address of the name in turn; the last error is told. The limit is for each address, so a
- * name of many may take longer. */
+/* Try each address of the host; the last error is reported. The time limit applies to each
+ * address. */
 tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds, int* out,
                                       tvmrt_why* why) {
   struct addrinfo* list = NULL;
@@ -80,8 +80,8 @@ tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds
 
 enum { QUEUE = 128 };
 
-/* 0, or the number of the error. Whoever listens takes
- * connections as they come; the queue is for those that come in between. */
+/* Return 0 or an error number. The queue holds connections that arrive between two accept()
+ * calls. */
 static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   struct sockaddr_storage name;
   socklen_t size = sizeof(name);
@@ -90,7 +90,7 @@ static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   memset(&name, 0, sizeof(name));
   prepare(fd);
   net_prepare_listener(fd);
-  net_set_waiting(fd, false); /* accept() finds nobody where a client has gone meanwhile */
+  net_set_waiting(fd, false); /* accept() must not block if the client has disconnected meanwhile */
   if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, QUEUE) != 0 ||
       getsockname(fd, (struct sockaddr*)&name, &size) != 0) {
     const int error = net_error();
@@ -103,7 +103,7 @@ static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   return 0;
 }
 
-/* At the name's first address alone: a server waits at one descriptor. */
+/* Listen at the host's first address only, since a server polls one descriptor. */
 tvmrt_stream_rc tvmrt__stream_listen(const char* host, int port, int* out, int* out_port,
                                      tvmrt_why* why) {
   struct addrinfo* list = NULL;
@@ -119,17 +119,17 @@ tvmrt_stream_rc tvmrt__stream_listen(const char* host, int port, int* out, int* 
   return TVMRT_STREAM_FAILED;
 }
 
-/* What it failed with is not told: the client has gone, or the process has no descriptors left,
- * and the server goes on with the clients it has. */
+/* Errors are not reported: the client has disconnected, or the process has no free descriptors, and
+ * the server continues with its other clients. */
 int tvmrt__stream_accept(int listener) {
   const int fd = net_accept(listener);
   if (fd < 0) return -1;
   prepare(fd);
-  net_set_waiting(fd, true); /* some systems hand the listener's mode on */
+  net_set_waiting(fd, true); /* some systems inherit the listener's mode */
   return fd;
 }
 
-/* Neither end waits: they are for waking up and short news. */
+/* Both ends are non-blocking: they carry wake-ups and short messages. */
 tvmrt_stream_rc tvmrt__stream_pair(int out[2], tvmrt_why* why) {
   int error = net_start();
   int i;
@@ -147,13 +147,13 @@ tvmrt_stream_rc tvmrt__stream_pair(int out[2], tvmrt_why* why) {
   return TVMRT_STREAM_OK;
 }
 
-/* -1 is what failed calls leave, so that who cleans up need not ask. */
+/* Failed calls set -1, so callers can close unconditionally. */
 void tvmrt__stream_close(int fd) {
   if (fd >= 0) net_close(fd);
 }
 
-/* What fits: callers go on with the rest. LATE where not a byte fitted in the time of the
- * socket. */
+/* Sends what fits; the caller sends the remainder. TVMRT_STREAM_LATE if no byte was sent within the
+ * time limit. */
 tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* sent,
                                    tvmrt_why* why) {
   const ptrdiff_t count = net_send(fd, parts);
@@ -162,41 +162,38 @@ tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* se
   return TVMRT_STREAM_OK;
 }
 
-/* Whoever breaks off has nothing more to say: an end like any other, which callers tell in their
- * words. */
+/* A connection reset is an end of the stream like any other, which the callers report. */
 tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* got, tvmrt_why* why) {
   const ptrdiff_t count = net_receive(fd, out, most);
   *got = 0;
-  if (count < 0 && net_is_gone(net_error()))
-    return TVMRT_STREAM_OK; /* without a word is gone, too */
+  if (count < 0 && net_is_gone(net_error())) return TVMRT_STREAM_OK; /* a reset counts as the end */
   if (count < 0) return fail(net_error(), why);
   *got = (size_t)count;
   return TVMRT_STREAM_OK;
 }
 
-/* A new stream waits. */
+/* New streams are blocking. */
 void tvmrt__stream_set_waiting(int fd, bool waits) { net_set_waiting(fd, waits); }
 
-/* The system's own limit for each call; connecting has one of its own above. */
+/* Time limit of each system call; connecting has its own limit above. */
 void tvmrt__stream_set_timeout(int fd, double seconds) {
   net_set_limit(fd, SO_RCVTIMEO, seconds);
   net_set_limit(fd, SO_SNDTIMEO, seconds);
 }
 
-/* Closing would not wake a thread that reads, and its number could become another stream's. */
+/* close() would not wake up a reading thread, and the descriptor could be reused. */
 void tvmrt__stream_shut_down(int fd) { net_shut_down(fd); }
 
-/* For signal handlers, too: nothing but a call of the system, and errno as it was. The other end
- * need not read each byte: one that is there wakes as well as many. */
+/* Safe in signal handlers: one system call, and errno is restored. The reader need not read each
+ * byte. */
 void tvmrt__stream_wake(int fd) {
   const tvmrt_part parts[2] = {{"", 1}, {NULL, 0}};
   const int error = errno;
-  (void)net_send(fd, parts); /* full: who reads knows already */
+  (void)net_send(fd, parts); /* if it is full, the reader has a wake-up already */
   errno = error;
 }
 
-/* A signal is no error: all is `ready` false then, and the caller looks at what its handler has
- * set. */
+/* A signal is not an error: no entry is `ready`, and the caller checks its handler's flags. */
 tvmrt_stream_rc tvmrt__streams_wait(tvmrt_stream_event* events, size_t count, int milliseconds,
                                     tvmrt_why* why) {
   const int error = net_wait(events, count, milliseconds);

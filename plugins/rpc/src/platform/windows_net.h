@@ -1,4 +1,4 @@
-/* What tcp.c needs of Windows. */
+/* Windows functions for tcp.c. */
 #ifndef TVMRT_PLUGINS_RPC_PLATFORM_WINDOWS_NET_H_
 #define TVMRT_PLUGINS_RPC_PLATFORM_WINDOWS_NET_H_
 
@@ -11,11 +11,11 @@
 #include "sdk/system.h"
 #include "sdk/windows.h"
 #include "sockets.h"
-/* behind windows.h, which needs to leave its older one out */
+/* after windows.h, which must exclude its older version */
 #include <winsock2.h>
 #include <ws2tcpip.h>
 
-/* The library is started once and stays: it goes with the process. */
+/* The library is initialised once and stays until the process ends. */
 static int start_error;
 
 static void start_library(void) {
@@ -68,7 +68,7 @@ static inline void net_set_waiting(int fd, bool waits) {
   (void)ioctlsocket((SOCKET)fd, (long)FIONBIO, &off);
 }
 
-/* A port is free at once there, and could else be taken while it is listened at. */
+/* Windows frees a port at once, but would otherwise let others bind it during use. */
 static inline void net_prepare_listener(int fd) {
   const BOOL on = TRUE;
   (void)setsockopt((SOCKET)fd, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, (const char*)&on, sizeof(on));
@@ -76,7 +76,7 @@ static inline void net_prepare_listener(int fd) {
 
 static inline void net_set_limit(int fd, int direction, double seconds) {
   DWORD limit = seconds >= 4e6 ? 4000000000u : seconds > 0 ? (DWORD)(seconds * 1000) : 0;
-  if (limit == 0 && seconds > 0) limit = 1; /* 0: none */
+  if (limit == 0 && seconds > 0) limit = 1; /* 0: no limit */
   (void)setsockopt((SOCKET)fd, SOL_SOCKET, direction, (const char*)&limit, sizeof(limit));
 }
 
@@ -91,7 +91,7 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
   if (net_error() != WSAEWOULDBLOCK) return net_error();
   FD_ZERO(&done);
   FD_SET((SOCKET)fd, &done);
-  failed = done; /* WSAPoll() does not tell that it failed, before Windows 10 of 2020 */
+  failed = done; /* WSAPoll() does not report failed connections before Windows 10 version 2004 */
   limit.tv_sec = tvmrt__whole_seconds(seconds);
   limit.tv_usec = tvmrt__nanoseconds(seconds) / 1000;
   count = select(0, NULL, &done, &failed, seconds <= 0 ? NULL : &limit);
@@ -101,7 +101,7 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
   return error;
 }
 
-/* Whether who was accepted at one end is the other end, and nobody who was faster. */
+/* Whether the accepted connection comes from the other end rather than from another program. */
 static inline bool is_other_end(int accepted, int connected) {
   struct sockaddr_in there;
   struct sockaddr_in here;
@@ -111,7 +111,7 @@ static inline bool is_other_end(int accepted, int connected) {
          there.sin_port == here.sin_port;
 }
 
-/* There are no pairs: one end listens to the other. */
+/* Windows has no socketpair(): one end listens for the other. */
 static inline int net_pair(int out[2]) {
   struct sockaddr_in name;
   int size = sizeof(name);

@@ -1,50 +1,51 @@
-/* processes.h on Windows: a task comes by a pipe, whose handle stands in the environment. Sockets
- * are made over to the other process, since not all of them can be inherited. */
+/* Implementation of processes.h on Windows. A task is sent through a pipe whose handle is in the
+ * environment. Sockets are duplicated, since not all of them can be inherited. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "processes.h"
 #include "sdk/windows.h"
-/* behind windows.h, which needs to leave its older one out */
+/* after windows.h, which must exclude its older version */
 #include <winsock2.h>
 
 static const wchar_t variable[] = L"TVMRT_TASK";
-enum { PIPE_BYTES = 16384 }; /* more than any task has: writing it waits for nobody */
-/* Statuses of a process that was ended: this one by us, from here on by what the system raised. */
+enum { PIPE_BYTES = 16384 }; /* more than any task needs, so writing does not block */
+/* Exit status of processes killed by us, and the lowest status of a system exception. */
 static const DWORD killed = 0xE0545652u;
 static const DWORD first_exception = 0xC0000000u;
 
-/* Before other calls, which change the system's last error. */
+/* Call first: other calls change the system's last error. */
 static void explain(tvmrt_why* why, const char* what) {
   (void)snprintf(why->text, sizeof(why->text), "%s: error %lu of Windows", what, GetLastError());
 }
 
-/* What begins a task: the streams as the other process takes them. */
+/* Header of a task: the streams in the form for the other process. */
 typedef struct head {
   WSAPROTOCOL_INFOW streams[2];
 } head;
 
-/* "KEY HANDLE", by malloc(). A handle that is inherited has the same number in the other process.
- * Keys are short: what is cut off would only match nothing. */
+/* "KEY HANDLE", allocated with malloc(). An inherited handle has an equal value in the new process.
+ * Keys are short; a truncated key would only match nothing. */
 static wchar_t* write_variable(const char* key, HANDLE from) {
   char text[160];
   (void)snprintf(text, sizeof(text), "%.100s %lld", key, (long long)(intptr_t)from);
   return tvmrt__wide(text);
 }
 
-/* The program again, from its own file, which needs not be what its command line begins with. */
+/* Start the program again from its own file, which may differ from its command line's first
+ * word. */
 static HANDLE start_again(void) {
   STARTUPINFOW startup;
   PROCESS_INFORMATION info;
   wchar_t file[MAX_PATH];
   const DWORD size = GetModuleFileNameW(NULL, file, MAX_PATH);
-  wchar_t* command = _wcsdup(GetCommandLineW()); /* which is written to */
+  wchar_t* command = _wcsdup(GetCommandLineW()); /* the call writes to it */
   bool done = false;
   memset(&startup, 0, sizeof(startup));
   startup.cb = sizeof(startup);
   if (command != NULL && size != 0 && size < MAX_PATH) {
-    /* TRUE: it inherits handles, of which the pipe's end is the one that was made for it */
+    /* TRUE: inherit handles; only the pipe's end is inheritable */
     done = CreateProcessW(file, command, NULL, NULL, TRUE, 0, NULL, NULL, &startup, &info);
   }
   free(command);
@@ -53,8 +54,8 @@ static HANDLE start_again(void) {
   return info.hProcess;
 }
 
-/* The program again, which finds in its environment where to read. The variable stands in this
- * process for that moment alone. */
+/* Start the program again with the pipe's handle in its environment. This process sets the variable
+ * only for that moment. */
 static HANDLE start_reader(const char* key, HANDLE from) {
   wchar_t* value = write_variable(key, from);
   HANDLE process = NULL;
@@ -66,14 +67,14 @@ static HANDLE start_reader(const char* key, HANDLE from) {
   return process;
 }
 
-/* Both streams, made over to the process, and the text. */
+/* Send both streams, duplicated for the process, and the text. */
 static bool send_task(HANDLE to, HANDLE process, const tvmrt_task* task) {
   const DWORD bytes = (DWORD)strlen(task->text);
   head first;
   DWORD done = 0;
   int i;
   for (i = 0; i < 2; ++i) {
-    /* a copy of the socket for that process alone: this one keeps its own, as after a fork */
+    /* duplicate the socket for that process; this one keeps its own, as after fork() */
     const SOCKET stream = (SOCKET)task->streams[i];
     if (WSADuplicateSocketW(stream, GetProcessId(process), &first.streams[i]) != 0) return false;
   }
@@ -81,7 +82,7 @@ static bool send_task(HANDLE to, HANDLE process, const tvmrt_task* task) {
          WriteFile(to, task->text, bytes, &done, NULL) && done == bytes;
 }
 
-/* The pipe holds the whole task, so writing it does not wait for the other process. */
+/* The pipe's buffer holds the whole task, so writing does not wait for the other process. */
 int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process* out,
                          tvmrt_why* why) {
   SECURITY_ATTRIBUTES inherited = {sizeof(inherited), NULL, TRUE};
@@ -108,8 +109,8 @@ int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process*
   return process == NULL ? -1 : 0;
 }
 
-/* The handle to read the task from; NULL: this process has none of that key. The key is compared,
- * since a program may have several kinds of processes. */
+/* Return the handle to read the task from; NULL: no task with this key. A program may have several
+ * kinds of tasks, so the key is compared. */
 static HANDLE find_task(const char* key) {
   wchar_t wide[160];
   char text[480];
@@ -118,11 +119,11 @@ static HANDLE find_task(const char* key) {
   if (got == 0 || got >= sizeof(wide) / sizeof(wide[0])) return NULL;
   if (!tvmrt__narrow(wide, text, sizeof(text))) return NULL;
   if (strncmp(text, key, size) != 0 || text[size] != ' ') return NULL;
-  (void)SetEnvironmentVariableW(variable, NULL); /* not for what this process starts */
+  (void)SetEnvironmentVariableW(variable, NULL); /* not inherited by child processes */
   return (HANDLE)(intptr_t)strtoll(text + size + 1, NULL, 10);
 }
 
-/* All that the pipe has, ended by NUL; by malloc(), NULL where that cannot be. */
+/* Read the whole pipe, NUL-terminated, into malloc() memory; NULL if there is none. */
 static char* read_all(HANDLE from, size_t* out_size) {
   char* all = malloc(PIPE_BYTES + 1);
   size_t size = 0;
@@ -137,9 +138,8 @@ static char* read_all(HANDLE from, size_t* out_size) {
   return all;
 }
 
-/* Take what was made over; whether all of it is there. The text is moved to the front of its
- * block, so that free() takes what the task has. A socket that was made over is the process's
- * own; it is not for those that this one starts. */
+/* Unpack the task; return whether it is complete. The text is moved to the front of its block, so
+ * that free() of the text frees the block. The sockets are not inherited further. */
 static bool take_task(char* all, size_t size, tvmrt_task* out) {
   head first;
   WSADATA data;
@@ -157,7 +157,7 @@ static bool take_task(char* all, size_t size, tvmrt_task* out) {
   return true;
 }
 
-/* Does not return where the process has a task and cannot take it. */
+/* Exits if the process has a task that cannot be read. */
 bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   HANDLE from = find_task(key);
   char* all;
@@ -167,17 +167,17 @@ bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   all = read_all(from, &size);
   (void)CloseHandle(from);
   done = all != NULL && take_task(all, size, out);
-  /* a process that was started for a task and cannot have it is of no other use */
+  /* a process started for a task is useless without it */
   if (!done) tvmrt__process_leave(1);
-  /* a crash ends the process, and asks nobody first */
+  /* a crash ends the process without a dialog */
   (void)SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
   return true;
 }
 
-/* The same console's Ctrl-C comes to all of its processes: this one ignores it from here on. */
+/* Ctrl-C reaches all processes of the console, so this one ignores it. */
 void tvmrt__process_begin_task(void) { (void)SetConsoleCtrlHandler(NULL, TRUE); }
 
-/* Nothing that runs at exit is run, but what was printed is written. */
+/* Skips exit handlers, but flushes output. */
 void tvmrt__process_leave(int status) {
   (void)fflush(NULL);
   (void)TerminateProcess(GetCurrentProcess(), (UINT)status);
@@ -185,10 +185,10 @@ void tvmrt__process_leave(int status) {
 
 long tvmrt__process_number(tvmrt_process process) { return (long)GetProcessId((HANDLE)process); }
 
-/* With a status that is told apart below from those of a crash. */
+/* The status differs from those of crashes, which are checked below. */
 void tvmrt__process_kill(tvmrt_process process) { (void)TerminateProcess((HANDLE)process, killed); }
 
-/* The handle goes here. Crashes have a status beyond those that programs choose. */
+/* Closes the handle. Crashes have status values above those of normal exits. */
 int tvmrt__process_wait(tvmrt_process process, tvmrt_why* why) {
   DWORD status = 1;
   (void)WaitForSingleObject((HANDLE)process, INFINITE);

@@ -1,21 +1,21 @@
-"""Functions and tensors of the package apache-tvm-ffi as tvmrt's, and the other way round.
+"""Convert functions and tensors between apache-tvm-ffi and tvmrt, in both directions.
 
-``to_tvm_ffi`` and ``from_tvm_ffi`` convert what Python holds. A converted function is C on both
+``to_tvm_ffi`` and ``from_tvm_ffi`` convert Python objects. A converted function is C code on both
 sides: its calls convert arguments and results without Python, on any thread. ``safe_call``,
-``packed_call`` and their opposites are for C, which calls functions by address.
+``packed_call`` and their inverses are for C code, which calls functions by address.
 
-What a call converts, in both directions:
+A call converts, in both directions:
 
 - None, int, float, bool, raw pointers, devices and data types by value; text and bytes as borrowed
   arguments, and as copies when they are results;
-- an NDArray and a Tensor share their memory. A tensor of tvm-ffi whose memory is aligned to less
-  than 64 bytes is an NDArray for the time of the call only: as a result it is copied. One that is
-  not contiguous is refused, as everywhere in tvmrt;
-- functions become functions. One that goes back to where it came from is the same again;
-- errors keep their kind and message: a ValueError on one side is a ValueError on the other. What
-  has no kind is a ``tvmrt.TVMError``;
-- arrays, maps and shapes are made anew on the other side; tensors and functions in them are shared.
-  A module of tvm-ffi is a module; one of tvmrt becomes a function from names to functions.
+- an NDArray and a Tensor share their memory. A tvm-ffi tensor with memory aligned to less than 64
+  bytes is an NDArray only during the call: as a result it is copied. A tensor that is not
+  contiguous is rejected, as everywhere in tvmrt;
+- functions become functions. Converting one back gives the original function;
+- errors keep their kind and message: a ValueError on one side is a ValueError on the other. An
+  error without a kind is a ``tvmrt.TVMError``;
+- arrays, maps and shapes are copied; tensors and functions in them are shared. A tvm-ffi module is
+  a module; a tvmrt module becomes a function from names to functions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def _join(path: str) -> tuple[int, ...]:
-    """Let the bridge use this libtvm_ffi; its version. Raises ImportError where it cannot."""
+    """Connect the bridge to this libtvm_ffi; return its version or raise ImportError."""
     try:
         get_global_func("tvmrt.tvm_ffi.start")()
         version = get_global_func("tvmrt.tvm_ffi.join")(str(path))
@@ -73,12 +73,12 @@ _from_safe_call = get_global_func("tvmrt.tvm_ffi.from_safe_call")
 
 
 def _introduce_errors() -> None:
-    """Let tvm_ffi raise Python's and tvmrt's exceptions, unless it knows others by their names."""
+    """Register Python's and tvmrt's exceptions with tvm_ffi, unless their names are taken."""
     for kind in (*vars(builtins).values(), *vars(_error).values()):
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             continue
         if issubclass(kind, UnicodeError) or not kind.__name__.endswith("Error"):
-            continue  # made of more than a text; not told from other words before a colon
+            continue  # needs more than a text, or cannot be told from other words before a colon
         if kind.__name__ not in tvm_ffi.core.ERROR_NAME_TO_TYPE:
             tvm_ffi.register_error(kind.__name__, kind)
 
@@ -91,9 +91,9 @@ def _pointer(address: int) -> ctypes.c_void_p | None:
 
 
 class CFunction(NamedTuple):
-    """A function as C calls it: by an address, with a handle as its context.
+    """C function given by an address and a handle as its context.
 
-    Both are good for as long as this object, or another owner of the function, lives.
+    Both are valid while this object, or another owner of the function, is alive.
     """
 
     address: int
@@ -105,7 +105,7 @@ class CFunction(NamedTuple):
 
 
 def to_tvm_ffi(value: Any) -> Any:
-    """Return a function, module or tensor of tvmrt as one of tvm-ffi.
+    """Return a tvmrt function, module or tensor as a tvm-ffi object.
 
     Parameters
     ----------
@@ -115,15 +115,15 @@ def to_tvm_ffi(value: Any) -> Any:
     Returns
     -------
     tvm_ffi.Function or tvm_ffi.Tensor
-        That of a module gets a name and gives the function. It keeps what it was made of
-        alive. A tensor shares the memory. A function that was one of tvm-ffi before is that again.
+        The result keeps `value` alive. A module becomes a function from names to functions. A
+        tensor shares the memory. A function that came from tvm-ffi is returned as the original.
 
     Raises
     ------
     TypeError
-        If the value is something else.
+        If the value has another type.
     ValueError
-        If the NDArray was borrowed for the time of a call.
+        If the NDArray is borrowed for the duration of a call.
     """
     if isinstance(value, PackedFunc):
         return _from_packed_func(ctypes.c_void_p(value.handle))
@@ -132,13 +132,13 @@ def to_tvm_ffi(value: Any) -> Any:
     if isinstance(value, Module):
         return to_tvm_ffi(
             convert_to_tvm_func(lambda: value)
-        )()  # as every result of a function crosses
+        )()  # the conversion of a function's results
     kind = type(value).__name__
     raise TypeError(f"to_tvm_ffi() takes a PackedFunc, a Module or an NDArray, not a {kind}")
 
 
 def from_tvm_ffi(value: Any) -> Any:
-    """Return a function, module or tensor of tvm-ffi as one of tvmrt.
+    """Return a tvm-ffi function, module or tensor as a tvmrt object.
 
     Parameters
     ----------
@@ -148,13 +148,13 @@ def from_tvm_ffi(value: Any) -> Any:
     Returns
     -------
     PackedFunc, Module or NDArray
-        It keeps what it was made of alive. A tensor shares the memory. A function that was one of
-        tvmrt before is that again.
+        The result keeps `value` alive. A tensor shares the memory. A function that came from
+        tvmrt is returned as the original.
 
     Raises
     ------
     TypeError
-        If the value is something else.
+        If the value has another type.
     ValueError
         If the tensor is not contiguous.
     """
@@ -163,57 +163,61 @@ def from_tvm_ffi(value: Any) -> Any:
     if isinstance(value, tvm_ffi.Tensor):
         return from_dlpack(value)
     if isinstance(value, tvm_ffi.Module):
-        return from_tvm_ffi(tvm_ffi.convert(lambda: value))()  # as every result crosses
+        return from_tvm_ffi(
+            tvm_ffi.convert(lambda: value)
+        )()  # the conversion of a function's results
     kind = type(value).__name__
     raise TypeError(f"from_tvm_ffi() takes a tvm_ffi.Function, Module or Tensor, not a {kind}")
 
 
 def safe_call(function: PackedFunc | Callable[..., Any]) -> CFunction:
-    """Return a packed function as C code of tvm-ffi calls it.
+    """Return a packed function in the form for C code of tvm-ffi.
 
     Parameters
     ----------
     function
-        A PackedFunc, or a callable to make one of.
+        A PackedFunc, or a callable that is converted to one.
 
     Returns
     -------
     CFunction
-        ``address`` is a ``TVMFFISafeCallType`` to be called with ``handle`` as its first argument.
+        ``address`` is a ``TVMFFISafeCallType`` to be called with ``handle`` as its first
+        argument.
     """
     packed = convert_to_tvm_func(function)
     return CFunction(_SAFE_CALL, packed.handle, packed)
 
 
 def from_safe_call(address: int, handle: int = 0, keep_alive: Any = None) -> PackedFunc:
-    """Return a PackedFunc that calls a C function of tvm-ffi.
+    """Return a PackedFunc that calls a tvm-ffi C function.
 
     Parameters
     ----------
     address
-        Of a ``TVMFFISafeCallType``, such as the symbol ``__tvm_ffi_<name>`` of a library.
+        Address of a ``TVMFFISafeCallType``, such as a library's symbol ``__tvm_ffi_<name>``.
     handle
         Its first argument.
     keep_alive
-        What must live as long as the PackedFunc: the library, or the owner of the handle.
+        Object that must live as long as the PackedFunc: the library, or the owner of the
+        handle.
     """
     owner = None if keep_alive is None else convert_to_tvm_func(lambda: keep_alive)
     return _from_safe_call(ctypes.c_void_p(address), _pointer(handle), owner)
 
 
 def packed_call(function: Any) -> CFunction:
-    """Return a function of tvm-ffi as classic C code calls it.
+    """Return a tvm-ffi function in the form for classic C code.
 
     Parameters
     ----------
     function
-        A ``tvm_ffi.Function``, or a callable to make one of.
+        A ``tvm_ffi.Function``, or a callable that is converted to one.
 
     Returns
     -------
     CFunction
         ``address`` is a ``TVMCPackedFunc`` to be called with ``handle`` as its resource handle.
-        Text comes back as a String object, bytes cannot come back.
+        Text is returned as a String object; bytes cannot be returned.
     """
     if not isinstance(function, tvm_ffi.Function):
         function = tvm_ffi.convert(function)
@@ -226,11 +230,11 @@ def from_packed_call(address: int, handle: int = 0, keep_alive: Any = None) -> A
     Parameters
     ----------
     address
-        Of a ``TVMCPackedFunc``, such as an operator of a compiled library.
+        Address of a ``TVMCPackedFunc``, such as an operator of a compiled library.
     handle
         Its resource handle.
     keep_alive
-        What must live as long as the Function: the library, or the owner of the handle.
+        Object that must live as long as the Function: the library, or the owner of the handle.
     """
     owner = None if keep_alive is None else tvm_ffi.convert(lambda: keep_alive)
     return _from_c_packed_func(ctypes.c_void_p(address), _pointer(handle), owner)
