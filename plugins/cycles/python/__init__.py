@@ -1,6 +1,6 @@
-"""Cycles and energy of a network on a board that is not there yet, by a model of its core.
+"""Cycle and energy estimates for networks on boards, by a model of the processor core.
 
-``program`` builds an image with one run of a network and counts in QEMU how often each block of its
-code is executed; ``code`` reads what the instructions are; ``cores`` has what each kind takes;
-``parts`` what is known of microcontrollers; ``estimate`` puts it together, layer by layer.
+``program`` builds an image with one run of a network and counts in QEMU how often each basic block
+is executed; ``code`` classifies the instructions; ``cores`` has the cycles per kind; ``parts`` has
+data of microcontrollers; ``estimate`` combines them, layer by layer.
 """

@@ -1,4 +1,4 @@
-"""``tvmrt inspect FILE --board NAME``: cycles, energy, RAM and flash before there is a board."""
+"""``tvmrt inspect FILE --board NAME``: estimate cycles, energy, RAM and flash without a board."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tvmrt.plugins.cycles.parts import Part
     from tvmrt.plugins.cycles.program import Input, Network, Run
 
-HOTTEST = 12  # functions of C, in one table
+HOTTEST = 12  # C functions listed in one table
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says of the board; None where its row is taken."""
+    """Board options of the command line; None: use the value of the board's row."""
 
     board: str
     wait_states: float | None
@@ -37,12 +37,13 @@ class Asked:
 
 
 def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
-    """Print the estimate, for people or as JSON, or write it as a page; the options are Asked's.
+    """Print the estimate as text or JSON, or write it as a page; ``options`` are the fields of
+    Asked.
 
-    Raises
-    ------
-    ValueError, CompileError
-        As ``estimate`` does; ValueError for an output that is no page, OSError as writing does.
+        Raises
+        ------
+        ValueError, CompileError
+            As ``estimate``; also ValueError if the output is not a page, OSError if writing fails.
     """
     from tvmrt.plugins.cycles import board_page
 
@@ -64,14 +65,14 @@ def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None
 
 
 def estimate(path: Path, asked: Asked) -> dict[str, Any]:
-    """The estimate of each network of an archive, or of a network that is compiled for the board.
+    """Return the estimates of an archive's networks, or of a network compiled for the board.
 
     Raises
     ------
     ValueError
-        For a file that is neither, a board without a row, or an archive for another processor.
+        If the file is neither, the board is unknown, or the archive is for another processor.
     CompileError
-        If a tool is missing, or refuses.
+        If a tool is missing or fails.
     """
     from tvmrt.plugins.cycles.cores import CORES, core_of
 
@@ -101,7 +102,7 @@ def estimate(path: Path, asked: Asked) -> dict[str, Any]:
 
 
 def _board(asked: Asked) -> tuple[Target, Part]:
-    """The processor of a family or of a target's name, and the row with what was asked in it."""
+    """Return the processor of a family or target, and its row with the command line's values."""
     from tvmrt.compiler.codegen.families import FAMILIES, find_family
     from tvmrt.compiler.codegen.target import FIRMWARE, get_target
     from tvmrt.plugins.cycles.parts import part_of
@@ -116,7 +117,7 @@ def _board(asked: Asked) -> tuple[Target, Part]:
 
 
 def _room(board: str) -> dict[str, int | None]:
-    """Bytes of RAM, in all its regions, and of flash that a family has; of processors none."""
+    """Return a family's bytes of RAM (all regions) and flash; None for a processor name."""
     from tvmrt.compiler.codegen.families import FAMILIES
 
     family = FAMILIES.get(board)
@@ -127,7 +128,7 @@ def _room(board: str) -> dict[str, int | None]:
 
 
 def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
-    """The archive of a network, compiled for the board."""
+    """Compile a network for the board and return the archive's path."""
     if not plugin.is_network(path):
         suffixes = ", ".join(plugin.network_suffixes())
         raise ValueError(
@@ -155,7 +156,7 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
             metadata = json.loads(archive.extractfile(f"./{METADATA}").read())  # type: ignore[union-attr]
             modules = metadata["modules"]
             vendors = vendors_of(modules.values())
-            # what C of others calls of the runtime
+            # vendors' C code may call the runtime
             sources, includes = unpack_code(
                 archive, folder, *(["runtime/src_backend"] * bool(vendors))
             )
@@ -241,7 +242,7 @@ def _row(layer: Layer, part: Part) -> dict[str, Any]:
 
 
 def _physical(cycles: int, part: Part) -> dict[str, float | None]:
-    """What so many cycles take; None where the part's row does not say."""
+    """Return time and energy of a number of cycles; None if the part's row lacks the data."""
     return {
         "seconds": cycles / part.clock if part.clock else None,
         "joules": cycles * part.picojoules * 1e-12 if part.picojoules else None,
@@ -249,7 +250,7 @@ def _physical(cycles: int, part: Part) -> dict[str, float | None]:
 
 
 def _ram(network: Network, counted: Run, stack: int | None) -> dict[str, Any]:
-    """Bytes of RAM by what they are for. What a pool has of weights is in the arena."""
+    """Return the bytes of RAM by purpose. Weights in a pool count as part of the arena."""
     parts = {
         "arena_bytes": sum(pool["used_bytes"] for pool in network.memory["pools"]),
         "input_bytes": sum(row["size"] for row in network.main["inputs"].values()),
@@ -261,7 +262,7 @@ def _ram(network: Network, counted: Run, stack: int | None) -> dict[str, Any]:
 
 
 def _functions(rows: list[Layer]) -> list[dict[str, Any]]:
-    """Functions of C by their cycles, without those of waiting, the most first."""
+    """Return C functions by descending cycles, excluding wait states."""
     from collections import Counter
 
     total: Counter[str] = Counter()
@@ -271,7 +272,7 @@ def _functions(rows: list[Layer]) -> list[dict[str, Any]]:
 
 
 def show(path: Path, found: Mapping[str, Any]) -> None:
-    """Print an estimate for people."""
+    """Print an estimate as text."""
     by_table, derived = "after its published table, by memory", "derived, not published"
     origin = by_table if found["published"] else derived
     pairs = {"file": path, "board": found["board"], "core": f"{found['core']}, {origin}"}

@@ -1,4 +1,4 @@
-"""The page of an estimate for a board: what a run takes of its time, energy, RAM and flash."""
+"""Page of an estimate for a board: time, energy, RAM and flash of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvmrt.libinfo import __version__
 
 FOLDER = Path(__file__).parent / "page"
 
-# Parts of RAM and of flash, the colour of each by a name of the style sheet.
+# Parts of RAM and flash; each colour is a name in the style sheet.
 _RAM = (
     ("arena_bytes", "arena", "convolution"), ("input_bytes", "inputs", "elementwise"),
     ("output_bytes", "outputs", "pooling"), ("static_bytes", "variables", "reduction"),
@@ -20,9 +20,9 @@ _RAM = (
 
 
 def html(data: Mapping[str, Any], files: Mapping[str, str]) -> str:
-    """The page of what ``tvmrt inspect --board --json`` prints; it has these data, too.
+    """Return the page for the data of ``tvmrt inspect --board --json``, which it also embeds.
 
-    ``files`` are the styles of pages. Raises ImportError where Jinja2 is missing.
+    ``files`` are the pages' styles. Raises ImportError if Jinja2 is missing.
     """
     networks = [
         {"name": name, "bars": _bars(data, network), **network}
@@ -34,7 +34,7 @@ def html(data: Mapping[str, Any], files: Mapping[str, str]) -> str:
 
 
 def _bars(data: Mapping[str, Any], network: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """RAM and flash by parts."""
+    """Return the bars of RAM and flash, split into parts."""
     ram = [(text, network["ram"][name] or 0, colour) for name, text, colour in _RAM]
     weights = network["weights_bytes"]
     flash = [("weights", weights, "product"),
@@ -48,7 +48,7 @@ def _bars(data: Mapping[str, Any], network: Mapping[str, Any]) -> list[dict[str,
 def _bar(
     what: str, parts: Sequence[tuple[str, int, str]], room: int | None, open_end: bool = False
 ) -> dict[str, Any]:
-    """One bar: its whole is the board's ``room``, or what is taken where that is more."""
+    """Return one bar, scaled to the board's ``room``, or to the used bytes if they exceed it."""
     taken = sum(nbytes for _, nbytes, _ in parts)
     whole = max(taken, room or 0, 1)
     return {

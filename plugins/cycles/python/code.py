@@ -1,4 +1,4 @@
-"""The instructions of an image, by kind, from what ``objdump`` prints of it."""
+"""Instructions of an image, classified from the output of ``objdump``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 _FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$")
 _REGISTER = re.compile(r"\b(?:[rsdqat]\d+|x\d+|f[ast]\d+|ft\d+|fp|ip|sp|lr|pc|sl|ra|gp|tp|zero)\b")
-# Bits of an element, and registers of a group of RISC-V's vectors.
+# Element bits and register group size of RISC-V vectors.
 _VECTOR_TYPE = re.compile(r"\be(\d+),m(f?\d)")
 _BYTES = re.compile(r"v[ls]\w*?e(\d+)")
 _SPAN = re.compile(r"\b([rsdq])(\d+)-[rsdq](\d+)")
 _WIDTH = re.compile(r"\.[nw]$")
 
-# Kinds by how a mnemonic of ARM begins, the first that fits; vectors are told by their registers.
+# Kinds by the start of an ARM mnemonic, first match; vectors are recognised by their registers.
 _ARM = (
     (r"(le|letp|wls|wlstp|dls|dlstp)$", "loop"),
     (r"(ldrd|strd)", "load_double"),
@@ -61,7 +61,7 @@ _RISCV = (
 _ARM_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _ARM)
 _RISCV_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RISCV)
 LOADS = {"load", "float_load", "load_double"}
-# The unit that an instruction is for, where there is one of it alone.
+# Execution unit of an instruction kind, if there is only one such unit.
 UNITS = {
     "load": "memory", "store": "memory", "load_double": "memory", "multiple": "memory",
     "float_load": "memory", "float_store": "memory", "mul": "mul", "mla": "mul", "mull": "mul",
@@ -72,8 +72,9 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction; ``registers`` counts those of a multiple load or store, or of a group of
-    RISC-V's vectors, ``result`` is its first operand, ``operands`` all registers that are named."""
+    """One instruction; ``registers`` counts those of a multiple load or store, or of a RISC-V
+    vector group, ``result`` is its first operand, ``operands`` are all named registers.
+    """
 
     address: int
     kind: str
@@ -84,28 +85,28 @@ class Instruction:
 
 @dataclass
 class Code:
-    """An image's instructions by their order, and its functions by where they begin."""
+    """Instructions of an image in order, and its functions by start address."""
 
     instructions: list[Instruction] = field(default_factory=list)
     places: dict[int, int] = field(default_factory=dict)
     functions: dict[int, str] = field(default_factory=dict)
-    calls: dict[int, str] = field(default_factory=dict)  # what is called, by the address behind
+    calls: dict[int, str] = field(default_factory=dict)  # called function, by return address
     _starts: list[int] = field(default_factory=list)
 
     def block(self, address: int, count: int) -> list[Instruction]:
-        """So many instructions from an address. KeyError for one that begins none."""
+        """Return `count` instructions from an address; KeyError if no instruction starts there."""
         at = self.places[address]
         return self.instructions[at : at + count]
 
     def function_at(self, address: int) -> str:
-        """The function that an address lies in."""
+        """Return the function that contains an address."""
         if len(self._starts) != len(self.functions):
             self._starts = sorted(self.functions)
         at = bisect.bisect_right(self._starts, address) - 1
         return self.functions[self._starts[at]] if at >= 0 else "?"
 
     def span(self, name: str) -> tuple[int, int]:
-        """The addresses of a function, up to the next one. KeyError where there is none."""
+        """Return the start addresses of a function and of the next one; KeyError if unknown."""
         starts = sorted(self.functions)
         for i, start in enumerate(starts):
             if self.functions[start] == name:
@@ -115,7 +116,7 @@ class Code:
 
 
 def read(text: str, riscv: bool) -> Code:
-    """Read what ``objdump -d --no-show-raw-insn`` prints."""
+    """Parse the output of ``objdump -d --no-show-raw-insn``."""
     code = Code()
     before, vectors = "", (32, 1.0)
     for line in text.splitlines():
@@ -125,7 +126,7 @@ def read(text: str, riscv: bool) -> Code:
             continue
         row = _LINE.match(line)
         if row is None or row[2].startswith("."):
-            continue  # data among the code
+            continue  # data within the code
         address = int(row[1], 16)
         if before:
             code.calls[address] = before
@@ -151,7 +152,7 @@ def _instruction(address: int, name: str, rest: str, riscv: bool) -> Instruction
 
 
 def _vector_type(operands: str, before: tuple[int, float]) -> tuple[int, float]:
-    """Bits of an element and registers of a group, of what follows a ``vsetvli`` in the text."""
+    """Return element bits and register group size after a ``vsetvli``."""
     found = _VECTOR_TYPE.search(operands)
     if found is None:
         return before
@@ -160,7 +161,7 @@ def _vector_type(operands: str, before: tuple[int, float]) -> tuple[int, float]:
 
 
 def _group(name: str, bits: int, group: float) -> int:
-    """Registers that an instruction of RISC-V's vectors reads or writes at most."""
+    """Return the maximum number of registers that a RISC-V vector instruction reads or writes."""
     own = _BYTES.match(name)
     if own is not None:
         group *= int(own[1]) / bits
@@ -170,7 +171,7 @@ def _group(name: str, bits: int, group: float) -> int:
 
 
 def kind_of(name: str, operands: str, riscv: bool) -> str:
-    """The kind of an instruction by its mnemonic and operands."""
+    """Return an instruction's kind from its mnemonic and operands."""
     plain = _WIDTH.sub("", name)
     if riscv:
         kind = next((kind for pattern, kind in _RISCV_KINDS if pattern.match(plain)), "alu")
@@ -187,7 +188,7 @@ def kind_of(name: str, operands: str, riscv: bool) -> str:
 
 
 def _riscv_jump(name: str, operands: str) -> str:
-    """``jal zero`` and ``jalr zero`` are jumps."""
+    """Classify ``jal zero`` and ``jalr zero`` as jumps."""
     return "jump" if operands.startswith("zero") else "call" if name.startswith("jal") else "jump"
 
 
@@ -199,7 +200,7 @@ def _vector(stem: str, operands: str) -> str:
 
 
 def _listed(operands: str) -> int:
-    """How many registers stand in braces."""
+    """Return the number of registers in braces."""
     inside = operands[operands.find("{") + 1 : operands.find("}")]
     spans = [(a, int(b), int(c)) for a, b, c in _SPAN.findall(inside)]
     single = _REGISTER.findall(_SPAN.sub("", inside))
@@ -207,7 +208,7 @@ def _listed(operands: str) -> int:
 
 
 def pairs(first: Instruction, second: Instruction) -> bool:
-    """Whether a core of two pipelines lets both leave in one cycle."""
+    """Whether a dual-issue core can issue both instructions in one cycle."""
     unit = UNITS.get(first.kind)
     if unit is not None and unit == UNITS.get(second.kind):
         return False
@@ -215,7 +216,7 @@ def pairs(first: Instruction, second: Instruction) -> bool:
 
 
 def walk(block: list[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:
-    """Each instruction with the one before it in the block."""
+    """Yield each instruction with its predecessor in the block."""
     before = None
     for instruction in block:
         yield instruction, before

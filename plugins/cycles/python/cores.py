@@ -1,10 +1,9 @@
-"""What instructions take on each core, in cycles, with memory that needs no wait states.
+"""Cycles per instruction kind of each core, for memory without wait states.
 
-A kind that a core's row does not name takes one cycle. Where the makers publish a table the row is
-after that table (``published``); for the others rows are derived from what is published of their
-pipelines, and ``source`` says how. All numbers were written from memory of the manuals that are
-named, without their text at hand, and no row was held against silicon: ``--scale`` takes what a
-measurement says.
+A kind that is missing in a core's row takes one cycle. If the manufacturer publishes a table, the
+row follows it (``published``). Other rows are derived from published descriptions of the pipeline,
+as ``source`` says. All numbers were written from memory, without the manuals at hand, and none was
+validated on silicon; ``--scale`` corrects the result by a measurement.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Core:
-    """One row.
+    """Cycle model of one core.
 
-    ``costs`` has cycles by kind of instruction (``code.kind_of``), those of RISC-V's vectors for
-    each register of a group; ``each`` what a register of a multiple load or store adds, ``taken``
-    what a jump adds to an instruction that may or may not jump. ``pairs``: two neighbours that do
-    not need each other leave at once. ``overlap``: vector instructions for different units follow
-    each other by one cycle where alone they take two.
+    ``costs`` has the cycles by instruction kind (``code.kind_of``); for RISC-V vectors, per
+    register of a group. ``each`` is added per register of a multiple load or store, ``taken`` for a
+    taken conditional branch. ``pairs``: two independent neighbours are issued together.
+    ``overlap``: consecutive vector instructions for different units take one cycle instead of two.
     """
 
     name: str
@@ -93,7 +91,7 @@ CORES = {core.name: core for core in (
 )}
 # fmt: on
 
-# Targets that are another row's core, with more or fewer instructions.
+# Targets that use another target's core, with more or fewer instructions.
 SAME = {
     "cortex-m4f": "cortex-m4", "cortex-m4-nofp": "cortex-m4", "rv32imac": "riscv32",
     "rv32imafc": "riscv32",
@@ -101,7 +99,7 @@ SAME = {
 
 
 def core_of(target: str) -> Core:
-    """The row of a target for boards; raises ValueError where there is none."""
+    """Return the cycle model of a board's target; ValueError if there is none."""
     name = SAME.get(target, target)
     if name not in CORES:
         raise ValueError(

@@ -15,7 +15,7 @@ MAIN = "between operators"
 
 @dataclass
 class Layer:
-    """What one call executed: instructions, cycles of the core, cycles of waiting for flash."""
+    """Work of one call: instructions, core cycles, and wait states of the flash."""
 
     name: str
     nodes: list[str] = field(default_factory=list)
@@ -30,8 +30,8 @@ class Layer:
 
 
 def block_cycles(block: list[Instruction], core: Core) -> float:
-    """What the instructions of a block take once, without what a jump at its end adds."""
-    total, free = 0.0, True  # free: the one before left alone
+    """Return the cycles of a block, without the cost of a taken branch at its end."""
+    total, free = 0.0, True  # free: the previous instruction was not paired
     for instruction, before in walk(block):
         cost = _alone(instruction, before, core)
         if before is None:
@@ -60,18 +60,18 @@ def _alone(instruction: Instruction, before: Instruction | None, core: Core) -> 
 
 
 def _overlaps(first: Instruction, second: Instruction) -> bool:
-    """Vector instructions of two beats for different units."""
+    """Whether two vector instructions of two beats use different units."""
     a, b = first.kind, second.kind
     return a.startswith("vector") and b.startswith("vector") and a != b and "gather" not in b
 
 
 def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1) -> list[Layer]:
-    """The operators in the order in which they run, and what is between them. ``scale`` is what a
-    measurement has shown the model's cycles to be too few by."""
+    """Return the operators in execution order, and the code between them last. ``scale`` is the
+    measured factor by which the model underestimates cycles."""
     rows = network.memory["functions"].get("operator_functions", [])
     names = {row["function_name"]: row.get("nodes", []) for row in rows}
     callees = [run.code.calls.get(call.site, "") for call in run.calls]
-    # two operators of one code are one function, which has both names
+    # two operators with equal code share one function, which has both names
     operators = [i for i, callee in enumerate(callees) if callee in names]
     by_order = len(operators) == len(rows)
     found: list[Layer] = []
@@ -80,7 +80,7 @@ def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1)
         if by_order and i in operators:
             name = rows[operators.index(i)]["function_name"]
         if i > 0 and name in main_functions(network):
-            name = MAIN  # one of its functions calls the other
+            name = MAIN  # one main function calls the other
         layer = Layer(name.removeprefix(f"{network.prefix}_"), names.get(name, []))
         layer = found[0] if name == MAIN and found else layer
         _add(layer, call, run, core)

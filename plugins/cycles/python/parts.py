@@ -1,10 +1,10 @@
-"""What is known of microcontrollers beyond ``codegen.families``: clock, flash, energy.
+"""Data of microcontrollers beyond ``codegen.families``: clock, flash, energy.
 
 Clocks, wait states and caches are those of the ``manual`` and its data sheet at the highest clock,
-all written from memory of them, without their text at hand, and not held against silicon; where the
-flash is a chip of its own, ``wait_states`` is about what a line takes over its bus. Energy is there
-where a data sheet has a current for code from flash; regulators, peripherals and temperature change
-it by more than the model errs.
+written from memory without the texts at hand, and not validated on silicon. For external flash,
+``wait_states`` is the approximate transfer time of a line over its bus. Energy is given if a data
+sheet has a current for code from flash; regulators, peripherals and temperature change it by more
+than the model's error.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """One row: ``clock`` in Hz (0: not known), cycles that a line of flash of ``line`` bytes costs,
-    bytes of it that are kept for instructions and for data (0: the last line alone), ``prefetch``
-    where the next line is read meanwhile, ``picojoules`` a cycle (0: not known). ``core`` replaces
-    the target's; ``manual`` is that of the part."""
+    """Data of one part: ``clock`` in Hz (0: unknown), wait states to fetch a flash line of ``line``
+    bytes, bytes of cache for code and data (0: only the last line), ``prefetch`` of the next line,
+    ``picojoules`` per cycle (0: unknown). ``core`` replaces the target's core; ``manual`` names the
+    source."""
 
     clock: float = 0
     wait_states: float = 0
@@ -70,5 +70,5 @@ PARTS = {
 
 
 def part_of(name: str) -> Part:
-    """The row of a family; of a processor's name one that knows nothing."""
+    """Return the data of a family; an empty row for a processor name."""
     return PARTS.get(name, Part())

@@ -1,4 +1,4 @@
-"""One run of a firmware network in QEMU, with each block of its code counted."""
+"""Run a firmware network once in QEMU and count the executions of each basic block."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tvmrt.libinfo import find_boards_path
 from tvmrt.plugins.cycles import code
 from tvmrt.plugins.cycles.parts import Part
 
-SECONDS = 600  # for one run in QEMU
-# The board of QEMU for a target that has no board of its own: its core has all instructions.
+SECONDS = 600  # time limit of one run in QEMU
+# QEMU board for targets without a board; its core supports all instructions of the target.
 _STAND_IN = {
     "cortex-m3": "cortex-m0plus", "cortex-m4f": "cortex-m4", "cortex-m4-nofp": "cortex-m4",
     "cortex-m23": "cortex-m55", "cortex-m33": "cortex-m55", "cortex-m85": "cortex-m55",
@@ -39,7 +39,7 @@ _AROUND = re.compile(
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor that the program has before it runs."""
+    """Input tensor stored in the program's image."""
 
     name: str
     data: bytes
@@ -47,7 +47,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Network:
-    """What the program calls: ``folder`` has the unpacked archive, ``module`` its metadata."""
+    """Network called by the program: ``module`` is its metadata in the archive."""
 
     name: str
     prefix: str
@@ -73,7 +73,7 @@ class Network:
 
 @dataclass
 class Call:
-    """What one call of the network's main function executed; ``site`` is the address behind it."""
+    """Work of one call of the network's main function; ``site`` is the return address."""
 
     site: int
     code_next: int
@@ -84,9 +84,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Image:
-    """A linked image: ``flash_bytes`` and ``static_bytes`` (variables beside the network's own
-    workspace) are those of the network and of what it calls, without the program around it;
-    ``ram`` is where RAM begins and ends."""
+    """Linked image. ``flash_bytes`` and ``static_bytes`` (variables besides the network's
+    workspace)
+        count only the network and the code it calls, without the surrounding program; ``ram`` is
+        the
+        address range of RAM."""
 
     path: Path
     flash_bytes: int
@@ -96,7 +98,7 @@ class Image:
 
 @dataclass
 class Run:
-    """Calls in their order; the first one is what main itself executes."""
+    """Calls in order; the first is the main function's own code."""
 
     calls: list[Call]
     code: code.Code
@@ -104,14 +106,14 @@ class Run:
 
 
 def run(network: Network, target: Target, part: Part, inputs: Sequence[Input], folder: Path) -> Run:
-    """Build, run and read one run of a network.
+    """Build the program, run it once in QEMU and read the counts.
 
     Raises
     ------
     CompileError
-        If a tool is missing or refuses, or the network is too large for the board of QEMU.
+        If a tool is missing or fails, or the network is too large for the QEMU board.
     ValueError
-        If the network fails, or cannot be called by a program that knows nothing of it.
+        If the network fails, or cannot be called by a generic program.
     """
     board = tools_of_board(target.name)
     path = _build(network, target, board, inputs, folder)
@@ -124,7 +126,7 @@ def run(network: Network, target: Target, part: Part, inputs: Sequence[Input], f
 
 
 def tools_of_board(target: str) -> Board:
-    """The board of QEMU that runs a target's code; raises CompileError where a tool is missing."""
+    """Return the QEMU board that runs a target's code; CompileError if a tool is missing."""
     board = boards()[_STAND_IN.get(target, target)]
     for tool in (f"{board.tool}-gcc", board.emulator[0], "cc"):
         if shutil.which(tool) is None:
@@ -136,7 +138,7 @@ def tools_of_board(target: str) -> Board:
 
 
 def _measured(path: Path, text: str, network: Network, inputs: Sequence[Input]) -> Image:
-    """What ``objdump -ht`` tells of an image."""
+    """Read an image's sizes from the output of ``objdump -ht``."""
     sections = {name: int(size, 16) for name, size in _SECTION.findall(text)}
     flash = sum(sections.get(name, 0) for name in (".weights", ".text", ".data"))
     flash -= sum(len(each.data) for each in inputs)
@@ -186,7 +188,7 @@ def _build(
 
 
 def program_text(network: Network, inputs: Sequence[Input], folder: Path) -> str:
-    """C that fills the inputs and calls the network once, by the interface that it has."""
+    """Return C code that fills the inputs and calls the network once, through its interface."""
     header = network.header()
     by_struct = f"struct {network.prefix}_inputs" in header
     if f"struct {network.prefix}_devices" in header:
@@ -245,7 +247,7 @@ def _packed_call(prefix: str, inputs: list[str], outputs: list[str], pools: list
 
 
 def main_functions(network: Network) -> list[str]:
-    """The functions of C around the operators."""
+    """Return the C functions that call the operators."""
     return [f"{network.prefix}{name}" for name in ("_run", "___main__", "___tvm_main__")]
 
 
@@ -299,8 +301,9 @@ def _calls(text: str) -> list[Call]:
 
 
 def _steps(calls: list[Call], read: code.Code) -> list[Call]:
-    """The calls without those by which main saves its registers (``-msave-restore``), which are
-    counted as main's own."""
+    """Merge calls in which main saves its registers (``-msave-restore``) into main's own counts,
+    and
+        return the other calls."""
     main, kept = calls[0], calls[:1]
     for call in calls[1:]:
         if read.calls.get(call.site, "").startswith("__riscv_save"):
@@ -326,9 +329,9 @@ def _call(command: Sequence[str]) -> str:
 def checked_inputs(
     network: Network, given: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]
 ) -> list[Input]:
-    """The bytes of a network's inputs: ``given`` by name, ``others`` for those that are not.
+    """Return the bytes of a network's inputs: ``given`` by name, otherwise from ``others``.
 
-    Raises ValueError for an input of another type or size, or a name that the network has not.
+    Raises ValueError for an input of a wrong type or size, or an unknown name.
     """
     found = []
     expected = network.main["inputs"]

@@ -1,4 +1,4 @@
-"""What ``inspect --board`` prints with ``--json``."""
+"""JSON schema of ``inspect --board --json``."""
 
 from __future__ import annotations
 

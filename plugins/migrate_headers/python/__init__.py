@@ -1,1 +1,1 @@
-"""C sources that use names which ``tvm/runtime/c_runtime_api.h`` had before its headers split."""
+"""C sources with names that ``tvm/runtime/c_runtime_api.h`` had before its headers were split."""

@@ -1,4 +1,4 @@
-"""``tvmrt migrate-headers``: old names and includes in C sources, listed or rewritten."""
+"""``tvmrt migrate-headers``: list or rewrite old names and includes in C sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from tvmrt.cli import console, options
 from tvmrt.compiler.export.atomic import replacing
 
-# Names that the split headers gave up, and what takes their place; the old ones still compile.
+# Names removed from the split headers, and their replacements; the old ones still compile.
 RENAMED = {
     "TVMBackendPackedCFunc": "TVMCPackedFunc",
     "TVMPackedCFunc": "TVMRuntimeCPackedFunc",
@@ -26,18 +26,18 @@ PACKED_HEADER = "tvm/runtime/c_packed_func.h"
 RPC_HEADERS = ("tvm/runtime/crt/rpc_common/",)
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp")
 
-# Comments and literals first, so that names inside of them are passed over.
+# Comments and literals are matched first, so that names inside them are skipped.
 _TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*', re.DOTALL
 )
-# A function with its body, a type, a macro.
+# A function with its body, a type, or a macro.
 _DEFINITION = (
     r"\b%s\s*\((?:[^;{}()]|\([^()]*\))*\)\s*\{"
     r"|\btypedef\b[^;{}]*(?:\(\s*\*\s*%s\s*\)|\b%s\s*;)"
     r"|#\s*define\s+%s\b"
 )
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
-# A class of the user's whose base is one of TVM's, in files that include its headers.
+# A user's class derived from a TVM class, in files that include TVM's headers.
 _BASE = re.compile(
     r"\b(?:public|protected|private)\s+"
     r"((?:(?:tvm::)?runtime::|tvm::)?(?:ModuleNode|NDArray::Container|NDArray|Object))\b"
@@ -52,7 +52,7 @@ DERIVED = {
 
 @dataclass(frozen=True)
 class Use:
-    """One place: what stands there, what to write instead, and why."""
+    """One finding: its position, the old text, the replacement, and the reason."""
 
     file: str
     line: int
@@ -68,7 +68,7 @@ class Use:
 def command(paths: Sequence[Path], rewrite: bool, as_json: bool) -> None:
     """List old names and includes of the C API in files or folders of C and C++ sources.
 
-    Old names keep working; the list is what to change to use the split headers.
+    Old names keep working; the list shows what to change for the split headers.
     """
     uses = []
     texts = {
@@ -113,15 +113,15 @@ def _sources(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def defined_in(text: str) -> frozenset[str]:
-    """Old names that a source defines itself, as boards do that supply the runtime's functions."""
+    """Return the old names that a source defines itself, such as a board's runtime functions."""
     plain = _TOKEN.sub(lambda m: m.group() if m.group()[0].isidentifier() else " ", text)
     return frozenset(name for name in RENAMED if re.search(_DEFINITION % (4 * (name,)), plain))
 
 
 def find_uses(text: str, file: str = "", own: frozenset[str] = frozenset()) -> Iterator[Use]:
-    """Old names and includes of one source, in order, and headers that are not here and bases of
-    classes that cannot be one, for which there is no new one. Names that are the sources' own are
-    none of them."""
+    """Yield the old names and includes of one source in order, with their replacements. Missing
+    headers and unsupported base classes have none. Names that the sources define themselves are
+    skipped."""
     found = []
     own |= defined_in(text)
     for match in _TOKEN.finditer(text):
@@ -139,7 +139,7 @@ def find_uses(text: str, file: str = "", own: frozenset[str] = frozenset()) -> I
 
 
 def _bases(text: str) -> Iterator[tuple[int, str, str]]:
-    """Where a class derives from one of TVM's, its name, and why that does not go."""
+    """Yield position and name of each TVM base class, and why it is not supported."""
     if not any(match.group(1).startswith("tvm/") for match in _INCLUDE.finditer(text)):
         return
     plain = _TOKEN.sub(
@@ -151,7 +151,7 @@ def _bases(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def rewritten(text: str, own: frozenset[str] = frozenset()) -> str:
-    """The source with new names and includes; see find_uses()."""
+    """Return the source with new names and includes; see find_uses()."""
     own |= defined_in(text)
 
     def header(match: re.Match) -> str:
@@ -167,7 +167,7 @@ def rewritten(text: str, own: frozenset[str] = frozenset()) -> str:
 
 
 def _obstacle(header: str) -> str:
-    """Why a header of TVM's cannot be included; "" for ours and for those of others."""
+    """Return why a header of TVM cannot be included; "" for tvmrt's and others' headers."""
     from tvmrt.libinfo import find_include_path
 
     if header.startswith(RPC_HEADERS):
@@ -183,7 +183,7 @@ def _obstacle(header: str) -> str:
 
 
 def _better_header(header: str, text: str) -> tuple[str, str]:
-    """The header that has all that the source uses, or "" if the one it includes is right."""
+    """Return the header that suffices for the source, or "" if the included one is right."""
     if header in MOVED_HEADERS:
         return MOVED_HEADERS[header], "renamed"
     if header != RUNTIME_HEADER:
@@ -198,7 +198,7 @@ def _better_header(header: str, text: str) -> tuple[str, str]:
 
 @cache
 def declared_in(header: str) -> frozenset[str]:
-    """Names that one of our headers declares itself: functions, types, macros, enumerators."""
+    """Return the names that a tvmrt header declares: functions, types, macros, enumerators."""
     from tvmrt.libinfo import find_include_path
 
     text = (Path(find_include_path()[0]) / header).read_text()

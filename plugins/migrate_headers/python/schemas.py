@@ -1,4 +1,4 @@
-"""What ``migrate-headers`` prints with ``--json``."""
+"""JSON schema of ``migrate-headers --json``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Firmware networks as libraries for projects of Zephyr, Arduino, PlatformIO, ESP-IDF and CMSIS."""
+"""Firmware networks as libraries for Zephyr, Arduino, PlatformIO, ESP-IDF and CMSIS projects."""

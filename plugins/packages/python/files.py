@@ -1,7 +1,7 @@
-"""A firmware network as a library in the form that a project of some ecosystem takes.
+"""A firmware network as a library in the package format of an ecosystem.
 
-All of them have the C files of the network, the headers that these include, an example that calls
-it, and the metadata of their kind. Sources are the same in each; what differs is a Format.
+Each package contains the C files of the network, the headers that they include, an example, and the
+format's metadata. The sources are equal in all formats; a Format describes the differences.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tvmrt.plugins.packages.texts import TENSOR_ALIGN_BYTES, Package, texts
 
 @dataclass(frozen=True)
 class Format(Exporter):
-    """A kind of package.
+    """Package format.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class Format(Exporter):
     src, include
         The folders of the C files and of the headers.
     names
-        Whether its metadata can name what code of devices calls, which is copied otherwise.
+        Whether its metadata can reference the libraries called by device code; otherwise their code
+        is copied.
     """
 
     kind: str
@@ -42,7 +43,7 @@ class Format(Exporter):
     names: bool = False
 
     def export(self, library, path: Path) -> None:
-        """Write the package into a folder. Raises as :func:`package_files` does."""
+        """Write the package into a folder. Raises the errors of :func:`package_files`."""
         manifest = json.dumps(library.manifest, indent=2) + "\n"
         files = {**package_files(library, self), "manifest.json": manifest}
         for name, text in files.items():
@@ -55,17 +56,17 @@ ARDUINO = Format("arduino", "src", "src")
 PLATFORMIO = Format("platformio", "src", "include")
 ESP_IDF = Format("esp-idf", "src", "include")
 CMSIS_PACK = Format("cmsis-pack", "src", "include", names=True)
-# What C of devices and of custom operators may call of the runtime; packages have it.
+# Runtime functions called by the C code of devices and custom operators; packages have _HAS.
 _CALLS = re.compile(r"\bTVM\w+(?=\()")
 _HAS = {"TVMAPISetLastError"}
 
 
 def package_files(library, row: Format) -> dict[str, str]:
-    """Texts of a package of that kind by their paths.
+    """Return the texts of a package by path.
 
-    Raises ValueError for a network without the C interface, UnsupportedError for what such a
-    package cannot build or call, CompileError where it copies C of a vendor that the environment
-    does not name.
+    Raises ValueError for a network without the C interface, UnsupportedError for code that such a
+    package cannot build or call, CompileError if a vendor's C code must be copied and the
+    environment does not name its folder.
     """
     _check(library)
     files = {}
@@ -104,14 +105,14 @@ def _check(library) -> None:
 
 
 def _foreign(library) -> dict[str, str]:
-    """Texts with code that others wrote, for custom operators or devices, by their files."""
+    """Return external code, of custom operators or devices, by file name."""
     roots = [step.group.root for step in library.program.steps]
     bodies = {header_name(root.attrs["operator"]) for root in roots if root.op == "custom"}
     return {name: library.sources.files[name] for name in (*library.sources.flags, *bodies)}
 
 
 def _add_called(library, row: Format, files: dict[str, str]) -> None:
-    """What the code of devices calls: where errors go, and C of vendors that cannot be named."""
+    """Add the code that devices call: error functions, and vendors' code if it must be copied."""
     sources = library.sources
     texts = _foreign(library)
     if any(name in _CALLS.findall(text) for text in texts.values() for name in _HAS):

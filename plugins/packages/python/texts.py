@@ -1,4 +1,4 @@
-"""Metadata, build files and examples of packages, one folder of templates for each ecosystem."""
+"""Metadata, build files and examples of packages; one template folder per ecosystem."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tvmrt.compiler.ir.rounding import ceil_div
 
 FOLDER = Path(__file__).parent / "templates"
 ENDING = ".j2"
-VERSION = "1.0.0"  # of a package; whoever publishes it counts on
-TENSOR_ALIGN_BYTES = 8  # at least that of any element type
+VERSION = "1.0.0"  # of a package; its publisher increments it
+TENSOR_ALIGN_BYTES = 8  # at least the alignment of any element type
 VENDOR = "tvmrt"
 _FILTERS = {
     "comment": lambda text: text.replace("*/", "* /").replace("\n", " "),
@@ -27,25 +27,25 @@ _FILTERS = {
 
 @dataclass(frozen=True)
 class Package:
-    """What the texts of a package are made of. Paths are below the package's folder."""
+    """Values for the templates of a package. Paths are relative to the package's folder."""
 
-    name: str  # of the package, words of letters and digits joined by underscores
-    header: str  # that a program includes
+    name: str  # of the package: letters and digits, joined by underscores
+    header: str  # included by the program
     prefix: str  # of the network's C names
-    origin: str  # the network, in words
-    inputs: Mapping[str, int]  # bytes by member
+    origin: str  # name of the network
+    inputs: Mapping[str, int]  # bytes by struct member
     outputs: Mapping[str, int]
     sources: list[str]
     headers: list[str]
-    hard_floats: bool  # whether the processor computes them
-    needs: list[Packaged]  # what the code of devices calls
+    hard_floats: bool  # whether floats use the hard-float ABI
+    needs: list[Packaged]  # libraries called by device code
     align_bytes: int  # of tensors
 
 
 def texts(package: Package, kind: str) -> dict[str, str]:
-    """The texts of a package by their paths; names in braces are filled in.
+    """Return the texts of a package by path; names in braces are substituted.
 
-    Raises ImportError where Jinja2 is missing.
+    Raises ImportError if Jinja2 is missing.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

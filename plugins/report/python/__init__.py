@@ -1,8 +1,8 @@
-"""Reports: all that is known of a network as data, and as one page that needs nothing else.
+"""Reports: all data of a network, and a self-contained page that shows it.
 
-``collect`` asks the compiler, ``timing`` the machine, ``layout`` places the graph, ``page`` writes
-and reads files.
+``collect`` reads data from the compiler, ``timing`` measures, ``layout`` places the graph, ``page``
+writes and reads files.
 """
 
-# Of the data; the version grows when a field changes its meaning.
+# Format of the data; the version increases when a field changes its meaning.
 FORMAT, VERSION = "tvmrt-report", 1

@@ -1,4 +1,4 @@
-"""What the compiler knows of a network, as plain dictionaries and lists: the data of a report."""
+"""Data of a report from the compiler, as plain dictionaries and lists."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tvmrt.plugins.report import FORMAT, VERSION
 
 
 def collect(library: CompiledLibrary, name: str) -> dict[str, Any]:
-    """All that is known before the network runs, of a compiled library and by a name for people.
+    """Return all data of a compiled library that is known before it runs; ``name`` is shown.
 
-    Sizes are in bytes at the largest extents. The rows of ``operators`` are the functions in the
-    order in which they run; ``edges`` has who reads what who has written, as numbers of vertices:
-    the inputs, then the operators, then the outputs. A row of ``nodes`` names the operators that
-    it became a part of by their numbers.
+    Sizes are in bytes at the largest extents. The rows of ``operators`` are the functions in
+    execution order. ``edges`` are pairs of producer and consumer, as vertex numbers: first the
+    inputs, then the operators, then the outputs. A row of ``nodes`` has the numbers of the
+    operators that contain it.
     """
     summary, program = library.summary, library.program
     options = library.options
@@ -46,7 +46,7 @@ def collect(library: CompiledLibrary, name: str) -> dict[str, Any]:
 
 
 def edges(program: Program) -> list[tuple[int, int]]:
-    """Pairs of vertices, each once, in the order of the readers."""
+    """Return pairs of vertices without duplicates, ordered by reader."""
     writers: dict[Buffer, list[int]] = {b: [i] for i, b in enumerate(program.inputs)}
     found: dict[tuple[int, int], None] = {}
     first = len(program.inputs)
@@ -104,14 +104,14 @@ def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
 
 
 def precision_of(root: Node) -> str:
-    """What an operator multiplies: ``float32``, ``bfloat16`` or ``int8``."""
+    """Return the type of an operator's multiplications: ``float32``, ``bfloat16`` or ``int8``."""
     if is_reduced(root):
         return BFLOAT16
     return "int8" if root.op.startswith("q") or root.op == "pair" else "float32"
 
 
 def _access(access: Access) -> dict[str, Any]:
-    """A tensor as a step sees it; ``nbytes`` of it are touched."""
+    """Describe a tensor as a step accesses it; ``nbytes`` is the accessed size."""
     buffer = access.buffer
     shape: Sequence[Any] = access.shape
     return {
@@ -124,7 +124,7 @@ def _access(access: Access) -> dict[str, Any]:
 
 
 def _nodes(summary: Summary) -> list[dict[str, Any]]:
-    """The network's own nodes, each with the numbers of the operators that it is in."""
+    """Return the network's nodes, each with the numbers of the operators that contain it."""
     places: dict[str, list[int]] = {}
     for number, operator in enumerate(summary.operators):
         for node in operator.onnx_nodes:

@@ -1,4 +1,4 @@
-"""``tvmrt report``: all that is known of a network, on one page."""
+"""``tvmrt report``: all data of a network on one page."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def command(
     model: Path, output: Path | None, inputs_file: Path | None, no_run: bool, verified: bool,
     against: Path | None, threads: int, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
-    """Write all that is known of the network MODEL on one page that needs nothing else.
+    """Write all data of the network MODEL to one self-contained page.
 
-    Its graph, the memory over time with what no plan can go below, the time of each operator, for
-    boards flash and stack, for devices what each node lacks. Times are this machine's.
+    It shows the graph, memory over time with its lower bound, and the time of each operator on this
+    machine; for boards also flash and stack, for devices the reason why a node is unsupported.
     """
     from tvmrt.plugins.report import page
 
@@ -75,7 +75,7 @@ def command(
 def _data(
     model: Path, asked: dict[str, Any], threads: int, inputs: Any, run: bool, progress: Any
 ) -> dict[str, Any]:
-    """The data of the report, of boards with what their compiler says."""
+    """Return the data of the report; for boards with code and stack sizes from the C compiler."""
     from tvmrt.cli import memory_report
     from tvmrt.cli.compile import measure_code
     from tvmrt.compiler.export.model_library_format import metadata
@@ -98,7 +98,7 @@ def _data(
 
 
 def _executor(library: CompiledLibrary, threads: int, inputs: Any) -> Any:
-    """One that has run."""
+    """Return an executor that has run once."""
     import os
 
     from tvmrt.cli.session import THREADS_VARIABLE
@@ -112,7 +112,7 @@ def _executor(library: CompiledLibrary, threads: int, inputs: Any) -> Any:
 def _verify(
     model: Path, inputs_file: Path | None, threads: int, asked: dict[str, Any]
 ) -> dict[str, Any]:
-    """The rows of ``tvmrt verify``; what no number can say is None."""
+    """Return the rows of ``tvmrt verify``; non-finite numbers become None."""
     from tvmrt.cli.verify import as_dict, compared
 
     if asked["board"] or asked["runtime"] == "crt" or asked["target"] in FIRMWARE:

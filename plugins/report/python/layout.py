@@ -1,9 +1,9 @@
-"""Where the vertices of a network's graph stand: layers by depth, few crossings, short edges.
+"""Layout of a network's graph: layers by depth, few crossings, short edges.
 
-The layout is made when a report is written, so that whoever opens it waits for nothing, and a page
-carries no library for it. It is Sugiyama's: layers by the longest path, order within a layer by
-the mean places of neighbours, and places that are as near to the neighbours' as their widths allow.
-An edge that passes layers has a point in each; all edges from one vertex share them.
+The layout is computed when a report is written, so that a page opens without delay and needs no
+layout library. It follows Sugiyama: layers by the longest path, order within a layer by the mean
+position of neighbours, and positions as near to the neighbours as their widths allow. An edge that
+crosses layers has a point in each; all edges from one vertex share these points.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 SWEEPS = 8
-MOST_POINTS = 20_000  # of edges that pass layers; the longest ones beyond are drawn straight
+MOST_POINTS = 20_000  # of edges that cross layers; longer edges beyond the limit are drawn straight
 
 
 @dataclass
 class Layout:
-    """Places in units of a vertex's width and of the distance of layers.
+    """Positions in units of a vertex's width and of the distance between layers.
 
-    ``x`` and ``layer`` have an entry for each vertex; ``bends`` has, for each edge, the x of each
-    layer that it passes between its ends.
+    ``x`` and ``layer`` have an entry per vertex; ``bends`` has, for each edge, the x in each layer
+    that it crosses.
     """
 
     x: list[float]
@@ -30,8 +30,8 @@ class Layout:
 
 @dataclass
 class _Points:
-    """Vertices, and behind them the points where edges pass layers; ``links`` join neighbouring
-    layers, upwards and downwards."""
+    """Vertices, followed by the points where edges cross layers; ``up`` and ``down`` link points of
+    neighbouring layers."""
 
     layer: list[int]
     up: list[list[int]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Points:
     passed: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.count = len(self.layer)  # of vertices
+        self.count = len(self.layer)  # number of vertices
         self.up = [[] for _ in self.layer]
         self.down = [[] for _ in self.layer]
 
@@ -55,7 +55,7 @@ class _Points:
 
 
 def place(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
-    """Place ``count`` vertices; of each edge the first vertex has the smaller number."""
+    """Place ``count`` vertices; the first vertex of each edge has the smaller number."""
     layers = _layers(count, edges)
     points = _with_points(layers, edges)
     rows: list[list[int]] = [[] for _ in range(max(points.layer, default=-1) + 1)]
@@ -75,7 +75,7 @@ def place(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The longest way from above; what has nobody above stands right over its first reader."""
+    """Layer by the longest path; a vertex without predecessors is just above its first reader."""
     layers = [0] * count
     for a, b in sorted(edges, key=lambda edge: edge[1]):
         layers[b] = max(layers[b], layers[a] + 1)
@@ -114,7 +114,7 @@ def _width(point: int, points: _Points) -> float:
 
 
 def _spread(row: list[int], x: list[float], points: _Points) -> None:
-    """Side by side around 0."""
+    """Place a row side by side around 0."""
     widths = [_width(point, points) for point in row]
     at = -sum(widths) / 2
     for point, width in zip(row, widths):
@@ -125,12 +125,12 @@ def _spread(row: list[int], x: list[float], points: _Points) -> None:
 def _settle(
     row: list[int], x: list[float], points: _Points, near: list[list[int]], order: bool
 ) -> None:
-    """Move a row to where its neighbours in ``near`` are, in another order if that is allowed."""
+    """Move a row towards its neighbours in ``near``; reorder it if `order` is set."""
     wanted = {point: _wanted(point, x, points, near[point]) for point in row}
     if order:
         row.sort(key=wanted.__getitem__)
-    # With each place less what lies to the left of it, the order of places must not fall: blocks
-    # that would are merged at their mean, which is the nearest that there is (isotonic regression).
+    # After subtracting the width to the left of each point, positions must not decrease. Violating
+    # neighbours are merged into blocks at their mean, the nearest solution (isotonic regression).
     shifts, at = [], 0.0
     for i, point in enumerate(row):
         half = _width(point, points) / 2
@@ -151,8 +151,8 @@ def _settle(
 
 
 def _wanted(point: int, x: list[float], points: _Points, near: list[int]) -> float:
-    """The mean place of neighbours; its own kind counts for more, so that chains of vertices and
-    edges that pass layers are straight."""
+    """Return the mean position of neighbours. The point's own kind has more weight, which
+    straightens chains of vertices and long edges."""
     own = point < points.count
     weights = [1.0 if (n < points.count) == own else 0.1 for n in near]
     total = sum(weights)

@@ -1,4 +1,4 @@
-"""A report of a compiled network, timed on this machine where it runs here."""
+"""Report of a compiled network, with times if it runs on this machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tvmrt.plugins.report.page import html, write
 
 
 class Report:
-    """All that is known of a network: ``data``, plain dictionaries and lists.
+    """Report of a network; ``data`` consists of plain dictionaries and lists.
 
-    Notebooks show it as the page; ``save`` writes that, or the data.
+    Notebooks display its page; ``save`` writes the page or the data.
     """
 
     def __init__(self, data: dict[str, Any], against: dict[str, Any] | None = None) -> None:
@@ -23,11 +23,11 @@ class Report:
         self.against = against
 
     def html(self) -> str:
-        """The page as text. Raises ImportError where Jinja2 is missing."""
+        """Return the page as text. Raises ImportError if Jinja2 is missing."""
         return html(self.data, self.against)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, ``.html``, or the data, ``.json``. Raises ValueError and OSError."""
+        """Write the page (``.html``) or the data (``.json``). Raises ValueError and OSError."""
         write(path, self.data, self.against)
 
     def __repr__(self) -> str:
@@ -47,18 +47,18 @@ def report(
     executor: Any = None,
     peaks: Mapping[str, float] | None = None,
 ) -> Report:
-    """The report of a compiled network.
+    """Return the report of a compiled network.
 
     Parameters
     ----------
     library
-        What ``tvmrt.compile`` gave.
+        The result of ``tvmrt.compile``.
     name
-        What the network is called on the page.
+        Name of the network on the page.
     executor
-        One of the network that has run, to be timed; None for what does not run here.
+        An executor that has run, to be timed; None if the network does not run here.
     peaks
-        Operations a second that this machine reaches, by precision, where they were measured.
+        Measured operations per second of this machine, by precision.
     """
     data = collect(library, name)
     if executor is not None:

@@ -1,4 +1,4 @@
-"""Operators of networks beside what this machine can do at best, for ``tvmrt bench --profile``."""
+"""Compare operator times with the machine's roofline, for ``tvmrt bench --profile``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tvmrt.cli.session import Session
     from tvmrt.compiler.export.library import CompiledLibrary
 
-SIZE = 384  # rows, columns and depth of the product that is timed
-SECONDS = 0.1  # for about so long
+SIZE = 384  # rows, columns and depth of the timed matmul
+SECONDS = 0.1  # approximate time of the measurement
 
 
 def timed(session: Session) -> list[dict[str, Any]]:
-    """The operators of a network that has run, each with the median of its seconds; without those
-    that take no time of their own."""
+    """Return the operators of a network that has run, each with its median time in seconds;
+    operators without a time of their own are omitted."""
     from tvmrt.plugins.report.collect import collect
     from tvmrt.plugins.report.timing import measure
 
@@ -32,7 +32,7 @@ def timed(session: Session) -> list[dict[str, Any]]:
 
 
 def entered(networks: Sequence[Sequence[dict[str, Any]]], threads: int) -> dict[str, Any]:
-    """Enter in all rows what part they reach; what was measured of the machine."""
+    """Add the roofline fraction to all rows; return the measured peaks of the machine."""
     from tvmrt.plugins.report.roofline import bandwidth, enter
 
     rows = [row for rows in networks for row in rows]
@@ -53,7 +53,7 @@ def _row(operator: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def print_operators(network: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table of operators, the longest first."""
+    """Print a table of operators, the slowest first."""
     total = sum(row["seconds"] for row in rows) or 1.0
     table = [
         (
@@ -72,7 +72,7 @@ def print_operators(network: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_machine(machine: Mapping[str, Any]) -> None:
-    """What the parts are of."""
+    """Print the peaks that define the roofline."""
     flops = ", ".join(
         f"{each / 1e9:.0f} GFLOP/s in {name}" for name, each in machine["flops"].items()
     )
@@ -80,13 +80,13 @@ def print_machine(machine: Mapping[str, Any]) -> None:
 
 
 def peaks(precisions: Iterable[str]) -> dict[str, float]:
-    """Operations a second that a product of matrices reaches here, by precision (``float32``,
-    ``bfloat16`` or ``int8``), on the threads of the runtime. Needs the C compiler."""
+    """Return the operations per second of a matmul on the runtime's threads, by precision
+    (``float32``, ``bfloat16`` or ``int8``). Needs the C compiler."""
     return {precision: _reached(precision) for precision in sorted(set(precisions))}
 
 
 def peaks_beside(library: CompiledLibrary) -> dict[str, float]:
-    """Those that a network's operators have but float32, which a report measures otherwise."""
+    """Return the peaks of a network's precisions except float32, which a report measures itself."""
     from tvmrt.plugins.report.collect import precision_of
 
     steps = [step for step in library.program.steps if step.lowering.macs()]
@@ -103,7 +103,7 @@ def _reached(precision: str) -> float:
     option = "bf16" if precision == "bfloat16" else "float32"
     with tempfile.TemporaryDirectory(prefix="tvmrt-peak-") as folder:
         path = Path(folder, "product.so")
-        # by the target that networks are timed with: "native" has no matrices of bytes
+        # compile as timed networks do: "native" has no int8 matmul with AMX
         request = Request(executor="aot", precision=option).for_here()
         library = compile(_product(precision), request)
         library.export(path)
@@ -113,7 +113,7 @@ def _reached(precision: str) -> float:
 
 
 def _product(precision: str) -> Any:
-    """A network that is a product with a constant matrix."""
+    """Return a network with one matmul by a constant matrix."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 

@@ -1,4 +1,4 @@
-"""Files of reports: the page that people open, and the data that programs read, from either."""
+"""Files of reports: the page, and the data, which is read from either file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', 
 
 
 def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
-    """The page of a report, beside an older one if given.
+    """Return the page of a report, compared with an older one if given.
 
-    Raises ImportError where Jinja2 is missing.
+    Raises ImportError if Jinja2 is missing.
     """
     return render(
         TEMPLATE, [FOLDER], data=data, against=against, layout=_layout(data), page=Files()
@@ -36,7 +36,7 @@ def _layout(data: dict[str, Any]) -> dict[str, Any]:
 
 
 class Files:
-    """A page's own scripts and styles, which its template puts in."""
+    """A page's scripts and styles, which its template embeds."""
 
     def __getitem__(self, name: str) -> str:
         return (FOLDER / name).read_text(encoding="utf-8")
@@ -45,9 +45,9 @@ class Files:
 def write(
     path: str | os.PathLike[str], data: dict[str, Any], against: dict[str, Any] | None = None
 ) -> None:
-    """Write a page, or the data where the file is called ``.json``; all of it or nothing.
+    """Write a page, or the data if the file name ends with ``.json``; atomically.
 
-    Raises ValueError for another ending, and OSError as writing does.
+    Raises ValueError for another suffix, and OSError if writing fails.
     """
     check_name(path)
     text = html(data, against) if Path(path).suffix == ".html" else json.dumps(data)
@@ -56,15 +56,15 @@ def write(
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError where a file's ending is none that a report has."""
+    """Raise ValueError if a file's suffix is not a report's."""
     if Path(path).suffix not in SUFFIXES:
         raise ValueError(f"{os.fspath(path)}: a report is written as {' or '.join(SUFFIXES)}")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The data of a report, from its page or from its ``.json``.
+    """Return the data of a report from its page or its ``.json``.
 
-    Raises OSError where it cannot be read, ValueError where it is no report.
+    Raises OSError if it cannot be read, ValueError if it is not a report.
     """
     check_name(path)
     text = Path(path).read_text(encoding="utf-8", errors="replace")

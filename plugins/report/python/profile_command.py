@@ -1,4 +1,4 @@
-"""``tvmrt profile``: where the time of a network's runs goes, as a table and as a trace."""
+"""``tvmrt profile``: time of each operator of a network, as a table and as a trace."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def command(
 ) -> None:  # fmt: skip
     """Time every operator of the network MODEL: an .onnx, a .tflite, or a compiled .so.
 
-    Of a library only the names of its functions are known; of a network also the operator, its
-    nodes and the device that has it.
+    For a library only function names are known; for a network also each operator, its nodes and its
+    device.
     """
     from tvmrt.plugins.report.trace import chrome_trace
 
@@ -75,7 +75,7 @@ def command(
 def _prepared(
     model: Path, inputs: dict[str, Any], progress: Any, asked: dict[str, Any]
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
-    """An executor that has run, and what is known of its operators by their symbols."""
+    """Return an executor that has run, and the known data of its operators by symbol."""
     from tvmrt.network.loading import load
     from tvmrt.plugin import is_network
 
@@ -113,7 +113,7 @@ def _timed(executor: Any, runs: int) -> list[Run]:
 
 
 def _rows(timed: list[Run], operators: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each operator with the median of its seconds, in the order of the run."""
+    """Return each operator with its median time in seconds, in execution order."""
     rows = []
     for place, call in enumerate(timed[0].calls):
         seconds = median(run.calls[place]["seconds"] for run in timed)

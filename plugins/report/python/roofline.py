@@ -1,8 +1,8 @@
-"""What part of the best that this machine can do an operator reaches.
+"""Fraction of the machine's peak performance that an operator reaches (roofline model).
 
-An operator takes at least as long as its multiplications do at the peak of its precision, and as
-its bytes do from memory; the part is the longer of the two over its time. One whose tensors are in
-the cache already may take less than its bytes would from memory.
+An operator takes at least the time of its multiplications at the peak of its precision, and the
+time to transfer its bytes from memory. The fraction is the longer of these times divided by its
+measured time. An operator with cached tensors may be faster than its memory transfer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from tvmrt.plugins.report.timing import times_of
 
-COPIED = 1 << 24  # floats, more than caches hold
+COPIED = 1 << 24  # number of floats; exceeds the caches
 SECONDS = 0.1  # of measuring
 
 
 def bandwidth(threads: int) -> float:
-    """Bytes read and written a second by copies from memory on so many threads."""
+    """Return the bytes per second read and written by memory copies on `threads` threads."""
     source, target = np.ones(COPIED, np.float32), np.empty(COPIED, np.float32)
     parts = list(zip(np.array_split(target, threads), np.array_split(source, threads)))
     with ThreadPoolExecutor(threads) as pool:
@@ -31,18 +31,20 @@ def bandwidth(threads: int) -> float:
 def enter(
     operators: Sequence[dict[str, Any]], flops: Mapping[str, float], nbytes: float
 ) -> dict[str, float]:
-    """Enter ``roofline``, the part, and ``bound``, what it is of, in rows that have ``seconds``;
-    return the peaks by precision that the parts are of.
+    """Add ``roofline``, the fraction, and ``bound``, the limit, to rows that have ``seconds``;
+    return
+        the peaks by precision used for it.
 
-    Parameters
-    ----------
-    operators
-        Rows of a report.
-    flops
-        Peaks by precision; where one is not known, or an operator was faster, the fastest
-        operator of that precision is the peak.
-    nbytes
-        A second, from and to memory.
+        Parameters
+        ----------
+        operators
+            Rows of a report.
+        flops
+            Peaks by precision. If a peak is missing, or an operator was faster, the fastest
+            operator
+            of that precision defines the peak.
+        nbytes
+            Memory bandwidth in bytes per second.
     """
     best = dict(flops)
     timed = [row for row in operators if row.get("seconds")]

@@ -1,4 +1,4 @@
-"""What ``profile`` and ``report`` print with ``--json``."""
+"""JSON schemas of ``profile --json`` and ``report --json``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long each operator takes, and what the machine can do at best."""
+"""Time of each operator, and the machine's peak performance."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 
 from tvmrt.compiler.symbols import PACKED_ENDING
 
-RUNS = 20  # of which the median is told, operator by operator
-SECONDS = 2.0  # of profiled runs, as soon as there are three
+RUNS = 20  # the median per operator is reported
+SECONDS = 2.0  # of profiled runs, after at least three
 
 
 def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Time an executor whose inputs are set, and enter ``seconds`` of each operator.
+    """Time an executor whose inputs are set, and add ``seconds`` to each operator.
 
     Parameters
     ----------
     executor
-        Of the runtime; it has run once.
+        A runtime executor that has run once.
     operators
-        Rows of a report, of which those that the executor knows get the median of several runs.
+        Rows of a report; those that the executor reports get the median of several runs.
 
     Returns
     -------
-    Seconds of whole runs, without what measuring operators takes: ``median``, ``fastest``, and
-    how many there were, ``runs``.
+    Seconds of whole runs, without the overhead of profiling: ``median`` and ``fastest``, and their
+    number, ``runs``.
     """
     found: dict[str, list[float]] = {}
     end = time.perf_counter() + SECONDS
@@ -46,12 +46,12 @@ def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any
 
 
 def names_of(operator: dict[str, Any]) -> tuple[str, ...]:
-    """What an operator is called by the graph executor, and by the ahead-of-time executor."""
+    """Return the operator's names in the graph executor and in the ahead-of-time executor."""
     return operator["symbol"] + PACKED_ENDING, operator["symbol"], operator["name"]
 
 
 def times_of(run: Callable[[], object], seconds: float) -> list[float]:
-    """Seconds of each of many calls, at least five, for about so long."""
+    """Return the seconds of each of at least five calls, for about `seconds` in total."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 5 or (time.perf_counter() < end and len(times) < 1000):
@@ -62,10 +62,10 @@ def times_of(run: Callable[[], object], seconds: float) -> list[float]:
 
 
 def machine() -> dict[str, float]:
-    """What numpy reaches here, to hold operators against: ``flops`` in float32 operations a second
-    by a product of matrices, ``bytes`` read and written a second by a copy from memory."""
+    """Return numpy's peaks on this machine, for comparison: ``flops`` in float32 operations per
+    second of a matmul, ``bytes`` read and written per second by a memory copy."""
     a = np.ones((256, 256), np.float32)
-    source = np.ones(1 << 24, np.float32)  # 64 MiB: more than caches hold
+    source = np.ones(1 << 24, np.float32)  # 64 MiB, which exceeds the caches
     target = np.empty_like(source)
     product = min(times_of(lambda: np.matmul(a, a), 0.1))
     copy = min(times_of(lambda: np.copyto(target, source), 0.1))

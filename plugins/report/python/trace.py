@@ -1,4 +1,4 @@
-"""Runs of a network as a trace that Perfetto and Chrome open: the Trace Event Format in JSON."""
+"""Runs of a network as a trace for Perfetto and Chrome: the Trace Event Format in JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-RUNS, HOST = 0, "cpu"  # the line of the runs; the device whose line is the calling thread's
+RUNS, HOST = 0, "cpu"  # the track of the runs; the device whose track is the calling thread
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run: when it began and ended, in seconds of one clock, and what its operators took."""
+    """One run: begin and end in seconds of one clock, and the times of its operators."""
 
     begin: float
     end: float
@@ -22,11 +22,11 @@ class Run:
 def chrome_trace(
     network: str, runs: Sequence[Run], operators: Mapping[str, Mapping[str, Any]], threads: int
 ) -> dict[str, Any]:
-    """The events of runs: a line for the runs, one for the calling thread, one for each device.
+    """Return the events of runs: a track for the runs, the calling thread, and each device.
 
-    ``operators`` tells by symbol what is known of each: ``name``, ``device``, and more to be shown.
-    The runtime says how long each operator took, in their order: each begins where the one before
-    it ended.
+    ``operators`` has the known data of each symbol: ``name``, ``device``, and further arguments.
+    The runtime reports durations in execution order, so each operator begins at the end of the
+    previous one.
     """
     lines = {HOST: 1}
     pid = os.getpid()
@@ -65,7 +65,7 @@ def _complete(
 
 
 def _heads(network: str, lines: Mapping[int, str], pid: int) -> list[dict[str, Any]]:
-    """What process and lines are called, and in which order lines stand."""
+    """Return the names of the process and its tracks, and the order of the tracks."""
     heads: list[dict[str, Any]] = [
         {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": network}}
     ]

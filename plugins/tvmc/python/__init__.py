@@ -1,1 +1,1 @@
-"""Command lines of TVM's ``tvmc``, as the lines of ``tvmrt`` that they stand for."""
+"""Command lines of TVM's ``tvmc``, translated to ``tvmrt`` command lines."""

@@ -1,4 +1,4 @@
-"""``tvmrt tvmc``: command lines of tvmc, as lines of tvmrt, which are shown and run."""
+"""``tvmrt tvmc``: translate tvmc command lines to tvmrt, print and run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 
 from tvmrt.cli import connections, console, files, options
 
-# Flags of tvmc that ask for nothing here, and why.
+# Flags of tvmc without effect here, and the reason.
 WITHOUT_MEANING = {
     "desired_layout": "every kernel has its own layout, which the compiler chooses",
     "pass_config": "there are no passes to configure",
@@ -26,7 +26,7 @@ WITHOUT_MEANING = {
     "model_format": "the format is detected",
     "end_to_end": "times are those of the network alone",
 }
-# Words of TVM's targets to those of --target; the first that stands in the target is taken.
+# Words of TVM's targets, and their --target; the first match is used.
 TARGETS = (
     ("aarch64", "aarch64-linux"), ("riscv64", "riscv64-linux"), ("armv7", "armv7-linux"),
     ("cortex-m0plus", "cortex-m0plus"), ("cortex-m33", "cortex-m33"), ("cortex-m3", "cortex-m3"),
@@ -40,18 +40,18 @@ MICRO = (
 
 
 class Line:
-    """A line of tvmrt as it is made from flags of tvmc."""
+    """Command line of tvmrt, built from tvmc flags."""
 
     def __init__(self, *words: object) -> None:
         self.words = [str(word) for word in words]
 
     def add(self, flag: str, *values: object) -> None:
-        """Append a flag with a value each."""
+        """Append a flag once per value."""
         for value in values:
             self.words += [flag, str(value)]
 
     def run(self, shown: dict[Path, str] | None = None) -> None:
-        """Print the line and run it; files that only it sees are printed with other names."""
+        """Print and run the line; paths in ``shown`` are printed under other names."""
         from tvmrt.cli import app
 
         def name(text: str) -> str:
@@ -75,8 +75,8 @@ def _tell_ignored(given: dict[str, Any]) -> None:
 
 
 def target_of(text: str | None) -> str | None:
-    """Return the --target that a target of TVM stands for: ``llvm -mcpu=...``, ``c -mcpu=...``;
-    None for tvmrt's default, which has code for all processors like this machine's."""
+    """Return the --target for a TVM target such as ``llvm -mcpu=...`` or ``c -mcpu=...``; None for
+    tvmrt's default, code for all processors of this machine's kind."""
     text = text or "llvm"
     for word, name in TARGETS:
         if word in text:
@@ -93,7 +93,7 @@ def target_of(text: str | None) -> str | None:
 
 
 def shapes_of(text: str) -> list[str]:
-    """Return values of --shape for ``name:[1,3,224,224] other:[1]`` of tvmc."""
+    """Return values of --shape for tvmc's ``name:[1,3,224,224] other:[1]``."""
     found = re.findall(r"([^\s\[\]]+?):\s*\[([^\]]*)\]", text)
     if not found or re.sub(r"([^\s\[\]]+?):\s*\[([^\]]*)\]", "", text).strip(" ,"):
         raise click.BadParameter(
@@ -104,12 +104,12 @@ def shapes_of(text: str) -> list[str]:
 
 
 def _ignored(*names: str, **more: Any) -> Any:
-    """An option that is taken and asks for nothing."""
+    """Return an option that is accepted and ignored."""
     why = WITHOUT_MEANING[names[-1].strip("-").replace("-", "_")]
     return click.option(*names, help=f"Ignored: {why}.", **more)
 
 
-# Flags of TVM's groups that are none of this command's options, and what makes them superfluous.
+# Flags of TVM's option groups that this command lacks, and why they are unnecessary.
 GROUPS = {
     "executor": "the executor has no such choice",
     "runtime": "the runtime has no such choice",
@@ -119,7 +119,7 @@ _GROUP_FLAG = re.compile(rf"--({'|'.join(GROUPS)})-(\w+)-([\w-]+?)(?:=(.*))?", r
 
 
 def without_groups(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
-    """Take the flags of TVM's groups out of a command line.
+    """Remove the flags of TVM's option groups from a command line.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def without_groups(words: list[str], known: set[str]) -> tuple[list[str], list[s
     Returns
     -------
     tuple
-        The other words, with ``--target-llvm-mcpu`` and ``-mtriple`` as part of the target; a
-        sentence of each other flag.
+        The other words, with ``--target-llvm-mcpu`` and ``-mtriple`` merged into the target, and
+        a message for each other flag.
     """
     rest, target, told = [], [], []
     left = iter(words)
@@ -155,7 +155,7 @@ def without_groups(words: list[str], known: set[str]) -> tuple[list[str], list[s
 
 
 class _Compile(click.Command):
-    """Takes flags of whatever groups TVM has."""
+    """Command that accepts the flags of all of TVM's option groups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest, told = without_groups(args, {word for p in self.params for word in p.opts})
@@ -166,9 +166,9 @@ class _Compile(click.Command):
 
 @click.group("tvmc")
 def command() -> None:
-    """Take a command line of tvmc: print the tvmrt line that it stands for, and run it.
+    """Translate a tvmc command line to tvmrt, print the tvmrt line and run it.
 
-    What tvmc has and tvmrt has no use for is told in a sentence.
+    Flags that tvmrt does not support are reported.
     """
 
 
@@ -248,7 +248,7 @@ def _compile_package(line: Line, output: Path, executor: str) -> None:
 
 
 def _write_package(path: Path, library: Path) -> None:
-    """The parameters are in the library: those beside it are none."""
+    """Write a tvmc package. Its parameter file is empty, since the library has the parameters."""
     from tvmrt.compiler.export import atomic
     from tvmrt.runtime import load_module, save_param_dict
 
@@ -336,7 +336,7 @@ def _fill(library: Path, mode: str, path: Path) -> None:
 
 
 def _print_top(path: Path, count: int) -> None:
-    """The largest values of each output and where they stand, the largest first."""
+    """Print the largest values of each output with their indices, the largest first."""
     for name, values in files.load_inputs(path).items():
         flat = values.ravel()
         best = (-flat).argsort(kind="stable")[:count] if flat.dtype.kind != "b" else range(0)
@@ -347,12 +347,12 @@ def _print_top(path: Path, count: int) -> None:
 @command.command("tune", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS] FILE")
 def tune_command(words: tuple[str, ...]) -> None:
-    """Say that there is nothing to tune."""
+    """Report that tuning is not needed."""
     console.note(f"{WITHOUT_MEANING['tuning_records']}; go on with 'tvmrt tvmc compile'")
 
 
 @command.command("micro", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [OPTIONS]")
 def micro_command(words: tuple[str, ...]) -> None:
-    """Say how firmware is built instead."""
+    """Report how firmware is built instead."""
     raise ValueError(MICRO)

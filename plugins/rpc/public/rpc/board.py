@@ -59,8 +59,8 @@ def connect_board(
 ) -> BoardSession:
     """Return a session with a board whose image contains the remote-call server.
 
-    Lost or corrupted packets are sent again; the board executes each call once. TVM's own
-    servers do not number their requests, so there a lost packet ends the session.
+    Lost or corrupted packets are sent again; the board executes each call once. TVM's own servers
+    do not number their requests, so there a lost packet ends the session.
 
     Parameters
     ----------

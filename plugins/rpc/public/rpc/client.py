@@ -21,8 +21,8 @@ __all__ = ["LocalSession", "RPCSession", "TrackerSession", "connect", "connect_t
 class RPCSession:
     """Session with a server, made by connect() and TrackerSession.request().
 
-    It ends when the session and all its functions, modules and tensors have been released.
-    Several threads may use a session; their calls are serialised.
+    It ends when the session and all its functions, modules and tensors have been released. Several
+    threads may use a session; their calls are serialised.
     """
 
     def __init__(self, module: Module) -> None:
@@ -62,8 +62,8 @@ class RPCSession:
         Returns
         -------
         Module
-            Its functions run on the server. They take numbers, strings, bytes, and tensors
-            and devices of the session.
+            Its functions run on the server. They take numbers, strings, bytes, and tensors and
+            devices of the session.
         """
         return get_global_func("rpc.LoadRemoteModule")(self._module, path)
 

@@ -109,8 +109,8 @@ def open_line(place: str) -> Line:
     ----------
     place
         ``serial:PATH[:BAUD]``: a serial port, by default at 115200 baud. ``tcp:HOST:PORT``: a
-        socket such as QEMU's ``-serial tcp:HOST:PORT,server``. ``pipe:PATH``: the pipes PATH.in
-        and PATH.out of QEMU's ``-serial pipe:PATH``.
+        socket such as QEMU's ``-serial tcp:HOST:PORT,server``. ``pipe:PATH``: the pipes PATH.in and
+        PATH.out of QEMU's ``-serial pipe:PATH``.
 
     Raises
     ------
@@ -191,8 +191,7 @@ def _open_pipes(place: str, path: str) -> Line:
 def start_emulator(command: Sequence[str], image: str, shift: int) -> Line:
     """Start QEMU with an image and return the line to its serial port.
 
-    Its clock advances 2 ** ``shift`` nanoseconds per instruction, so that times are
-    reproducible.
+    Its clock advances 2 ** ``shift`` nanoseconds per instruction, so that times are reproducible.
 
     Raises
     ------

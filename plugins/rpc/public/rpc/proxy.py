@@ -52,9 +52,9 @@ def _greet(end: _End, other: _End) -> None:
 class Proxy(Service):
     """Proxy for TVM's RPC protocol, running on its own thread.
 
-    A server registers with its key and waits for clients (``tvmrt rpc-server --proxy``). A
-    client connects to the proxy as to a server. One server per key can wait at a time; clients
-    wait in order of arrival.
+    A server registers with its key and waits for clients (``tvmrt rpc-server --proxy``). A client
+    connects to the proxy as to a server. One server per key can wait at a time; clients wait in
+    order of arrival.
 
     Parameters
     ----------

@@ -166,8 +166,8 @@ class _Connection:
 class Tracker(Service):
     """Tracker running on its own thread.
 
-    Everybody that can reach its port can register and request servers, so by default it listens
-    at the loopback address only.
+    Everybody that can reach its port can register and request servers, so by default it listens at
+    the loopback address only.
 
     Parameters
     ----------

@@ -130,9 +130,7 @@ def to_tvm_ffi(value: Any) -> Any:
     if isinstance(value, NDArray):
         return tvm_ffi.from_dlpack(value)
     if isinstance(value, Module):
-        return to_tvm_ffi(
-            convert_to_tvm_func(lambda: value)
-        )()  # the conversion of a function's results
+        return to_tvm_ffi(convert_to_tvm_func(lambda: value))()  # converted as a result
     kind = type(value).__name__
     raise TypeError(f"to_tvm_ffi() takes a PackedFunc, a Module or an NDArray, not a {kind}")
 
@@ -148,8 +146,8 @@ def from_tvm_ffi(value: Any) -> Any:
     Returns
     -------
     PackedFunc, Module or NDArray
-        The result keeps `value` alive. A tensor shares the memory. A function that came from
-        tvmrt is returned as the original.
+        The result keeps `value` alive. A tensor shares the memory. A function that came from tvmrt
+        is returned as the original.
 
     Raises
     ------
@@ -163,9 +161,7 @@ def from_tvm_ffi(value: Any) -> Any:
     if isinstance(value, tvm_ffi.Tensor):
         return from_dlpack(value)
     if isinstance(value, tvm_ffi.Module):
-        return from_tvm_ffi(
-            tvm_ffi.convert(lambda: value)
-        )()  # the conversion of a function's results
+        return from_tvm_ffi(tvm_ffi.convert(lambda: value))()  # converted as a result
     kind = type(value).__name__
     raise TypeError(f"from_tvm_ffi() takes a tvm_ffi.Function, Module or Tensor, not a {kind}")
 
@@ -181,8 +177,7 @@ def safe_call(function: PackedFunc | Callable[..., Any]) -> CFunction:
     Returns
     -------
     CFunction
-        ``address`` is a ``TVMFFISafeCallType`` to be called with ``handle`` as its first
-        argument.
+        ``address`` is a ``TVMFFISafeCallType`` to be called with ``handle`` as its first argument.
     """
     packed = convert_to_tvm_func(function)
     return CFunction(_SAFE_CALL, packed.handle, packed)
@@ -198,8 +193,7 @@ def from_safe_call(address: int, handle: int = 0, keep_alive: Any = None) -> Pac
     handle
         Its first argument.
     keep_alive
-        Object that must live as long as the PackedFunc: the library, or the owner of the
-        handle.
+        Object that must live as long as the PackedFunc: the library, or the owner of the handle.
     """
     owner = None if keep_alive is None else convert_to_tvm_func(lambda: keep_alive)
     return _from_safe_call(ctypes.c_void_p(address), _pointer(handle), owner)
