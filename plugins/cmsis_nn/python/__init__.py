@@ -1,1 +1,1 @@
-"""Int8 layers of boards by calls of Arm's CMSIS-NN."""
+"""Int8 layers of boards as calls of Arm's CMSIS-NN."""

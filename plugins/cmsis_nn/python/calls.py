@@ -1,8 +1,8 @@
-"""C functions that call CMSIS-NN's, one for each layer.
+"""C functions that call CMSIS-NN, one per layer.
 
-Parameters are set member by member, since structs grew from version to version and C++ has no
-initialisers by name. What a kernel wants of scratch memory is asked of the library before it runs,
-and held against what was planned.
+Parameters are set member by member, since structs grew between versions and C++ has no designated
+initialisers. The required scratch size is queried from the library at run time and compared with
+the planned size.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ static inline int32_t finished(arm_cmsis_nn_status status) {
 
 
 class _Body(NamedTuple):
-    """Lines of a function, and the constants that it reads by their names there."""
+    """Lines of a function, and the constants that it reads, by parameter name."""
 
     lines: list[str]
     constants: Mapping[str, np.ndarray]
 
 
 class _Names(NamedTuple):
-    """How the function calls the layer's tensors and memory."""
+    """Names of the layer's tensors and memory in the function."""
 
     values: Mapping[Value, str]
     output: str
@@ -118,7 +118,7 @@ class _Names(NamedTuple):
 
 
 def function(region: Region, layer: Layer, board: frozenset[str]) -> tuple[str, Needs]:
-    """The text of a region's function, and what it takes behind its tensors."""
+    """Return the text of a region's function, and the parameters that follow its tensors."""
     scratch = scratch_bytes(layer, board)
     names = {value: f"input{i}" for i, value in enumerate(region.inputs)}
     body = _body(layer, _Names(names, "output", scratch, "mve" in board))
@@ -153,7 +153,7 @@ def _dims(name: str, extents: Sequence[int]) -> str:
 
 
 def _requantised(finish: Requantisation, x_zero: int) -> list[str]:
-    """Members that a convolution and a product have alike."""
+    """Return the parameter members shared by convolutions and fully connected layers."""
     return [
         f"params.input_offset = {-x_zero};",
         f"params.output_offset = {finish.zero};",
@@ -175,7 +175,7 @@ def _convolution(layer: Convolution, names: _Names) -> _Body:
     kind = "depthwise_conv" if layer.depth else "convolve"
     window, images = layer.window, 1
     source, result = window.source, window.result
-    if layer.depth:  # of several images, each by itself
+    if layer.depth:  # several images are processed one by one
         images, source, result = source[0], (1, *source[1:]), (1, *result[1:])
     lines = [
         f"cmsis_nn_{'dw_conv' if layer.depth else 'conv'}_params params;",
@@ -201,7 +201,7 @@ def _convolution(layer: Convolution, names: _Names) -> _Body:
 def _each_image(
     images: int, source: Sequence[int], result: Sequence[int], x: str, y: str, call: Sequence[str]
 ) -> list[str]:
-    """The call, with ``{x}`` and ``{y}`` for its images, once or for each of several."""
+    """Return the call with ``{x}`` and ``{y}`` filled in, in a loop if there are several images."""
     text = "\n  ".join(call)
     if images == 1:
         return [f"return finished({text.format(x=x, y=y)});"]
@@ -217,9 +217,9 @@ def _each_image(
 
 @_body.register
 def _product(layer: Product, names: _Names) -> _Body:
-    """By the function of fully connected layers where one scale serves all results; where scales
-    differ, and with Helium, whose kernel wants sums of weights that each version has in another
-    form, as a convolution of 1 x 1."""
+    """Call the fully connected function if one scale applies to all results. With per-channel
+    scales, and with Helium, whose kernel needs sums of weights in a version-dependent form, call a
+    1x1 convolution instead."""
     if names.mve or not layer.finish.is_per_tensor:
         results, terms = layer.weights.shape
         kernel = layer.weights.reshape(results, 1, 1, terms)
@@ -290,7 +290,7 @@ def _pair(layer: Pair, names: _Names) -> _Body:
 
 
 def _operand(operand: Operand, names: _Names, constants: dict[str, np.ndarray]) -> str:
-    """A tensor by its parameter; a constant one in the order of the others' elements."""
+    """Return the name of a tensor's parameter; a constant is added with channels last."""
     if not operand.value.is_constant:
         return names.of(operand.value)
     data = operand.value.data

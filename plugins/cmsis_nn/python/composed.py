@@ -1,4 +1,4 @@
-"""Layers of many nodes, as CMSIS-NN's functions take them; see patterns.py."""
+"""CMSIS-NN layers that consist of many nodes; see patterns.py."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from tvmrt.plugins.cmsis_nn.layers import (
 )
 from tvmrt.plugins.cmsis_nn.patterns import Found
 
-POWER_SHIFT, PART_SHIFT = 12, 35  # of a softmax: of what is summed up, and of its parts
+POWER_SHIFT, PART_SHIFT = (
+    12,
+    35,
+)  # of a softmax: shifts of the exponentials and the quotients
 
 
 def composed_layer(found: Found) -> Layer:
-    """What the nodes of a pattern are. Raises UnsupportedError with what CMSIS-NN lacks."""
+    """Return the layer of a pattern's nodes. Raises UnsupportedError with what CMSIS-NN lacks."""
     values = found.values
     x, y = values["x"], found.nodes[0].output
     for value in (x, y):
@@ -52,7 +55,7 @@ def _softmax(found: Found, x: Value) -> Softmax:
 
 
 def _mean(found: Found, x: Value, y: Value) -> Pool:
-    """Of windows whose sums a product with ones makes, or of the whole image."""
+    """Return an average pool, of windows summed by a convolution with ones or of whole images."""
     if found.kind == "mean":
         node = found.node("qconv")
         weights, plain = found.values["weights"].data, node.attrs["x_zero"] == 0
@@ -84,6 +87,6 @@ def _whole(node: Node, x: Value) -> Window:
 
 
 def _over(numbers: np.ndarray, y: Value) -> np.ndarray:
-    """One number a pixel for all images and channels of a result."""
+    """Broadcast one number per pixel to all images and channels of a result."""
     spatial = y.shape[2:]
     return np.broadcast_to(numbers.reshape(spatial), y.shape)

@@ -1,4 +1,4 @@
-"""What the device takes, and the source that its regions become."""
+"""CMSIS-NN device: supported nodes, and C source of its regions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CMSIS_NN = Vendor(
     include="Include",
     header="arm_nnfunctions.h",
     sources=("Source/*/*.c",),
-    # kernels of floats, which CMSIS-NN's own build leaves out, too, unless they are enabled
+    # float kernels, which CMSIS-NN's own build also excludes by default
     excluded=("Source/*/*_f16.c", "Source/*/*_f32.c", "Source/*/*_flt.c"),
 )
 _GROUPS = "BASICMATH CONVOLUTION FULLYCONNECTED NNSUPPORT POOLING SOFTMAX"
@@ -33,8 +33,8 @@ PACKAGED = Packaged(
 
 @register
 class CmsisNN(Device):
-    """CMSIS-NN: Arm's int8 kernels for Cortex-M, in archives for firmware; convolutions, products,
-    pooling, sums, softmax."""
+    """CMSIS-NN: Arm's int8 kernels for Cortex-M, for firmware archives; convolution, matmul,
+    pooling, add, multiply, softmax."""
 
     name = "cmsis-nn"
 
@@ -44,7 +44,7 @@ class CmsisNN(Device):
         return "CMSIS-NN is for firmware; name a target such as cortex-m4"
 
     def supports(self, node: Node) -> str | None:
-        """Of a node by itself; ``annotate`` knows which are a layer together."""
+        """Check a single node; ``annotate`` finds layers of several nodes."""
         return self.annotate(_alone(node))[node]
 
     def annotate(self, graph: Graph) -> Annotation:
@@ -63,7 +63,7 @@ class CmsisNN(Device):
         return Annotation(reasons, groups)
 
     def evaluate(self, region: Region) -> str | None:
-        """Whether the region is a whole layer; a part of one is left where another part was."""
+        """Check that the region is a whole layer; a part is rejected if the rest is elsewhere."""
         found = matches(region.graph)
         if len(found) != 1 or len(found[0]) != len(region.nodes) or len(region.outputs) != 1:
             return "a part of the layer is elsewhere"

@@ -1,4 +1,4 @@
-"""The multiplier that a table of exponentials was made by."""
+"""Recover the multiplier from which a table of exponentials was computed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tvmrt.compiler.ir.fixed_exp import exp_fraction
 from tvmrt.compiler.ir.fixed_point import scale
 from tvmrt.plugins.cmsis_nn.layers import EXPONENT_BITS, INTEGER_BITS, least_difference
 
-NEAR = 64  # how far a multiplier may be off that one entry tells
+NEAR = 64  # maximum error of a multiplier estimated from one entry
 
 
 def multiplier_of(table: np.ndarray) -> tuple[int, int] | None:
-    """(m, e) by which ``table`` has exp(-i * scale) as fractions, entry by entry; None if there is
-    none. Others that give the same entries serve as well."""
+    """Return (m, e) such that ``table`` contains exp(-i * scale) as fractions, or None. Any
+    multiplier that gives equal entries is accepted."""
     if table.shape != (256,) or table[0] != 2**31 - 1:
         return None
     place = 1 + int(np.argmin(np.abs(table[1:] - 2.0**31 / math.e)))
@@ -35,7 +35,7 @@ def multiplier_of(table: np.ndarray) -> tuple[int, int] | None:
 
 
 def _from_entry(entry: int, place: int, e: int) -> int:
-    """The multiplier whose exponential there is nearest to the entry, by bisection."""
+    """Return the multiplier whose exponential is nearest to the entry, by bisection."""
     low, high = 2**30, 2**31 - 1
     while low < high:
         middle = (low + high) // 2
@@ -47,7 +47,7 @@ def _from_entry(entry: int, place: int, e: int) -> int:
 
 
 def _tables(multipliers: np.ndarray, e: int, places: np.ndarray) -> np.ndarray:
-    """These entries of the tables of several multipliers, a row each."""
+    """Return these entries of the tables of several multipliers, one row each."""
     below = -places[None]
     steps = scale(below, multipliers[:, None], np.int64(e))
     return np.where(below < least_difference(e), 0, exp_fraction(steps, INTEGER_BITS))

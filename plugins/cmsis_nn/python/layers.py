@@ -1,6 +1,5 @@
-"""Layers as CMSIS-NN's functions take them: extents with channels innermost, constants in its
-order, multipliers as TensorFlow Lite has them. What they cannot take is told by an
-UnsupportedError."""
+"""Layers in the form of CMSIS-NN's functions: NHWC extents, constants in its order, multipliers as
+in TensorFlow Lite. Unsupported layers raise UnsupportedError."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.matching import other_operand
 
 LEAST, GREATEST = -128, 127
-SUM_BITS = 20  # by which operands of a sum are raised
-# Of a softmax: bits of an exponent's fraction and of its whole part, the scales whose shift fits.
+SUM_BITS = 20  # left shift of the operands of an add
+# Of a softmax: fraction and integer bits of an exponent, and the exclusive maximum of its scale.
 EXPONENT_BITS, INTEGER_BITS, LARGEST_SCALE = 26, 5, 8.0
 
 
 @dataclass(frozen=True)
 class Requantisation:
-    """From sums to bytes: a multiplier and a shift for each channel or for all, then the zero point
-    and the bounds of the result."""
+    """Requantisation of int32 sums to int8: multipliers and shifts per channel or tensor, then the
+    zero point and the bounds of the result."""
 
     multiplier: np.ndarray
     shift: np.ndarray
@@ -41,8 +40,8 @@ class Requantisation:
 
 @dataclass(frozen=True)
 class Window:
-    """Extents [batch, height, width, channels] of input and output, and how windows go over them:
-    height first, then width."""
+    """Extents [batch, height, width, channels] of input and output, and the window's parameters
+    (height, width)."""
 
     source: tuple[int, int, int, int]
     result: tuple[int, int, int, int]
@@ -54,8 +53,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Convolution:
-    """``weights`` are [OC H W C], or [1 H W OC] of a depthwise one, whose input channels give
-    ``depth`` results each; 0 of any other."""
+    """Convolution with ``weights`` [OC H W C], or depthwise with [1 H W OC] and ``depth`` results
+    per input channel; ``depth`` is 0 if it is not depthwise."""
 
     x: Value
     window: Window
@@ -68,7 +67,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Product:
-    """``rows`` of x by ``weights``, [results, terms]."""
+    """Matmul of ``rows`` rows of x and ``weights`` [results, terms]."""
 
     x: Value
     rows: int
@@ -87,7 +86,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Operand:
-    """Of a sum: (q - zero) times the multiplier."""
+    """Operand of an add: (q - zero) times the multiplier."""
 
     value: Value
     zero: int
@@ -97,8 +96,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Pair:
-    """The sum of two tensors of one shape, whose elements are raised by ``bits`` first, or their
-    product."""
+    """Sum of two tensors of equal shape, first shifted left by ``bits``, or their product."""
 
     a: Operand
     b: Operand
@@ -110,7 +108,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Softmax:
-    """Of ``rows`` of ``size`` elements that lie one after the other."""
+    """Softmax over ``rows`` contiguous rows of ``size`` elements."""
 
     x: Value
     rows: int
@@ -125,7 +123,7 @@ Layer = Union[Convolution, Product, Pool, Pair, Softmax]
 
 
 def layer_of(nodes: Sequence[Node]) -> Layer:
-    """What the nodes of ``matches`` are. Raises UnsupportedError with what CMSIS-NN lacks."""
+    """Return the layer of ``matches`` nodes. Raises UnsupportedError with what CMSIS-NN lacks."""
     first, last = nodes[0], nodes[-1]
     if first.op == "qconv":
         _check_bytes(first.inputs[0], last.output)
@@ -184,7 +182,7 @@ def _requantised(reals: np.ndarray, count: int, zero: int, low: int, high: int) 
 
 
 def _finish(node: Node, steps: Sequence[Node], count: int) -> Requantisation:
-    """What makes bytes of a product's sums: the product's own attributes, or nodes behind it."""
+    """Return the requantisation, from the node's own attributes or from the nodes after it."""
     if node.attrs["to"] == "int8":
         at = node.attrs
         reals = _numbers(node.inputs[2], "its scales").astype(np.float64)
@@ -208,7 +206,7 @@ def _finish(node: Node, steps: Sequence[Node], count: int) -> Requantisation:
 
 
 def _check_channels(node: Node, parts: Sequence[np.ndarray], count: int) -> None:
-    """That scales differ along the axis of the results alone."""
+    """Check that scales differ only along the axis of the results."""
     rank = node.output.type.rank
     axis = 1 if node.op == "qconv" else rank - 1
     for part in parts:
@@ -224,7 +222,7 @@ def _window(node: Node, kernel: Sequence[int]) -> Window:
 
 
 def window_of(node: Node, x: Value, y: Value, kernel: Sequence[int]) -> Window:
-    """Of images, and of rows as images of height 1; strides and padding are the node's."""
+    """Return the window of images, or of rows as images of height 1, with the node's attributes."""
     at = node.attrs
     flat = x.type.rank - 2
     if flat not in (1, 2):
@@ -314,7 +312,7 @@ def _check_shapes(node: Node) -> tuple[Value, Value]:
 
 
 def _pair(node: Node) -> Pair:
-    """By the integers that ``requantize`` ``fixed-point`` has, too."""
+    """Return an add or multiply, with the integers of ``requantize`` ``fixed-point``."""
     (a, b), at = _check_shapes(node), node.attrs
     scales = [float(at[f"{side}_scale"]) for side in "ab"]
     if min(*scales, at["y_scale"]) <= 0:
@@ -359,14 +357,14 @@ def _softmax(first: Node, node: Node, last: Node) -> Softmax:
 
 
 def softmax_of(x: Value, axis: int, scale: float) -> Softmax:
-    """Along the last axis, or along the channels of images, which lie innermost."""
+    """Return a softmax along the last axis, or along the channels of NHWC images."""
     if not 2.0**-EXPONENT_BITS <= scale < LARGEST_SCALE:
         raise UnsupportedError(f"CMSIS-NN has no softmax of numbers of scale {scale}")
     return softmax_by(x, axis, *multiplier(scale * 2.0**EXPONENT_BITS))
 
 
 def softmax_by(x: Value, axis: int, m: int, e: int) -> Softmax:
-    """The same with the multiplier of its exponents."""
+    """Return a softmax with a given multiplier and exponent."""
     rank = x.type.rank
     images = rank > 2 and axis % rank == 1
     if not images and axis % rank != rank - 1:
@@ -376,5 +374,5 @@ def softmax_by(x: Value, axis: int, m: int, e: int) -> Softmax:
 
 
 def least_difference(e: int) -> int:
-    """The least number whose exponential counts, of a multiplier with this exponent."""
+    """Return the minimum difference with a non-zero exponential for a multiplier's exponent."""
     return -math.floor((2**INTEGER_BITS - 1) * 2.0**EXPONENT_BITS / 2.0**e)

@@ -1,5 +1,5 @@
-"""Which nodes of a graph are a layer together: one by itself, a product with what makes bytes of
-its sums, a softmax between conversions, or what patterns.py has."""
+"""Match nodes of a graph that form a layer: a single node, a matmul with its requantisation, a
+softmax between conversions, or a pattern of patterns.py."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tvmrt.plugins.cmsis_nn.patterns import find
 ALONE = frozenset({"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"})
 PRODUCTS = frozenset({"qconv", "qmatmul"})
 SCALES = frozenset({"fixed_scale", "float_scale"})
-# Behind the scale of a product's sums, each at most once and in this order.
+# Nodes after the scale of a matmul's sums, each at most once and in this order.
 STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
 
 
 def matches(graph: Graph) -> list[list[Node]]:
-    """The nodes of each layer in order; no node is in two."""
+    """Return the nodes of each layer in order; no node is in two layers."""
     readers = Readers(graph)
     place = {node: i for i, node in enumerate(graph.nodes)}
     found, taken = [], set[Node]()
@@ -37,12 +37,12 @@ def matches(graph: Graph) -> list[list[Node]]:
 
 
 def _is_closed(nodes: Sequence[Node], readers: Readers) -> bool:
-    """Whether nobody else reads what these nodes give, but for the last one's result."""
+    """Whether only the last node's result is read by other nodes."""
     return all(readers.are_among(v, nodes) for node in nodes[:-1] for v in node.outputs)
 
 
 def _behind(node: Node, readers: Readers) -> Node | None:
-    """The node that reads this one's result, if nobody else does."""
+    """Return the only node that reads this node's result, or None."""
     return readers.only(node.output) if len(node.outputs) == 1 else None
 
 
@@ -57,7 +57,7 @@ def _layer(node: Node, readers: Readers) -> list[Node]:
 
 
 def _with_steps(node: Node, readers: Readers) -> list[Node]:
-    """The product and what follows it up to the cast; the product alone where that is not there."""
+    """Return the matmul and its requantisation up to the cast; without one, only the matmul."""
     nodes, steps = [node], list(STEPS)
     while steps:
         behind = _behind(nodes[-1], readers)
@@ -78,7 +78,7 @@ def _softmax(node: Node, readers: Readers) -> list[Node]:
 
 
 def other_operand(node: Node, value: Value) -> Value:
-    """What a node of two operands reads beside this one."""
+    """Return the other operand of a node with two operands."""
     a, b = node.inputs
     assert a is not None
     assert b is not None

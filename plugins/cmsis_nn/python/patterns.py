@@ -1,8 +1,8 @@
-"""Layers that networks of TensorFlow Lite have as many nodes: what computes a softmax of bytes and
-a mean of windows, read backwards from the bytes that come out.
+"""Patterns of layers that TensorFlow Lite networks express with many nodes: an int8 softmax and an
+int8 average pool, matched backwards from the result.
 
-A pattern is the name of a value, or an operator with patterns of its operands. A name that occurs
-twice is one value.
+A pattern is the name of a value, or an operator with patterns of its operands. Equal names denote
+one value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Pattern = Union[str, "Application"]
 
 @dataclass(frozen=True)
 class Application:
-    """An operator of such operands."""
+    """Operator with patterns of its operands."""
 
     op: str
     operands: tuple[Pattern, ...]
@@ -25,14 +25,14 @@ class Application:
 
 @dataclass
 class Found:
-    """The values by their names, and the nodes that the pattern is made of."""
+    """Match of a pattern: its values by name, and its nodes."""
 
     kind: str
     values: dict[str, Value]
     nodes: list[Node]
 
     def node(self, op: str) -> Node:
-        """The first of such nodes, seen from the result."""
+        """Return the first node of an operator, counted from the result."""
         return next(node for node in self.nodes if node.op == op)
 
 
@@ -41,7 +41,7 @@ def _of(op: str, *operands: Pattern) -> Application:
 
 
 def _bytes(x: Pattern) -> Application:
-    """Bytes of int32 within bounds."""
+    """Return the pattern of int32 values clamped to bounds and cast to int8."""
     return _of("cast", _of("min", _of("max", x, "low"), "high"))
 
 
@@ -55,7 +55,7 @@ SOFTMAX = _bytes(_of("add", _of("fixed_shift", _PARTS, _of("sub", "shift", _ZERO
 
 
 def _mean(total: Pattern) -> Application:
-    """A sum by its count, to the nearest, halves away from zero."""
+    """Return the pattern of a sum divided by its count, rounded half away from zero."""
     away = _of("where", _of("greater", total, "nothing"), "half", "less")
     return _bytes(_of("div", _of("add", total, away), "count"))
 
@@ -68,7 +68,7 @@ PATTERNS = {
 
 
 def find(last: Node) -> Found | None:
-    """The pattern whose result a cast gives."""
+    """Return the matched pattern whose result a cast gives, or None."""
     if last.op != "cast":
         return None
     for kind, pattern in PATTERNS.items():

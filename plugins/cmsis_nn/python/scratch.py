@@ -1,6 +1,6 @@
-"""How much scratch memory CMSIS-NN's kernels want at most, by what their functions
-``arm_*_get_buffer_size`` answer in the versions that have come out as CMSIS-NN (5.0 and later) for
-processors without extensions, with DSP instructions and with Helium."""
+"""Maximum scratch memory of CMSIS-NN kernels, from ``arm_*_get_buffer_size`` of all CMSIS-NN
+releases (5.0 and later), for processors without extensions, with DSP instructions and with Helium.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from math import prod
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.plugins.cmsis_nn.layers import Convolution, Layer, Pool, Product
 
-WINDOWS = 4  # bytes of scratch by element of a window: two of 16 bits, or four of 8
-HELIUM_BLOCK = 124  # channels of a depthwise layer that Helium's kernel takes at a time
+WINDOWS = 4  # bytes of scratch per element of a window: two of 16 bits, or four of 8
+HELIUM_BLOCK = 124  # channels that Helium's depthwise kernel processes at a time
 
 
 def scratch_bytes(layer: Layer, board: frozenset[str]) -> int:
-    """Bytes for a layer on a processor with these instructions (``dsp``, ``mve``)."""
+    """Return the bytes for a layer on a processor with these instructions (``dsp``, ``mve``)."""
     if isinstance(layer, Convolution):
         return _depthwise(layer, board) if layer.depth else _windows(layer.weights[0].size, board)
     if isinstance(layer, Product):
@@ -26,7 +26,7 @@ def scratch_bytes(layer: Layer, board: frozenset[str]) -> int:
 
 
 def _windows(elements: int, board: frozenset[str]) -> int:
-    """Of windows that are copied, with their ends up to a multiple of what is read at a time."""
+    """Return the bytes of copied windows, padded to the read granularity."""
     return WINDOWS * round_up(elements, 16 if "mve" in board else 4)
 
 

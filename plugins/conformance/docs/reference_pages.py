@@ -1,4 +1,4 @@
-"""What this plug-in adds to the page of the Python API."""
+"""Entries of the conformance plug-in on the Python API page."""
 
 # rows of a section: the public name, the file that defines it, and its name there
 ENTRIES = {

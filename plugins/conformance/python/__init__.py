@@ -1,1 +1,1 @@
-"""The command ``tvmrt device test``; the tests themselves are ``tvmrt.conformance``."""
+"""Command ``tvmrt device test``; the tests themselves are in ``tvmrt.conformance``."""

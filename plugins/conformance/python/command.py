@@ -35,12 +35,12 @@ from tvmrt.cli import console, options
 def command(
     target: str, checks: tuple, only: tuple, seconds: float, tolerance: float, as_json: bool
 ) -> int:
-    """Test a device: its operators, tensors anywhere, other shapes, wrong calls and damaged
-    libraries, memory, threads.
+    """Test a device: operators, tensor addresses, other shapes, wrong calls and damaged libraries,
+    memory, threads.
 
-    Every operator that the device claims is compared with onnxruntime or, where that is missing,
-    with ONNX's own evaluator. Each check runs in a process of its own. Of a device for firmware
-    alone only the operators are tested. Exit code 1 if the device fails one.
+    Every operator that the device claims is compared with onnxruntime or, if it is missing, with
+    ONNX's reference evaluator. Each check runs in its own process. For a device that supports only
+    firmware, only the operators are tested. The exit code is 1 if a check fails.
     """
     from tvmrt.conformance import CHECKS, run_checks
 

@@ -1,4 +1,4 @@
-"""What ``device test`` prints with ``--json``."""
+"""JSON schema of ``device test --json``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions as C that hands their command streams to Arm's driver."""
+"""C code of regions, which passes their command streams to Arm's driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmrt.compiler.ir import Region
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.plugins.ethos_u.stream import Stream
 
-ALIGN_BYTES = 16  # what the driver asks of each base
+ALIGN_BYTES = 16  # alignment of each base address, required by the driver
 
 HEAD = """\
 #include <stddef.h>
@@ -69,7 +69,7 @@ static int32_t run_commands(const uint8_t *commands, int size, uint64_t *bases, 
 }
 """
 
-# The network's functions are C's where its files are compiled as C++.
+# The network's functions have C linkage if its files are compiled as C++.
 BEGIN_C = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
 END_C = "#ifdef __cplusplus\n}\n#endif\n"
 
@@ -77,7 +77,7 @@ END_C = "#ifdef __cplusplus\n}\n#endif\n"
 def source_text(
     regions: Sequence[Region], streams: Mapping[str, Stream], told: str, accelerator: str
 ) -> str:
-    """The whole text; ``streams`` by the regions' symbols, ``told`` where they come from."""
+    """Return the whole text; ``streams`` by the regions' symbols, ``told`` names their origin."""
     parts = [f"/* Made by {told} */", HEAD.replace("ACCELERATOR", accelerator), BEGIN_C]
     for region in regions:
         parts.append(_region(region, streams[region.symbol]))
@@ -85,12 +85,12 @@ def source_text(
 
 
 def scratch_bytes(stream: Stream) -> int:
-    """What a region needs while it runs: the scratch memory, its fast part behind it."""
+    """Return a region's scratch bytes: the scratch memory, followed by its fast part."""
     return round_up(stream.scratch_bytes, ALIGN_BYTES) + stream.fast_bytes
 
 
 def _region(region: Region, stream: Stream) -> str:
-    """The function of a region; commands and weights are constants of the network."""
+    """Return the function of a region; commands and weights are constants of the network."""
     values = [*region.inputs, *region.outputs]
     count = len(region.inputs)
     names = [f"in{i}" for i in range(count)] + [f"out{i}" for i in range(len(region.outputs))]
@@ -111,7 +111,7 @@ def _region(region: Region, stream: Stream) -> str:
 
 
 def constants(stream: Stream) -> dict[str, np.ndarray]:
-    """What the function takes behind its tensors."""
+    """Return the constants that follow the function's tensors."""
     weights = stream.weights or bytes(ALIGN_BYTES)
     return {
         "commands": np.frombuffer(stream.commands, np.uint8),
@@ -120,7 +120,7 @@ def constants(stream: Stream) -> dict[str, np.ndarray]:
 
 
 def _call(stream: Stream, tensors: Sequence[tuple[str, int]]) -> list[str]:
-    """The run, with the addresses that the stream counts from, and what lies there."""
+    """Return the call with the stream's base addresses and their sizes."""
     fast = round_up(stream.scratch_bytes, ALIGN_BYTES)
     main = ("scratch", stream.scratch_bytes) if scratch_bytes(stream) else ("weights", 0)
     rows = [

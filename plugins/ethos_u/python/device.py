@@ -1,4 +1,4 @@
-"""The device: what it takes, and the source that its regions become."""
+"""Ethos-U device: supported nodes, and C source of its regions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEAVY = frozenset(ALONE).difference(MOVES)
 
 
 def _fixed_chains() -> list[tuple[str, ...]]:
-    """Products in fixed point, as networks that were .tflite files have them."""
+    """Return the fixed-point matmul chains of networks that were .tflite files."""
     scales, *optional, last = STEPS
     found = []
     for product, scale in itertools.product(PRODUCTS, scales):
@@ -48,7 +48,7 @@ INSIDE_CHAINS = frozenset(op for chain in [*_fixed_chains(), SOFTMAX] for op in 
 
 @register
 class EthosU(Device):
-    """Networks of bytes on Arm's Ethos-U in firmware, by command streams of Arm's compiler vela."""
+    """Int8 networks on Arm's Ethos-U in firmware, with command streams of Arm's compiler Vela."""
 
     name = "ethos-u"
     patterns = (*_fixed_chains(), SOFTMAX, *((op,) for op in ALONE))
@@ -57,7 +57,7 @@ class EthosU(Device):
         return vela.absent()
 
     def refuses(self, context: Context) -> str | None:
-        """Firmware calls it; vela must be there, and take the user's options."""
+        """Return why the device is unavailable: no firmware, no Vela, or invalid options."""
         settings = context.options.get(self.name, {})
         arguments = vela.arguments(settings, True)
         if context.runtime != "crt":
@@ -78,7 +78,7 @@ class EthosU(Device):
         return None
 
     def evaluate(self, region: Region) -> str | None:
-        """vela itself says what it takes; a node that it leaves to the CPU is lost alone."""
+        """Let Vela decide; a node that Vela leaves to the CPU is rejected alone."""
         if not HEAVY.intersection(node.op for node in region.nodes):
             return "the region only moves elements"
         try:
@@ -105,7 +105,7 @@ class EthosU(Device):
 
 
 class _NodeError(UnsupportedError):
-    """vela or the writer of files does not take the node of this place."""
+    """Vela or the .tflite writer does not support the node with this index."""
 
     def __init__(self, text: str, place: int) -> None:
         super().__init__(text)
@@ -113,14 +113,13 @@ class _NodeError(UnsupportedError):
 
 
 def _is_taken(node: Node, value: Value) -> bool:
-    """Of bytes; inside of chains there are sums and numbers, too, which the writer looks at."""
+    """Whether the value is int8 or allowed in a chain, whose sums and scales the writer checks."""
     kind = value.dtype.name
     return kind in BYTES or value.is_constant or (node.op in INSIDE_CHAINS and kind != "int64")
 
 
 def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
-    """What vela makes of a region, and which of its inputs, then outputs, are images with channels
-    innermost."""
+    """Compile a region with Vela; also return which inputs, then outputs, are NHWC images."""
     constants = Constants()
     described = describe_region(region, constants) | {"name": "region"}
     try:
@@ -143,7 +142,7 @@ def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
 
 
 def _node_error(writer: Any, problem: Left, region: Region) -> UnsupportedError:
-    """The error of the first operator that vela left to the CPU."""
+    """Return the error for the first operator that Vela left to the CPU."""
     origins = {t.name: place for t, place in zip(writer.tensors, writer.origins)}
     places = sorted(origins.get(name, -1) for name in problem.names)
     known = [place for place in places if place >= 0]
@@ -154,7 +153,7 @@ def _node_error(writer: Any, problem: Left, region: Region) -> UnsupportedError:
 
 
 def _note(stream: Stream) -> str:
-    """A region in words: its sizes, and vela's estimate of its time."""
+    """Describe a region: its sizes, and Vela's estimate of its time."""
     text = (
         f"commands {len(stream.commands)} B, weights {len(stream.weights)} B, "
         f"scratch {scratch_bytes(stream)} B"
@@ -168,7 +167,7 @@ def _note(stream: Stream) -> str:
 
 
 def try_options(arguments: tuple[str, ...]) -> None:
-    """Let vela compile a pool, so that a wrong option is told as such and not as a refusal."""
+    """Compile a pool with Vela, so that invalid options are reported as such."""
     region: Mapping[str, Any] = {
         "name": "options",
         "tensors": [{"name": n, "dtype": "int8", "shape": [1, 1, 4, 4]} for n in "xy"],

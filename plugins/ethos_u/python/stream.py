@@ -1,9 +1,9 @@
-"""What vela made of a region: the command stream, the weights, and where tensors lie.
+"""Vela's output for a region: the command stream, the weights, and the tensors' addresses.
 
-A file of vela's has operators ``ethos-u`` beside those that it left to the CPU. The operands of
-one are the command stream, the weights, the scratch memory, its fast part (the same tensor where
-there is none), then the inputs. Addresses in the stream count from bases by number, in that order:
-weights, scratch memory, its fast part, and where these are asked for, all inputs, all outputs.
+Vela's file has operators ``ethos-u`` in addition to those that it left to the CPU. Their operands
+are the command stream, the weights, the scratch memory, its fast part (the same tensor if there is
+none), then the inputs. Addresses in the stream are relative to numbered bases, in this order:
+weights, scratch memory, its fast part, and if requested all inputs and all outputs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tvmrt.error import UnsupportedError
 CUSTOM = b"ethos-u"
 PLACES = b"OfflineMemoryAllocation"
 MAGICS = (b"COP1", b"COP2")
-FIRST_PLACE = 3  # of the table of places, behind its version, a subgraph and their number
+FIRST_PLACE = 3  # index of the first address in the table, after version, subgraph and count
 
 
 class Left(UnsupportedError):
-    """vela left operators to the CPU; ``names`` are those of their results."""
+    """Vela left operators to the CPU; ``names`` are the names of their results."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__("vela left operators to the CPU")
@@ -32,9 +32,9 @@ class Left(UnsupportedError):
 
 @dataclass(frozen=True)
 class Stream:
-    """A region for the driver. ``places`` has where in the scratch memory the region's inputs, then
-    its outputs, lie; where ``is_separate`` the one input and the one output have bases of their own
-    instead."""
+    """Region for the driver. ``places`` are the offsets of the region's inputs, then its outputs,
+    in the scratch memory. If ``is_separate``, the one input and the one output have their own
+    bases."""
 
     commands: bytes
     weights: bytes
@@ -48,21 +48,21 @@ class Stream:
 def read_stream(
     model: bytes, borders: Mapping[str, int], separate: bool, estimates: Mapping[str, str]
 ) -> Stream:
-    """The one command stream of a file of vela's.
+    """Return the command stream of Vela's file.
 
     Parameters
     ----------
     borders
-        The region's inputs, then its outputs: their names in the file, and bytes.
+        Names in the file and bytes of the region's inputs, then its outputs.
     separate
-        Whether vela gave the one input and the one output bases of their own.
+        Whether Vela gave the one input and the one output their own bases.
 
     Raises
     ------
     Left
-        If vela left operators to the CPU.
+        If Vela left operators to the CPU.
     UnsupportedError
-        If the file is not what vela writes of a region.
+        If the file is not valid output for one region.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -80,7 +80,7 @@ def read_stream(
     names = [graph.tensors[number].name.decode() for number in numbers]
     if sorted(names) != sorted(borders):
         raise UnsupportedError("vela computes other tensors than the region has")
-    order = [names.index(name) for name in borders]  # of vela's in the region
+    order = [names.index(name) for name in borders]  # of Vela's tensors in the region
     places, scratch_bytes = _places(whole), _bytes_of(graph, scratch)
     at = tuple(places[numbers[i]] - places[scratch] for i in order)
     if held[0][:4] not in MAGICS or len(held[0]) % 4:
@@ -105,7 +105,7 @@ def _data(whole: Any, graph: Any, number: int) -> bytes:
 
 
 def _places(whole: Any) -> list[int]:
-    """Where each tensor lies in the arena that vela plans; -1 for constants."""
+    """Return each tensor's address in Vela's arena; -1 for constants."""
     for row in whole.metadata or ():
         if row.name == PLACES:
             table = np.frombuffer(bytes(whole.buffers[row.buffer].data), "<i4")
@@ -114,7 +114,7 @@ def _places(whole: Any) -> list[int]:
 
 
 def _check(at: Sequence[int], nbytes: Sequence[int], most: int) -> None:
-    """That tensors lie in the scratch memory."""
+    """Check that tensors are inside the scratch memory."""
     for place, count in zip(at, nbytes):
         if not 0 <= place <= most - count:
             raise UnsupportedError("vela let a tensor lie outside of its scratch memory")

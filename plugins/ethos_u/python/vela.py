@@ -1,4 +1,4 @@
-"""Arm's compiler vela: where it is, its options, a run of it."""
+"""Arm's compiler Vela: look-up, options, execution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvmrt.error import UnsupportedError
 
 PACKAGE = "ethos-u-vela"
 ABSENT = "vela is not installed: pip install 'tvmrt[ethos-u]'"
-# The device's options, as vela has them.
+# The device's options, and the corresponding flags of Vela.
 FLAGS = {
     "accelerator": "--accelerator-config",
     "arena_cache_size": "--arena-cache-size",
@@ -30,17 +30,17 @@ FLAGS = {
     "system_config": "--system-config",
 }
 SEPARATE = "separate_io"
-MOST_SECONDS = 3600  # of one run; a large network takes minutes
-# What stands in front of the sentence: the program, an exception's name, a quote.
+MOST_SECONDS = 3600  # time limit of one run; a large network takes minutes
+# Prefixes of an error message: the program, an exception's name, a quote.
 HEADS = re.compile(r"^(?:vela: error: |[\w.]*(?:Error|Exception): |['\"])+")
 DEFAULT_ACCELERATOR = "ethos-u55-128"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A run of vela: the file that it wrote, its row of estimates, and what it said.
+    """Result of a Vela run: its output file, its estimates, and its message.
 
-    ``model`` is empty where it failed; ``said`` is then its last line.
+    ``model`` is empty if it failed; ``said`` is then its last line.
     """
 
     model: bytes
@@ -49,7 +49,7 @@ class Answer:
 
 
 def absent() -> str | None:
-    """None, or what to install, in one sentence; vela itself is not imported."""
+    """Return what to install if something is missing, else None; Vela itself is not imported."""
     if _command() is None:
         return ABSENT
     if importlib.util.find_spec("ai_edge_litert") is None:
@@ -60,7 +60,7 @@ def absent() -> str | None:
 
 
 def _command() -> list[str] | None:
-    """vela of this Python, else the one on the path."""
+    """Return the command of this Python's Vela, or else of the one on the path."""
     if importlib.util.find_spec("ethosu") and importlib.util.find_spec("ethosu.vela"):
         return [sys.executable, "-m", "ethosu.vela"]
     found = shutil.which("vela")
@@ -68,7 +68,7 @@ def _command() -> list[str] | None:
 
 
 def version() -> str:
-    """What the C code says about its origin."""
+    """Return the version for the origin comment of the C code."""
     try:
         return f"vela {importlib.metadata.version(PACKAGE)}"
     except importlib.metadata.PackageNotFoundError:
@@ -76,14 +76,14 @@ def version() -> str:
 
 
 def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str, ...]:
-    """The command line of the user's options; ``separate``: of a region with one input and one
-    output, which may have bases of their own. Several have one base together, behind which they
-    would have to be copied.
+    """Return the command line of the user's options. ``separate``: the region has one input and one
+    output, which may have their own bases. Several inputs or outputs would share one base and have
+    to be copied together.
 
     Raises
     ------
     ValueError
-        For an option that there is not.
+        For an unknown option.
     """
     unknown = sorted(set(settings).difference(FLAGS, [SEPARATE]))
     if unknown:
@@ -104,18 +104,18 @@ def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str,
 def _word(name: str, text: str) -> str:
     if name == "optimise":
         return text.capitalize()
-    if name == "config" and Path(text).exists():  # else it is one that comes with vela
+    if name == "config" and Path(text).exists():  # otherwise it is one of Vela's own
         return str(Path(text).resolve())
     return text
 
 
 def run(model: bytes, arguments: tuple[str, ...]) -> Answer:
-    """Let vela compile a file, in a folder that is gone afterwards; the last answers are kept.
+    """Compile a file with Vela in a temporary folder; recent results are cached.
 
     Raises
     ------
     UnsupportedError
-        If vela is not there, or does not come back.
+        If Vela is missing or does not finish.
     """
     files = [Path(word) for word in arguments if Path(word).is_file()]
     return answer_of(model, arguments, tuple(file.read_bytes() for file in files))
@@ -123,7 +123,7 @@ def run(model: bytes, arguments: tuple[str, ...]) -> Answer:
 
 @functools.lru_cache(maxsize=16)
 def answer_of(model: bytes, arguments: tuple[str, ...], configuration: tuple[bytes, ...]) -> Answer:
-    """The same; ``configuration`` is what files of the command line have, which may change."""
+    """Compile a file with Vela; ``configuration`` is the content of files in the command line."""
     command = _command()
     if command is None:
         raise UnsupportedError(ABSENT)
@@ -145,14 +145,14 @@ def answer_of(model: bytes, arguments: tuple[str, ...], configuration: tuple[byt
 
 
 def _last_line(text: str) -> str:
-    """What is wrong, without the exception's name and quotes."""
+    """Return the last line of an error, without the exception's name and quotes."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"
     return HEADS.sub("", last).strip("'\" ")
 
 
 def _estimates(folder: Path) -> dict[str, str]:
-    """The row of vela's summary; none where another version writes none."""
+    """Return the row of Vela's summary; empty if this version writes none."""
     for path in sorted(folder.glob("region_summary_*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):

@@ -131,8 +131,8 @@ def without_groups(words: list[str], known: set[str]) -> tuple[list[str], list[s
     Returns
     -------
     tuple
-        The other words, with ``--target-llvm-mcpu`` and ``-mtriple`` merged into the target, and
-        a message for each other flag.
+        The other words, with ``--target-llvm-mcpu`` and ``-mtriple`` merged into the target, and a
+        message for each other flag.
     """
     rest, target, told = [], [], []
     left = iter(words)

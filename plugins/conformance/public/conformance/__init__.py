@@ -1,4 +1,4 @@
-"""Tests that every device must pass; ``tvmrt device test`` runs them."""
+"""Conformance tests for devices; ``tvmrt device test`` runs them."""
 
 from .kit import CHECKS, Finding, run_checks
 

@@ -1,4 +1,4 @@
-"""``python -m tvmrt.conformance CHECK TARGET TOLERANCE [CASE...]``: one check, findings as JSON."""
+"""``python -m tvmrt.conformance CHECK TARGET TOLERANCE [CASE...]``: run one check, print JSON."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .subject import open_device
 
 
 def main() -> None:
-    """Print the findings on the last line; a failure to open the device is an error's text."""
+    """Print the findings as the last line; exit with a text if the device cannot be opened."""
     check, target, tolerance, *only = sys.argv[1:]
     if check not in CHECKS:
         raise SystemExit(f"there is no check {check}")
     module = importlib.import_module(f"{__package__}.{check}")
     try:
         device = open_device(target)
-    except Exception as problem:  # reported by the process that started this one
+    except Exception as problem:  # reported by the parent process
         raise SystemExit(str(problem)) from None
     if firmware.is_for_firmware(device):
         found = firmware.check(device, check, float(tolerance), tuple(only))

@@ -1,5 +1,5 @@
-"""Runs that are started and waited for: within a limit of time or over it, and by networks compiled
-ahead. A caller that waits at once and without a limit calls ``run`` where there is one."""
+"""Check asynchronous runs: with and without a time limit, and in ahead-of-time compiled networks. A
+caller that waits at once without a limit calls ``run`` if the device has it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .operators import difference
 from .subject import claims, joined, reference
 
 CHECK = "asynchronous"
-LONG_MS = 600_000  # never over
-RUNS = 20  # over a millisecond's limit
-PART = 32  # networks compiled ahead at a time: one function of some hundred is much for a compiler
-LATE_SECONDS = 0.1  # in which a run that was not stopped would write
+LONG_MS = 600_000  # never exceeded
+RUNS = 20  # with a limit of one millisecond
+PART = 32  # networks per ahead-of-time library, since very long functions are slow to compile
+LATE_SECONDS = 0.1  # time in which a run that was not stopped would still write
 ENDED = "did not end in time"
 
 
 def is_asynchronous(device: Device) -> bool:
-    """Whether the run-time half starts runs."""
-    tvmrt.get_global_func("tvmrt.device.find")(device.name)  # which loads its plug-in
+    """Whether the device's run-time half can start runs asynchronously."""
+    tvmrt.get_global_func("tvmrt.device.find")(device.name)  # loads its plug-in
     describe = tvmrt.get_global_func(f"device.{device.name}.describe", allow_missing=True)
     if describe is not None:
         return bool(json.loads(str(describe()))["async"])
@@ -37,7 +37,7 @@ def is_asynchronous(device: Device) -> bool:
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Results of runs that were started; what becomes of a run over its time."""
+    """Check results of asynchronous runs, and the state after a timeout."""
     if not is_asynchronous(device):
         return []
     claimed = [claim.case for claim in claims(device, only) if claim.regions]
@@ -58,19 +58,19 @@ def _module(device: Device, case: Case, folder: Path, limit_ms: int | None, **op
     if limit_ms is not None:
         options["device_options"] = {device.name: {"timeout_ms": limit_ms}}
     library = tvmrt.compile(case.model(), devices=[device], **options)
-    path = Path(tempfile.mkdtemp(dir=folder)) / "network.so"  # one that is loaded stays
+    path = Path(tempfile.mkdtemp(dir=folder)) / "network.so"  # a loaded library stays loaded
     library.export(path)
     return tvmrt.runtime.load_module(str(path))
 
 
 def _limited(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
-    """Each run is started, and looked at until it has ended."""
+    """Run with a time limit: each run is started and polled until it ends."""
     module = _module(device, joined(cases), folder, LONG_MS)
     return _compared(module, cases, tolerance)
 
 
 def _started(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
-    """Generated code starts each region as soon as it can, and waits where a result is needed."""
+    """Run generated code that starts each region as early as possible and waits for results."""
     from tvmrt.runtime.executor import AotModule
 
     for first in range(0, len(cases), PART):
@@ -102,8 +102,8 @@ def _compared(module: Any, cases: list[Case], tolerance: float, executor: Any = 
 
 
 def _over_time(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
-    """A run ends in time and is right, or ends with an error: then the device writes to none of its
-    tensors any more, and the next run is as good."""
+    """Run with a short limit. Each run must end in time with correct results, or fail. After a
+    failure the device must not write to its tensors, and the next run must be correct."""
     largest = max(cases, key=lambda case: sum(array.nbytes for array in case.feeds.values()))
     module = _module(device, largest, folder, 1)
     (region,) = _regions(module)[:1]

@@ -1,4 +1,4 @@
-"""One network that is offered to a device."""
+"""A network that is offered to a device."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ OPSET = 17
 
 @dataclass
 class Case:
-    """A network of a few nodes with its inputs. ``name`` begins with the operator.
+    """Network of a few nodes with its inputs. ``name`` begins with the operator.
 
-    ``exact``: there is one right result, and no step of difference is allowed. ``sizes`` names the
-    axes of inputs whose extent a run chooses.
+    ``exact``: only one result is correct, without a tolerance of one step. ``sizes`` names the
+    dynamic axes of inputs.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Case:
     sizes: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def model(self) -> onnx.ModelProto:
-        """The network as an ONNX model."""
+        """Return the network as an ONNX model."""
 
         def info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)

@@ -1,4 +1,4 @@
-"""Small networks, one for each way in which an operator is used, to be offered to a device."""
+"""Small networks, one per use of an operator, that are offered to a device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .maker import Maker
 from .quantized_cases import quantized_cases
 from .variant_cases import variant_cases
 
-# The largest extents that a run chooses.
+# Maximum extents of dynamic dimensions.
 MOST = {"n": 13, "h": 21}
 
 UNARY = (
@@ -27,7 +27,7 @@ REDUCTIONS = "ReduceMean ReduceMax ReduceMin ReduceL2".split()
 
 
 def all_cases() -> list[Case]:
-    """Every case. Each call gives the same numbers."""
+    """Return all cases; the numbers are reproducible."""
     make = Maker()
     groups = (_elementwise, _products, _convolutions, _pools, _shapes, _reductions, _quantized)
     chains = (_image_chains, _row_chains, _forks)
@@ -164,7 +164,7 @@ def _chain(how: str, steps: Sequence[tuple], feeds: Mapping, weights: Mapping) -
 
 
 def _image_chains(make: Maker) -> Iterator[Case]:
-    """Convolutions with neighbours that devices compute in one go."""
+    """Convolutions with neighbours that devices fuse."""
     image = {"x": make.normal(1, 4, 8, 8)}
     kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6), "w2": make.normal(6, 6, 1, 1)}
     pads = {"pads": [1, 1, 1, 1]}
@@ -185,7 +185,7 @@ def _image_chains(make: Maker) -> Iterator[Case]:
 
 
 def _row_chains(make: Maker) -> Iterator[Case]:
-    """Products with neighbours that devices compute in one go."""
+    """Matmuls with neighbours that devices fuse."""
     row = {"x": make.normal(3, 8)}
     dense = {"w": make.normal(8, 5), "b": make.normal(5), "w2": make.normal(5, 4)}
     yield _chain(
@@ -208,12 +208,15 @@ def _row_chains(make: Maker) -> Iterator[Case]:
         "MatMul, Add, Relu, Add: a residual at the end",
         [*residual[:2], ("Relu", "u", "v", {}), ("Add", "v x", "y", {})],
         row,
-        {"w": make.normal(8, 8), "b": make.normal(8)},  # for two regions to differ in them alone
+        {
+            "w": make.normal(8, 8),
+            "b": make.normal(8),
+        },  # two regions differ only in these
     )
 
 
 def _forks(make: Maker) -> Iterator[Case]:
-    """Regions of several results, and of tensors with several readers."""
+    """Regions with several results, and tensors with several readers."""
     row = {"x": make.normal(3, 8)}
     several = _chain(
         "Add, Mul, Sub: several results",
@@ -241,7 +244,7 @@ def _forks(make: Maker) -> Iterator[Case]:
 
 
 def _large(make: Maker) -> Iterator[Case]:
-    """Extents beyond what tiles and buffers of devices hold, odd ones, and biases of all shapes."""
+    """Extents larger than tiles and buffers of devices, odd extents, and biases of all shapes."""
     for how, rows, inner, columns in (
         ("many rows", 131, 9, 6), ("many columns", 5, 9, 133), ("long sums", 6, 197, 11),
     ):  # fmt: skip
@@ -271,8 +274,8 @@ def _large(make: Maker) -> Iterator[Case]:
 
 
 def _not_numbers(make: Maker) -> Iterator[Case]:
-    """NaN and infinities: what computes with NaN gives NaN. Products are not asked: libraries clamp
-    their results by operations that lose it."""
+    """NaN and infinities: operators must propagate NaN. Matmul-like operators are excluded, since
+    libraries clamp their results with operations that lose NaN."""
 
     def spoiled(*shape: int) -> np.ndarray:
         array = make.normal(*shape)
@@ -287,7 +290,7 @@ def _not_numbers(make: Maker) -> Iterator[Case]:
 
 
 def _dense(how: str, make: Maker, rows: int, sizes: Sequence[int]) -> Case:
-    """Products, each with bias and rectifier."""
+    """Return a chain of matmuls, each with bias and Relu."""
     steps, weights, current = [], {}, "x"
     for i, (inner, columns) in enumerate(zip(sizes, sizes[1:])):
         weights[f"w{i}"] = make.normal(inner, columns) / np.float32(inner**0.5)
@@ -303,7 +306,7 @@ def _dense(how: str, make: Maker, rows: int, sizes: Sequence[int]) -> Case:
 
 
 def resized_cases() -> list[tuple[Case, Case]]:
-    """Networks of one input and one result, and the same with a larger input."""
+    """Return networks of one input and one result, each also with a larger input."""
     make = Maker()
     dense = _dense("MatMul, Add, Relu: layers", make, 4, (8, 12))
     plain = make.single("Relu", "rows", [make.normal(3, 8)])
@@ -325,7 +328,7 @@ def resized_cases() -> list[tuple[Case, Case]]:
 
 
 def open_cases() -> list[Case]:
-    """Networks whose runs choose "n" rows or images, or "h" rows of pixels, with the largest
+    """Return networks with dynamic rows or images "n", or pixel rows "h", with their maximum
     inputs."""
     make = Maker()
     rows, image = {"x": (MOST["n"], 12)}, {"x": (1, 4, MOST["h"], 9)}
@@ -367,7 +370,7 @@ _OPEN_QUANTIZED = (
 
 
 def sized(case: Case) -> Case:
-    """A case whose first axis a run chooses, with inputs of the largest extent."""
+    """Return a case with a dynamic first axis and inputs of the maximum extent."""
     feeds = {}
     for name, array in case.feeds.items():
         times = -(-MOST["n"] // len(array))

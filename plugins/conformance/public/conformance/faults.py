@@ -1,4 +1,4 @@
-"""What a device does with wrong calls and damaged libraries: an error, and on it goes."""
+"""Check that wrong calls and damaged libraries give errors, and the device then still works."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .finding import Finding
 from .subject import Network, claims
 
 CHECK = "faults"
-CUTS = 40  # places at which a payload is cut short, and bytes of it that are changed
+CUTS = 40  # number of truncated or modified payloads
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Wrong arguments of a region's function; damage to the payload of its module."""
+    """Check wrong arguments of a region's function, and damage to the payload of its module."""
     claimed = [claim for claim in claims(device, only) if claim.regions]
     if not claimed:
         return []
@@ -39,7 +39,7 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
 
 
 def _wrong_calls(network: Network) -> Iterator[Finding]:
-    """Too few tensors, another shape, another type: each an error, and the next call is right."""
+    """Pass too few tensors, a wrong shape, a wrong type: each must fail, and the next call work."""
     if not network.library.partition.regions:
         yield Finding(CHECK, "wrong calls", True, "its code is the network's: no region is called")
         return
@@ -50,7 +50,7 @@ def _wrong_calls(network: Network) -> Iterator[Finding]:
     function = network.module.get_function(region.symbol, query_imports=True)
     good = [_tensor(v.shape, v.dtype.numpy) for v in [*region.inputs, *region.outputs]]
     if isinstance(region.code, CSource):
-        # generated for this network: the number of arguments is all that it must check
+        # generated for this network: only the number of arguments must be checked
         wrong = {"too few tensors": good[:-1]}
     else:
         first = region.inputs[0]
@@ -74,7 +74,7 @@ def _tensor(shape: tuple[int, ...], dtype: np.dtype) -> Any:
 def _must_fail(what: str, action: Callable[[], Any]) -> Finding:
     try:
         action()
-    except Exception as problem:  # any error will do
+    except Exception as problem:  # any error is accepted
         return Finding(CHECK, what, bool(str(problem)), str(problem).splitlines()[0][:200])
     return Finding(CHECK, what, False, "was taken without an error")
 
@@ -120,7 +120,7 @@ def _damage(network: Network, device: Device) -> Iterator[Finding]:
 
 
 def _is_scripted(name: str) -> bool:
-    """Whether the run-time half is a front end's, which checks neither version nor operators."""
+    """Whether the run-time half is a frontend's, which checks neither version nor operators."""
     return tvmrt.get_global_func(f"device.{name}.describe", allow_missing=True) is None
 
 
@@ -130,7 +130,7 @@ def _parts(payload: bytes) -> tuple[bytes, bytes]:
 
 
 def _loaded_and_run(load, text, constants, network: Network) -> Callable[[], Any]:
-    """Load the module and call its first function: an error at either is right."""
+    """Return an action that loads the module and calls its first function; either should fail."""
     (region, *_) = network.library.partition.regions
 
     def action() -> None:
@@ -142,7 +142,7 @@ def _loaded_and_run(load, text, constants, network: Network) -> Callable[[], Any
 
 
 def _survives(what: str, load, text: bytes, constants: bytes) -> Finding:
-    """Whatever the bytes are, loading them ends with a module or with an error."""
+    """Check that loading arbitrary bytes ends with a module or an error."""
     rng = np.random.default_rng(1)
     refused = 0
     for _ in range(CUTS):
@@ -154,6 +154,6 @@ def _survives(what: str, load, text: bytes, constants: bytes) -> Finding:
         rest = constants[: int(rng.integers(len(constants) + 1))]
         try:
             load(spoiled, bytearray(rest))
-        except Exception:  # what it should do
+        except Exception:  # the expected result
             refused += 1
     return Finding(CHECK, what, refused > 0, f"{refused} of {CUTS} are refused")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Finding:
-    """``check`` and ``subject`` say what was tested; ``detail`` says how it went, in one line."""
+    """``check`` and ``subject`` name the test; ``detail`` describes the result in one line."""
 
     check: str
     subject: str

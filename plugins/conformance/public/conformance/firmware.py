@@ -1,5 +1,5 @@
-"""Devices for firmware alone: layers of bytes, built by this machine's C compiler and run by a call
-where all that their code calls is at hand."""
+"""Check devices that support only firmware: int8 layers, built by this machine's C compiler, and
+run if all functions that their code calls are available."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .operators import CHECK, judge
 from .subject import Claim, joined, regions_of
 
 SCALES = {"x": (0.05, 3), "z": (0.031, -7), "w": (0.01, 0), "y": (0.2, -4)}
-SOFTMAX = (1 / 256, -128)  # the range of its results
+SOFTMAX = (1 / 256, -128)  # scale and zero point of its results
 FIRMWARE = {"target": "host", "runtime": "crt", "executor": "aot", "interface_api": "c"}
-ALIGN_BYTES = 16  # of tensors, which hardware may ask for
+ALIGN_BYTES = 16  # of tensors, since hardware may require it
 
 
 def is_for_firmware(device: Device) -> bool:
-    """Whether the device serves firmware and nothing that runs here."""
+    """Whether the device supports firmware but nothing that runs on this machine."""
     here, there = (ask(device, "refuses", c) for c in (Context(), Context(**_asked())))
     return bool(here) and not there
 
@@ -42,7 +42,7 @@ def _asked() -> dict[str, str]:
 
 
 def check(device: Device, check: str, tolerance: float, only: tuple[str, ...]) -> list[Finding]:
-    """Findings for each operator; of the other checks that they are left out."""
+    """Return a finding per operator; the other checks are reported as skipped."""
     if check != CHECK:
         return [Finding(check, "firmware", True, "left out: the device is for firmware alone")]
     cases = [c for c in byte_cases() if not only or c.name.startswith(tuple(only))]
@@ -68,7 +68,7 @@ def _not_run(claimed: Sequence[Claim], why: str) -> list[Finding]:
 
 
 class _Built:
-    """Cases as one library of C functions. ``lacks`` is what keeps it from being linked here."""
+    """Cases as one library of C functions. ``lacks`` is the reason why it cannot be linked here."""
 
     def __init__(self, cases: list[Case], device: Device, folder: Path) -> None:
         self.cases, self.lacks = cases, ""
@@ -86,8 +86,8 @@ class _Built:
             self.lacks = f"it calls {words[2].split(maxsplit=1)[0][1:-1]}(), which boards have"
 
     def _write(self, folder: Path) -> tuple[list[Path], list[str | Path]]:
-        """The C files: the network's, those of vendors that it calls, and what notes its errors;
-        and the folders of their headers."""
+        """Write the C files of the network, of the vendors that it calls, and of the error
+        functions; return them with the include folders."""
         vendors = list(dict.fromkeys(self.library.sources.vendors.values()))
         sources = [*self.library.write_sources(folder), *vendor_code(vendors)]
         for name, text in runtime_sources([ERRORS]).items():
@@ -105,7 +105,7 @@ class _Built:
             raise CompileError("no C compiler cc is installed") from None
 
     def run(self) -> dict[str, list[np.ndarray] | str]:
-        """The outputs by case."""
+        """Run once and return the outputs by case, or an error text."""
         feeds = joined(self.cases).feeds
         given = [_aligned(feeds[t.name]) for t in self.library.summary.inputs]
         found = [_aligned(np.zeros(t.shape, t.dtype)) for t in self.library.summary.outputs]
@@ -122,7 +122,7 @@ class _Built:
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
-    """The same numbers where hardware can read them."""
+    """Return a copy of the array at an aligned address."""
     room = np.empty(array.nbytes + ALIGN_BYTES, np.uint8)
     start = -room.ctypes.data % ALIGN_BYTES
     place = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -135,7 +135,7 @@ def _pointers(arrays: Sequence[np.ndarray]) -> ctypes.Array:
 
 
 def byte_cases() -> Iterator[Case]:
-    """Layers of int8, between scales and zero points."""
+    """Yield int8 layers with scales and zero points."""
     rng = np.random.default_rng(20)
 
     def numbers(*shape: int) -> np.ndarray:
@@ -156,7 +156,7 @@ def byte_cases() -> Iterator[Case]:
 
 
 def _layer(op, how, feeds, weights=None, scale="y", **attributes) -> Case:
-    """An operator on floats of bytes whose result becomes bytes."""
+    """Return an operator on dequantised int8 tensors with a quantised result."""
     held = {} if weights is None else {"w": weights}
     parameters, nodes = dict(held), []
     meanings = {**SCALES, "y": SOFTMAX if op == "Softmax" else SCALES[scale]}

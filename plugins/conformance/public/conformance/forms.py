@@ -1,4 +1,4 @@
-"""Forms of operators that the contract allows and no ONNX file brings: refused, or right."""
+"""Check operator forms that ONNX files do not produce: rejected, or correct."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .operators import difference
 CHECK = "forms"
 SYMBOL = "form"
 
-# Shapes of a product's operands and of its bias, which broadcasts to the result.
+# Shapes of a matmul's operands and of its bias, which broadcasts to the result.
 BIASES = (
     ("one number", (3, 8), (8, 5), (1,)),
     ("a scalar", (3, 8), (8, 5), ()),
@@ -36,7 +36,7 @@ BIASES = (
 
 @dataclass
 class _Form:
-    """A product with its operands' values, all but the first of them constants."""
+    """Matmul with its operands' values; all except the first are constants."""
 
     name: str
     operands: list[np.ndarray]
@@ -60,7 +60,7 @@ class _Form:
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """One finding for each form that the device takes."""
+    """Return a finding for each form that the device accepts."""
     if only and not any("MatMul".startswith(name) for name in only):
         return []
     return [finding for form in _forms() for finding in _checked(device, form, tolerance)]
@@ -89,7 +89,7 @@ def _checked(device: Device, form: _Form, tolerance: float) -> list[Finding]:
 
 
 def _generated(device: Device, graph: Graph) -> tuple[str, bytearray] | None:
-    """Text and constants of the region; None where the device refuses it, or writes code itself."""
+    """Return the region's text and constants; None if rejected or compiled by the device."""
     region = Region(device.name, SYMBOL, graph, onnx_nodes=("n",))
     try:
         if ask(device, "annotate", graph).get(graph.nodes[0], "not taken") is not None:

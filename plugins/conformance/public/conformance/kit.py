@@ -1,4 +1,4 @@
-"""Running the checks, each in a process of its own: a device that crashes fails one check."""
+"""Run the checks, each in its own process, so that a crash of a device fails only one check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHECKS = (
     "operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
     "leaks", "threads",
 )  # fmt: skip
-SECONDS = 600  # for one check; a device that hangs fails it
+SECONDS = 600  # time limit of one check; a device that hangs fails it
 
 
 def run_checks(
@@ -33,20 +33,20 @@ def run_checks(
     target
         Its name, the path of its plug-in (``.so``) or of the Python file that registers it.
     checks
-        Which of CHECKS, in order.
+        A subset of CHECKS, in order.
     tolerance
-        Largest error of a result, in parts of its largest value.
+        Maximum error of a result, relative to its largest value.
     observe
-        Called with each finding as it is there.
+        Called with each finding when it is available.
     only
-        Beginnings of the names of networks, as "MatMul"; the others are left out.
+        Prefixes of network names, such as "MatMul"; other networks are skipped.
     seconds
-        How long a check may take.
+        Time limit of a check.
 
     Raises
     ------
     ValueError
-        For a check of another name.
+        For an unknown check.
     """
     found = []
     for check in checks:
@@ -78,5 +78,5 @@ def _in_a_process(
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """Findings as one line of JSON."""
+    """Return findings as one line of JSON."""
     return json.dumps([dataclasses.asdict(finding) for finding in findings])

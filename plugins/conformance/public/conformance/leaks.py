@@ -1,4 +1,4 @@
-"""Whether memory grows when networks are loaded, run and freed again and again."""
+"""Check whether memory grows when networks are repeatedly loaded, run and freed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .subject import Network, claims, joined
 
 CHECK = "leaks"
 WARM_UP, ROUNDS = 30, 120
-RESIDENT_A_ROUND = 2048  # less is noise of the allocator
-HEAP_A_ROUND = 128  # caches that fill slowly take less
+RESIDENT_A_ROUND = 2048  # bytes; less is noise of the allocator
+HEAP_A_ROUND = 128  # bytes; caches that fill slowly take less
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Memory over rounds of load, run and free; and over rounds of runs alone, of both kinds."""
+    """Measure memory over load-run-free cycles, and over synchronous and asynchronous runs."""
     claimed = [claim.case for claim in claims(device, only) if claim.regions][:8]
     if not claimed:
         return []
@@ -35,14 +35,14 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
             growth("loads and runs", lambda: _load_and_run(network)),
         ]
         if is_asynchronous(device):
-            limit = {device.name: {"timeout_ms": LONG_MS}}  # for which runs are started
+            limit = {device.name: {"timeout_ms": LONG_MS}}  # a time limit makes runs asynchronous
             started = Network(device, joined(claimed), Path(folder), device_options=limit)
             found.append(growth("runs that are started", started.instance().run))
         return found
 
 
 def _load_and_run(network: Network) -> None:
-    """The library of the network again, in full: nothing else holds it between two rounds."""
+    """Reload the network's library completely: nothing else holds it between two rounds."""
     network.module = None
     gc.collect()
     network.module = tvmrt.runtime.load_module(str(network.path))
@@ -50,15 +50,15 @@ def _load_and_run(network: Network) -> None:
 
 
 def growth(what: str, action) -> Finding:
-    """Whether memory grows with the rounds. What grows is measured again: a cache that fills slowly
-    has ended by then."""
+    """Check whether memory grows per round. Growth is measured twice, since a slowly filling cache
+    is full by then."""
     found = _measured(what, action)
     return found if found.passed else _measured(what, action)
 
 
 def _measured(what: str, action) -> Finding:
-    """Both are looked at: a leak fills room that was free before what is resident grows, and not
-    all memory is of the heap. What grows in one half of the rounds alone is a cache."""
+    """Measure resident memory and heap: a leak first fills free heap space, and not all memory is
+    on the heap. Growth in only one half of the rounds is a cache."""
     _growths(action, WARM_UP)
     halves = [_growths(action, ROUNDS // 2) for _ in range(2)]
     resident, heap = map(min, zip(*halves))
@@ -68,7 +68,7 @@ def _measured(what: str, action) -> Finding:
 
 
 def _growths(action, rounds: int) -> tuple[float, float]:
-    """Bytes a round, of what is resident and of the heap."""
+    """Return the growth per round in bytes, of resident memory and of the heap."""
     resident, heap = _resident(), _heap()
     for _ in range(rounds):
         action()
@@ -77,7 +77,7 @@ def _growths(action, rounds: int) -> tuple[float, float]:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory."""
+    """Return the bytes of this process in memory."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -95,7 +95,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _heap() -> int:
-    """Bytes that were allocated and not freed; 0 where the C library does not say."""
+    """Return the allocated heap bytes; 0 if the C library does not report them."""
     ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if ask is None:
         return 0

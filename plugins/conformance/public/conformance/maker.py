@@ -1,4 +1,4 @@
-"""Cases of one operator, with numbers from one generator."""
+"""Cases of one operator, with reproducible random numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .case import Case
 
 
 class Maker:
-    """Cases with numbers from one generator: the same every time."""
+    """Generator of cases with reproducible random numbers."""
 
     def __init__(self, seed: int = 20) -> None:
         self._rng = np.random.default_rng(seed)
@@ -31,7 +31,7 @@ class Maker:
         weights: Sequence[np.ndarray] = (),
         **attributes: Any,
     ) -> Case:
-        """One node ``n`` over inputs x0, x1 ..., then weights w0, w1 ..."""
+        """Return a case of one node ``n`` with inputs x0, x1 ..., followed by weights w0, w1 ..."""
         feeds = {f"x{i}": array for i, array in enumerate(inputs)}
         stored = {f"w{i}": array for i, array in enumerate(weights)}
         node = helper.make_node(op, [*feeds, *stored], ["y"], name="n", **attributes)

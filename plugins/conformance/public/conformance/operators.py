@@ -1,4 +1,4 @@
-"""Every operator that the device claims, against the reference."""
+"""Compare every operator that the device claims with the reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHECK = "operators"
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """One finding an operator; one for all if the device claims nothing."""
+    """Return a finding per operator, or one in total if the device claims nothing."""
     claimed = claims(device, only)
     if not claimed:
         reason = device.absent() or "the device takes nothing of all the cases"
@@ -27,8 +27,7 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
 
 
 def judge(claimed: Sequence[Claim], results: dict, tolerance: float) -> list[Finding]:
-    """One finding an operator of the claims, of what the device gave by case: arrays, or a text
-    where it failed."""
+    """Return a finding per operator; ``results`` has arrays or an error text for each case."""
     found = []
     for operator in dict.fromkeys(claim.operator for claim in claimed):
         own = [claim for claim in claimed if claim.operator == operator]
@@ -37,10 +36,10 @@ def judge(claimed: Sequence[Claim], results: dict, tolerance: float) -> list[Fin
 
 
 def _results(claimed: list[Claim], device: Device) -> dict[str, list[np.ndarray] | str]:
-    """What the device gives for each case, by its name; a text where it fails."""
+    """Return the device's results by case name; an error text if it fails."""
     try:
         arrays = _run([claim.case for claim in claimed], device)
-    except Exception:  # whatever it is, the case at fault will raise it again
+    except Exception:  # the case at fault will raise the error again
         return {claim.case.name: _alone(claim, device) for claim in claimed}
     results = {}
     for claim in claimed:
@@ -53,7 +52,7 @@ def _run(cases: list, device: Device) -> list[np.ndarray]:
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         network = Network(device, joined(cases), Path(folder))
         others = {name: np.flip(array).copy() for name, array in network.case.feeds.items()}
-        instance = network.instance(others)  # what a device keeps of these is wrong afterwards
+        instance = network.instance(others)  # stale if a device keeps them
         instance.run()
         for name, array in network.case.feeds.items():
             instance.set_input(name, array)
@@ -86,12 +85,12 @@ def _judge(operator: str, own: list[Claim], results: dict, tolerance: float) -> 
 def difference(
     found: np.ndarray, golden: np.ndarray, tolerance: float, exact: bool = False
 ) -> tuple[float, str]:
-    """The largest error, in parts of the largest golden value, and what is wrong in words.
-    ``exact``: integers have no step of tolerance, for their golden values are not rounded."""
+    """Return the largest error, relative to the largest golden value, and a description of a
+    mismatch. ``exact``: integers have no tolerance, since their golden values are not rounded."""
     if (found.dtype, found.shape) != (golden.dtype, golden.shape):
         return 0.0, f"gave {found.dtype}{list(found.shape)}, not {golden.dtype}{list(golden.shape)}"
     if golden.dtype == bool or golden.dtype.kind in "iu":
-        # rounding of what is near a half may fall to either side
+        # values near a half may be rounded to either side
         step = int(np.abs(found.astype(np.int64) - golden.astype(np.int64)).max(initial=0))
         rounded = golden.dtype.itemsize == 1 and golden.dtype != bool and not exact
         allowed = 1 if rounded else 0

@@ -1,7 +1,7 @@
-"""Layers of 8-bit numbers between scales and zero points.
+"""Quantised 8-bit layers with scales and zero points.
 
-Scales are powers of two and numbers are small, so that every sum and every product by a scale is
-exact in float32: there is one right result, also where it lies halfway between two integers.
+Scales are powers of two and numbers are small, so that every sum and every product with a scale is
+exact in float32. Only one result is therefore correct, even halfway between two integers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RNG_SEED = 21
 
 @dataclass(frozen=True)
 class Quantity:
-    """Scale and zero point of a tensor of a type, or one of each for each channel."""
+    """Scale, zero point and type of a tensor; scale and zero point may be per channel."""
 
     scale: Any
     zero: Any = 0
@@ -35,7 +35,7 @@ X = Quantity(1 / 16, 3)
 UNSIGNED = Quantity(1 / 16, 125, np.uint8)
 Z = Quantity(1 / 8, -5)
 W = Quantity(1 / 8)
-Y = Quantity(1 / 64, -4)  # half of the products of X and W: every second sum is a tie
+Y = Quantity(1 / 64, -4)  # half the scale of products of X and W, so every second sum is a tie
 WIDE = Quantity(1 / 4, -4)
 
 
@@ -44,7 +44,7 @@ class _Maker:
         self._rng = np.random.default_rng(_RNG_SEED)
 
     def small(self, like: Quantity, *shape: int) -> np.ndarray:
-        """Numbers around the zero point."""
+        """Return numbers around the zero point."""
         return (self._rng.integers(-7, 8, shape) + like.zero).astype(like.dtype)
 
     def any(self, like: Quantity, *shape: int) -> np.ndarray:
@@ -106,7 +106,7 @@ def _layer(
 
 
 def quantized_cases() -> Iterator[Case]:
-    """Every case. Each call gives the same numbers."""
+    """Yield all cases; the numbers are reproducible."""
     make = _Maker()
     yield from _convolutions(make)
     yield from _products(make)
@@ -203,7 +203,7 @@ def _elementwise(make: _Maker) -> Iterator[Case]:
 
 
 def _integers(make: _Maker) -> Iterator[Case]:
-    """Products whose results are the sums themselves."""
+    """Matmul and convolution with int32 results."""
     for zero in (0, 126):
         x, w = (make.any(UNSIGNED, *shape) for shape in ((3, 40), (40, 9)))
         held = {"w": w, "xz": np.uint8(125), "wz": np.uint8(zero)}

@@ -1,4 +1,4 @@
-"""Mixed precision: the precisions that a device offers, their errors, and the memory they take."""
+"""Check mixed precision: each precision that a device offers, its errors, and memory growth."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .operators import difference
 from .subject import claims, joined, reference
 
 CHECK = "reduced"
-# Errors in parts of the largest result.
+# Errors relative to the largest result.
 TOLERANCES = {"float16": 0.01, "bfloat16": 0.05, "int8": 0.2}
 OPERATORS = ("MatMul", "Gemm", "Conv")
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """One finding a precision: the device is asked to choose nodes, and runs them."""
+    """Return a finding per precision; the device selects nodes and runs them."""
     words = {long: word for word, long in PRECISIONS.items()}
     if not device.precisions:
         return []

@@ -1,4 +1,4 @@
-"""Whether regions compute after ``post_run`` and a second ``pre_run``, at other shapes, too."""
+"""Check regions after ``post_run`` and another ``pre_run``, also at new shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECK = "shapes"
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """One finding for each network that the device takes as one region."""
+    """Return a finding for each network that the device runs as one region."""
     return [
         finding
         for small, large in resized_cases()
@@ -54,18 +54,18 @@ def _checked(device: Device, small: Case, large: Case, tolerance: float) -> list
 
 
 def _is_for_its_shapes(module) -> bool:
-    """Whether the device's compiler has put code of its own in place of an operator."""
+    """Whether the device's compiler has replaced an operator by its own code."""
     (region,) = json.loads(module.get_source())["regions"]
     return any(node["op"].startswith("custom_") for node in region["nodes"])
 
 
 def _below(module) -> list:
-    """All that a module imports, and what these import."""
+    """Return all directly and indirectly imported modules."""
     return [m for own in module.imported_modules for m in (own, *_below(own))]
 
 
 def _run_all(library, module, cases: list[Case], tolerance: float) -> str:
-    """What is wrong, if anything, when the one region takes the cases' shapes in turn."""
+    """Run the region with the cases' shapes in turn; return a description of a mismatch, or ""."""
     region = json.loads(module.get_source())["regions"][0]
     reshape = tvmrt.get_global_func("tvmrt.device.reshape")
     run = library.get_function(region["symbol"], True)

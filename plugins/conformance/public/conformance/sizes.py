@@ -1,4 +1,4 @@
-"""Networks whose runs choose their sizes: at the largest, at smaller ones, and back."""
+"""Check networks with dynamic dimensions: at the maximum, at smaller sizes, and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZES = (
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """One finding for each network that the device takes something of, over all sizes."""
+    """Return a finding over all sizes for each network of which the device runs a part."""
     cases = [c for c in open_cases() if not only or c.name.startswith(only)]
     if not cases:
         return []
@@ -36,12 +36,12 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         try:
             return _over_sizes([c.case for c in claimed], device, Path(folder), tolerance)
-        except Exception:  # whatever it is, the network at fault raises it again
+        except Exception:  # the network at fault will raise the error again
             return [_alone(claim, device, Path(folder), tolerance) for claim in claimed]
 
 
 def _dims(cases: list[Case]) -> dict[str, tuple[int, int]]:
-    """Bounds of the sizes that these networks have."""
+    """Return the bounds of the networks' dynamic dimensions."""
     named = {name for c in cases for axes in c.sizes.values() for name in axes.values()}
     return {name: (LEAST[name], MOST[name]) for name in sorted(named)}
 
@@ -77,7 +77,7 @@ def _over_sizes(cases: list[Case], device: Device, folder: Path, tolerance: floa
 
 
 def _memory(executor, whole: Case) -> Finding:
-    """Whether memory grows when regions are prepared for other sizes again and again."""
+    """Check whether memory grows when regions are repeatedly prepared for other sizes."""
     turns = [_feeds(whole, sizes, 0) for sizes in SIZES[:2]]
 
     def run() -> None:
@@ -90,13 +90,13 @@ def _memory(executor, whole: Case) -> Finding:
 
 
 def _feeds(whole: Case, sizes: dict[str, int], turn: int) -> dict[str, np.ndarray]:
-    """Other numbers in each turn, so that no result can be one of the turn before."""
+    """Return inputs that differ in each turn, so that stale results are detected."""
     rolled = {name: np.roll(array, turn, axis=-1) for name, array in whole.feeds.items()}
     return {name: _cut(array, whole.sizes[name], sizes) for name, array in rolled.items()}
 
 
 def _cut(array: np.ndarray, axes: dict[int, str], sizes: dict[str, int]) -> np.ndarray:
-    """The first elements of the largest input."""
+    """Return the first elements of the maximum input."""
     places = tuple(
         slice(sizes[axes[axis]]) if axis in axes else slice(None) for axis in range(array.ndim)
     )

@@ -1,4 +1,4 @@
-"""The device under test: found, offered all cases, compiled into one library."""
+"""Device under test: look-up, offering it all cases, compiling one library."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .cases import all_cases
 
 
 def open_device(target: str) -> Device:
-    """A device by its name, by its plug-in (``.so``) or by the Python file that registers it.
+    """Return a device by name, by its plug-in (``.so``) or by the Python file that registers it.
 
     Raises
     ------
     ValueError
-        If there is none of that name, or the file brings none.
+        If the name is unknown, or the file does not register exactly one device.
     OSError, TVMError
         If the file cannot be loaded.
     """
@@ -60,10 +60,10 @@ def _import_file(path: Path) -> None:
 
 
 def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs by onnxruntime or, where that is missing, by ONNX's own evaluator.
+    """Return the outputs of onnxruntime or, if it is missing, of ONNX's reference evaluator.
 
-    onnxruntime computes node by node, as ONNX defines them: its fused products of 8-bit numbers
-    saturate sums on some processors.
+    onnxruntime runs without optimisations, node by node as ONNX defines them: its fused 8-bit
+    matmuls saturate sums on some processors.
     """
     try:
         import onnxruntime
@@ -82,7 +82,7 @@ def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.n
 
 @dataclass
 class Claim:
-    """A case that the device takes something of. ``regions`` are the operators of each region."""
+    """Case of which the device supports a part. ``regions`` are the operators of each region."""
 
     case: Case
     regions: list[list[str]] = field(default_factory=list)
@@ -93,8 +93,8 @@ class Claim:
 
 
 def claims(device: Device, only: Sequence[str] = ()) -> list[Claim]:
-    """All cases that the device takes something of, of those whose names begin as ``only`` says.
-    One that it fails over is claimed, too, so that the failure is seen."""
+    """Return the cases of which the device supports a part, filtered by name prefixes ``only``. A
+    case that raises an error is included, so that the failure is reported."""
     cases = [c for c in all_cases() if not only or c.name.startswith(tuple(only))]
     try:
         return [c for c in regions_of(cases, device) if c.regions]
@@ -106,7 +106,7 @@ _FAILURES = (TVMError, ValueError, TypeError, KeyError, NotImplementedError)
 
 
 def regions_of(cases: list[Case], device: Device, **options: Any) -> list[Claim]:
-    """The regions of every case, from compiling them together with these options."""
+    """Return the regions of every case, compiled together with these options."""
     summary = tvmrt.compile(joined(cases).model(), devices=[device], **options).summary
     if device.name == "cpu":  # the network itself is its region
         return [Claim(case, [[node.op_type for node in case.nodes]]) for case in cases]
@@ -125,7 +125,7 @@ def _claim(case: Case, device: Device) -> list[Claim]:
 
 
 def joined(cases: list[Case]) -> Case:
-    """All cases as one network; names get the case's number in front."""
+    """Return all cases as one network; names get the case's number as a prefix."""
     whole = Case("all", [], {}, {}, ())
     for number, case in enumerate(cases):
         prefix = f"c{number}_"
@@ -144,7 +144,7 @@ def joined(cases: list[Case]) -> Case:
 
 
 class Network:
-    """A network on the device, loaded."""
+    """A network loaded on the device."""
 
     def __init__(self, device: Device, case: Case, folder: Path, **options: Any) -> None:
         self.case = case
@@ -155,12 +155,12 @@ class Network:
 
     @property
     def blob(self) -> ModuleBlob | None:
-        """The module of the device; None if it gives C source."""
+        """Return the device's module; None if it generates C source."""
         modules = self.library.sources.modules
         return modules[0] if modules else None
 
     def instance(self, feeds: dict[str, np.ndarray] | None = None, module: Any = None) -> Any:
-        """An executor of its own, with its inputs set; of ``module``, if another is given."""
+        """Return a new executor with its inputs set, of ``module`` if given."""
         from tvmrt.contrib.graph_executor import GraphModule
 
         executor = GraphModule((module or self.module)["default"](tvmrt.cpu(0)))
@@ -170,7 +170,7 @@ class Network:
 
     @staticmethod
     def outputs(executor: Any) -> list[np.ndarray]:
-        """Run once."""
+        """Run once and return the outputs."""
         executor.run()
         return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
 

@@ -1,4 +1,4 @@
-"""Tensors wherever callers have them: behind an offset, at any address, between other things."""
+"""Check tensors with a byte offset, at any address, and between other data."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .finding import Finding
 from .subject import Network, claims, joined
 
 CHECK = "tensors"
-GUARD = 256  # bytes before and behind each tensor, which nobody may change
+GUARD = 256  # bytes before and after each tensor that must not change
 PATTERN = 0xA5
 
 
 class _Placed:
-    """A tensor in memory of its own, with guards. ``shift`` are bytes from a multiple of 64 to its
-    first element, ``offset`` how many of those before it are its byte_offset."""
+    """A tensor in its own memory, with guards. ``shift`` is the distance in bytes from a multiple
+    of 64 to the first element; ``offset`` of these bytes are its byte_offset."""
 
     def __init__(self, value: Value, array: np.ndarray, shift: int, offset: int, strides: bool):
         room = np.full(array.nbytes + 2 * GUARD + 128, PATTERN, np.uint8)
@@ -58,7 +58,7 @@ WAYS = {
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Every way with the regions of all cases: the same results, and nothing else is written."""
+    """Run the regions of all cases in every way: equal results, and nothing else is written."""
     claimed = [claim.case for claim in claims(device, only) if claim.regions]
     if not claimed:
         return []
@@ -80,14 +80,14 @@ def _wrong(runs: list, place: tuple[int, int, bool], tolerance: float) -> Iterat
         inputs = [_values(value, rng) for value in region.inputs]
         outputs = [np.zeros(value.shape, value.dtype.numpy) for value in region.outputs]
         values = [*region.inputs, *region.outputs]
-        used = [np.ones_like(array) for array in outputs]  # results do not depend on what lay there
+        used = [np.ones_like(array) for array in outputs]  # previous content must not matter
         plain = [_Placed(v, a, 0, 0, False) for v, a in zip(values, [*inputs, *outputs])]
         other = [_Placed(v, a, *place) for v, a in zip(values, [*inputs, *used])]
         name = ", ".join(node.op for node in region.nodes)
         try:
             _call(run, plain)
             for tensor in plain[: len(inputs)]:
-                tensor.array[...] = 0  # nobody may read it any more
+                tensor.array[...] = 0  # must not be read any more
             _call(run, other)
         except Exception as problem:  # a finding, not an end of the test
             yield f"{name}: {problem}"
@@ -103,7 +103,7 @@ def _wrong(runs: list, place: tuple[int, int, bool], tolerance: float) -> Iterat
 
 
 def _call(function: PackedFunc, tensors: list[_Placed]) -> None:
-    """By the C interface, as generated code calls it: Python's tensors lie where it likes."""
+    """Call through the C interface, since Python chooses the addresses of its tensors."""
     count = len(tensors)
     values = ffi.new("TVMValue[]", count)
     for value, placed in zip(values, tensors):

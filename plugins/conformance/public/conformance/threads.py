@@ -1,4 +1,4 @@
-"""Whether several threads may run a network at once, each with an executor of its own."""
+"""Check whether several threads can run a network at once, each with its own executor."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ THREADS, RUNS = 6, 25
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Every run on every thread gives what one run alone gives for the thread's own inputs, half of
-    them by another copy of the library: each thread runs all steps, or one thread those of a
-    device, as the asynchronous scheduler does it."""
+    """Compare every run on every thread with a single-threaded run on the thread's own inputs, half
+    of them with another copy of the library: each thread runs all steps, or one thread runs the
+    steps of a device, as in the asynchronous scheduler."""
     claimed = [claim.case for claim in claims(device, only) if claim.regions]
     if not claimed:
         return []

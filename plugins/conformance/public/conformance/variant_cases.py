@@ -1,5 +1,5 @@
-"""Attributes that are not the default, and numbers at the edge of what an operator takes: what a
-device may leave out and be right for ordinary numbers."""
+"""Non-default attributes and boundary values, which a device may handle incorrectly while being
+correct for ordinary numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .maker import Maker
 
 
 def variant_cases() -> Iterator[Case]:
-    """Every case. Each call gives the same numbers."""
+    """Yield all cases; the numbers are reproducible."""
     make = Maker(seed=22)
     for group in (_elements, _windows, _rows, _moves, _integers):
         yield from group(make)
@@ -100,7 +100,7 @@ def _moves(make: Maker) -> Iterator[Case]:
 
 
 def _integers(make: Maker) -> Iterator[Case]:
-    """Scales are powers of two, so that there is one right result."""
+    """Scales are powers of two, so that only one result is correct."""
     ties = (np.arange(-40, 40) / 16).astype(np.float32).reshape(8, 10)
     parts = [np.float32(1 / 8), np.int8(3)]
     beyond = np.array([[-100, 100, -16.5, 15.4375, 1e9, -1e9]], np.float32)
