@@ -1,10 +1,10 @@
-"""The float networks of a folder on the device dnnl, beside onnxruntime in the same process.
+"""Compare a folder's float networks on the dnnl device with onnxruntime in the same process.
 
     python plugins/dnnl/bench/bench_dnnl.py [FOLDER] [--seconds S] [--threads N] [--json]
 
-FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with
-integer products are left out. Speeds are ratios of times measured in turns (``tvmrt bench``),
-numpy arrays in and out.
+FOLDER contains NAME.onnx with NAME.npz and defaults to TVMRT_MODELS; networks with integer matmuls
+or convolutions are skipped. Speeds are ratios of times measured alternately (``tvmrt bench``), with
+numpy arrays as inputs and outputs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEVICE = "dnnl"
 
 
 def measure(models: list[Path], seconds: float, threads: int) -> list[dict]:
-    """Seconds of one run, ours and onnxruntime's, and how often ours fits into theirs."""
+    """Return the seconds of one run of tvmrt and of onnxruntime, and the speed-up."""
     command = [sys.executable, "-m", "tvmrt", "bench", *map(str, models), "--json"]
     command += ["--against", "onnxruntime", "--device", DEVICE, "--executor", "aot"]
     command += ["--seconds", str(seconds), "--threads", str(threads)]

@@ -1,5 +1,5 @@
-"""dnnl: products by oneDNN on the CPU, with what follows them. The other half is the plug-in
-``plugins/dnnl/src``, which turns each region into a list of oneDNN's primitives."""
+"""dnnl: convolutions and matmuls on the CPU by oneDNN, with fused epilogues. The other half is the
+plug-in ``plugins/dnnl/src``, which converts each region to a list of oneDNN primitives."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tvmrt.compiler.devices.registry import register
 from tvmrt.compiler.ir import Node, Region, Value
 from tvmrt.compiler.ir.region import DENSE_LAYOUT
 
-MAX_RANK = 6  # of what oneDNN multiplies in one product
+MAX_RANK = 6  # maximum rank of a oneDNN matmul
 
 _FLOATS = ("conv", "conv_transpose", "matmul")
 _BYTES = ("qconv", "qmatmul")
-_SUM = ((), ("add",))  # a bias, or another product's result
+_SUM = ((), ("add",))  # a bias, or another layer's result
 _ACTIVATION = ((), ("relu",), ("max",), ("min",), ("max", "min"))
 
 
@@ -83,8 +83,8 @@ def _quantized(node: Node) -> str | None:
 
 
 def _multiplies_bytes_exactly() -> bool:
-    """Whether oneDNN has 32-bit sums of products of bytes. Without VNNI it adds them in pairs of 16
-    bits, which overflow, and halves the weights of signed inputs."""
+    """Whether oneDNN has int8 products with 32-bit sums. Without VNNI it adds pairs in 16 bits,
+    which overflow, and halves the weights of signed inputs."""
     vnni = {"avx512_vnni", "avx_vnni"}
     return processor.machine() != "x86_64" or bool(processor.flags() & vnni)
 
@@ -104,13 +104,12 @@ _CHECKS = {
 
 @register
 class Dnnl(Device):
-    """oneDNN: convolutions and matrix products of floats and of 8-bit integers, with the sums,
-    rectifiers and bounds behind them."""
+    """oneDNN: convolutions and matmuls of float32 and int8, with fused add, relu and clip."""
 
     name = "dnnl"
     layout = "channels_last"
-    layout_alone = "dense"  # oneDNN changes the layout of images faster than the CPU's kernels
-    version = 1  # of the meaning of nodes, as in dnnl.c
+    layout_alone = "dense"  # oneDNN converts image layouts faster than the CPU's kernels
+    version = 1  # version of the nodes' meaning, as in dnnl.c
     patterns = (
         *((op, *a, *f, *b) for op, a, f, b in product(_FLOATS, _SUM, _ACTIVATION, _SUM)),
         *((op,) for op in _BYTES),
@@ -133,6 +132,6 @@ class Dnnl(Device):
         return check(node)
 
     def optimize(self, region: Region) -> Region:
-        if region.layout == DENSE_LAYOUT:  # so that the plan is made for that before the first call
+        if region.layout == DENSE_LAYOUT:  # lets the plan be made before the first call
             region.nodes[0].attrs["borders"] = "dense"
         return region

@@ -1,8 +1,8 @@
-/* oneDNN 2 and oneDNN 3.
+/* Compatibility layer for oneDNN 2 and oneDNN 3.
  *
- * Version 2 has layouts as structs, of which the pool keeps copies, and makes primitives by way of
- * descriptions of operations; version 3 has objects, makes primitives at once, and takes the numbers
- * of quantisation as arguments. */
+ * Version 2 has layouts as structs, which the pool copies, and creates primitives from operation
+ * descriptors. Version 3 has layout objects, creates primitives directly, and takes quantisation
+ * parameters as arguments. */
 #include "api.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ _Static_assert(DNNL_VERSION_MAJOR == 3 || (IS_2 && DNNL_VERSION_MINOR >= 6),
 
 /* Layouts ------------------------------------------------------------------------------------- */
 
-/* Room for one more; what lies in the pool stays until the plan ends, also of attempts that were
- * given up: it is small. */
+/* Ensure capacity for one more item. Items stay in the pool until the plan is freed, also those of
+ * abandoned attempts, which are small. */
 static bool has_room(api_pool* pool) {
   int32_t larger = pool->capacity == 0 ? 64 : 2 * pool->capacity;
   void* moved;
@@ -29,7 +29,7 @@ static bool has_room(api_pool* pool) {
 
 #if IS_2
 
-/* By itself: layouts point to it, and the list moves when it grows. */
+/* Allocated separately: layouts point to the descriptors, and the list moves when it grows. */
 static dnnl_status_t keep(api_pool* pool, const dnnl_memory_desc_t* md, layout* out) {
   dnnl_memory_desc_t* kept = has_room(pool) ? malloc(sizeof(*kept)) : NULL;
   if (kept == NULL) return dnnl_out_of_memory;
@@ -51,7 +51,7 @@ static dnnl_status_t make(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnn
 
 #else
 
-/* The descriptor is a copy, as oneDNN's own goes with the primitive's. */
+/* The descriptor is copied, since oneDNN's own is freed with the primitive's. */
 static dnnl_status_t keep(api_pool* pool, const_dnnl_memory_desc_t md, layout* out) {
   dnnl_memory_desc_t kept = NULL;
   dnnl_status_t status = has_room(pool) ? dnnl_memory_desc_clone(&kept, md) : dnnl_out_of_memory;
@@ -76,7 +76,7 @@ static dnnl_status_t make(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnn
 
 #endif
 
-/* With the plan, whose layouts all point in here. */
+/* Called when the plan is freed, since its layouts point into the pool. */
 void api_pool_free(api_pool* pool) {
   int32_t i;
   for (i = 0; i < pool->count; ++i) free_item(pool->items[i]);
@@ -84,7 +84,7 @@ void api_pool_free(api_pool* pool) {
   *pool = (api_pool){0};
 }
 
-/* Extents are copied: they may be the caller's for the call alone. */
+/* Extents are copied: the caller's may be valid only during the call. */
 dnnl_status_t api_layout(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnnl_data_type_t dtype,
                          const dnnl_dim_t* strides, layout* out) {
   int i;
@@ -94,7 +94,7 @@ dnnl_status_t api_layout(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnnl
   return make(pool, ndims, out->dims, dtype, strides, out);
 }
 
-/* invalid_arguments where the primitive has no such argument. `out` may be `offered`. */
+/* Returns invalid_arguments if the primitive has no such argument. `out` may be `offered`. */
 dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
                          const layout* offered, layout* out) {
   const void* md = dnnl_primitive_desc_query_md(pd, what, 0);
@@ -102,12 +102,12 @@ dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_qu
   return md == NULL ? dnnl_invalid_arguments : keep(pool, md, out);
 }
 
-/* By what they mean, not by their address. */
+/* Compares the content, not the address. */
 bool api_equal(const layout* a, const layout* b) {
   return dnnl_memory_desc_equal(a->md, b->md) != 0;
 }
 
-/* With the padding of blocks. */
+/* Including the padding of blocks. */
 size_t api_bytes(const layout* l) { return dnnl_memory_desc_get_size(l->md); }
 
 /* Primitives ---------------------------------------------------------------------------------- */
@@ -115,12 +115,12 @@ size_t api_bytes(const layout* l) { return dnnl_memory_desc_get_size(l->md); }
 static const void* md_of(const layout* l) { return l == NULL ? NULL : l->md; }
 
 /*
- * X(kind, function of version 2, of version 3, arguments...): the same in both and in the same order,
- * but for what IN_3() holds, a result that has the operand's layout.
+ * X(kind, function of version 2, function of version 3, arguments...): equal arguments in equal
+ * order, except for IN_3(), a result with the operand's layout.
  *
- * Convolutions by the direct algorithm alone: others transform their operands and round otherwise. A
- * transposed one is told the windows of the convolution that it undoes. Dilations count the gaps
- * between elements: 0 is a window without any.
+ * Convolutions use only the direct algorithm: others transform their operands and round
+ * differently. A deconvolution gets the window of the convolution that it inverts. Dilations count
+ * the gaps between elements: 0 is a dense window.
  */
 #define MD(name) md_of(op->name)
 #define FORWARD dnnl_forward_inference
@@ -140,7 +140,7 @@ static const void* md_of(const layout* l) { return l == NULL ? NULL : l->md; }
 
 #define IN_3(...)
 
-/* Room for whichever is described; it lives for the time of the call. */
+/* Storage for any operation's descriptor, valid during the call. */
 typedef union {
   dnnl_convolution_desc_t convolution;
   dnnl_deconvolution_desc_t deconvolution;
@@ -149,7 +149,7 @@ typedef union {
   dnnl_binary_desc_t binary;
 } operation;
 
-/* *out is whichever of an operation's members the kind has. */
+/* *out is the member of `operation` for this kind. */
 static dnnl_status_t describe(const api_op* op, void* out) {
 #define DESCRIBE(kind, function, function_3, ...) \
   case kind:                                      \
@@ -161,8 +161,8 @@ static dnnl_status_t describe(const api_op* op, void* out) {
   }
 }
 
-/* oneDNN copies what it needs of the description. NULL: no hint of a forward pass, which training
- * has. */
+/* oneDNN copies what it needs of the descriptor. NULL: no forward hint, which only training
+ * needs. */
 dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   operation described;
@@ -191,7 +191,7 @@ dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
 
 /* Attributes ---------------------------------------------------------------------------------- */
 
-/* 1.0: the result is not scaled, which version 3 has no number for. */
+/* 1.0: the result is not scaled; version 3 has no such parameter. */
 dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                  float beta) {
 #if IS_2
@@ -201,7 +201,7 @@ dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float
 #endif
 }
 
-/* Version 3's own scales leave out the bias, which has to be scaled and rounded with the sum. */
+/* Version 3's scales exclude the bias, which must be scaled and rounded with the sum. */
 dnnl_status_t api_set_scales(dnnl_primitive_attr_t attr, int64_t count, int mask,
                              const float* scales) {
 #if IS_2
@@ -212,7 +212,7 @@ dnnl_status_t api_set_scales(dnnl_primitive_attr_t attr, int64_t count, int mask
 #endif
 }
 
-/* Version 2 has the number in the attribute, version 3 is told that there will be one. */
+/* Version 2 stores the number in the attribute; version 3 takes it as an argument. */
 dnnl_status_t api_set_zero_point(dnnl_primitive_attr_t attr, int arg, int32_t zero,
                                  bool* is_operand) {
   *is_operand = !IS_2;

@@ -1,26 +1,26 @@
-/* Which nodes form a group, and the order in which groups are built.
+/* Grouping of nodes, and building the groups in order.
  *
- * Two passes: nodes are sorted into groups by what reads what, without a look at oneDNN, then groups
- * are built in order. A group that oneDNN cannot do as a whole, or only slowly, loses posts from its
- * end until it can. */
+ * Two passes: first, nodes are grouped by their data flow, independently of oneDNN; then the groups
+ * are built in order. If oneDNN does not support a group, or only with a slow implementation, posts
+ * are removed from its end until it does. */
 #include "build.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Small readers ------------------------------------------------------------------------------- */
+/* Look-up ------------------------------------------------------------------------------------- */
 
-/* Borrowed; numbers were checked when the region was read. */
+/* Borrowed; indices were checked when the region was read. */
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor) {
   return &p->region->tensors[tensor];
 }
 
-/* Optional inputs may be missing at the end or be left out in between. */
+/* Optional inputs may be missing at the end or be omitted in between. */
 int32_t build_input(const tvmrt_region_node* node, int which) {
   return which < node->num_inputs ? node->inputs[which] : -1;
 }
 
-/* With the region's extents: what oneDNN computed may have been flattened. */
+/* With the region's extents, since oneDNN may have computed on flattened ones. */
 int build_set(plan* p, int32_t tensor, const view* v) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   return layout_reshape(p, v, t->ndim, t->shape, &p->views[tensor]);
@@ -28,23 +28,23 @@ int build_set(plan* p, int32_t tensor, const view* v) {
 
 /* Groups -------------------------------------------------------------------------------------- */
 
-/* What a node begins. */
+/* The group that begins with a node. */
 typedef struct {
   post posts[BUILD_MAX_POSTS];
   int num_posts;
-  int32_t end; /* its last node; -1 for a node that another group has taken */
+  int32_t end; /* its last node; -1: the node belongs to another group */
 } group;
 
 typedef struct {
   plan* p;
   const tvmrt_region* r;
-  int32_t* readers; /* per tensor: inputs of nodes and outputs of the region that read it */
+  int32_t* readers; /* per tensor: number of reading nodes and region outputs */
   int32_t* reader;  /* per tensor: the last node that reads it */
   int32_t* owner;   /* per node: the first node of its group */
   group* groups;    /* per node */
 } sorting;
 
-/* An output counts as a reader, so that nothing is fused over it. */
+/* An output counts as a reader, so that nothing is fused across it. */
 static void count_readers(sorting* s) {
   const tvmrt_region* r = s->r;
   int32_t i, k;
@@ -59,8 +59,8 @@ static void count_readers(sorting* s) {
   for (i = 0; i < r->num_outputs; ++i) s->readers[r->outputs[i]]++;
 }
 
-/* Take what follows into the group, as long as nobody else reads what flows: it is not in memory
- * then. Of two products that are added one takes the sum, the one that comes first here. */
+/* Add following nodes to the group while the intermediate value has no other reader, since it is
+ * not stored then. If two layers are added, the add belongs to the first one. */
 static void extend(sorting* s, int32_t number) {
   group* g = &s->groups[number];
   int32_t flow = s->r->nodes[number].outputs[0];
@@ -74,7 +74,7 @@ static void extend(sorting* s, int32_t number) {
   }
 }
 
-/* In the order of the region. A pointwise node that no product has taken is a group by itself. */
+/* In the region's order. A pointwise node outside all groups forms its own group. */
 static int sort_nodes(sorting* s) {
   int32_t i;
   count_readers(s);
@@ -94,7 +94,7 @@ static int sort_nodes(sorting* s) {
 
 /* Building ------------------------------------------------------------------------------------ */
 
-/* The larger operand flows: oneDNN broadcasts the other one. */
+/* The operand with the result's extents is the main one: oneDNN broadcasts the other one. */
 static int build_pointwise(plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   post alone;
@@ -106,8 +106,8 @@ static int build_pointwise(plan* p, int32_t number) {
   return plan_fail(p, "operator %s with these operands is none of oneDNN's", node->op);
 }
 
-/* A product with as many posts as oneDNN does well; the others as primitives of their own. Each
- * attempt begins anew; what an unsuitable one has converted stays in the plan. */
+/* Build a layer with as many posts as oneDNN supports well, and the remaining posts as separate
+ * primitives. Each attempt starts again; conversions of a failed attempt stay in the plan. */
 static int build_group(plan* p, int32_t number, const group* g) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   const product_kind* kind = product_find(node->op);
@@ -123,7 +123,7 @@ static int build_group(plan* p, int32_t number, const group* g) {
   return post_build_alone(p, flow, &g->posts[count], g->num_posts - count);
 }
 
-/* A group is built where its last node stands: all its operands are there by then. */
+/* A group is built at its last node, when all its operands exist. */
 static int build_groups(const sorting* s) {
   int32_t i;
   for (i = 0; i < s->r->num_nodes; ++i) {
@@ -133,7 +133,7 @@ static int build_groups(const sorting* s) {
   return 0;
 }
 
-/* One block of numbers for all lists. */
+/* One allocation for all index lists. */
 int build_nodes(plan* p) {
   const size_t tensors = (size_t)p->region->num_tensors, nodes = (size_t)p->region->num_nodes;
   int32_t* numbers = calloc(2 * tensors + nodes + 1, sizeof(int32_t));

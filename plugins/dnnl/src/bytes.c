@@ -1,21 +1,21 @@
-/* Products of 8-bit tensors. oneDNN computes round(scale * (sum + bias) + zero point) in 32-bit
- * floats and clamps to the range of the type; a narrower range is a clip before the zero point. */
+/* Int8 convolutions and matmuls. oneDNN computes round(scale * (sum + bias) + zero point) in
+ * float32 and saturates; a narrower range is a clip before the zero point. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "build.h"
 
-/* What the result is beside the sum. */
+/* Requantisation of the sum. */
 typedef struct {
   int32_t y_zero;
-  bool scales; /* else it is a sum of 32 bits */
+  bool scales; /* false: the result is the int32 sum */
   bool clips;
   float low, high;
 } finish;
 
-/* Bounds are moved by the zero point, which comes behind the clip; the type's own range needs none:
- * oneDNN saturates when it writes bytes. */
+/* The bounds are shifted by the zero point, which is added after the clip. The type's own range
+ * needs no clip, since oneDNN saturates. */
 static void read_finish(const plan* p, const tvmrt_region_node* node, finish* q) {
   const dnnl_data_type_t to = layout_dtype(build_tensor(p, node->outputs[0])->dtype);
   const double low = tvmrt_node_float(node, "low", -INFINITY);
@@ -28,8 +28,8 @@ static void read_finish(const plan* p, const tvmrt_region_node* node, finish* q)
   q->high = (float)high - (float)q->y_zero;
 }
 
-/* A constant of `count` numbers along dimension 1, or of one in dimension 0, of 4 bytes each. The
- * numbers are copied, so they may lie on the caller's stack. */
+/* Make a constant of `count` 4-byte numbers along dimension 1, or of one number in dimension 0. The
+ * numbers are copied, so they may be on the caller's stack. */
 static int constant(plan* p, int ndims, int64_t count, dnnl_data_type_t dtype, const void* numbers,
                     view* out) {
   layout md;
@@ -42,8 +42,8 @@ static int constant(plan* p, int ndims, int64_t count, dnnl_data_type_t dtype, c
   return 0;
 }
 
-/* 0 needs no attribute. Version 2 has the number in the attributes, version 3 reads it from
- * memory. */
+/* Zero points of 0 need no attribute. Version 2 stores the number in the attributes, version 3
+ * reads it from memory. */
 static int set_zero(plan* p, int arg, int32_t zero, fused* f) {
   plan_arg* operand = &f->args[f->num_args];
   bool is_operand;
@@ -56,8 +56,8 @@ static int set_zero(plan* p, int arg, int32_t zero, fused* f) {
   return 0;
 }
 
-/* The scales as an attribute, or else as the first post-operation: one, or one for each of the
- * channels, which are dimension 1. */
+/* Set the scales as an attribute or, if unsupported, as the first post-operation: one, or one per
+ * channel, which is dimension 1. */
 static int scale(plan* p, const tvmrt_region_node* node, dnnl_post_ops_t ops, int ndims, fused* f) {
   const tvmrt_region_tensor* t = build_tensor(p, node->inputs[2]);
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
@@ -80,8 +80,8 @@ static int scale(plan* p, const tvmrt_region_node* node, dnnl_post_ops_t ops, in
                      "scales");
 }
 
-/* In this order: scale, round (ties to even), clip. The zero point comes behind all of them, by the
- * attributes; without one it does not matter when the sum is rounded. */
+/* In this order: scale, round (ties to even), clip. The attributes add the zero point after these.
+ * Without a zero point, the final rounding is sufficient. */
 static int append_posts(plan* p, const tvmrt_region_node* node, const finish* q, int ndims,
                         dnnl_post_ops_t ops, fused* f) {
   if (!q->scales) return 0;
@@ -110,8 +110,8 @@ int bytes_set_attributes(plan* p, const tvmrt_region_node* node, int ndims, fuse
   return rc == 0 ? set_zero(p, DNNL_ARG_DST, q.y_zero, f) : rc;
 }
 
-/* Whether all zero points are this number; a missing one is 0. A tensor of another type, or one
- * that is computed, is none. */
+/* Whether all zero points equal `expected`; a missing one is 0. False for tensors of other types
+ * and for computed ones. */
 static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
   const tvmrt_region_tensor* t;
   const int32_t* zeros;
@@ -126,8 +126,8 @@ static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
   return zeros != NULL;
 }
 
-/* Weights as signed numbers around 0; unsigned ones around 128 are moved there. oneDNN knows no
- * zero point of weights; the highest bit of a byte is what moves 128 to 0. */
+/* Convert weights to signed numbers with zero point 0: for unsigned ones with zero point 128, the
+ * highest bit is flipped. oneDNN has no zero points of weights. */
 int bytes_read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   int32_t tensor = build_input(node, 1), zero = build_input(node, 4);
   dnnl_data_type_t dtype;
@@ -142,7 +142,7 @@ int bytes_read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   }
   PLAN_TRY(layout_dense(p, out->md.ndims, out->md.dims, dnnl_s8, &md));
   PLAN_TRY(plan_new_constant(p, &md, out));
-  /* the region's own bytes are never written */
+  /* the region's own data is never written */
   bytes = p->stores[out->store].data;
   memcpy(bytes, build_tensor(p, tensor)->data, p->stores[out->store].bytes);
   for (i = 0; i < p->stores[out->store].bytes; ++i) bytes[i] ^= 0x80;

@@ -1,8 +1,7 @@
 /* The device "dnnl": regions of a network by oneDNN on the CPU.
  *
- * One engine and one stream serve the process. A region becomes a plan (plan.h) in pre_run:
- * weights are reordered there, and primitives made; run binds the caller's memory and executes
- * them. */
+ * One engine and one stream serve the process. pre_run converts a region to a plan (plan.h): it
+ * reorders weights and creates primitives. run binds the caller's memory and executes them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tvm/runtime/c_runtime_api.h>
@@ -16,21 +15,21 @@
 int register_dnnl_device(void);
 int unregister_dnnl_device(void);
 
-/* What the device keeps for the process. */
+/* State of the device for the process. */
 typedef struct {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
-  TVMFunctionHandle num_threads; /* of the runtime's pool; NULL in runtimes that have none */
+  TVMFunctionHandle num_threads; /* of the runtime's thread pool; NULL if the runtime has none */
 } library;
 
-/* Always -1. Where there is no plan yet, and so no node to name. */
+/* Returns -1. For errors without a plan, and so without a node. */
 static int fail(const char* text) {
   TVMPackedFuncSetLastError(text);
   return -1;
 }
 
-/* A runtime without the function leaves oneDNN its own number of threads. On failure nothing is
- * left: release_device is not called then. */
+/* Without this function in the runtime, oneDNN uses its own number of threads. On failure
+ * everything is freed, since release_device is not called then. */
 static int init(tvmrt_device* device) {
   library* lib = calloc(1, sizeof(*lib));
   if (lib == NULL) return fail("out of memory");
@@ -48,7 +47,7 @@ static int init(tvmrt_device* device) {
   return 0;
 }
 
-/* After the last plan: primitives use the engine and the stream. */
+/* Called after the last plan is freed, since primitives use the engine and the stream. */
 static int release_device(tvmrt_device* device) {
   library* lib = device->privacy;
   if (lib == NULL) return 0;
@@ -60,8 +59,8 @@ static int release_device(tvmrt_device* device) {
   return 0;
 }
 
-/* How many threads the runtime's user allows; 0 if this runtime does not tell. Asked before each
- * run, since the user may change it between two. */
+/* Number of threads allowed by the user; 0 if the runtime does not report it. Queried before each
+ * run, since the user may change it. */
 static int allowed_threads(const library* lib) {
   TVMValue result;
   int code = kTVMNullptr;
@@ -70,8 +69,8 @@ static int allowed_threads(const library* lib) {
   return code == kTVMArgInt && result.v_int64 > 0 ? (int)result.v_int64 : 0;
 }
 
-/* oneDNN's threads are OpenMP's, whose number belongs to the calling thread: set it, give back what
- * it was. */
+/* oneDNN uses OpenMP, whose number of threads is set per calling thread. Set it and return the old
+ * value. */
 static int set_threads(int count) {
 #ifdef _OPENMP
   int before = omp_get_max_threads();
@@ -82,9 +81,9 @@ static int set_threads(int count) {
 #endif
 }
 
-/* The old plan stays where a new one cannot be made. The number of threads is set for the build,
- * too: oneDNN makes primitives for it. While the new one is made both are in memory, packed
- * weights included. */
+/* If a new plan cannot be made, the old one stays. The number of threads is also set for the build,
+ * since primitives are created for it. During the build both plans, with their packed weights, are
+ * in memory. */
 static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call, int threads) {
   const library* lib = device->privacy;
   const plan_options options = {lib->engine, lib->stream, from_call, threads};
@@ -103,33 +102,33 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   return make_plan(device, region, false, allowed_threads(device->privacy));
 }
 
-/* A plan that was made for a call's tensors is made anew for the next call's, if they lie
- * otherwise. The runtime never runs two slots of one region at a time, so the plan may be
- * replaced here. */
+/* A plan for the strides of one call is rebuilt if the next call has other strides. The runtime
+ * never runs two slots of one region at once, so the plan may be replaced here. */
 static int run(tvmrt_device* device, tvmrt_region* region) {
   plan* p = region->device_graph;
   int threads = allowed_threads(device->privacy), before, rc;
   bool fits = plan_fits_call(p);
-  /* another caller's tensors may lie otherwise; oneDNN makes primitives for a number of threads */
+  /* the strides of tensors and the number of threads may have changed */
   if (!fits || threads != p->options.threads) {
     if (make_plan(device, region, !fits || p->options.from_call, threads) != 0) return -1;
     p = region->device_graph;
   }
-  before = set_threads(threads); /* of the calling thread, which other libraries' loops use, too */
+  before = set_threads(threads); /* per calling thread, so other libraries' loops would use it,
+                                  * too */
   rc = plan_run(p);
   (void)set_threads(before);
   return rc;
 }
 
-/* May be called on any thread, so plans hold nothing that belongs to one. */
+/* May be called on any thread, so plans contain no thread-specific state. */
 static int release_graph(tvmrt_device* device, void* device_graph) {
   (void)device;
   plan_free(device_graph);
   return 0;
 }
 
-/* Whether oneDNN has these extents shows when the plan is built. The compiler's half of the device
- * asks for more: a node that is no product is worth it only behind one. */
+/* Whether oneDNN supports the extents is known when the plan is built. The compiler's half of the
+ * device is stricter: pointwise nodes are only accepted after a convolution or matmul. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"conv", "conv_transpose", "matmul", "qconv", "qmatmul",
                                     "add",  "relu",           "max",    "min",   NULL};
@@ -147,7 +146,7 @@ static const tvmrt_device_interface slots = {.init = init,
                                              .release_graph = release_graph,
                                              .release_device = release_device};
 static const tvmrt_device_allocator allocator = {.describe = describe};
-/* KEEPS_WEIGHTS: those that oneDNN reads are packed copies, so the library's may leave memory. */
+/* KEEPS_WEIGHTS: oneDNN reads packed copies, so the library's weights may be unmapped. */
 static const tvmrt_device dnnl_device = {.struct_bytes = sizeof(dnnl_device),
                                          .name = "dnnl",
                                          .interface = &slots,

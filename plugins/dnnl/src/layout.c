@@ -1,7 +1,7 @@
-/* Layouts of tensors, and tensors in another layout.
+/* Layouts of tensors, and conversions between layouts.
  *
- * A conversion is a primitive of the plan, or is done at once where the tensor is a constant. What is
- * made here is valid as long as the plan. */
+ * A conversion is a primitive of the plan, or is done immediately if the tensor is a constant.
+ * Layouts are valid as long as the plan. */
 #include <string.h>
 
 #include "plan.h"
@@ -22,7 +22,7 @@ dnnl_data_type_t layout_dtype(DLDataType dtype) {
   }
 }
 
-/* More dimensions than oneDNN has are an error here, in front of every array of that size. */
+/* Too many dimensions are an error here, before any array of DNNL_MAX_NDIMS is filled. */
 static int make(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
                 const dnnl_dim_t* strides, layout* out) {
   if (ndims > DNNL_MAX_NDIMS) return plan_fail(p, "tensors of rank %d are too large", ndims);
@@ -33,13 +33,13 @@ int layout_any(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, 
   return make(p, ndims, dims, dtype, NULL, out);
 }
 
-/* Of at most DNNL_MAX_NDIMS dimensions. */
+/* At most DNNL_MAX_NDIMS dimensions. */
 static void row_major_strides(int ndims, const int64_t* dims, dnnl_dim_t* out) {
   int i;
   for (i = ndims - 1; i >= 0; --i) out[i] = i == ndims - 1 ? 1 : out[i + 1] * dims[i + 1];
 }
 
-/* Scalars are vectors of one to oneDNN. */
+/* oneDNN represents scalars as vectors of one element. */
 int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
   static const int64_t one = 1;
   dnnl_dims_t strides;
@@ -48,7 +48,7 @@ int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype
   return make(p, ndims, dims, dtype, strides, out);
 }
 
-/* Of three dimensions at least. */
+/* At least three dimensions. */
 static void channels_last_strides(int ndims, const int64_t* dims, dnnl_dim_t* out) {
   int i;
   out[1] = 1;
@@ -63,15 +63,14 @@ int layout_channels_last(plan* p, const layout* of, layout* out) {
   return make(p, of->ndims, of->dims, of->dtype, strides, out);
 }
 
-/* Whether the compiler has promised row-major tensors for this region. Told by the first node, as
- * regions have no attributes of their own. */
+/* Whether the compiler guarantees row-major tensors for this region. The first node has the
+ * attribute, since regions have no attributes. */
 static bool has_dense_borders(const tvmrt_region* r) {
   return r->num_nodes > 0 && strcmp(tvmrt_node_text(&r->nodes[0], "borders", ""), "dense") == 0;
 }
 
-/* Of the call's tensor where one is there, else as the runtime most likely passes it. Channels
- * last is what the compiler's own layers hand to this device; where a call brings other strides,
- * the plan is made once more for these. */
+/* Layout of the call's tensor, or else the runtime's most likely one: channels last, which the
+ * compiler's own layers pass to this device. If a call has other strides, the plan is rebuilt. */
 int layout_border(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const DLTensor* given = p->options.from_call ? p->region->data[tensor] : NULL;
@@ -95,7 +94,7 @@ int layout_border(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides) {
 
 /* Conversions --------------------------------------------------------------------------------- */
 
-/* With scratch memory of the plan's own, as all primitives that run have it. */
+/* With scratch memory of the plan, like all primitives. */
 static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitive_desc_t* out) {
   dnnl_engine_t engine = p->options.engine;
   dnnl_primitive_attr_t attr = NULL;
@@ -117,7 +116,7 @@ int layout_copy(plan* p, const view* from, const view* to) {
   return plan_add(p, pd, args, 2);
 }
 
-/* Before the plan runs, by scratch memory of oneDNN's own, which goes at once. */
+/* Converts before the plan runs, with oneDNN's own temporary scratch memory. */
 static int copy_now(plan* p, const view* from, const view* to) {
   const dnnl_engine_t engine = p->options.engine;
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, NULL}, {DNNL_ARG_TO, NULL}};
@@ -135,7 +134,7 @@ static int copy_now(plan* p, const view* from, const view* to) {
   if (status == dnnl_success) {
     status = dnnl_primitive_execute(primitive, p->options.stream, 2, args);
   }
-  /* before the objects go that it works with */
+  /* before the objects in use are destroyed */
   if (status == dnnl_success) status = dnnl_stream_wait(p->options.stream);
   if (args[0].memory != NULL) dnnl_memory_destroy(args[0].memory);
   if (args[1].memory != NULL) dnnl_memory_destroy(args[1].memory);
@@ -144,7 +143,7 @@ static int copy_now(plan* p, const view* from, const view* to) {
   return plan_status(p, status, "weights");
 }
 
-/* By comparing all: there are few in a region. NULL where nobody wanted it so yet. */
+/* Linear search, since a region has few. NULL if the conversion does not exist yet. */
 static const view* find_version(const plan* p, const view* v, const layout* md) {
   int32_t i;
   for (i = 0; i < p->num_versions; ++i) {
@@ -157,8 +156,8 @@ static const view* find_version(const plan* p, const view* v, const layout* md) 
   return NULL;
 }
 
-/* Constants are converted at once, others by a primitive of the plan. A conversion into the
- * layout that it has costs nothing. *out may be the view itself, as everywhere here. */
+/* Constants are converted immediately, other tensors by a primitive of the plan. Converting to the
+ * present layout is free. *out may be the view itself. */
 int layout_convert(plan* p, const view* v, const layout* md, view* out) {
   const view* known = find_version(p, v, md);
   plan_version made = {.from = *v};
@@ -185,7 +184,7 @@ int layout_row_major(plan* p, const view* v, view* out) {
   return layout_convert(p, v, &md, out);
 }
 
-/* Extents come from checked regions: their product fits. */
+/* Extents come from checked regions, so their product does not overflow. */
 static int64_t count_elements(int ndims, const int64_t* dims) {
   int64_t count = 1;
   int i;
@@ -193,8 +192,8 @@ static int64_t count_elements(int ndims, const int64_t* dims) {
   return count;
 }
 
-/* A row-major tensor has strides of the new extents. The number of elements is compared first,
- * since a view of more would read beyond its store. */
+/* The tensor is made row-major before it gets the new extents. The number of elements is checked
+ * first, since a larger view would read past the end of its store. */
 int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view* out) {
   layout md;
   if (count_elements(ndims, dims) != count_elements(v->md.ndims, v->md.dims)) {

@@ -1,21 +1,21 @@
-/* Where the stores of a plan lie, and the memory objects of its primitives over them.
+/* Memory of a plan's stores, and memory objects of its primitives.
  *
- * The last part of building a plan: which primitive touches which store is known, so that stores of
- * the arena that are not needed at the same time share bytes. Afterwards every primitive has its
- * memory objects; only those at the border get another address with a call. */
+ * This is the last step of building a plan: the primitives that use each store are known, so stores
+ * of the arena with disjoint lifetimes share memory. Afterwards every primitive has its memory
+ * objects; only boundary tensors get another address with a call. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
 
-/* Both ends count: what a primitive reads must not lie where it writes. */
+/* Both ends are inclusive: a primitive must not write where it reads. */
 static bool overlap_in_time(const plan_store* a, const plan_store* b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest place at which no store that lives at the same time lies. Stores before it have
- * their places already. Moves on until nothing is in the way. Stores are placed in the order in
- * which they were made, which is nearly that of their lives. */
+/* The lowest offset without a conflict with a simultaneously live store. Earlier stores have their
+ * offsets already. Stores are placed in order of creation, which is nearly the order of their
+ * lifetimes. */
 static size_t lowest_place(const plan* p, int32_t which) {
   const plan_store* s = &p->stores[which];
   size_t place = 0;
@@ -25,7 +25,7 @@ static size_t lowest_place(const plan* p, int32_t which) {
     moved = false;
     for (i = 0; i < which; ++i) {
       const plan_store* o = &p->stores[i];
-      /* a store that nothing touches takes no place */
+      /* unused stores need no memory */
       if (o->kind != STORE_ARENA || o->first < 0 || !overlap_in_time(s, o)) continue;
       if (place < o->offset + o->bytes && o->offset < place + s->bytes) {
         place = (o->offset + o->bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
@@ -36,8 +36,8 @@ static size_t lowest_place(const plan* p, int32_t which) {
   return place;
 }
 
-/* Scratch memory lies behind the arena, one piece for all primitives, as one runs at a time.
- * Zeroed, since padding of blocks is read. */
+/* Scratch memory follows the arena and is shared by all primitives, since one runs at a time. It is
+ * zeroed, since the padding of blocks is read. */
 static int place_stores(plan* p) {
   size_t bytes;
   int32_t i;
@@ -49,14 +49,14 @@ static int place_stores(plan* p) {
   }
   p->arena_bytes = (p->arena_bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
   bytes = (p->arena_bytes + p->scratch_bytes + PLAN_ALIGN) / PLAN_ALIGN * PLAN_ALIGN;
-  /* a byte more than both at least, so that 0 are never asked for */
+  /* at least one byte more than both, so the size is never 0 */
   p->arena = aligned_alloc(PLAN_ALIGN, bytes);
   if (p->arena == NULL) return plan_fail(p, "out of memory for an arena of %zu bytes", bytes);
   memset(p->arena, 0, bytes);
   return 0;
 }
 
-/* A store of -1 is the scratch memory. Memory at the border has no address before a run. */
+/* Store -1 is the scratch memory. Boundary tensors have no address before a run. */
 void* plan_address(const plan* p, const view* v) {
   const plan_store* s;
   if (v->store < 0) return p->arena + p->arena_bytes;
@@ -71,8 +71,8 @@ void* plan_address(const plan* p, const view* v) {
   }
 }
 
-/* The memory object is *out's from here on, and freed with the step. What lies at the border is
- * noted, to be told an address by each call that brings another. */
+/* The step owns the memory object and frees it. Boundary tensors are recorded, so that each call
+ * can set their address. */
 static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
   plan_binding b = {0};
   PLAN_TRY(plan_status(p, dnnl_memory_create(out, v->md.md, p->options.engine, plan_address(p, v)),
@@ -85,7 +85,7 @@ static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
   return 0;
 }
 
-/* The lists of pending arguments are needed no more: what runs is the memory objects. */
+/* The pending arguments are freed: running needs only the memory objects. */
 static int bind_steps(plan* p) {
   int32_t i;
   int a;
@@ -102,7 +102,7 @@ static int bind_steps(plan* p) {
   return 0;
 }
 
-/* Behind it no primitive may be added. */
+/* No primitive may be added afterwards. */
 int plan_place(plan* p) {
   PLAN_TRY(place_stores(p));
   return bind_steps(p);

@@ -1,8 +1,8 @@
 /* Building and running a plan: stores, primitives, the arena.
  *
- * Building appends; the order of primitives is the order of execution. Whatever the plan takes is
- * entered in one of its lists at once and freed by plan_free(), also after a failure. Runs of a
- * region are one after the other, so that a plan has one arena. */
+ * Primitives are appended in execution order. Everything that the plan acquires is immediately
+ * entered in one of its lists and freed by plan_free(), also after a failure. Runs of a region are
+ * sequential, so a plan has one arena. */
 #include "plan.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The runtime tells the user which node it was. Texts are cut at the buffer's size. */
+/* The runtime reports the failed node to the user. Texts are truncated at the buffer's size. */
 int plan_fail(plan* p, const char* format, ...) {
   char text[512];
   va_list args;
@@ -22,7 +22,7 @@ int plan_fail(plan* p, const char* format, ...) {
   return -1;
 }
 
-/* For people; the texts of plan_status() begin with who says it. */
+/* Status in words, for plan_status(). */
 static const char* status_text(dnnl_status_t status) {
   switch (status) {
     case dnnl_out_of_memory:
@@ -36,16 +36,15 @@ static const char* status_text(dnnl_status_t status) {
   }
 }
 
-/* What oneDNN does not have may be possible in another form, so builders may try that; a lack of
- * memory ends the region. The text stays for the last of them. */
+/* Unsupported operations may be possible in another form, so builders may retry; out of memory
+ * fails the region. The text of the last failure stays. */
 int plan_status(plan* p, dnnl_status_t status, const char* what) {
   if (status == dnnl_success) return 0;
   plan_fail(p, "oneDNN answers %s for %s", status_text(status), what);
   return status == dnnl_unimplemented || status == dnnl_invalid_arguments ? PLAN_UNSUITABLE : -1;
 }
 
-/* The list stays as it is where this fails. Elements move, so callers keep numbers and no
- * addresses. */
+/* On failure the list is unchanged. Elements move, so callers keep indices instead of addresses. */
 int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes) {
   int32_t larger = *capacity == 0 ? 16 : *capacity * 2;
   void* moved;
@@ -57,7 +56,7 @@ int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t by
   return 0;
 }
 
-/* By number, as the list moves when it grows. */
+/* Returns an index, since the list moves when it grows. */
 static int add_store(plan* p, const plan_store* s, int32_t* out) {
   PLAN_TRY(plan_grow(p, (void**)&p->stores, p->num_stores, &p->cap_stores, sizeof(plan_store)));
   *out = p->num_stores;
@@ -65,7 +64,7 @@ static int add_store(plan* p, const plan_store* s, int32_t* out) {
   return 0;
 }
 
-/* When it is needed is not known yet: touch() notes the first and the last primitive. */
+/* The lifetime is not known yet: touch() records the first and last primitive. */
 int plan_new_view(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_ARENA, .tensor = -1, .first = -1, .last = -1};
   s.bytes = api_bytes(md);
@@ -73,8 +72,8 @@ int plan_new_view(plan* p, const layout* md, view* out) {
   return add_store(p, &s, &out->store);
 }
 
-/* The size is a multiple of the alignment, as aligned_alloc() has it, and never 0. The caller
- * fills it, before anybody reads it. */
+/* The allocated size is a multiple of the alignment, for aligned_alloc(), and never 0. The caller
+ * fills the memory before its first use. */
 int plan_new_constant(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .owned = true};
   int rc;
@@ -87,8 +86,8 @@ int plan_new_constant(plan* p, const layout* md, view* out) {
   return rc;
 }
 
-/* Tensors come in order, so one that is not there was never computed. Inputs that are left out
- * have the number -1, and are told as missing. */
+/* Tensors are computed in order, so a tensor without a store was never computed. Omitted inputs
+ * have the number -1 and are reported as missing. */
 int plan_source(plan* p, int32_t tensor, view* out) {
   if (tensor < 0 || tensor >= p->region->num_tensors) return plan_fail(p, "an input is missing");
   if (p->views[tensor].store < 0) {
@@ -100,16 +99,15 @@ int plan_source(plan* p, int32_t tensor, view* out) {
 
 /* Primitives ---------------------------------------------------------------------------------- */
 
-/* The step that is being added has the number num_steps. */
+/* The step being added has the number num_steps. */
 static void touch(plan* p, const view* v) {
   plan_store* s = &p->stores[v->store];
   if (s->first < 0) s->first = p->num_steps;
   s->last = p->num_steps;
 }
 
-/* Scratch memory is the plan's own, so that a primitive takes none at run time; one piece for all,
- * as large as the largest wants it. Memory objects wait for plan_place(), as no store has a place
- * yet. */
+/* The plan provides scratch memory, so that primitives allocate none at run time; its size is the
+ * maximum. Memory objects are created by plan_place(), since stores have no addresses yet. */
 static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan_arg* args,
                      int num_args) {
   view scratch = {.store = -1};
@@ -134,7 +132,7 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
   return 0;
 }
 
-/* Also of a step that was filled by half; zeros are none. */
+/* Also frees a partly filled step. */
 static void free_step(plan_step* s) {
   int i;
   for (i = 0; s->args != NULL && i < s->num_args; ++i) {
@@ -145,8 +143,7 @@ static void free_step(plan_step* s) {
   free(s->pending);
 }
 
-/* pd is taken over, also where this fails. On failure the step does not exist, and the region
- * fails: no builder goes on from here. */
+/* Takes over pd, also on failure. On failure the step is not added, and the region fails. */
 int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_args) {
   plan_step s = {0};
   int rc = plan_grow(p, (void**)&p->steps, p->num_steps, &p->cap_steps, sizeof(plan_step));
@@ -160,9 +157,9 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
   return 0;
 }
 
-/* Borders ------------------------------------------------------------------------------------- */
+/* Boundary tensors ---------------------------------------------------------------------------- */
 
-/* How the plan assumes that it lies, for plan_fits_call(). */
+/* Record the strides that the plan assumes for plan_fits_call(). */
 static int note_border(plan* p, int32_t tensor) {
   plan_border* b = &p->borders[p->num_borders++];
   layout md;
@@ -170,12 +167,12 @@ static int note_border(plan* p, int32_t tensor) {
   return layout_border(p, tensor, &md, b->strides);
 }
 
-/* In front of all else: layouts of borders are asked for while nodes are built. */
+/* Called first: layouts of boundary tensors are needed while nodes are built. */
 static int note_borders(plan* p) {
   const tvmrt_region* r = p->region;
   size_t count = (size_t)r->num_inputs + (size_t)r->num_outputs;
   int32_t i;
-  /* one more, so that 0 bytes are never asked for */
+  /* one more, so the size is never 0 */
   p->borders = calloc(count + 1, sizeof(plan_border));
   if (p->borders == NULL) return plan_fail(p, "out of memory");
   for (i = 0; i < r->num_inputs; ++i) PLAN_TRY(note_border(p, r->inputs[i]));
@@ -183,7 +180,7 @@ static int note_borders(plan* p) {
   return 0;
 }
 
-/* A store that is the caller's memory: it takes no place in the arena. */
+/* The store is the caller's memory and needs no arena space. */
 static int enter_border(plan* p, int32_t tensor, view* out) {
   plan_store s = {.kind = STORE_BORDER, .tensor = tensor, .first = -1, .last = -1};
   PLAN_TRY(layout_border(p, tensor, &out->md, NULL));
@@ -191,12 +188,12 @@ static int enter_border(plan* p, int32_t tensor, view* out) {
   return add_store(p, &s, &out->store);
 }
 
-/* The region's memory: it outlives the plan, and is not written. */
+/* The store is the region's memory, which outlives the plan and is not written. */
 static int enter_constant(plan* p, int32_t tensor) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .data = (void*)t->data};
   view v = {0};
-  /* what oneDNN has no elements of, it does not read */
+  /* types that oneDNN does not support are never read by it */
   if (layout_dtype(t->dtype) == dnnl_data_type_undef) return 0;
   PLAN_TRY(layout_dense(p, t->ndim, t->shape, layout_dtype(t->dtype), &v.md));
   s.bytes = api_bytes(&v.md);
@@ -205,7 +202,7 @@ static int enter_constant(plan* p, int32_t tensor) {
   return 0;
 }
 
-/* Inputs behind constants: an input that has a value, too, is the caller's. */
+/* Inputs after constants: an input that also has a value is the caller's. */
 static int enter_tensors(plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -220,23 +217,23 @@ static int enter_tensors(plan* p) {
   return 0;
 }
 
-/* Whether the store holds the output alone, in the layout that the caller wants. A store at the
- * border is another output already, or an input, which must not be written. */
+/* Whether the store contains only this output, in the caller's layout. A boundary store is another
+ * output already, or an input, which must not be written. */
 static bool can_write_directly(const plan* p, const view* v, const layout* md) {
   /* lint: plan_source() has filled it */
   const plan_store* s = &p->stores[v->store];
   return s->kind == STORE_ARENA && s->bytes == api_bytes(md) && api_equal(&v->md, md);
 }
 
-/* A tensor that is computed in the right order is written to the caller's memory directly: its
- * store becomes that. */
+/* If a tensor is computed in the caller's layout, its store becomes the caller's memory; otherwise
+ * it is copied. */
 static int leave_output(plan* p, int32_t tensor) {
   layout md;
   view from, to;
   PLAN_TRY(plan_source(p, tensor, &from));
   PLAN_TRY(layout_border(p, tensor, &md, NULL));
   if (can_write_directly(p, &from, &md)) {
-    /* primitives that write it are not told: they know the store by its number */
+    /* its primitives need no change: they refer to the store by index */
     p->stores[from.store].kind = STORE_BORDER;
     p->stores[from.store].tensor = tensor;
     return 0;
@@ -245,9 +242,9 @@ static int leave_output(plan* p, int32_t tensor) {
   return layout_copy(p, &from, &to);
 }
 
-/* Life ---------------------------------------------------------------------------------------- */
+/* Lifetime ------------------------------------------------------------------------------------ */
 
-/* Numbers of nodes are for messages: behind the nodes, errors are no particular one's. */
+/* p->node is for error texts; errors after the nodes belong to no node. */
 static int build(plan* p, plan_builder build_nodes) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -260,8 +257,8 @@ static int build(plan* p, plan_builder build_nodes) {
   return plan_place(p);
 }
 
-/* The text of the error is the thread's; the region's failed_node tells the node. *out is NULL on
- * failure, with nothing left behind. */
+/* The error text is per thread; the region's failed_node is the node. On failure *out is NULL and
+ * everything is freed. */
 int plan_create(tvmrt_region* region, const plan_options* options, plan_builder build_nodes,
                 plan** out) {
   plan* p = calloc(1, sizeof(*p));
@@ -282,7 +279,7 @@ int plan_create(tvmrt_region* region, const plan_options* options, plan_builder 
   return 0;
 }
 
-/* NULL is nothing. Memory objects go with the steps, before the memory that they name. */
+/* NULL does nothing. Memory objects are destroyed with the steps, before their memory. */
 void plan_free(plan* p) {
   int32_t i;
   if (p == NULL) return;
@@ -303,8 +300,8 @@ void plan_free(plan* p) {
 
 /* Running ------------------------------------------------------------------------------------- */
 
-/* Whether a tensor lies as the plan assumes; strides of extents of one mean nothing. A tensor that
- * was not bound is told by the run. */
+/* Whether a tensor has the assumed strides; strides of extents of 1 are irrelevant. A missing
+ * tensor is reported by the run. */
 static bool border_fits(const plan* p, const plan_border* b) {
   const DLTensor* t = p->region->data[b->tensor];
   int64_t dense = 1;
@@ -318,7 +315,7 @@ static bool border_fits(const plan* p, const plan_border* b) {
   return true;
 }
 
-/* Asked before each run: no call of oneDNN is made for it. */
+/* Called before each run; makes no oneDNN calls. */
 bool plan_fits_call(const plan* p) {
   int32_t i;
   for (i = 0; i < p->num_borders; ++i) {
@@ -327,8 +324,7 @@ bool plan_fits_call(const plan* p) {
   return true;
 }
 
-/* oneDNN is told of an address only where it has changed. Most callers pass the same memory again
- * and again. */
+/* Set only addresses that have changed, since most callers pass the same memory repeatedly. */
 static int bind_call(plan* p) {
   int32_t i;
   for (i = 0; i < p->num_bindings; ++i) {
@@ -341,14 +337,14 @@ static int bind_call(plan* p) {
   return 0;
 }
 
-/* Results are there when the stream was waited for. Where a primitive fails, those before it have
- * run: outputs may be written in part. */
+/* Results are complete after waiting for the stream. If a primitive fails, earlier ones have run,
+ * so outputs may be partly written. */
 int plan_run(plan* p) {
   int32_t i;
   if (bind_call(p) != 0) return -1;
   for (i = 0; i < p->num_steps; ++i) {
     const plan_step* s = &p->steps[i];
-    /* queued on the stream of the process, which runs on the calling thread */
+    /* queued on the process's stream, which runs on the calling thread */
     dnnl_status_t status =
         dnnl_primitive_execute(s->primitive, p->options.stream, s->num_args, s->args);
     if (status != dnnl_success) {

@@ -1,4 +1,4 @@
-/* Pointwise nodes: as post-operations of a primitive, or as primitives of their own. */
+/* Pointwise nodes: as post-operations of a primitive, or as separate primitives. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-/* A constant of one float: such operands become numbers of an operation instead of memory. */
+/* Read a constant of one float; such operands become parameters instead of arguments. */
 static bool read_scalar(const plan* p, int32_t tensor, float* out) {
   const tvmrt_region_tensor* t = tensor < 0 ? NULL : build_tensor(p, tensor);
   if (t == NULL || t->data == NULL || tvmrt_region_size(p->region, tensor) != 1) return false;
@@ -22,8 +22,8 @@ static bool same_extents(const plan* p, int32_t a, int32_t b) {
          memcmp(s->shape, t->shape, (size_t)s->ndim * sizeof(s->shape[0])) == 0;
 }
 
-/* The node by itself: a sum, a rectifier, one bound with the other infinite, so that infinities
- * pass. A node that reads what flows twice has it first, and second as the other operand. */
+/* Read a node as an add, a relu, or a clip with one infinite bound, so that infinities pass. If a
+ * node reads `flow` twice, the second operand is `other`. */
 static bool read_node(const plan* p, const tvmrt_region_node* node, int32_t flow, post* out) {
   const int32_t other = build_input(node, build_input(node, 0) == flow ? 1 : 0);
   float bound;
@@ -49,7 +49,7 @@ static bool read_node(const plan* p, const tvmrt_region_node* node, int32_t flow
   return true;
 }
 
-/* A bound behind a bound is one operation with both, as long as their order does not matter. */
+/* Merge two consecutive clips into one, unless the result depends on their order. */
 static bool merge_bounds(post* first, const post* next) {
   const float low = fmaxf(first->alpha, next->alpha), high = fminf(first->beta, next->beta);
   if (low > high) return false;
@@ -60,9 +60,9 @@ static bool merge_bounds(post* first, const post* next) {
   return true;
 }
 
-/* oneDNN 2.6 computes with wrong parameters where one primitive has the same kind of operation
- * twice, so the second one is not taken. A post must not change the extents of what flows, as it
- * writes where the product does. */
+/* oneDNN 2.6 uses wrong parameters if one primitive has two eltwise post-operations of equal kind,
+ * so the second one is rejected. A post must not change the extents, as it writes to the layer's
+ * result. */
 bool post_read(const plan* p, int32_t number, int32_t flow, post* posts, int* num_posts) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   const int32_t result = node->outputs[0];
@@ -85,16 +85,16 @@ bool post_read(const plan* p, int32_t number, int32_t flow, post* posts, int* nu
 
 /* Attributes ---------------------------------------------------------------------------------- */
 
-/* The text stays where no other form is found. */
+/* The error text is used if no other form is found. */
 static int is_too_much(plan* p) {
   (void)plan_fail(p, "an operand has other extents than oneDNN broadcasts");
   return PLAN_UNSUITABLE;
 }
 
-/* The other operand, with as many dimensions as the result: oneDNN broadcasts extents of 1, and only
- * between tensors of one rank. One of the result's extents is brought into its layout, as oneDNN's
- * quick forms read no other; one that is broadcast lies in rows. UNSUITABLE where flattened dimensions
- * would have to broadcast. */
+/* Get the other operand with the rank of the result: oneDNN broadcasts extents of 1 only between
+ * tensors of equal rank. An operand with the result's extents is converted to its layout, since
+ * oneDNN's fast kernels require that; a broadcast operand is row-major. PLAN_UNSUITABLE if
+ * flattened dimensions would have to be broadcast. */
 static int read_other(plan* p, int32_t tensor, int32_t flow, const layout* result, view* out) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   const bool flattened = build_tensor(p, flow)->ndim > result->ndims;
@@ -106,7 +106,7 @@ static int read_other(plan* p, int32_t tensor, int32_t flow, const layout* resul
     PLAN_TRY(layout_reshape(p, out, n, result->dims, out));
     return layout_convert(p, out, result, out);
   }
-  if (flattened) { /* a row, or a number */
+  if (flattened) { /* a row, or a single number */
     int64_t last = t->ndim > 0 ? t->shape[t->ndim - 1] : 1;
     if (tvmrt_region_size(p->region, tensor) != last) return is_too_much(p);
     for (i = 0; i < n; ++i) shape[i] = i == n - 1 ? last : 1;
@@ -115,14 +115,14 @@ static int read_other(plan* p, int32_t tensor, int32_t flow, const layout* resul
   }
   for (i = 0; i < n; ++i) {
     if (!flattened) shape[i] = i < lead ? 1 : t->shape[i - lead];
-    /* oneDNN would read beyond an operand of other extents */
+    /* oneDNN would read past the end of an operand with other extents */
     if (shape[i] != result->dims[i] && shape[i] != 1) return is_too_much(p);
   }
   PLAN_TRY(layout_reshape(p, out, n, shape, out));
   return layout_row_major(p, out, out);
 }
 
-/* Arguments are numbered by the operations. */
+/* Arguments are numbered by post-operation. */
 static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* posts,
                         int num_posts, const layout* result, fused* f) {
   int i;
@@ -143,7 +143,7 @@ static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* 
   return 0;
 }
 
-/* On failure nothing is left to free. Scratch memory is the plan's (user mode). */
+/* On failure nothing must be freed. The plan provides the scratch memory (user mode). */
 int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, const layout* result,
                  fused* f) {
   dnnl_post_ops_t ops = NULL;
@@ -164,26 +164,26 @@ int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, const 
   return rc;
 }
 
-/* The arguments are views, which the plan has. */
+/* The arguments are views owned by the plan. */
 void fused_free(fused* f) {
   if (f->attr != NULL) dnnl_primitive_attr_destroy(f->attr);
   f->attr = NULL;
 }
 
-/* Whether the name of oneDNN's implementation begins so, as no query tells of speed. */
+/* Whether the implementation's name starts with `beginning`; no query reports its speed. */
 static bool is_named(const_dnnl_primitive_desc_t pd, const char* beginning) {
   const char* name = NULL;
   dnnl_status_t status = dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
   return status == dnnl_success && name != NULL && strncmp(name, beginning, strlen(beginning)) == 0;
 }
 
-/* Its names stand for products by batches of blocks, and for their depthwise form. */
+/* The names of batch-reduced GEMM kernels and of their depthwise form. */
 bool fused_is_blockwise(const_dnnl_primitive_desc_t pd) {
   return is_named(pd, "brg") || is_named(pd, "brdgmm");
 }
 
-/* Slow are the reference, and convolution by matrix product. Without posts they are taken: there
- * is no form with fewer. *out is the caller's to destroy, or plan_add()'s. */
+/* Slow are the reference and GEMM-based convolution. Without posts they are accepted, since no
+ * smaller form exists. The caller or plan_add() destroys *out. */
 int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out) {
   char what[64];
@@ -194,8 +194,8 @@ int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
   return PLAN_UNSUITABLE;
 }
 
-/* The operand in the layout that the primitive has chosen. Constants are converted once, when the
- * plan is made. */
+/* Convert the operand to the primitive's layout. Constants are converted once, when the plan is
+ * made. */
 static int convert_operand(plan* p, dnnl_primitive_desc_t pd, dnnl_query_t what, view* v) {
   layout md;
   PLAN_TRY(plan_status(p, api_chosen(&p->layouts, pd, what, &v->md, &md), "a layout"));
@@ -204,7 +204,7 @@ static int convert_operand(plan* p, dnnl_primitive_desc_t pd, dnnl_query_t what,
 
 int fused_add(plan* p, const api_op* op, dnnl_primitive_desc_t pd, const fused* f, plan_arg* args,
               int num_args, int32_t result) {
-  /* products have four arguments at most, and `fused` has no more than its own room */
+  /* layers have at most four arguments, `fused` at most its array's size */
   plan_arg all[4 + 2 * BUILD_MAX_POSTS];
   layout md;
   int i, rc = 0;
@@ -229,9 +229,9 @@ int fused_add(plan* p, const api_op* op, dnnl_primitive_desc_t pd, const fused* 
   return build_set(p, result, &args[0].v);
 }
 
-/* Primitives of their own --------------------------------------------------------------------- */
+/* Separate primitives ------------------------------------------------------------------------- */
 
-/* The result lies as the operand. */
+/* The result has the operand's layout. */
 static int build_one(plan* p, int32_t flow, const post* op) {
   plan_arg args[3] = {{.arg = DNNL_ARG_DST}, {.arg = DNNL_ARG_SRC_0}, {.arg = DNNL_ARG_SRC_1}};
   view *src = &args[1].v, *other = &args[2].v;

@@ -1,7 +1,7 @@
-/* Products: convolutions, forward and transposed, and products of matrices, of floats and of bytes.
+/* Convolutions, deconvolutions and matmuls of float32 and int8.
  *
- * A product is read in three steps: operands, the extents by which oneDNN knows them, and the layouts
- * that it is offered. The primitive then chooses, and operands are brought into what it has chosen. */
+ * A layer is read in three steps: operands, extents for oneDNN, and the offered layouts. The
+ * primitive then chooses, and operands are converted to its choice. */
 #include <string.h>
 
 #include "build.h"
@@ -11,7 +11,7 @@
 struct product_kind {
   const char* op;
   api_kind kind;
-  bool of_bytes; /* then the bias is input 3, else 2 */
+  bool of_bytes; /* int8: the bias is input 3, otherwise 2 */
   const char* what;
 };
 
@@ -30,20 +30,20 @@ const product_kind* product_find(const char* op) {
   return NULL;
 }
 
-/* How products of bytes round is part of what follows them. */
+/* Int8 layers take no posts: their requantisation uses the post-operations. */
 bool product_takes_posts(const product_kind* kind) { return kind != NULL && !kind->of_bytes; }
 
-/* Everything that a product is made from. */
+/* Data from which a layer is built. */
 typedef struct {
-  plan_arg args[4]; /* the result, which has no place yet, operands, and the bias */
+  plan_arg args[4]; /* the result, which has no store yet, operands, and the bias */
   int num_args;     /* 3 without bias */
   view *x, *w, *bias;
-  layout x_md, w_md, y_md; /* what the primitive is offered */
+  layout x_md, w_md, y_md; /* offered to the primitive */
   dnnl_dims_t strides, dilations, before, after;
   api_op op;
 } product;
 
-/* Operands as they are. */
+/* Get the operands unchanged. */
 static int begin(plan* p, const product_kind* kind, const tvmrt_region_node* node, product* o) {
   const int32_t bias = build_input(node, kind->of_bytes ? 3 : 2);
   *o = (product){.args = {{.arg = DNNL_ARG_DST},
@@ -71,7 +71,7 @@ static int begin(plan* p, const product_kind* kind, const tvmrt_region_node* nod
 
 /* Convolutions -------------------------------------------------------------------------------- */
 
-/* An attribute of a number for each spatial axis. oneDNN has them in 32 bits, and multiplies some. */
+/* Read an attribute with a number per spatial axis. oneDNN uses 32 bits and multiplies some. */
 static int read_numbers(plan* p, const tvmrt_region_node* node, const char* key, int count,
                         int64_t least, dnnl_dim_t* out) {
   int32_t found = 0, i;
@@ -88,8 +88,8 @@ static int read_numbers(plan* p, const tvmrt_region_node* node, const char* key,
   return 0;
 }
 
-/* Padding behind follows from extents and not from the node's own, which may reach further than any
- * window. Below 2^57 by the bounds of its factors: nothing wraps. */
+/* The padding at the end follows from the extents, since the node's own may exceed the last window.
+ * The bounds keep all values below 2^57, so nothing overflows. */
 static int read_axis(plan* p, product* o, int axis, int64_t extent, int64_t windows,
                      int64_t kernel) {
   int64_t after;
@@ -105,7 +105,7 @@ static int read_axis(plan* p, product* o, int axis, int64_t extent, int64_t wind
   return 0;
 }
 
-/* A transposed product has the window of the one that it undoes: from result to input. */
+/* A deconvolution has the window of the convolution that it inverts: from result to input. */
 static int read_window(plan* p, const tvmrt_region_node* node, product* o) {
   const bool transposed = o->op.kind == API_DECONV;
   const tvmrt_region_tensor* from =
@@ -133,9 +133,9 @@ static void exchange(dnnl_dim_t* pair) {
   pair[1] = first;
 }
 
-/* [C, ...] as [g, C / g, ...] where there are several groups: oneDNN takes other primitives for
- * those. A transposed one has input channels in front, oneDNN output channels as in any
- * convolution: weights that lie in rows need other strides alone. */
+/* Reshape [C, ...] to [g, C / g, ...] for several groups, since oneDNN has other primitives for
+ * those. A deconvolution has input channels first, but oneDNN expects output channels first, so its
+ * row-major weights get exchanged strides. */
 static int read_weights(plan* p, const tvmrt_region_node* node, product* o) {
   const tvmrt_region_tensor* t = build_tensor(p, node->inputs[1]);
   const int64_t groups = tvmrt_node_int(node, "groups", 1);
@@ -157,7 +157,7 @@ static int read_weights(plan* p, const tvmrt_region_node* node, product* o) {
   return plan_status(p, api_layout(&p->layouts, n, dims, dnnl_f32, strides, &o->w->md), "weights");
 }
 
-/* All three are left to the primitive's choice, the bias is one row. */
+/* The primitive chooses all three layouts; the bias is a row. */
 static int shape_conv(plan* p, const tvmrt_region_node* node, product* o) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
   const view* x = o->x;
@@ -169,9 +169,9 @@ static int shape_conv(plan* p, const tvmrt_region_node* node, product* o) {
   return layout_any(p, y->ndim, y->shape, layout_dtype(y->dtype), &o->y_md);
 }
 
-/* Matrices ------------------------------------------------------------------------------------ */
+/* Matmuls ------------------------------------------------------------------------------------- */
 
-/* All dimensions but the last. */
+/* Product of all dimensions except the last. */
 static int64_t rows_of(const tvmrt_region_tensor* t) {
   int64_t rows = 1;
   int i;
@@ -179,8 +179,8 @@ static int64_t rows_of(const tvmrt_region_tensor* t) {
   return rows;
 }
 
-/* Extents as NumPy aligns them, with ones in front; or rows and columns, where there is one product
- * of all. */
+/* Extents aligned as in NumPy, with leading ones; or rows and columns if all batches form one
+ * matmul. */
 static int read_extents(plan* p, int32_t tensor, int ndims, bool as_rows, dnnl_dims_t out) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   int lead = ndims - t->ndim, i;
@@ -194,7 +194,7 @@ static int read_extents(plan* p, int32_t tensor, int ndims, bool as_rows, dnnl_d
   return 0;
 }
 
-/* oneDNN broadcasts extents of 1, and would read beyond a bias of others. */
+/* oneDNN broadcasts extents of 1, and would read past the end of a bias with other extents. */
 static int shape_bias(plan* p, const tvmrt_region_node* node, int32_t tensor, product* o) {
   dnnl_dims_t dims;
   int i;
@@ -209,9 +209,9 @@ static int shape_bias(plan* p, const tvmrt_region_node* node, int32_t tensor, pr
   return layout_row_major(p, o->bias, o->bias);
 }
 
-/* Operands lie in rows, and so does the result, whatever comes behind: rows are what the next
- * product reads. Only constant weights are packed, the way oneDNN likes it, as packing others costs
- * each run. With one matrix for all batches these are rows of one product. */
+/* Operands and result are row-major, since the next matmul reads rows. Only constant weights are
+ * packed in oneDNN's layout, as packing others would cost time in each run. If one matrix serves
+ * all batches, they are the rows of one matmul. */
 static int shape_matmul(plan* p, const tvmrt_region_node* node, product* o) {
   const int32_t bias = build_input(node, o->w->md.dtype == dnnl_f32 ? 2 : 3);
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
@@ -242,10 +242,10 @@ static int shape_matmul(plan* p, const tvmrt_region_node* node, product* o) {
   return bias < 0 ? 0 : shape_bias(p, node, bias, o);
 }
 
-/* Both ---------------------------------------------------------------------------------------- */
+/* Convolutions and matmuls -------------------------------------------------------------------- */
 
-/* The layouts of a product, by what it chooses without posts. Channels last suit oneDNN's quickest
- * convolutions and the neighbours of all: only where that is none of those, it chooses by itself. */
+/* Choose the layouts of a layer without posts. Channels last suits oneDNN's fastest convolutions
+ * and all neighbours; if none of those applies, the primitive chooses freely. */
 static int choose(plan* p, product* o, const fused* f, dnnl_primitive_desc_t* out) {
   layout x, y;
   int rc;
@@ -273,7 +273,7 @@ static int choose(plan* p, product* o, const fused* f, dnnl_primitive_desc_t* ou
   return 0;
 }
 
-/* The same product with posts, whose operands lie as its result does. pd and f are replaced. */
+/* Recreate the layer with posts, whose operands get its result's layout. pd and f are replaced. */
 static int add_posts(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
                      const product* o, fused* f, dnnl_primitive_desc_t* pd) {
   dnnl_primitive_desc_destroy(*pd);

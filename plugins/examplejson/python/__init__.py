@@ -1,1 +1,1 @@
-"""An example of a device: a graph format with a runtime of its own."""
+"""Example of a device: a graph format with its own runtime."""

@@ -1,7 +1,7 @@
 """examplejson: graphs as lines of text, for the custom runtime of the guide "Bring your own code
-generator". The other half is the module kind ``examplejson`` of the runtime.
+generator". The other half is the runtime's module kind ``examplejson``.
 
-Each region becomes a subgraph: its name, a line an input, a line an operator::
+Each region becomes a subgraph: its name, a line per input, a line per operator::
 
     subgraph_0
     input 0 10 10
@@ -21,11 +21,11 @@ from tvmrt.compiler.ir import ModuleBlob, Node, Region, Value
 
 OPERATORS = ("add", "sub", "mul")
 MAX_RANK = 8
-PREFIX = "subgraph_"  # what tells the name of a subgraph from an operator
+PREFIX = "subgraph_"  # distinguishes the name of a subgraph from an operator
 
 
 class ExampleJsonCodeGen(ExprVisitor):
-    """Visits a region; ``gen`` gives its text. The visit of a value gives its number."""
+    """Visitor of a region; ``gen`` returns its text. Visiting a value returns its number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class ExampleJsonCodeGen(ExprVisitor):
         return number
 
     def gen(self, region: Region) -> str:
-        """The region as ExampleJSON."""
+        """Return the region as ExampleJSON text."""
         self.visit_region(region)
         return "\n".join([region.symbol, *self.lines, ""])
 
@@ -55,13 +55,13 @@ def _extents(value: Value) -> str:
 
 @register
 class ExampleJson(Device):
-    """Additions, subtractions and products of float32 tensors of equal shapes."""
+    """Addition, subtraction and multiplication of float32 tensors of equal shapes."""
 
     name = "examplejson"
     single_result = True
 
     def absent(self) -> str | None:
-        """The runtime's half is a kind of modules."""
+        """Return the reason if the runtime lacks the module kind."""
         return missing(self.name)
 
     def supports(self, node: Node) -> str | None:

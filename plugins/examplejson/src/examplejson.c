@@ -1,8 +1,7 @@
-/* The module kind "examplejson": a runtime of its own for graphs in the ExampleJSON text.
+/* The module kind "examplejson": a runtime for graphs in the ExampleJSON text format.
  *
- * An example of a module kind that is no device: it shows what a library with a runtime of its own
- * needs, by public headers alone. A graph is read once and not changed after, so calls need no
- * lock. */
+ * An example of a module kind that is not a device: it shows how to implement a custom runtime with
+ * public headers only. A graph is immutable after parsing, so calls need no lock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,8 @@
 
 TVMRT_DEVICE_PLUGIN(examplejson)
 
-/* The type comes first: front ends raise their exception of that name. Always -1. Names are cut
- * at 128 bytes, so that the sentence fits. */
+/* Returns -1. The text begins with the error kind, which frontends raise as an exception. Names are
+ * truncated to 128 bytes. */
 static int fail(const char* type, const char* what, const char* name) {
   char text[256];
   (void)snprintf(text, sizeof(text), "%s: examplejson: %.128s: %s", type, name, what);
@@ -26,7 +25,7 @@ static int fail(const char* type, const char* what, const char* name) {
 
 /* ---- running a subgraph ---- */
 
-/* Extents of 1 have any stride. No strides mean no gaps. */
+/* Any stride is valid for extents of 1. NULL strides mean a compact tensor. */
 static int is_dense(const DLTensor* t) {
   int64_t expected = 1;
   if (t->strides == NULL) return 1;
@@ -36,8 +35,8 @@ static int is_dense(const DLTensor* t) {
   return 1;
 }
 
-/* Callers are any code: everything is checked before an address is taken. The place of its
- * elements, borrowed from the caller for the run. */
+/* Check an argument of arbitrary callers and get its data pointer, which is borrowed for the
+ * run. */
 static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted, TVMValue value,
                 int code, float** out) {
   const DLTensor* t = value.v_handle;
@@ -58,8 +57,8 @@ static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted,
   return 0;
 }
 
-/* Inputs are arguments, the last tensor is the output, all between lie in the scratch memory.
- * Each result has memory of its own, so that no operator writes what a later one reads. */
+/* Inputs are arguments, the last tensor is the output, all others are in the scratch memory. Each
+ * result has its own memory, so no operator overwrites an operand of a later one. */
 static float* place_of(const examplejson_subgraph* s, size_t id, float* const* arguments,
                        float* scratch) {
   const examplejson_tensor* t = &s->tensors[id];
@@ -68,7 +67,7 @@ static float* place_of(const examplejson_subgraph* s, size_t id, float* const* a
   return scratch + t->place;
 }
 
-/* In the order of the text, in which operands come before results. Nothing can fail here. */
+/* In the order of the text, where operands precede results. Cannot fail. */
 static void run_nodes(const examplejson_subgraph* s, float* const* arguments, float* scratch) {
   for (size_t i = 0; i < s->num_nodes; ++i) {
     const examplejson_node* n = &s->nodes[i];
@@ -78,7 +77,7 @@ static void run_nodes(const examplejson_subgraph* s, float* const* arguments, fl
   }
 }
 
-/* Only what is an argument: intermediate values have the shapes that the graph gives them. */
+/* Only arguments are checked: intermediate values have the shapes of the graph. */
 static int bind_all(const examplejson_subgraph* s, const TVMValue* args, const int* codes,
                     float** arguments) {
   for (size_t i = 0; i < s->num_tensors; ++i) {
@@ -90,13 +89,13 @@ static int bind_all(const examplejson_subgraph* s, const TVMValue* args, const i
   return 0;
 }
 
-/* One block for the argument pointers and the intermediate values: several threads may run the
- * same subgraph. The workspace is the thread's own pool, which is cheaper than malloc() for each
- * call; -1 where it cannot be given back, too. */
+/* One block for the argument pointers and the intermediate values, since several threads may run
+ * the subgraph. The workspace is per thread and cheaper than malloc(). Also returns -1 if it cannot
+ * be freed. */
 static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret, int* ret_code,
                         void* resource) {
   const examplejson_subgraph* s = resource;
-  /* the floats behind them are aligned, as a pointer is no smaller than a float */
+  /* the following floats are aligned, since a pointer is not smaller than a float */
   size_t pointers = (s->num_inputs + 1) * sizeof(float*);
   float** arguments;
   int rc;
@@ -108,7 +107,7 @@ static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret,
   arguments = TVMBackendAllocWorkspace(kDLCPU, 0, pointers + s->scratch_elements * sizeof(float),
                                        kDLFloat, 32);
   if (arguments == NULL) return fail("MemoryError", "no workspace", s->name);
-  /* arguments first: nothing is computed where one of them is wrong */
+  /* arguments first: nothing is computed if one of them is invalid */
   rc = bind_all(s, args, codes, arguments);
   if (rc == 0) run_nodes(s, arguments, (float*)(void*)((char*)arguments + pointers));
   if (TVMBackendFreeWorkspace(kDLCPU, 0, arguments) != 0) return -1;
@@ -117,8 +116,8 @@ static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret,
 
 /* ---- the module ---- */
 
-/* A name that is not there leaves *out empty, which is no error. The function holds the module,
- * so the graph lives as long. */
+/* An unknown name leaves *out empty, which is not an error. The function retains the module and so
+ * the graph. */
 static int get_function(void* self, const char* name, tvmrt_module_function* out) {
   examplejson_graph* graph = self;
   for (size_t i = 0; i < graph->num_subgraphs; ++i) {
@@ -129,7 +128,7 @@ static int get_function(void* self, const char* name, tvmrt_module_function* out
   return 0;
 }
 
-/* As strings are in libraries: the size in 8 bytes, the lowest first, then the text. As
+/* Write in the format of strings in libraries: the size as 8 little-endian bytes, then the text.
  * load_binary() reads it. */
 static int save(void* self, tvmrt_module_write write, void* sink) {
   const examplejson_graph* graph = self;
@@ -138,20 +137,20 @@ static int save(void* self, tvmrt_module_write write, void* sink) {
   return write(sink, size, sizeof(size)) != 0 ? -1 : write(sink, graph->text, graph->text_size);
 }
 
-/* The text as it was read, so that what is shown can be loaded. */
+/* The original text, so that the output can be loaded again. */
 static int source(void* self, const char* format, tvmrt_module_write write, void* sink) {
   const examplejson_graph* graph = self;
-  (void)format; /* there is one text */
+  (void)format; /* there is only one format */
   return write(sink, graph->text, graph->text_size);
 }
 
-/* Called once, with the last reference to the module or to one of its functions. */
+/* Called once, with the last reference to the module or one of its functions. */
 static void release(void* self) {
   examplejson_free(self);
   free(self);
 }
 
-/* SERIALIZABLE needs `save` and a function "loadbinary_examplejson"; RUNNABLE needs
+/* SERIALIZABLE requires `save` and a function "loadbinary_examplejson"; RUNNABLE requires
  * `get_function`. */
 static const tvmrt_module_vtable kind = {
     .struct_bytes = sizeof(tvmrt_module_vtable),
@@ -163,15 +162,15 @@ static const tvmrt_module_vtable kind = {
     .release = release,
 };
 
-/* The graph is the module's as soon as that is made. The text is copied. On failure nothing is
- * left, and the error text is the parser's or the runtime's. */
+/* The module takes over the graph, and the text is copied. On failure everything is freed, and the
+ * error text is the parser's or the runtime's. */
 static int create(const char* text, size_t size, TVMRetValueHandle ret) {
   examplejson_graph* graph = malloc(sizeof(*graph));
   TVMModuleHandle module = NULL;
   TVMValue value;
   int code = kTVMModuleHandle;
   int rc;
-  /* nothing is held yet */
+  /* nothing to free yet */
   if (graph == NULL) return fail("MemoryError", "no memory for a module", "create");
   if (examplejson_parse(text, size, graph) != 0) {
     free(graph);
@@ -182,11 +181,11 @@ static int create(const char* text, size_t size, TVMRetValueHandle ret) {
     return -1;
   }
   value.v_handle = module;
-  rc = TVMCFuncSetReturn(ret, &value, &code, 1); /* takes a reference of its own */
+  rc = TVMCFuncSetReturn(ret, &value, &code, 1); /* takes its own reference */
   return TVMModFree(module) != 0 ? -1 : rc;
 }
 
-/* (text): a text ends with its NUL; bytes may have NULs inside, which no line takes. */
+/* (text): a string ends at its NUL; bytes may contain NULs, which no line accepts. */
 static int create_of_text(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                           void* resource) {
   (void)resource;
@@ -199,7 +198,7 @@ static int create_of_text(TVMValue* args, int* codes, int num_args, TVMRetValueH
   return fail("TypeError", "one argument is expected, the text of a graph", "create");
 }
 
-/* (stream of a library): what save() wrote, read from a library that is loaded. */
+/* (stream of a library): reads the output of save(). */
 static int load_binary(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                        void* resource) {
   const char* text;
@@ -212,8 +211,8 @@ static int load_binary(TVMValue* args, int* codes, int num_args, TVMRetValueHand
   return create(text, size, ret);
 }
 
-/* A file of at most 1 GB: larger ones are no graphs. On failure *out is to be freed as well. Read
- * whole, as the module keeps the text anyway. */
+/* Read a whole file of at most 1 GB, since the module keeps the text. *out must be freed also on
+ * failure. */
 static int read_file(FILE* file, char** out, size_t* size) {
   long end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
   if (end < 0 || end > 1 << 30 || fseek(file, 0, SEEK_SET) != 0) return -1;
@@ -222,7 +221,7 @@ static int read_file(FILE* file, char** out, size_t* size) {
   return *out != NULL && fread(*out, 1, *size, file) == *size ? 0 : -1;
 }
 
-/* (path [, format]) The format is not read: a file of this kind has one. */
+/* (path [, format]). The format is ignored: this kind of file has only one. */
 static int load_file(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                      void* resource) {
   char* text = NULL;
@@ -236,14 +235,14 @@ static int load_file(TVMValue* args, int* codes, int num_args, TVMRetValueHandle
   file = fopen(args[0].v_str, "rb");
   if (file == NULL) return fail("OSError", "the file cannot be opened", args[0].v_str);
   rc = read_file(file, &text, &size);
-  (void)fclose(file); /* it was only read */
+  (void)fclose(file); /* opened for reading only */
   rc =
       rc == 0 ? create(text, size, ret) : fail("OSError", "the file cannot be read", args[0].v_str);
   free(text);
   return rc;
 }
 
-/* Both the names of the guide and those by which the classic loader finds a kind. */
+/* The guide's names, and those by which the classic loader finds a module kind. */
 static const struct {
   const char* name;
   TVMRuntimeCPackedFunc function;
@@ -257,8 +256,8 @@ static const struct {
 
 enum { NUM_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 
-/* Replaces what is there, so that a second copy of the plug-in may be loaded. What was registered
- * before a failure stays: it works as it is. */
+/* Replaces earlier functions, so that a second copy of the plug-in can be loaded. After a failure,
+ * functions registered before stay registered. */
 int register_examplejson_device(void) {
   for (int i = 0; i < NUM_FUNCTIONS; ++i) {
     TVMFunctionHandle handle;
@@ -270,7 +269,7 @@ int register_examplejson_device(void) {
   return 0;
 }
 
-/* All are tried, whatever the first ones say. Modules that live keep their functions. */
+/* Tries to remove all, even after a failure. Live modules keep their functions. */
 int unregister_examplejson_device(void) {
   int rc = 0;
   for (int i = 0; i < NUM_FUNCTIONS; ++i) rc |= TVMFuncRemoveGlobal(functions[i].name);

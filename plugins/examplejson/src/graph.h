@@ -1,4 +1,4 @@
-/* The ExampleJSON text as a structure: subgraphs of element-wise operators over float32 tensors. */
+/* The parsed ExampleJSON text: subgraphs of element-wise operators on float32 tensors. */
 #ifndef TVMRT_SRC_RUNTIME_DEVICES_EXAMPLEJSON_GRAPH_H_
 #define TVMRT_SRC_RUNTIME_DEVICES_EXAMPLEJSON_GRAPH_H_
 
@@ -10,9 +10,9 @@
 typedef struct examplejson_tensor {
   int32_t ndim;
   int64_t shape[EXAMPLEJSON_MAX_NDIM];
-  size_t size; /* elements */
-  /* Of an input: its place among the arguments. Of a result: where it lies among the intermediate
-   * values, in elements; the last result of a subgraph is the argument after the inputs. */
+  size_t size; /* number of elements */
+  /* Of an input: its argument index. Of a result: its offset among the intermediate values, in
+   * elements; the last result of a subgraph is the argument after the inputs. */
   size_t place;
   int is_input;
 } examplejson_tensor;
@@ -27,7 +27,7 @@ typedef struct examplejson_subgraph {
   char* name;
   examplejson_tensor* tensors; /* by id; ids count from 0 in the order of the lines */
   size_t num_tensors, num_inputs;
-  examplejson_node* nodes; /* in order of execution */
+  examplejson_node* nodes; /* in execution order */
   size_t num_nodes;
   size_t scratch_elements; /* of all intermediate values */
 } examplejson_subgraph;
@@ -39,7 +39,7 @@ typedef struct examplejson_graph {
   size_t num_subgraphs;
 } examplejson_graph;
 
-/* Read a text, which is copied. 0, or -1 after "examplejson: line <n>: <why>"; *out is then empty. */
+/* Parse and copy a text. Returns 0, or -1 with "examplejson: line <n>: <why>" and *out empty. */
 int examplejson_parse(const char* text, size_t size, examplejson_graph* out);
 
 void examplejson_free(examplejson_graph* graph);

@@ -1,13 +1,13 @@
-/* Reading ExampleJSON: a line each for a subgraph's name, an input, an operator.
+/* Parser of ExampleJSON: one line per subgraph name, input and operator.
  *
  *     subgraph_0
  *     input 0 10 10
  *     input 1 10 10
  *     add 2 inputs: 0 1 shape: 10 10
  *
- * Texts are not trusted: numbers, ids, shapes and counts are bounded where they are read, so that
- * running checks only its arguments. What is made belongs to the graph at once; a failure anywhere
- * frees the graph. */
+ * Texts are untrusted: numbers, ids, shapes and counts are bounded here, so that running only
+ * checks its arguments. Everything allocated belongs to the graph immediately; any failure frees
+ * the graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #include "graph.h"
 
-/* `out` may be neither operand: results lie apart. */
+/* `out` must not overlap an operand, since each result has its own memory. */
 static void run_add(const float* a, const float* b, float* out, size_t size) {
   for (size_t i = 0; i < size; ++i) out[i] = a[i] + b[i];
 }
@@ -40,7 +40,7 @@ typedef struct {
   size_t line;
 } Reader;
 
-/* -1, with the line's number; words are cut, and have no NUL behind them. */
+/* Report an error with the line's number; returns -1. Words are truncated and have no NUL. */
 static int refuse(const Reader* in, const char* why, const char* word, size_t size) {
   char text[256];
   (void)snprintf(text, sizeof(text), "examplejson: line %zu: %s '%.*s'", in->line, why,
@@ -49,16 +49,16 @@ static int refuse(const Reader* in, const char* why, const char* word, size_t si
   return -1;
 }
 
-/* Always -1, and no line: memory ends anywhere. */
+/* Returns -1. The line is not reported, since any allocation may fail. */
 static int out_of_memory(void) {
   TVMPackedFuncSetLastError("examplejson: out of memory while a graph was read");
   return -1;
 }
 
-/* A carriage return, too: files of Windows are read as they are. */
+/* Carriage returns are blanks, for Windows files. */
 static int is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* The next word of the line; its size is 0 at the end. */
+/* Return the next word of the line; its size is 0 at the end. */
 static const char* next_word(Reader* in, size_t* size) {
   const char* begin;
   while (in->at < in->end && is_space(*in->at)) in->at++;
@@ -68,13 +68,12 @@ static const char* next_word(Reader* in, size_t* size) {
   return begin;
 }
 
-/* The word has no NUL behind it, the text has. */
+/* `word` has no NUL, `text` has one. */
 static int equals(const char* word, size_t size, const char* text) {
   return strlen(text) == size && memcmp(word, text, size) == 0;
 }
 
-/* Decimal digits as a number below 2^31, which bounds every sum and product that is made of
- * them. */
+/* Convert decimal digits to a number below 2^31, which bounds all sums and products. */
 static int to_number(const Reader* in, const char* word, size_t size, int64_t* out) {
   *out = 0;
   if (size == 0) return refuse(in, "a number is missing after", in->end, 0);
@@ -86,21 +85,21 @@ static int to_number(const Reader* in, const char* word, size_t size, int64_t* o
   return 0;
 }
 
-/* The next word of the line, which must be one. */
+/* Read the next word of the line as a number. */
 static int read_number(Reader* in, int64_t* out) {
   size_t size;
   const char* word = next_word(in, &size);
   return to_number(in, word, size, out);
 }
 
-/* One element more; NULL without memory, the old array stays. Graphs have few of them: an array
- * that doubles would gain nothing. */
+/* Grow an array by one element; on failure returns NULL and keeps the old array. Graphs are small,
+ * so doubling would not help. */
 static void* grown(void* array, size_t count, size_t bytes) {
   return count >= SIZE_MAX / bytes - 1 ? NULL : realloc(array, (count + 1) * bytes);
 }
 
-/* Counted last: one without a name is not freed as one. Names are unique, since functions are
- * found by them. */
+/* The count is increased last, so that an unnamed subgraph is not freed. Names must be unique,
+ * since functions are looked up by name. */
 static int add_subgraph(Reader* in, const char* name, size_t size) {
   examplejson_graph* g = in->graph;
   examplejson_subgraph* all;
@@ -120,8 +119,8 @@ static int add_subgraph(Reader* in, const char* name, size_t size) {
   return 0;
 }
 
-/* Each factor and each product is below 2^31, so nothing wraps in 64 bits. No extents are a
- * scalar, which has one element; an extent of 0 makes a tensor without any. */
+/* Each factor and product is below 2^31, so 64 bits do not overflow. No extents: a scalar with one
+ * element. An extent of 0: an empty tensor. */
 static int read_shape(Reader* in, examplejson_tensor* tensor) {
   size_t size;
   const char* word;
@@ -137,8 +136,8 @@ static int read_shape(Reader* in, examplejson_tensor* tensor) {
   return 0;
 }
 
-/* The tensor that a line makes: its id follows those of the lines before. *out is borrowed until
- * the next one is added, which may move them all. */
+/* Add the tensor of a line; ids must be consecutive. *out is borrowed until the next tensor is
+ * added, which may move the array. */
 static int add_tensor(Reader* in, examplejson_subgraph* s, int64_t id, examplejson_tensor** out) {
   examplejson_tensor* all;
   if ((size_t)id != s->num_tensors) {
@@ -156,7 +155,7 @@ static int add_tensor(Reader* in, examplejson_subgraph* s, int64_t id, examplejs
   return 0;
 }
 
-/* Arguments come in the order of the lines. */
+/* Arguments are in the order of the lines. */
 static int read_input(Reader* in, examplejson_subgraph* s) {
   examplejson_tensor* tensor;
   int64_t id;
@@ -169,7 +168,7 @@ static int read_input(Reader* in, examplejson_subgraph* s) {
   return read_shape(in, tensor);
 }
 
-/* Two words are expected in the whole format. */
+/* Expects one of the format's two keywords. */
 static int read_word(Reader* in, const char* expected) {
   size_t size;
   const char* word = next_word(in, &size);
@@ -180,8 +179,8 @@ static int read_word(Reader* in, const char* expected) {
                 word, size);
 }
 
-/* An operand: a tensor of an earlier line with the operator's shape. Nothing broadcasts here: an
- * operator reads as many elements as it writes. */
+/* Check that an operand has the operator's shape. Operators do not broadcast: they read as many
+ * elements as they write. */
 static int check_operand(const Reader* in, const examplejson_subgraph* s, int64_t id,
                          const examplejson_tensor* result) {
   const examplejson_tensor* operand = &s->tensors[id];
@@ -192,7 +191,7 @@ static int check_operand(const Reader* in, const examplejson_subgraph* s, int64_
   return refuse(in, "inputs and result have different shapes in", s->name, strlen(s->name));
 }
 
-/* In the words of the format: "inputs: 0 1 shape:". */
+/* Read the format's "inputs: 0 1 shape:". */
 static int read_operands(Reader* in, const examplejson_subgraph* s, examplejson_node* node) {
   if (read_word(in, "inputs:") != 0) return -1;
   for (int i = 0; i < 2; ++i) {
@@ -206,8 +205,8 @@ static int read_operands(Reader* in, const examplejson_subgraph* s, examplejson_
   return read_word(in, "shape:");
 }
 
-/* The operands are read before the result is made, so an operator cannot read itself. Each result
- * has its own part of the scratch memory, which only the last one of a subgraph leaves unused. */
+/* Operands are read before the result is added, so an operator cannot read itself. Each result has
+ * its own part of the scratch memory; the last one's part is unused. */
 static int read_operator(Reader* in, examplejson_subgraph* s, examplejson_node* node) {
   examplejson_tensor* result;
   int64_t id;
@@ -222,7 +221,7 @@ static int read_operator(Reader* in, examplejson_subgraph* s, examplejson_node* 
   return 0;
 }
 
-/* The node is counted before its line is read: it holds nothing that would have to be freed. */
+/* The node is counted before its line is read, since it owns nothing. */
 static int add_operator(Reader* in, examplejson_subgraph* s, const char* word, size_t size) {
   examplejson_node* all;
   for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); ++i) {
@@ -238,8 +237,8 @@ static int add_operator(Reader* in, examplejson_subgraph* s, const char* word, s
   return refuse(in, "unknown operator; add, sub and mul are known, not", word, size);
 }
 
-/* The name of a subgraph may have a prefix of its own. Empty lines count and say nothing. A line
- * belongs to the subgraph that was named last. */
+/* The name of a subgraph may have a prefix. Empty lines are counted and ignored. A line belongs to
+ * the last named subgraph. */
 static int read_line(Reader* in) {
   examplejson_graph* g = in->graph;
   size_t size;
@@ -254,7 +253,7 @@ static int read_line(Reader* in) {
   return add_operator(in, &g->subgraphs[g->num_subgraphs - 1], word, size);
 }
 
-/* The last line needs no end. What follows the first error is not read. */
+/* The last line needs no newline. Parsing stops at the first error. */
 static int read_lines(Reader* in, const char* text, size_t size) {
   const char* end = text + size;
   while (text < end) {
@@ -268,8 +267,8 @@ static int read_lines(Reader* in, const char* text, size_t size) {
   return 0;
 }
 
-/* The last tensor of a subgraph is its output: it needs a node that makes it. Told for the last
- * line read, as what is missing has none. */
+/* A subgraph's last tensor is its output, so it needs at least one operator. The error names the
+ * last line. */
 static int check_ends(const Reader* in) {
   const examplejson_graph* g = in->graph;
   if (g->num_subgraphs == 0) return refuse(in, "no subgraph in the text", "", 0);
@@ -280,7 +279,7 @@ static int check_ends(const Reader* in) {
   return 0;
 }
 
-/* With a NUL behind it, for those who show it. */
+/* NUL-terminated, for printing. */
 static int keep_text(examplejson_graph* graph, const char* text, size_t size) {
   graph->text = malloc(size + 1);
   if (graph->text == NULL) return out_of_memory();
@@ -300,8 +299,7 @@ int examplejson_parse(const char* text, size_t size, examplejson_graph* out) {
   return -1;
 }
 
-/* Of a graph that was read by half, too. The struct itself is the caller's, and empty
- * afterwards. */
+/* Also frees a partly parsed graph. The struct itself is the caller's, and empty afterwards. */
 void examplejson_free(examplejson_graph* graph) {
   for (size_t i = 0; i < graph->num_subgraphs; ++i) {
     free(graph->subgraphs[i].name);
