@@ -1,11 +1,11 @@
-"""The float networks of a folder on the device opencl: right or not, and the cost of its regions.
+"""Check a folder's float networks on the opencl device, and measure the overhead of its regions.
 
     python plugins/opencl/bench/bench_opencl.py [FOLDER] [--seconds S] [--network NAME ...] [--json]
 
-FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with
-integer products are left out. Overhead is what a run takes beyond its kernels by the device's own
-clock, divided by the regions: copies over the border and the driver's launches; steps that stay on
-the CPU count, too.
+FOLDER contains NAME.onnx with NAME.npz and defaults to TVMRT_MODELS; networks with integer matmuls
+or convolutions are skipped. The overhead is the time of a run minus its kernels' time on the
+device's clock, divided by the number of regions. It includes copies of boundary tensors, kernel
+launches and steps on the CPU.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ DEVICE = "opencl"
 
 
 def kernel_nanoseconds() -> int:
-    """What all measured kernels have taken so far."""
+    """Return the total time of all measured kernels so far."""
     text = str(tvmrt.get_global_func(f"device.{DEVICE}.profile")())
     return sum(int(line.split("\t")[4]) for line in text.splitlines())
 
 
 def open_network(model: Path, folder: Path, inputs: dict, **options) -> tuple:
-    """The compiled network, and an executor that holds the inputs."""
+    """Return the compiled network, and an executor with its inputs set."""
     library = tvmrt.compile(model, devices=[DEVICE], **options)
     path = folder / f"{model.stem}{len(options)}.so"
     library.export_library(path)
@@ -50,7 +50,7 @@ def open_network(model: Path, folder: Path, inputs: dict, **options) -> tuple:
 
 
 def median_seconds(net: GraphModule, seconds: float) -> float:
-    """Of one run."""
+    """Return the median time of one run."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
@@ -61,7 +61,7 @@ def median_seconds(net: GraphModule, seconds: float) -> float:
 
 
 def profiled_seconds(net: GraphModule, seconds: float) -> tuple[float, float]:
-    """Of a run's kernels, and of all else in it."""
+    """Return the median times of a run's kernels, and of everything else in it."""
     kernels: list[float] = []
     rest: list[float] = []
     end = time.perf_counter() + seconds

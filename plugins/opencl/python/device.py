@@ -1,4 +1,4 @@
-"""What the opencl device takes, and how its regions become kernels."""
+"""The opencl device: supported nodes, and lowering of regions to kernels."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tvmrt.plugins.opencl.recurrent import refusal as recurrent_refusal
 
 # kernels that only move elements
 _ANY_TYPE = {"concat", "pad", "pick", "gather", "gather_elements", "gather_nd"}
-# kernels between bytes, whose types the operators say
+# int8 kernels, whose types the operators define
 _BYTES = {"quantize", "dequantize", "qconv", "qmatmul", "qmatmul_computed", "table", "qadd", "qmul"}
 _BYTES |= {"qmax_pool", "qavg_pool", "qavg_pool_zero_first"}
 
 
 @register
 class OpenCl(Device):
-    """Pointwise operators, convolutions, matrix products, pooling, folds, softmax, resizing, moves,
-    gathers, recurrent cells, what is between quantised tensors, and kernels of the user's."""
+    """Pointwise operators, convolutions, matmuls, pooling, reductions, softmax, resizing, data
+    movement, gathers, recurrent cells, quantised operators, and user kernels."""
 
     name = "opencl"
-    version = 1  # of the meaning of nodes, as in opencl.c
+    version = 1  # version of the nodes' meaning, as in opencl.c
     memory = DeviceMemory("opencl", 4, align_bytes=512)  # as in opencl.c; 4 is kDLOpenCL
 
     def refuses(self, context: Context) -> str | None:

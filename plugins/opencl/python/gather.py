@@ -1,4 +1,4 @@
-"""Kernels that read where indices say."""
+"""Kernels that read at data-dependent indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmrt.plugins.opencl.kernels import kernel
 
 
 def _place(k: Kernel, name: str, index: str, extent: int) -> str:
-    """An index from the end or the beginning, kept inside of the tensor."""
+    """Declare an index, which may be negative, clamped to the tensor."""
     n = k.scalar(extent)
     k.line(f"int {name} = (int){index};")
     k.line(f"{name} = clamp({name} < 0 ? {name} + {n} : {name}, 0, {n} - 1);")

@@ -1,7 +1,7 @@
-"""One kernel and its parameters, as text of OpenCL C.
+"""A kernel and its parameters, as OpenCL C text.
 
-A kernel's parameters are pointers to its inputs and its output, then ``int`` and ``float`` scalars:
-extents, strides and scales are scalars, so that layers of one kind share a program.
+A kernel's parameters are pointers to its inputs and its output, then ``int`` and ``float`` scalars.
+Extents, strides and scales are scalars, so that layers of one kind share a program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tvmrt.compiler.ir.strided import Strided
 from tvmrt.error import UnsupportedError
 
 LOCAL_SIZE = 64
-MAX_ELEMENTS = 2**31 - LOCAL_SIZE  # places are computed in 32 bits
+MAX_ELEMENTS = 2**31 - LOCAL_SIZE  # indices are computed in 32 bits
 
 CL_TYPES = {
     "float32": "float",
@@ -33,7 +33,7 @@ CL_TYPES = {
 
 
 def cl_type(dtype: DType) -> str:
-    """Its name in OpenCL C. Raises UnsupportedError for types that not every device has."""
+    """Return the type's name in OpenCL C. Raises UnsupportedError for optional types."""
     if dtype.name not in CL_TYPES:
         raise UnsupportedError(f"OpenCL devices need not have elements of type {dtype}")
     return CL_TYPES[dtype.name]
@@ -68,23 +68,23 @@ class Kernel:
         self.body.append(text)
 
     def scalar(self, value: int) -> str:
-        """A parameter with this value."""
+        """Return an int parameter with this value."""
         self.ints.append(int(value))
         return f"a{len(self.ints) - 1}"
 
     def number(self, value: float) -> str:
-        """A parameter with this value, which is rounded to 32 bits."""
+        """Return a float parameter with this value, rounded to 32 bits."""
         self.floats.append(float(value))
         return f"f{len(self.floats) - 1}"
 
     def pointer(self, buffer: Value) -> str:
-        """A parameter that points to this buffer; the same one for the same buffer."""
+        """Return a parameter that points to this buffer; one parameter per buffer."""
         if buffer not in self.buffers:
             self.buffers.append(buffer)
         return f"in{self.buffers.index(buffer)}"
 
     def split(self, number: str, shape: Sequence[int], prefix: str) -> list[str]:
-        """Declare the index in each dimension of a tensor's element, by its number."""
+        """Declare the index in each dimension of a tensor's element, from its linear index."""
         names = [f"{prefix}{d}" for d in range(len(shape))]
         rest = number
         for d in reversed(range(len(shape))):
@@ -97,7 +97,7 @@ class Kernel:
         return names
 
     def place(self, at: Strided, index: Sequence[str]) -> str:
-        """Expression of the place of an element in its buffer."""
+        """Return the expression of an element's offset in its buffer."""
         terms = [self.scalar(at.offset)] if at.offset else []
         for name, stride, extent in zip(index, at.strides, at.shape):
             if stride == 0 or extent == 1:
@@ -106,11 +106,11 @@ class Kernel:
         return " + ".join(terms) or "0"
 
     def load(self, operand: Operand, index: Sequence[str]) -> str:
-        """Expression of an operand's element."""
+        """Return the expression of an operand's element."""
         return f"{self.pointer(operand.buffer)}[{self.place(operand.at, index)}]"
 
     def source(self) -> str:
-        """The program's text."""
+        """Return the program's text."""
         params = [
             f"__global const {cl_type(b.dtype)} *restrict in{k}" for k, b in enumerate(self.buffers)
         ]
@@ -127,7 +127,7 @@ class Kernel:
         )
 
     def attributes(self, types: str) -> dict:
-        """Attributes of the kernel's node."""
+        """Return the attributes of the kernel's node."""
         if self.count > MAX_ELEMENTS:
             raise UnsupportedError(f"a tensor of {self.count} elements is too large")
         scalars = [self.count, *self.ints]

@@ -1,4 +1,4 @@
-"""Kernels of operators that are not pointwise: each function is named after its operator."""
+"""Kernels of operators that are not pointwise; each function is named after its operator."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BUILDERS: dict[str, Builder] = {}
 
 
 def kernel(*names: str, helpers: str = "") -> Callable[[Writer], Writer]:
-    """Enter a function that writes the kernels of the operators of these names; ``helpers`` is text
-    in front of them."""
+    """Register a function that writes the kernels of these operators; ``helpers`` is text in front
+    of them."""
 
     def add(write: Writer) -> Writer:
         def build(node: Node, operands: Sequence[Operand | None]) -> Kernel:
@@ -33,7 +33,7 @@ def kernel(*names: str, helpers: str = "") -> Callable[[Writer], Writer]:
 
 
 def copy(operand: Operand, name: str = "copy") -> Kernel:
-    """The operand's elements, row-major."""
+    """Return a kernel that copies the operand's elements in row-major order."""
     k = Kernel(name, operand.buffer.dtype, operand.at.size)
     index = k.split("i", operand.at.shape, "d")
     k.line(f"out[i] = {k.load(operand, index)};")
@@ -44,12 +44,12 @@ def copy(operand: Operand, name: str = "copy") -> Kernel:
 
 
 def _three(values: Sequence[int], fill: int) -> tuple[int, ...]:
-    """Three spatial axes, the missing ones in front."""
+    """Return three spatial axes, with leading ones filled in."""
     return (fill,) * (3 - len(values)) + tuple(values)
 
 
 def _spatial(operand: Operand) -> Operand:
-    """[N, C, D, H, W] of a tensor with fewer spatial axes."""
+    """Return a tensor with fewer spatial axes as [N, C, D, H, W]."""
     shape, strides = operand.at.shape, operand.at.strides
     ones = 5 - len(shape)
     at = Strided(
@@ -66,7 +66,7 @@ def _pixels(k: Kernel, node: Node) -> list[str]:
 
 
 def _window(k: Kernel, node: Node, taps: Sequence[int], extents: Sequence[int]):
-    """Open loops over a window's taps that lie in the input; gives the input's indices."""
+    """Open loops over a window's taps inside the input; return the input's indices."""
     attrs = node.attrs
     strides, dilations = _three(attrs["strides"], 1), _three(attrs["dilations"], 1)
     before = _three(attrs["pads_before"], 0)
@@ -154,7 +154,7 @@ def pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
 
 
 def _count_padded(k: Kernel, node: Node, taps, extents) -> None:
-    """Taps that lie in the input or its padding."""
+    """Count the taps in the input or its padding."""
     strides = _three(node.attrs["strides"], 1)
     dilations = _three(node.attrs["dilations"], 1)
     before, after = (_three(node.attrs[f"pads_{side}"], 0) for side in ("before", "after"))
@@ -262,7 +262,7 @@ def softmax(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
 
 @kernel("layer_norm")
 def layer_norm(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
-    """Operands are dense; a work item reads its whole row."""
+    """Write a row-wise kernel with dense operands; each work item reads its whole row."""
     extent = prod(node.output.shape[node.attrs["axis"] :])
     length = k.scalar(extent)
     x = k.pointer(operands[0].buffer)
@@ -317,7 +317,7 @@ def pad(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
             k.line(f"p{axis} = clamp(p{axis}, 0, {extent} - 1);")
         elif mode == "wrap":
             k.line(f"p{axis} = (p{axis} % {extent} + {extent}) % {extent};")
-        else:  # reflect: there and back, the border elements once
+        else:  # reflect: forwards and backwards, without repeating the border elements
             k.line(f"const int turn{axis} = max(2 * {extent} - 2, 1);")
             k.line(f"p{axis} = (p{axis} % turn{axis} + turn{axis}) % turn{axis};")
             k.line(f"p{axis} = min(p{axis}, turn{axis} - p{axis});")

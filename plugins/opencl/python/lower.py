@@ -1,5 +1,5 @@
-"""A region's operators as kernels: views become the way in which kernels read, pointwise nodes that
-follow each other one kernel."""
+"""Lowering of a region's operators to kernels: views become access patterns of kernels, and chains
+of pointwise nodes become one kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvmrt.compiler.ir.custom import text_of_types
 from tvmrt.compiler.ir.op import VIEW, get_op
 from tvmrt.compiler.ir.readers import Readers
 from tvmrt.compiler.ir.strided import dense
-from tvmrt.plugins.opencl import gather, pointwise, quantized  # which enter their kernels
+from tvmrt.plugins.opencl import gather, pointwise, quantized  # these register their kernels
 from tvmrt.plugins.opencl.kernel import Kernel, Operand
 from tvmrt.plugins.opencl.kernels import BUILDERS, copy
 from tvmrt.plugins.opencl.operator import KERNEL, lower_custom
@@ -16,11 +16,11 @@ from tvmrt.plugins.opencl.recurrent import RECURRENT, lower_cell
 
 __all__ = ["gather", "is_pointwise", "lower", "quantized"]
 
-# Kernels whose bodies count on row-major operands.
+# Kernels that require row-major operands.
 _DENSE = {"layer_norm"}
-# Devices need not take more than 1024 bytes of operands.
+# Devices need not support more than 1024 bytes of arguments.
 MAX_FUSED = 16  # pointwise nodes in one kernel
-MAX_OPERANDS = 16  # tensors that one kernel joins
+MAX_OPERANDS = 16  # maximum number of tensors that one kernel joins
 
 
 def lower(graph: Graph) -> None:
@@ -34,7 +34,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 class _Lowering:
-    """A graph's nodes as kernels."""
+    """Lowering of a graph's nodes to kernels."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -64,7 +64,7 @@ class _Lowering:
     # Operands
 
     def _of(self, value: Value) -> Operand:
-        """How the value is read; inputs and constants as they are."""
+        """Return the value's access pattern; inputs and constants are dense."""
         return self.operand.setdefault(value, Operand(value, dense(value.shape)))
 
     def _operand_for(self, node: Node, value: Value | None) -> Operand | None:
@@ -73,7 +73,7 @@ class _Lowering:
         return self._dense(value, node) if node.op in _DENSE else self._of(value)
 
     def _dense(self, value: Value, node: Node) -> Operand:
-        """The value in a buffer of its own, row-major."""
+        """Return the value in a separate row-major buffer."""
         operand = self._of(value)
         whole = operand.buffer.type.size == operand.at.size
         if not (operand.at.is_dense() and operand.at.offset == 0 and whole):
@@ -94,13 +94,13 @@ class _Lowering:
         value = node.inputs[0]
         operand = self._of(value)
         at = get_op(node.op).access(operand.at, node.attrs)
-        if at is None:  # strides cannot say it of elements that lie so
+        if at is None:  # strides cannot express the view of this layout
             operand = self._dense(value, node)
             at = get_op(node.op).access(operand.at, node.attrs)
         self.operand[node.output] = Operand(operand.buffer, at)
 
     def _given(self, node: Node) -> None:
-        """A kernel of the user's, whose operands are row-major."""
+        """Emit a user's kernel, whose operands are row-major."""
         buffers = [None if v is None else self._dense(v, node).buffer for v in node.inputs]
         made = Node(KERNEL, buffers, node.attrs, node.name, node.sources)
         made.give(node.outputs)
@@ -109,7 +109,7 @@ class _Lowering:
     # Pointwise nodes
 
     def _joins_its_reader(self, node: Node) -> bool:
-        """Whether the only reader computes the node's elements itself."""
+        """Whether the only reader is fused with the node."""
         value = node.output
         reader = self.readers.only(value)
         return (
@@ -120,7 +120,9 @@ class _Lowering:
         )
 
     def _weight(self, node: Node) -> int:
-        """Pointwise nodes above and including this one, by chains of single readers."""
+        """Return the number of pointwise nodes in this one's chains of single readers, including
+        it.
+        """
         total, stack = 0, [node]
         while stack and total <= MAX_FUSED:
             at = stack.pop()
@@ -142,7 +144,7 @@ class _Lowering:
         self._emit(k, Node(node.op, [], {}, node.name, tuple(sources)), result)
 
     def _inside(self, node: Node) -> list[Node]:
-        """The node and those that its kernel computes too."""
+        """Return the node and those that are fused into its kernel."""
         found = [node]
         for value in node.inputs:
             if self._is_inside(value):
@@ -179,7 +181,7 @@ class _Lowering:
     # Outputs
 
     def _output(self, value: Value) -> Value:
-        """The region's output: computed by a kernel, or another name of its buffer."""
+        """Return the region's output: computed by a kernel, or an alias of its buffer."""
         operand = self.operand.get(value)
         if operand is None and value.producer in self.nodes:
             return value

@@ -1,4 +1,4 @@
-"""The operator that regions of the device consist of, and kernels of the user's as such."""
+"""The kernel operator of the device's regions, and lowering of user kernels to it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ class OpenClKernel(Op):
 
 
 def custom_refusal(node: Node) -> str | None:
-    """None if a ``custom`` node has an OpenCL body for its operands, else the reason."""
+    """Return why a ``custom`` node has no OpenCL body for its operands; None if it has one."""
     return node.attrs["operator"].opencl_refusal(call_of(node))
 
 
 def lower_custom(graph: Graph) -> None:
-    """Make every ``custom`` node of a region's graph a kernel, in place. All have OpenCL bodies."""
+    """Convert every ``custom`` node of a region's graph to a kernel, in place. All must have OpenCL
+    bodies.
+    """
     for node in graph.nodes:
         if node.op == "custom":
             attrs = node.attrs["operator"].opencl_attributes(call_of(node))

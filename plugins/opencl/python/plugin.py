@@ -1,4 +1,4 @@
-"""What this plug-in adds."""
+"""Description of the opencl plug-in."""
 
 from tvmrt.plugin import Plugin
 

@@ -1,4 +1,4 @@
-"""Pointwise operators as expressions of OpenCL C."""
+"""Pointwise operators as OpenCL C expressions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmrt.plugins.opencl.templates import template_of
 
 
 def template(node: Node) -> str | None:
-    """The node's expression; None if it is no pointwise operator that OpenCL C has."""
+    """Return the node's expression; None if it is not a supported pointwise operator."""
     values = [v for v in node.inputs if v is not None]
     if not values or any(v.dtype.name not in CL_TYPES for v in [*values, *node.outputs]):
         return None
@@ -25,7 +25,7 @@ def _cast(node: Node) -> str:
 
 
 def expression(node: Node, operands: Sequence[str]) -> str:
-    """The node's value as its result's type."""
+    """Return the node's value, cast to its result's type."""
     attrs = {k: f"{v!r}f" if isinstance(v, float) else v for k, v in node.attrs.items()}
     text = template(node).format(*operands, **attrs)
     return f"({cl_type(node.output.dtype)})({text})"

@@ -1,7 +1,7 @@
-"""Kernels between quantised tensors.
+"""Kernels on quantised tensors.
 
-Sums of products are exact, in 32 bits; what follows them is rounded as the operators say, so that
-no product may be fused with a sum.
+Sums of products are exact in 32 bits. The following steps are rounded as the operators define, so
+multiplications and additions must not be contracted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _exact = partial(kernel, helpers="#pragma OPENCL FP_CONTRACT OFF\n")
 
 
 def _rounded(k: Kernel, value: str, zero: str, low: str, high: str) -> None:
-    """out[i] = clamp(round(value) + zero, low, high); NaN is the least."""
+    """Write out[i] = clamp(round(value) + zero, low, high); NaN becomes the minimum."""
     k.line(f"const float v = {value};")
     k.line(f"const float least = (float)({low} - {zero}), most = (float)({high} - {zero});")
     k.line("const float kept = v > least ? fmin(v, most) : least;")
@@ -27,7 +27,7 @@ def _rounded(k: Kernel, value: str, zero: str, low: str, high: str) -> None:
 
 
 def _finish(k: Kernel, node: Node, value: str) -> None:
-    """The same by the node's attributes."""
+    """Write the rounded result with the node's attributes."""
     names = (k.scalar(node.attrs[key]) for key in ("y_zero", "low", "high"))
     _rounded(k, value, *names)
 
@@ -56,13 +56,13 @@ def dequantize(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> Non
 
 
 def _of_channel(k: Kernel, operand: Operand, channel: str) -> str:
-    """One number, or one for each channel."""
+    """Return a scalar, or the value of a channel."""
     flat = operand.buffer.type.size
     return f"{k.pointer(operand.buffer)}[{channel if flat > 1 else 0}]"
 
 
 def _begin_sum(k: Kernel, operands: Sequence[Operand | None], channel: str) -> str:
-    """Declare the sum; gives what is taken from a weight."""
+    """Declare the sum; return the subtraction of the weights' zero point."""
     bias, zero = (operands[n] if len(operands) > n else None for n in (3, 4))
     k.line(f"int acc = {_of_channel(k, bias, channel) if bias else 0};")
     if zero is None:
@@ -149,7 +149,7 @@ def max_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
 
 @_exact("qavg_pool", "qavg_pool_zero_first")
 def average_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
-    """A mean over the whole image is an exact sum, multiplied once; others sum floats."""
+    """A mean over the whole image is an exact integer sum, scaled once; other means sum floats."""
     attrs = node.attrs
     x, taps = _spatial(operands[0]), _three(attrs["kernel"], 1)
     o = _pixels(k, node)

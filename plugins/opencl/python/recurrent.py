@@ -1,5 +1,5 @@
-"""Recurrent cells: one group of work items a sample goes through its steps, with the state in local
-memory. Each item computes some of the hidden units."""
+"""Recurrent cells: one work group per sample executes all steps, with the state in local memory.
+Each work item computes some of the hidden units."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tvmrt.compiler.ir.custom import text_of_types
 from tvmrt.plugins.opencl.kernel import LOCAL_SIZE
 from tvmrt.plugins.opencl.operator import KERNEL
 
-MAX_HIDDEN = 1024  # units whose states fit into the local memory that every device has
+MAX_HIDDEN = 1024  # units whose states fit into every device's local memory
 _FUNCTIONS = {
     "sigmoid": "(1.0f / (1.0f + exp(-({0}))))",
     "tanh": "tanh({0})",
     "relu": "fmax({0}, 0.0f)",
 }
 RECURRENT = ("lstm", "gru", "rnn")
-# Optional operands behind x and r, by their place.
+# Optional operands after x and r, in order.
 _STATES = {"lstm": ("h0", "c0"), "gru": ("h0", "bias"), "rnn": ("h0",)}
 
 
 def refusal(node: Node) -> str | None:
-    """Why the cell has no kernel."""
+    """Return why the cell has no kernel, or None."""
     attrs = node.attrs
     if any(row[0] not in _FUNCTIONS for row in attrs["activations"]):
         return f"the kernel of {node.op} has the activations {', '.join(_FUNCTIONS)}"
@@ -36,7 +36,7 @@ def refusal(node: Node) -> str | None:
 
 
 def lower_cell(node: Node, buffers: list[Value | None]) -> Node:
-    """The cell as one kernel over row-major buffers; its outputs are the node's."""
+    """Return the cell as one kernel over row-major buffers, with the node's outputs."""
     steps, batch, hidden = node.outputs[0].shape
     given = [b for b in buffers if b is not None]
     attrs = {
@@ -98,7 +98,7 @@ __kernel void {node.op}({", ".join(parameters)}) {{
 
 
 class _Body:
-    """What a step does, and how many gates its input has."""
+    """Text of a step, and the number of gates of its input."""
 
     def __init__(self, count: int, *lines: str) -> None:
         self.count = count
@@ -132,7 +132,7 @@ def _lstm(node: Node, _given: set[str]) -> _Body:
 
 
 def _gru(node: Node, given: set[str]) -> _Body:
-    """Gates z, r, h; `extra` is what the reset gate leaves of the state."""
+    """Gates z, r, h; `extra` is the state after the reset gate."""
     f, g = _functions(node)
     bias = " + bias[j]" if "bias" in given else ""
     row = "product(r + (2 * HIDDEN + j) * HIDDEN, {0})" + bias

@@ -1,5 +1,5 @@
-"""How OpenCL C writes pointwise operators: expressions by families of element types, as the table
-of these operators has those of C. An operator without a row here has no kernel."""
+"""OpenCL C expressions of pointwise operators, by families of element types, like the operators'
+table for C. An operator without a row has no kernel."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tvmrt.compiler.ir import get_op
 from tvmrt.compiler.ir.dtype import DType
 from tvmrt.compiler.ir.pointwise import PointwiseOp, of_family
 
-# Functions of OpenCL C by the operators' own names.
+# OpenCL C functions with the operators' names.
 _FUNCTIONS = (
     "acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log sin sinh sqrt tan tanh"
 ).split()
-# What C and OpenCL C write alike.
+# Operators with equal expressions in C and OpenCL C.
 _ALIKE = frozenset(
     "equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
     "where identity".split()
@@ -21,7 +21,7 @@ _ALIKE = frozenset(
 
 TEMPLATES: dict[str, Mapping[str, str]] = {
     **{name: {"f32": f"{name}({{0}})"} for name in _FUNCTIONS},
-    # integers are computed in wider ones and cut, which is to wrap around
+    # integers are computed in wider types and truncated, so they wrap
     "add": {"number": "{0} + {1}"},
     "sub": {"number": "{0} - {1}"},
     "mul": {"number": "{0} * {1}"},
@@ -54,7 +54,7 @@ TEMPLATES: dict[str, Mapping[str, str]] = {
 
 
 def template_of(op: str, dtype: DType) -> str | None:
-    """The expression of an operator for operands of this element type; None if there is none."""
+    """Return an operator's expression for operands of this element type, or None."""
     rule = get_op(op)
     if op in _ALIKE and isinstance(rule, PointwiseOp):
         found = rule.template(dtype)

@@ -1,5 +1,5 @@
-/* Few and looked up rarely: a list, the last one first. The lock is held for the look-up alone,
- * never while a driver is called. */
+/* A linked list, since there are few blocks and look-ups are rare. The lock is held only during the
+ * look-up, never during driver calls. */
 #include "blocks.h"
 
 #include <stdint.h>
@@ -7,14 +7,14 @@
 
 #include "told.h"
 
-/* The list owns its entries, the device what they tell of. */
+/* The list owns its entries; the device owns the described memory. */
 struct block {
   memory_block is;
   struct block* next;
 };
 
-/* A failure leaves the block its maker's. An address that is there already hides the older one:
- * no allocator gives an address twice. */
+/* On failure the block stays the caller's. An equal address would hide an older entry, but
+ * allocators never return an address twice. */
 int blocks_add(memory_blocks* blocks, const memory_block* added) {
   struct block* b = malloc(sizeof(*b));
   if (b == NULL) return device_fail("out of memory");
@@ -26,8 +26,8 @@ int blocks_add(memory_blocks* blocks, const memory_block* added) {
   return 0;
 }
 
-/* NULL takes any, as a device does that ends; the caller has the block from then on. The entry is
- * freed outside of the lock, which nobody else reaches any more. */
+/* NULL takes any block, for the shutdown of a device. The caller owns the block afterwards. The
+ * entry is freed outside the lock, since it is unreachable by then. */
 bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out) {
   struct block **at, *found = NULL;
   (void)pthread_mutex_lock(&blocks->lock);
@@ -44,8 +44,8 @@ bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out) 
   return true;
 }
 
-/* Of an address inside of a block, too: tensors have byte offsets. A copy, since the list may
- * change as soon as the lock is let go. */
+/* Also finds addresses inside a block, since tensors have byte offsets. Returns a copy, since the
+ * list may change after the lock is released. */
 bool blocks_find(memory_blocks* blocks, const void* address, memory_block* out) {
   const uintptr_t place = (uintptr_t)address;
   const struct block* b;

@@ -1,4 +1,4 @@
-/* What a device has allocated for tensors, found again by addresses. */
+/* Memory blocks that a device has allocated for tensors, found by address. */
 #ifndef TVMRT_DEVICES_OPENCL_BLOCKS_H_
 #define TVMRT_DEVICES_OPENCL_BLOCKS_H_
 
@@ -12,7 +12,7 @@ typedef struct {
   void* handle; /* the device's own */
 } memory_block;
 
-/* BLOCKS_INIT before its first use; any threads. */
+/* Initialise with BLOCKS_INIT; thread-safe. */
 typedef struct {
   pthread_mutex_t lock;
   struct block* first;
@@ -23,9 +23,9 @@ typedef struct {
 
 /* -1 with the error text set. */
 int blocks_add(memory_blocks* blocks, const memory_block* added);
-/* Take out the block that begins at an address, any one for NULL; false if there is none. */
+/* Remove the block that begins at an address, or any block for NULL; false if there is none. */
 bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out);
-/* The block in which an address lies. */
+/* Find the block that contains an address. */
 bool blocks_find(memory_blocks* blocks, const void* address, memory_block* out);
 
 #endif

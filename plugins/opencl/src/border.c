@@ -1,15 +1,14 @@
-/* The inputs and outputs of a run. A tensor that lies on the device is worked on where it is,
- * as a part of the buffer that stands for its memory; a tensor of the host is copied to and from
- * a buffer of the plan's. */
+/* Inputs and outputs of a run. A tensor on the device is used in place, as a sub-buffer of its
+ * memory; a tensor on the host is copied to or from a buffer of the plan. */
 #include "plan.h"
 
 static moved_bytes moved;
 
-/* Counted for the process; numbers only grow. */
+/* Process-wide counters, which only grow. */
 moved_bytes* opencl_moved(void) { return &moved; }
 
-/* What kernels are given; its memory is made for the first tensor of the host. Not before:
- * borders of regions that only see tensors of the device need none. */
+/* Allocate the boundary buffer for the first host tensor. Regions that only get device tensors
+ * never need it. */
 static int make_memory(opencl_plan* p, buffer* b) {
   cl_int status = CL_SUCCESS;
   if (b->memory != NULL) return 0;
@@ -17,21 +16,21 @@ static int make_memory(opencl_plan* p, buffer* b) {
   return opencl_check(status, "clCreateBuffer");
 }
 
-/* The memory of the border itself stays, for the next tensor of the host. The driver counts: a
- * run that still uses the part keeps it. */
+/* The boundary buffer stays for the next host tensor. The driver counts references, so a running
+ * kernel keeps the sub-buffer. */
 static void unbind(buffer* b) {
   if (b->bound != NULL) clReleaseMemObject(b->bound);
   b->bound = NULL;
   b->parent = NULL;
 }
 
-/* Where a border's tensor lies on the device; a NULL memory: it is on the host, or empty. */
+/* A boundary tensor's memory on the device; memory NULL: the tensor is on the host, or empty. */
 typedef struct {
   cl_mem memory;
   size_t offset, bytes;
 } part;
 
-/* An address that no block has is an error: it would be read as something else. */
+/* An address outside all blocks is an error: it would be read as something else. */
 static int find_part(const opencl_plan* p, int32_t tensor, part* out) {
   const DLTensor* t = p->region->data[tensor];
   out->memory = NULL;
@@ -43,8 +42,9 @@ static int find_part(const opencl_plan* p, int32_t tensor, part* out) {
   return device_fail("a tensor is said to be on the device and is not");
 }
 
-/* As a buffer of its own; its place may be none at which one can begin: then it is copied. The part
- * keeps the memory from going before the region has other tensors, or is freed. */
+/* Bind the tensor as a sub-buffer. If its offset is not aligned for a sub-buffer, it is copied
+ * instead. The sub-buffer keeps the memory alive until other tensors are bound or the region is
+ * freed. */
 static void bind_part(buffer* b, const part* of) {
   const cl_buffer_region region = {of->offset, of->bytes};
   cl_int status = CL_SUCCESS;
@@ -55,9 +55,9 @@ static void bind_part(buffer* b, const part* of) {
   b->offset = of->offset;
 }
 
-/* `changed` says that kernels must be told: they keep a parameter until it is set again. A border
- * that lies in another one's place is told by that one. Outputs that share memory with other
- * borders are computed aside, and copied at the end. */
+/* `changed` is set if kernel arguments must be set again. An alias is handled by the tensor whose
+ * buffer it shares. Outputs that share memory with other boundary tensors are computed in a
+ * separate buffer and copied at the end. */
 static int bind_border(opencl_plan* p, int32_t tensor, bool in, bool* changed) {
   buffer* b = opencl_buffer(p, tensor);
   bool shared;
@@ -75,7 +75,7 @@ static int bind_border(opencl_plan* p, int32_t tensor, bool in, bool* changed) {
   return b->bound != NULL ? 0 : make_memory(p, b);
 }
 
-/* Parameters of images are counted and left alone: image.c sets those, once. */
+/* Image parameters are only counted: image.c sets them, once. */
 int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,
                        cl_uint* index) {
   int32_t i;
@@ -85,7 +85,7 @@ int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, co
     if (tensors[i] < 0) continue;
     b = opencl_buffer(p, tensors[i]);
     memory = b->bound != NULL ? &b->bound : &b->memory;
-    /* a border that no run has bound yet gets its parameter then */
+    /* an unbound boundary tensor gets its argument at the first run */
     if (*memory != NULL && !opencl_is_image(l, *index) &&
         opencl_check(clSetKernelArg(l->kernel, *index, sizeof(cl_mem), memory),
                      "setting a parameter") != 0) {
@@ -96,8 +96,8 @@ int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, co
   return 0;
 }
 
-/* Before each run; most runs bring the same tensors and change nothing. All kernels are told
- * where one border has changed: which of them read it is not kept. */
+/* Called before each run; most runs bring the same tensors and change nothing. If any has changed,
+ * the arguments of all kernels are set again, since their readers are not recorded. */
 int opencl_borders_bind(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   bool changed = false;
@@ -115,7 +115,7 @@ int opencl_borders_bind(opencl_plan* p) {
   return 0;
 }
 
-/* All buffers of a plan, those of constants and of the arena, too. */
+/* Frees all buffers of a plan, including constants and the arena. */
 void opencl_borders_free(opencl_plan* p) {
   int32_t i;
   for (i = 0; i < p->num_buffers; ++i) {
@@ -124,9 +124,9 @@ void opencl_borders_free(opencl_plan* p) {
   }
 }
 
-/* The runtime has made sure that the tensor is compact, since this device describes no layout of
- * its own. Inputs of the host are read while the queue runs: the caller's memory must stay until
- * the run is waited for, which the slots say. */
+/* The runtime ensures that the tensor is compact, since this device describes no layout. Host
+ * inputs are read while the queue runs, so the caller's memory must stay until the run has been
+ * waited for. */
 int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
   const buffer* b = opencl_buffer(p, tensor);
   const cl_mem own = b->bound != NULL ? b->bound : b->memory;

@@ -1,7 +1,7 @@
-/* Which OpenCL device serves the process.
+/* Selection of the OpenCL device.
  *
- * One device serves the process, the best that there is or that the user has named; it is chosen
- * when the device is first used. Copies outside of regions have a queue of their own, in order. */
+ * One device serves the process: the best one, or the one named by the user. It is chosen when the
+ * device is first used. Copies outside regions have their own in-order queue. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #define MAX_DEVICES 32
 #define MAX_NAME 256
 
-/* The causes that users meet have words; others have their number, which is what people search
- * for. The error text is the thread's, and the runtime puts device and region in front. */
+/* Frequent errors are described; others are reported with their number, which users can search for.
+ * The runtime prefixes device and region. */
 int opencl_check(cl_int status, const char* call) {
   if (status == CL_SUCCESS) return 0;
   switch (status) {
@@ -31,15 +31,15 @@ int opencl_check(cl_int status, const char* call) {
   }
 }
 
-/* Cut to MAX_NAME; empty where the driver does not tell. */
+/* Truncated to MAX_NAME; empty if the driver returns an error. */
 static void device_text(cl_device_id device, cl_device_info what, char* out) {
   out[0] = '\0';
   if (clGetDeviceInfo(device, what, MAX_NAME - 1, out, NULL) != CL_SUCCESS) out[0] = '\0';
   out[MAX_NAME - 1] = '\0';
 }
 
-/* How much a device is wanted; 0: not at all. A GPU before an accelerator before a processor, which
- * runs OpenCL to be tested rather than to be fast. */
+/* Preference of a device; 0: unsuitable. GPUs are preferred to accelerators, and these to CPUs,
+ * where OpenCL is rather for testing than for speed. */
 static int rank_device(cl_device_id device, const char* wanted) {
   cl_device_type type = 0;
   char name[MAX_NAME];
@@ -50,7 +50,7 @@ static int rank_device(cl_device_id device, const char* wanted) {
   return type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : 1;
 }
 
-/* Drivers that answer with an error are passed over: another platform may have a device. */
+/* Drivers that return an error are skipped, since another platform may have a device. */
 static int choose_device(opencl_context* c) {
   const char* wanted = getenv("TVMRT_OPENCL_DEVICE");
   cl_platform_id platforms[MAX_PLATFORMS];
@@ -66,13 +66,13 @@ static int choose_device(opencl_context* c) {
     }
     for (k = 0; k < num_devices && k < MAX_DEVICES; ++k) {
       int rank = rank_device(devices[k], wanted);
-      if (rank <= best) continue; /* of equals the first: every process has the same */
+      if (rank <= best) continue; /* the first of equals, so that every process chooses the same */
       best = rank;
       c->platform = platforms[i];
       c->device = devices[k];
     }
   }
-  /* two sentences, as a misspelt name is another mistake than a missing driver */
+  /* a misspelt name is a different mistake from a missing driver */
   if (best > 0) return 0;
   if (num_platforms > 0 && wanted != NULL && wanted[0] != '\0') {
     return device_fail("no OpenCL device has '%.100s' of TVMRT_OPENCL_DEVICE in its name", wanted);
@@ -81,8 +81,8 @@ static int choose_device(opencl_context* c) {
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");
 }
 
-/* Part of the key of programs: another driver compiles anew. Each part and its line's end fit, as
- * texts are cut. */
+/* Part of the key of programs, since another driver needs other binaries. The buffer holds all
+ * truncated parts with their newlines. */
 static int describe_device(opencl_context* c) {
   static const cl_device_info parts[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
   size_t i;
@@ -97,19 +97,20 @@ static int describe_device(opencl_context* c) {
   return 0;
 }
 
-/* What was made before a failure is freed by opencl_context_free(). */
+/* On failure opencl_context_free() frees the objects created so far. */
 static int create_objects(opencl_context* c) {
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)c->platform, 0};
   cl_int status;
   c->context = clCreateContext(properties, 1, &c->device, NULL, NULL, &status);
   if (opencl_check(status, "clCreateContext") != 0) return -1;
-  /* deprecated since OpenCL 2.0, but all that 1.2 has; without properties it keeps the order */
+  /* deprecated since OpenCL 2.0, but the only one in 1.2; without properties the queue is in
+   * order */
   c->queue = clCreateCommandQueue(c->context, c->device, 0, &status);
   return opencl_check(status, "clCreateCommandQueue");
 }
 
-/* Whether the device works in the host's memory; not, where it does not say. What it says decides
- * whether weights are copied, and nothing else. */
+/* Whether the device works in the host's memory; false if unknown. Decides only whether weights are
+ * copied. */
 static bool is_unified(cl_device_id device) {
   cl_bool unified = CL_FALSE;
   const cl_int status =
@@ -117,7 +118,7 @@ static bool is_unified(cl_device_id device) {
   return status == CL_SUCCESS && unified == CL_TRUE;
 }
 
-/* The list of programs first, since freeing closes it in any case. */
+/* The list of programs is opened first, since opencl_context_free() always closes it. */
 int opencl_context_create(opencl_context** out) {
   opencl_context* c = calloc(1, sizeof(*c));
   int rc;
@@ -136,7 +137,7 @@ int opencl_context_create(opencl_context** out) {
   return rc;
 }
 
-/* Also of one that was made half; NULL does nothing. */
+/* Also frees a partly created context; NULL does nothing. */
 void opencl_context_free(opencl_context* c) {
   if (c == NULL) return;
   programs_close(&c->programs);

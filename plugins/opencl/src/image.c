@@ -1,11 +1,11 @@
-/* Operands that a kernel of the user's takes as images. A tensor is a buffer everywhere else:
- * it is copied into an image in front of such a kernel, or out of one behind it, on the device. */
+/* Operands that a user's kernel takes as images. Tensors are buffers everywhere else: they are
+ * copied on the device into an image before such a kernel, and out of one after it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
 
-/* A kernel has a few parameters: no table is worth it. */
+/* Linear search, since a kernel has few parameters. */
 bool opencl_is_image(const launch* l, cl_uint index) {
   int32_t i;
   for (i = 0; i < l->num_pictures; ++i) {
@@ -14,8 +14,8 @@ bool opencl_is_image(const launch* l, cl_uint index) {
   return false;
 }
 
-/* 0 if images have no elements of this type. Whether the device has images of such elements is
- * seen when one is made. */
+/* 0 if images have no elements of this type. Whether the device supports the format is known when
+ * an image is created. */
 static cl_channel_type channel_type(DLDataType t) {
   static const cl_channel_type ints[] = {CL_SIGNED_INT8, CL_SIGNED_INT16, CL_SIGNED_INT32};
   static const cl_channel_type uints[] = {CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32};
@@ -26,8 +26,8 @@ static cl_channel_type channel_type(DLDataType t) {
   return t.code == kDLInt ? ints[size] : uints[size];
 }
 
-/* Width, height and layers of a tensor; all rows are the height where there are no layers. The
- * last axis is the width; how large an image may be is the device's to say. */
+/* Width, height and layers of a tensor. The last axis is the width; without layers, all rows form
+ * the height. The device limits the size. */
 static void set_extents(const tvmrt_region_tensor* t, bool has_layers, size_t* out) {
   int32_t i;
   out[0] = out[1] = out[2] = 1;
@@ -37,8 +37,8 @@ static void set_extents(const tvmrt_region_tensor* t, bool has_layers, size_t* o
   }
 }
 
-/* One for each operand and plan, filled anew in each run. Elements are the red channel's: readers
- * find the others as OpenCL fills them up. */
+/* One image per operand and plan, filled again in each run. Elements are in the red channel; OpenCL
+ * defines the values of the others. */
 static int create_image(opencl_plan* p, const char* who, bool has_layers, picture* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[out->tensor];
   const cl_image_format format = {CL_R, channel_type(t->dtype)};
@@ -49,7 +49,7 @@ static int create_image(opencl_plan* p, const char* who, bool has_layers, pictur
   about.image_type = has_layers ? CL_MEM_OBJECT_IMAGE2D_ARRAY : CL_MEM_OBJECT_IMAGE2D;
   about.image_width = out->extents[0];
   about.image_height = out->extents[1];
-  /* which must be 0 where there are no layers */
+  /* must be 0 without layers */
   about.image_array_size = has_layers ? out->extents[2] : 0;
   out->image =
       clCreateImage(p->context->context, CL_MEM_READ_WRITE, &format, &about, NULL, &status);
@@ -62,8 +62,8 @@ static int create_image(opencl_plan* p, const char* who, bool has_layers, pictur
       who, out->extents[2], out->extents[1], out->extents[0], t->name, (int)status);
 }
 
-/* One word of "images" for each parameter. A word that is neither kind is a buffer's. The image
- * is counted once it is made, so that it is freed whatever follows. */
+/* One word of "images" per parameter; any other word means a buffer. The image is counted
+ * immediately, so that it is freed after a later failure. */
 static int add_picture(opencl_plan* p, const char* who, const char* word, int32_t tensor,
                        bool is_input, cl_uint index, launch* l) {
   const bool has_layers = strncmp(word, "array", 5) == 0;
@@ -78,8 +78,7 @@ static int add_picture(opencl_plan* p, const char* who, const char* word, int32_
                       "setting an image");
 }
 
-/* Operands that are left out have no parameter and no word. What was made before a failure is
- * freed with the plan. */
+/* Omitted operands have no parameter and no word. On failure the images are freed with the plan. */
 int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* at = tvmrt_node_text(node, "images", "");
   const char* who = tvmrt_node_text(node, "operator", node->op);
@@ -100,8 +99,7 @@ int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* 
   return 0;
 }
 
-/* In the order of the queue: in front of the kernel, or behind it. One behind the other: the
- * queue keeps the order, so nothing is waited for. */
+/* Copy before or after the kernel. The queue is in order, so nothing must be waited for. */
 int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   const size_t origin[3] = {0, 0, 0};
   int32_t i;
@@ -121,7 +119,7 @@ int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   return 0;
 }
 
-/* The driver keeps an image that a queued kernel still reads. */
+/* The driver keeps an image alive while a queued kernel uses it. */
 void opencl_images_free(launch* l) {
   int32_t i;
   for (i = 0; i < l->num_pictures; ++i) clReleaseMemObject(l->pictures[i].image);

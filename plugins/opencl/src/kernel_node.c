@@ -1,5 +1,5 @@
-/* Attributes of nodes are text that the compiler's half has written and a library has carried: each
- * is checked where it is read. Lists of words are separated by one blank or several. */
+/* Reads the attributes of kernel nodes. They are text written by the compiler and stored in a
+ * library, so each is checked here. Words are separated by one or more blanks. */
 #include "kernel_node.h"
 
 #include <stdbool.h>
@@ -8,21 +8,20 @@
 
 #include "told.h"
 
-/* Behind this word and the blanks that follow it. Borrowed, as all words here: they have no NUL
- * behind them. */
+/* Skip a word and the following blanks. All words here are borrowed and not NUL-terminated. */
 static const char* next_word(const char* at) {
   at += strcspn(at, " ");
   return at + strspn(at, " ");
 }
 
-/* Operands that are left out are no parameters of the kernel. */
+/* Omitted operands are not parameters of the kernel. */
 int32_t kernel_num_tensors(const tvmrt_region_node* node) {
   int32_t count = node->num_outputs, i;
   for (i = 0; i < node->num_inputs; ++i) count += node->inputs[i] >= 0;
   return count;
 }
 
-/* By their types: the numbers beside them are compared when each is read. */
+/* Counted by types; the number of values is checked when each is read. */
 int32_t kernel_num_scalars(const tvmrt_region_node* node) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   int32_t count = 0;
@@ -30,13 +29,13 @@ int32_t kernel_num_scalars(const tvmrt_region_node* node) {
   return count;
 }
 
-/* Of a word that has a length and no end. */
+/* Compare a word given by its length. */
 static bool is_type(const kernel_scalar* s, const char* type) {
   return s->type_length == strlen(type) && memcmp(s->type, type, s->type_length) == 0;
 }
 
-/* Whether the number is one of the scalar's type; NaN is a float alone. A fraction is cut where
- * the type is whole. False leaves `bytes` set, which nobody reads then. */
+/* Whether the number fits the scalar's type; only floats may be NaN. Fractions are truncated for
+ * integer types. If false, `bytes` is meaningless. */
 static bool set_value(double given, kernel_scalar* s) {
   s->bytes = 4;
   if (is_type(s, "float")) {
@@ -46,7 +45,7 @@ static bool set_value(double given, kernel_scalar* s) {
   } else if (is_type(s, "uint") && given >= 0 && given <= UINT32_MAX) {
     s->value.u32 = (uint32_t)given;
   } else if (is_type(s, "bool") && (given == 0 || given == 1)) {
-    s->value.i32 = given != 0; /* an int in kernels, which take no bool */
+    s->value.i32 = given != 0; /* an int in kernels, whose parameters cannot be bool */
   } else if (is_type(s, "half") && given >= 0 && given <= UINT16_MAX) {
     s->value.half = (uint16_t)given;
     s->bytes = 2;
@@ -56,8 +55,8 @@ static bool set_value(double given, kernel_scalar* s) {
   return true;
 }
 
-/* Numbers travel as doubles, which hold every int, uint and float; a half travels as its bits.
- * *out points into the node's text, which lives as long as the region. */
+/* Numbers are stored as doubles, which represent every int, uint and float; a half is stored as its
+ * bits. *out points into the node's text, which lives as long as the region. */
 int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_scalar* out) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   const tvmrt_attr* all = tvmrt_node_attr(node, "scalars");
@@ -75,8 +74,8 @@ int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_sca
                      (int)out->type_length, at);
 }
 
-/* A word has a type and extents, "float32:2x3". The type itself is not compared: operands have it
- * from the network, as the text has. */
+/* Compare the extents of a word such as "float32:2x3". The type is not compared, since text and
+ * operands have it from the network. */
 static bool has_extents(const tvmrt_region_tensor* tensor, const char* word) {
   const char* at = word + strcspn(word, ": ");
   int32_t d;
@@ -86,11 +85,12 @@ static bool has_extents(const tvmrt_region_tensor* tensor, const char* word) {
     if (strtoll(at + 1, &end, 10) != tensor->shape[d]) return false;
     at = end;
   }
-  return d == 0 || *at == ' ' || *at == '\0'; /* and has no axis more */
+  return d == 0 || *at == ' ' || *at == '\0'; /* and has no more axes */
 }
 
-/* A region whose extents runs choose may come with others than the kernel's text has. Results
- * alone: what is written beyond its tensor is what must not be, and operands follow the results. */
+/* A dynamic region may be called with other extents than the kernel was compiled for. Only
+ * results are checked: writing past their end must not happen, and the operands' extents follow
+ * from them. */
 int kernel_check_extents(const tvmrt_region* region, const tvmrt_region_node* node) {
   const char* word = tvmrt_node_text(node, "types", "");
   int32_t k;

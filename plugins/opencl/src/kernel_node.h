@@ -1,13 +1,13 @@
-/* What devices read of a node that is a kernel: source text, extents, scalars. */
+/* Attributes of kernel nodes: source text, sizes, scalars. */
 #ifndef TVMRT_DEVICES_OPENCL_KERNEL_NODE_H_
 #define TVMRT_DEVICES_OPENCL_KERNEL_NODE_H_
 
 #include <stddef.h>
 #include <tvm/runtime/device.h>
 
-/* A scalar parameter, as the kernel takes it. */
+/* A scalar parameter in the kernel's type. */
 typedef struct {
-  const char* type; /* a word of the node's text, which goes on behind it */
+  const char* type; /* a word within the node's text, not NUL-terminated */
   size_t type_length;
   union {
     float f32;
@@ -18,14 +18,15 @@ typedef struct {
   size_t bytes; /* of the value */
 } kernel_scalar;
 
-/* Operands and results, those left out not counted. */
+/* Number of operands and results, without omitted ones. */
 int32_t kernel_num_tensors(const tvmrt_region_node* node);
 int32_t kernel_num_scalars(const tvmrt_region_node* node);
 
-/* -1 with the error text set where it is missing or is none of its type. */
+/* -1 with the error text set if the scalar is missing or does not fit its type. */
 int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_scalar* out);
 
-/* Kernels are made for the extents that the compiler knew; -1 with the error text set if a result has others. */
+/* Check that the results have the extents that the kernel was compiled for; -1 with the error text
+ * set otherwise. */
 int kernel_check_extents(const tvmrt_region* region, const tvmrt_region_node* node);
 
 #endif

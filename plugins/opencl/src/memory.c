@@ -1,9 +1,9 @@
-/* Memory of tensors on the device. The address of such a tensor is a range of the process's
- * address space that cannot be touched; a list says which buffer stands for it, so that addresses
- * inside (byte offsets) work as on the host.
+/* Tensor memory on the device. A tensor's address is in a reserved, inaccessible range of the
+ * process's address space. A list maps these ranges to buffers, so byte offsets work as on the
+ * host.
  *
- * Handles are counted by the driver, so a buffer that a run still uses outlives the block that is
- * freed. The list of blocks has a lock; everything here may be called from any thread. */
+ * Handles are reference-counted by the driver, so a buffer in use by a run outlives its freed
+ * block. The list of blocks has a lock; all functions are thread-safe. */
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -13,22 +13,21 @@
 static memory_blocks blocks = BLOCKS_INIT;
 static opencl_context* owner; /* NULL while no device is registered */
 
-/* One device serves the process, and is number 0. */
+/* The only device has number 0. */
 static int exists(int device_id) { return device_id == 0 && owner != NULL; }
 
-/* What there is of it. Both are asked for: addresses alone would never be given out again. */
+/* Free the buffer, if any, and the address range. */
 static void free_block(const memory_block* b) {
   if (b->handle != NULL) clReleaseMemObject(b->handle);
   (void)munmap(b->address, b->bytes);
 }
 
-/* *out is the tensor's, until release_block(). Nothing may be read or written through the address
- * on the host: that would end the process. */
+/* *out must be freed with release_block(). Accessing the address on the host would crash the
+ * process. */
 static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
-  memory_block b = {NULL, bytes == 0 ? 1 : bytes,
-                    NULL}; /* nothing has no bytes in mmap or OpenCL */
+  memory_block b = {NULL, bytes == 0 ? 1 : bytes, NULL}; /* mmap and OpenCL reject empty blocks */
   cl_int status = CL_SUCCESS;
-  (void)align; /* pages are aligned to more than anybody asks for */
+  (void)align; /* pages have a larger alignment than any request */
   *out = NULL;
   if (!exists(dev.device_id)) return device_fail("there is no OpenCL device %d", dev.device_id);
   b.address = mmap(NULL, b.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -42,7 +41,7 @@ static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
   return 0;
 }
 
-/* Addresses inside of a block are none that was given out. */
+/* Only start addresses of blocks are accepted. */
 static int release_block(DLDevice dev, void* address) {
   memory_block found;
   (void)dev;
@@ -53,7 +52,7 @@ static int release_block(DLDevice dev, void* address) {
   return 0;
 }
 
-/* Borrowed: the tensor that has the address holds the block. */
+/* Borrowed: the tensor keeps the block alive. */
 cl_mem opencl_memory_find(const void* address, size_t* out_offset) {
   memory_block found;
   if (!blocks_find(&blocks, address, &found)) return NULL;
@@ -61,8 +60,8 @@ cl_mem opencl_memory_find(const void* address, size_t* out_offset) {
   return found.handle;
 }
 
-/* Everything is done when this returns: there are no streams. Copies of the process share one
- * queue, so they are one after the other, on any threads. */
+/* Complete on return, since there are no streams. All copies of the process share one queue and are
+ * sequential. */
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                 TVMStreamHandle stream) {
   size_t from_offset = 0, to_offset = 0;
@@ -74,7 +73,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
   if (source != NULL && target != NULL) {
     status = clEnqueueCopyBuffer(owner->queue, source, target, from_offset, to_offset, bytes, 0,
                                  NULL, NULL);
-    /* which does not wait by itself, as writing and reading below do */
+    /* unlike the blocking read and write below */
     if (status == CL_SUCCESS) status = clFinish(owner->queue);
   } else if (target != NULL) {
     status =
@@ -88,7 +87,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
   return opencl_check(status, "copying");
 }
 
-/* The queue of copies; each region has its own, whose end the runtime waits for. */
+/* Waits for the queue of copies; each region has its own queue, which the runtime waits for. */
 static int synchronize(DLDevice dev, TVMStreamHandle stream) {
   (void)dev;
   (void)stream;
@@ -103,14 +102,13 @@ static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_devi
                                         .copy = copy,
                                         .stream_sync = synchronize};
 
-/* From here on tensors may be made; the context stays the device's. */
+/* Allocation is possible afterwards; the context stays the device's. */
 int opencl_memory_register(opencl_context* c) {
   owner = c;
   return told_register_memory("device_api.opencl", &api);
 }
 
-/* Blocks that are still held lose their memory: who frees them later is told that the address is
- * none. */
+/* Blocks still in use lose their memory; freeing them later fails with an unknown address. */
 void opencl_memory_close(void) {
   memory_block b;
   while (blocks_take(&blocks, NULL, &b)) free_block(&b);

@@ -1,7 +1,7 @@
 /* The device "opencl": regions of a network on any OpenCL 1.2 device, through the ICD loader.
  *
- * The slots of tvm/runtime/device.h. The runtime calls them for one region from one thread at a
- * time; the driver is safe for threads but for the arguments of a kernel, which belong to a
+ * Implements the slots of tvm/runtime/device.h. The runtime calls them for one region from one
+ * thread at a time. The driver is thread-safe except for a kernel's arguments, which belong to one
  * plan. */
 #include "opencl.h"
 
@@ -11,7 +11,7 @@
 int register_opencl_device(void);
 int unregister_opencl_device(void);
 
-/* (): a line for each kernel, see opencl.h. */
+/* (): one line per kernel, see opencl.h. */
 static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
                         void* resource) {
   TVMValue value;
@@ -28,15 +28,14 @@ static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetVal
   return rc;
 }
 
-/* What the device tells of its runs. */
+/* Register the functions that report statistics of runs. */
 static int register_told(void) {
   if (told_register_moved("device.opencl.moved", opencl_moved()) != 0) return -1;
   return told_register("device.opencl.profile", give_profile, NULL);
 }
 
-/* Where the device works in the host's memory, weights are read in the library and nothing is kept
- * of them. A failure leaves functions that fail when they are called, and the next library tries
- * again. */
+/* If the device works in the host's memory, weights are read from the library without a copy. After
+ * a failure registered functions stay and fail when called; the next library tries again. */
 static int init(tvmrt_device* device) {
   opencl_context* c = NULL;
   int rc = opencl_context_create(&c);
@@ -52,7 +51,7 @@ static int init(tvmrt_device* device) {
   return 0;
 }
 
-/* Memory first: its buffers belong to the context. */
+/* Memory first, since its buffers belong to the context. */
 static int release_device(tvmrt_device* device) {
   opencl_memory_close();
   opencl_context_free(device->privacy);
@@ -66,39 +65,39 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   const bool wanted = profile != NULL && (*profile == '1' || *profile == 't'); /* 1 or true */
   opencl_plan* fresh = NULL;
   if (opencl_plan_create(device->privacy, region, wanted, &fresh) != 0) return -1;
-  /* only now, so that a region which cannot be prepared anew runs on as it was */
+  /* only now, so that a region keeps its old plan if a new one cannot be made */
   opencl_plan_free(region->device_graph);
   region->device_graph = fresh;
   return 0;
 }
 
-/* Queues the run and returns; kernels' errors come with async_wait(). */
+/* Queues the run and returns; kernel errors are reported by async_wait(). */
 static int async_run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   return opencl_plan_start(region->device_graph, region);
 }
 
-/* Ends the run also where it says that it failed. */
+/* Ends the run also if it reports a failure. */
 static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   (void)device;
   return opencl_plan_wait(region->device_graph, try_wait);
 }
 
-/* Also of a run that was given up, which may still be writing. */
+/* Also waits for an abandoned run, which may still be writing. */
 static int post_run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   if (region->device_graph != NULL) opencl_plan_stop(region->device_graph);
   return 0;
 }
 
-/* Nothing here needs the device: the plan knows its context. */
+/* Does not need the device, since the plan has its context. */
 static int release_graph(tvmrt_device* device, void* device_graph) {
   (void)device;
   opencl_plan_free(device_graph);
   return 0;
 }
 
-/* Kernels that the compiler's half has made, and what only renames a buffer. */
+/* Kernels made by the compiler, and operators that only rename a buffer. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"custom_opencl", "reshape", "identity", NULL};
   static const char* const dtypes[] = {"float32", "int8",  "uint8", "int16",   "uint16", "int32",
@@ -117,7 +116,7 @@ static const tvmrt_device_interface slots = {.init = init,
                                              .release_graph = release_graph,
                                              .release_device = release_device};
 static const tvmrt_device_allocator allocator = {.describe = describe};
-/* Tensors lie at multiples of what devices ask of offsets in a buffer. */
+/* Alignment of tensors, as required for sub-buffer offsets. */
 static const tvmrt_device_memory memory = {
     .struct_bytes = sizeof(memory), .device = {kDLOpenCL, 0}, .align_bytes = 512};
 static const tvmrt_device opencl_device = {.struct_bytes = sizeof(opencl_device),

@@ -1,10 +1,10 @@
-/* A region as buffers and kernels. Its nodes are kernels (operator "custom_opencl", whose
- * attributes hold source and sizes) and reshapes, which only give a buffer another name: the
- * compiler's half makes them out of the network's operators.
+/* A region as buffers and kernels. Its nodes are kernels (operator "custom_opencl" with source and
+ * sizes as attributes) and reshapes, which only rename a buffer. The compiler makes them from the
+ * network's operators.
  *
- * Buffers are the driver's objects, of which kernels are told as parameters; a queue for each plan
- * keeps their order. Constants are shared by the plans of a region. A plan holds everything that a
- * run needs but the memory of borders on the host, which is made with the first. */
+ * Buffers are driver objects, which are kernel arguments; each plan has an in-order queue.
+ * Constants are shared by the plans of a region. A plan contains everything for a run except
+ * buffers of host boundary tensors, which are made at the first run. */
 #include "plan.h"
 
 #include <stdint.h>
@@ -16,22 +16,21 @@
 
 /* Buffers ------------------------------------------------------------------------------------- */
 
-/* By the tensor's place: those of the arena come first, behind them one for each tensor that has
- * its own. */
+/* Buffer of a tensor: first the buffers of the arena, then one per tensor with its own buffer. */
 buffer* opencl_buffer(const opencl_plan* p, int32_t tensor) {
   const region_place* at = &p->plan.places[tensor];
   return &p->buffers[at->kind == PLACE_BUFFER ? at->number : p->plan.num_buffers + at->number];
 }
 
-/* What the region's first plan has of this constant; NULL for that plan itself. Borrowed from
- * that plan, which lives as long as the region's copies. */
+/* The constant's buffer in the region's first plan; NULL in that plan. Borrowed from it; it lives
+ * as long as the region's copies. */
 static cl_mem constant_of_first(const opencl_plan* p, int32_t tensor) {
   const opencl_plan* first = p->region->base == NULL ? NULL : p->region->base->device_graph;
   return first == NULL ? NULL : opencl_buffer(first, tensor)->memory;
 }
 
-/* Constants are on the device once for all contexts of a region, and where it works in the host's
- * memory they are read in the library. COPY_HOST_PTR reads the constant now; USE_HOST_PTR goes on
+/* Constants are on the device once for all contexts of a region. If the device works in the host's
+ * memory, they are read in the library: COPY_HOST_PTR copies the constant now, USE_HOST_PTR keeps
  * reading the library, which stays loaded. */
 static int enter_constant(opencl_plan* p, int32_t tensor) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
@@ -41,7 +40,7 @@ static int enter_constant(opencl_plan* p, int32_t tensor) {
   cl_int status = CL_SUCCESS;
   buffer* b = opencl_buffer(p, tensor);
   b->bytes = t->num_bytes == 0 ? 1 : (size_t)t->num_bytes;
-  /* counted by the driver, so that plans may go in any order */
+  /* reference-counted by the driver, so plans may be freed in any order */
   if (shared != NULL) {
     status = clRetainMemObject(shared);
     if (opencl_check(status, "clRetainMemObject") != 0) return -1;
@@ -54,8 +53,8 @@ static int enter_constant(opencl_plan* p, int32_t tensor) {
   return 0;
 }
 
-/* Borders get memory when a run brings a tensor of the host. An empty tensor has a byte, as no
- * buffer has none. */
+/* Boundary buffers are allocated when a run has a host tensor. An empty tensor has one byte, since
+ * buffers cannot be empty. */
 static void enter_border(opencl_plan* p, int32_t tensor) {
   buffer* b = &p->buffers[p->plan.num_buffers + tensor];
   const size_t bytes = (size_t)p->region->tensors[tensor].num_bytes;
@@ -63,8 +62,8 @@ static void enter_border(opencl_plan* p, int32_t tensor) {
   b->border = tensor;
 }
 
-/* Places of constants and borders are numbered by tensors, behind the arena's buffers. Aliases
- * share the place of their root, and make no buffer of their own. */
+/* Constants and boundary tensors have one buffer per tensor, after the arena's buffers. Aliases
+ * share the buffer of their root. */
 static int enter_buffers(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   cl_int status = CL_SUCCESS;
@@ -86,9 +85,8 @@ static int enter_buffers(opencl_plan* p) {
 
 /* Kernels ------------------------------------------------------------------------------------- */
 
-/* The number of sizes; 0 where there are none or too many. A size that is none becomes 0, which
- * read_launch() refuses. `out` has room for MAX_SIZES, and is filled as far as the node has
- * some. */
+/* Return the number of sizes; 0 if there are none or too many. Invalid sizes become 0, which
+ * read_launch() rejects. `out` has MAX_SIZES elements. */
 static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t* out) {
   int32_t count = 0, i;
   const int64_t* sizes = tvmrt_node_ints(node, key, &count);
@@ -97,7 +95,7 @@ static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t*
   return (size_t)count;
 }
 
-/* A wrong size means that source and node disagree about the type, which the sentence names. */
+/* A wrong size means that source and node disagree about the type, which the error names. */
 static int set_scalar(cl_kernel kernel, cl_uint index, const kernel_scalar* s) {
   const cl_int status = clSetKernelArg(kernel, index, s->bytes, &s->value);
   if (status != CL_INVALID_ARG_SIZE) return opencl_check(status, "setting a scalar parameter");
@@ -105,9 +103,9 @@ static int set_scalar(cl_kernel kernel, cl_uint index, const kernel_scalar* s) {
                      (unsigned)index, (int)s->type_length, s->type, (int)status);
 }
 
-/* Buffers first, then scalars, as the compiler's half prints the kernel. The count is compared,
- * since drivers tell a missing one only when the kernel is queued. Borders that are not bound yet
- * get theirs with the first run. */
+/* Set buffers first, then scalars, in the order of the generated kernel. The count is checked,
+ * since drivers report a missing argument only when the kernel is queued. Unbound boundary tensors
+ * are set at the first run. */
 static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const launch* l) {
   cl_kernel kernel = l->kernel;
   const int32_t scalars = kernel_num_scalars(node);
@@ -132,8 +130,8 @@ static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const la
   return 0;
 }
 
-/* What a node says is checked here, once: a run sets nothing but borders. The kernel is the
- * plan's own, as parameters are set in it: two plans of one program do not mix. */
+/* Everything in the node is checked here, once: runs only set boundary arguments. The kernel object
+ * belongs to the plan, since it holds the arguments. */
 static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* source = tvmrt_node_text(node, "source", NULL);
   const char* function = tvmrt_node_text(node, "function", NULL);
@@ -157,7 +155,7 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
       return device_fail("%s: global_size is no multiple of local_size", text.who);
     }
   }
-  /* cut: it is for errors and profiles */
+  /* truncated; only for errors and profiles */
   (void)snprintf(l->name, sizeof(l->name), "%s", function);
   if (opencl_program(p->context, &text, &program) != 0) return -1;
   l->kernel = clCreateKernel(program, function, &status);
@@ -169,8 +167,8 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
   return set_arguments(p, node, l);
 }
 
-/* Counted before it is read: what a launch has is freed with the plan also where reading fails.
- * Reshapes cost nothing when they run, and are no launch. */
+/* The launch is counted first, so that it is freed with the plan also after a failure. Reshapes are
+ * not launches. */
 static int enter_node(opencl_plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   launch* l = &p->launches[p->num_launches];
@@ -185,8 +183,7 @@ static int enter_node(opencl_plan* p, int32_t number) {
   return read_launch(p, node, l);
 }
 
-/* failed_node tells the user at which node it failed. On failure opencl_plan_free() takes what is
- * there. */
+/* failed_node is the node for the error. On failure opencl_plan_free() frees everything. */
 static int build(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   cl_command_queue_properties properties = p->profile ? CL_QUEUE_PROFILING_ENABLE : 0;
@@ -207,8 +204,8 @@ static int build(opencl_plan* p) {
   return 0;
 }
 
-/* *out is NULL on failure, with nothing left behind. The list of profiles gets whole plans
- * alone. */
+/* On failure *out is NULL and everything is freed. Only complete plans enter the list of
+ * profiles. */
 int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, opencl_plan** out) {
   opencl_plan* p = calloc(1, sizeof(*p));
   *out = NULL;
@@ -230,7 +227,7 @@ int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, op
   return 0;
 }
 
-/* Also of one that was made half; NULL does nothing. A run that is under way is waited for. */
+/* Also frees a partly built plan; NULL does nothing. Waits for a run in progress. */
 void opencl_plan_free(opencl_plan* p) {
   int32_t i;
   if (p == NULL) return;
@@ -250,8 +247,8 @@ void opencl_plan_free(opencl_plan* p) {
 
 /* Running ------------------------------------------------------------------------------------- */
 
-/* Images are copied on the device, in the queue's order. An error here is of the queue; what the
- * kernel itself does wrong shows when the run is waited for. */
+/* Images are copied on the device, in the queue's order. An error here is the queue's; errors of
+ * the kernel are reported when the run is waited for. */
 static int launch_kernel(opencl_plan* p, launch* l) {
   p->region->failed_node = l->node;
   if (opencl_images_copy(p, l, true) != 0) return -1;
@@ -264,8 +261,8 @@ static int launch_kernel(opencl_plan* p, launch* l) {
   return opencl_images_copy(p, l, false);
 }
 
-/* Copies in, kernels, copies out: the queue is in order, so the last event is the end of all.
- * Nothing is waited for: the host returns while the device works. */
+/* Queue copies of inputs, kernels, copies of outputs. The queue is in order, so the last event is
+ * the end of the run. Does not wait. */
 static int enqueue(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -283,23 +280,23 @@ static int enqueue(opencl_plan* p) {
       return -1;
     }
   }
-  if (p->done == NULL && /* the last output is there already */
+  if (p->done == NULL && /* the last output is already in place */
       opencl_check(clEnqueueMarkerWithWaitList(p->queue, 0, NULL, &p->done),
                    "clEnqueueMarkerWithWaitList") != 0) {
     return -1;
   }
-  /* without it a driver may keep commands until somebody waits */
+  /* without a flush, a driver may delay commands until a wait */
   return opencl_check(clFlush(p->queue), "clFlush");
 }
 
-/* The run has ended, well or not: nothing touches the caller's memory any more. */
+/* The run has ended, successfully or not; the caller's memory is no longer used. */
 static void forget_run(opencl_plan* p, bool well) {
   opencl_profile_end_run(p, well);
   if (p->done != NULL) clReleaseEvent(p->done);
   p->done = NULL;
 }
 
-/* Where it fails nothing touches the caller's memory any more. */
+/* On failure the caller's memory is no longer used. */
 int opencl_plan_start(opencl_plan* p, tvmrt_region* region) {
   p->region = region;
   if (enqueue(p) == 0) return 0;
@@ -307,15 +304,14 @@ int opencl_plan_start(opencl_plan* p, tvmrt_region* region) {
   return -1;
 }
 
-/* When this returns, nothing of the run is under way, so the caller's memory is its own again.
- * Errors are nobody's any more. */
+/* On return the run has ended, and the caller's memory is no longer used. Errors are ignored. */
 void opencl_plan_stop(opencl_plan* p) {
   (void)clFinish(p->queue);
   forget_run(p, false);
 }
 
-/* An error of a kernel comes as the state of the last event, negative. BUSY leaves the run as it
- * is; anything else ends it, with all events given back. */
+/* A kernel error is a negative status of the last event. BUSY leaves the run unchanged; any other
+ * result ends it and releases all events. */
 int opencl_plan_wait(opencl_plan* p, int try_wait) {
   cl_int state = CL_COMPLETE;
   int rc;

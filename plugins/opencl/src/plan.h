@@ -1,4 +1,5 @@
-/* What a plan consists of: for plan.c, which makes and runs it, and profile.c, which tells its times. */
+/* Structure of a plan, for plan.c, which builds and runs it, and profile.c, which reports its
+ * times. */
 #ifndef TVMRT_DEVICES_OPENCL_PLAN_H_
 #define TVMRT_DEVICES_OPENCL_PLAN_H_
 
@@ -10,16 +11,15 @@
 #define MAX_SIZES 3
 
 typedef struct {
-  cl_mem memory; /* NULL: not made yet */
+  cl_mem memory; /* NULL: not allocated yet */
   size_t bytes;
-  int32_t border; /* the input or output whose place it is alone; -1: none */
-  cl_mem
-      bound; /* what kernels work on in its place: the border's tensor, where it is on the device */
-  cl_mem parent; /* and where that lies: the memory's buffer, and the place in it */
+  int32_t border; /* the boundary tensor that owns this buffer; -1: none */
+  cl_mem bound;   /* sub-buffer of the boundary tensor on the device, used in place of `memory` */
+  cl_mem parent;  /* the buffer that contains it, and the offset in that */
   size_t offset;
 } buffer;
 
-/* An operand that its kernel takes as an image: filled before it runs, or read back behind it. */
+/* An operand that its kernel takes as an image: filled before the kernel, or read back after it. */
 typedef struct {
   cl_mem image;
   cl_uint index; /* of the kernel's parameter */
@@ -36,7 +36,7 @@ typedef struct {
   cl_uint dimensions;
   size_t global[MAX_SIZES], local[MAX_SIZES];
   bool has_local;
-  cl_event event; /* of the run under way, if it is measured */
+  cl_event event; /* of the current run, if it is measured */
   uint64_t calls, nanoseconds;
   char name[96];
 } launch;
@@ -46,39 +46,40 @@ struct opencl_plan {
   tvmrt_region* region;
   cl_command_queue queue;
   region_plan plan;
-  buffer* buffers; /* the plan's, then one per tensor, which constants and borders have */
+  buffer* buffers; /* the plan's, then one per tensor, used by constants and boundary tensors */
   int32_t num_buffers;
   launch* launches;
   int32_t num_launches;
   bool profile;
-  cl_event done;            /* of the run under way: its last copy */
-  struct opencl_plan* next; /* of those that are profiled */
+  cl_event done;            /* of the current run: its last copy */
+  struct opencl_plan* next; /* in the list of profiled plans */
 };
 
-/* Where a tensor lies. */
+/* Buffer of a tensor. */
 buffer* opencl_buffer(const opencl_plan* p, int32_t tensor);
 
-/* Borders of a run: what lies on the device is worked on where it is, all else has a buffer of the plan.
- * Kernels are given what has changed since the run before. */
+/* Boundary tensors of a run: those on the device are used in place, others have a buffer of the
+ * plan. Only changed kernel arguments are set again. */
 int opencl_borders_bind(opencl_plan* p);
 void opencl_borders_free(opencl_plan* p);
-/* Between the host and the region's buffers, and on the device where a tensor could not be worked on in its place. */
+/* Copy between the host and the region's buffers, or on the device if a tensor cannot be used in
+ * place. */
 int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event);
-/* The buffers of a node, from parameter *index on, which is counted on. */
+/* Set the buffers of a node, from parameter *index on, which is advanced. */
 int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,
                        cl_uint* index);
 
-/* Images (image.c): those that a node's kernel takes in place of buffers; what has to be copied into
- * them before it runs, and out of them behind it. */
+/* Images (image.c): operands that a node's kernel takes as images instead of buffers. They are
+ * copied into the image before the kernel, and out of it after the kernel. */
 int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l);
 int opencl_images_copy(opencl_plan* p, const launch* l, bool in);
 bool opencl_is_image(const launch* l, cl_uint index);
 void opencl_images_free(launch* l);
 
-/* A plan joins those that are told of, if it is measured, and leaves them. */
+/* Add a measured plan to the list of profiles, and remove it. */
 void opencl_profile_add(opencl_plan* p);
 void opencl_profile_remove(const opencl_plan* p);
-/* A run has ended: count the times of its kernels if all went well, and forget its events. */
+/* At the end of a run: add the times of its kernels if it succeeded, and release its events. */
 void opencl_profile_end_run(opencl_plan* p, bool well);
 
 #endif

@@ -1,7 +1,7 @@
 /* Times of kernels, by region and node.
  *
- * Plans that were prepared with the option "profile" stand in a list, under a lock of the process;
- * their times add up over runs until the plan goes. */
+ * Plans prepared with the option "profile" are in a process-wide list with a lock. Their times
+ * accumulate over runs until the plan is freed. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 static pthread_mutex_t profiled_lock = PTHREAD_MUTEX_INITIALIZER;
 static opencl_plan* profiled;
 
-/* The list borrows the plan, which leaves it before it is freed. */
+/* The list borrows the plan, which removes itself before it is freed. */
 void opencl_profile_add(opencl_plan* p) {
   if (!p->profile) return;
   (void)pthread_mutex_lock(&profiled_lock);
@@ -21,7 +21,7 @@ void opencl_profile_add(opencl_plan* p) {
   (void)pthread_mutex_unlock(&profiled_lock);
 }
 
-/* Of a plan that was never entered, too. */
+/* Does nothing for a plan that was not added. */
 void opencl_profile_remove(const opencl_plan* p) {
   opencl_plan** at;
   (void)pthread_mutex_lock(&profiled_lock);
@@ -33,8 +33,8 @@ void opencl_profile_remove(const opencl_plan* p) {
   (void)pthread_mutex_unlock(&profiled_lock);
 }
 
-/* A driver that does not tell leaves the kernel out of the count. From the start of the kernel to
- * its end on the device, without the time in the queue. */
+/* Add the time from start to end of the kernel on the device, without the time in the queue. If the
+ * driver returns an error, the call is not counted. */
 static void add_time(launch* l) {
   cl_ulong begin = 0, end = 0;
   if (clGetEventProfilingInfo(l->event, CL_PROFILING_COMMAND_START, sizeof(begin), &begin, NULL) ==
@@ -46,8 +46,8 @@ static void add_time(launch* l) {
   }
 }
 
-/* Events are the driver's memory, one for each kernel of each run: they go with it, also where it
- * failed. Under the lock, since a reader of the times may come at any moment. */
+/* Events are driver memory, one per kernel and run, and are released with the run, also after a
+ * failure. The lock is held, since the times may be read at any moment. */
 void opencl_profile_end_run(opencl_plan* p, bool well) {
   int32_t i;
   (void)pthread_mutex_lock(&profiled_lock);
@@ -61,9 +61,9 @@ void opencl_profile_end_run(opencl_plan* p, bool well) {
   (void)pthread_mutex_unlock(&profiled_lock);
 }
 
-/* Room is measured first, under the same lock as the writing: the list does not change in
- * between. The caller's (free()); NULL without memory. Numbers have 20 digits at most, for which
- * 64 bytes are kept. */
+/* The size is computed under the lock of the writing, so the list cannot change in between. The
+ * caller frees the text with free(); NULL if out of memory. 64 bytes are sufficient for the numbers
+ * of up to 20 digits. */
 char* opencl_profile_text(void) {
   const opencl_plan* p;
   size_t size = 1, used = 0;

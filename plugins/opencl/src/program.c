@@ -1,7 +1,7 @@
-/* Programs of the driver's compiler.
+/* OpenCL programs.
  *
- * What the list of programs (programs.h) asks for: building from source, loading what
- * was built, releasing. */
+ * Implements the callbacks of the list of programs (programs.h): building from source, loading
+ * binaries, releasing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 static const program_store disk = {"TVMRT_OPENCL_CACHE", "opencl", "clbin"};
 
-/* NULL without an error: the program is then built from its source. Bytes of another driver are
- * refused by it, which is no error here. */
+/* Returns NULL without an error if the driver rejects the binary, such as another driver's; the
+ * program is then built from source. */
 static void* load(void* context, const program_text* text, const void* bytes, size_t size) {
   const opencl_context* c = context;
   const unsigned char* view = bytes;
@@ -21,7 +21,7 @@ static void* load(void* context, const program_text* text, const void* bytes, si
   cl_program program =
       clCreateProgramWithBinary(c->context, 1, &c->device, &size, &view, &loaded, &status);
   if (status != CL_SUCCESS || loaded != CL_SUCCESS) return NULL;
-  /* OpenCL wants programs built that come from binaries, too */
+  /* OpenCL requires building also for binaries */
   if (clBuildProgram(program, 1, &c->device, text->options, NULL, NULL) == CL_SUCCESS) {
     return program;
   }
@@ -29,8 +29,8 @@ static void* load(void* context, const program_text* text, const void* bytes, si
   return NULL;
 }
 
-/* NULL if there is none to be had: the program is built again another time. The caller's
- * (free()). */
+/* NULL if there is none; the program is then built again next time. The caller frees it with
+ * free(). */
 static void* get_binary(cl_program program, size_t* out_size) {
   unsigned char* bytes;
   if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(*out_size), out_size, NULL) !=
@@ -40,7 +40,7 @@ static void* get_binary(cl_program program, size_t* out_size) {
   }
   bytes = malloc(*out_size);
   if (bytes == NULL) return NULL;
-  /* an array with a pointer for each device of the program, of which there is one */
+  /* an array with a pointer per device of the program, here one */
   if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, NULL) == CL_SUCCESS) {
     return bytes;
   }
@@ -48,8 +48,8 @@ static void* get_binary(cl_program program, size_t* out_size) {
   return NULL;
 }
 
-/* Always -1: the beginning of the driver's log is told, where its first error stands. The program
- * is the caller's to release. */
+/* Returns -1. The error contains the beginning of the driver's log, where its first error is. The
+ * caller releases the program. */
 static int build_error(const opencl_context* c, const char* who, cl_program program,
                        cl_int status) {
   char log[MAX_LOG_BYTES] = "";
@@ -65,7 +65,7 @@ static int build_error(const opencl_context* c, const char* who, cl_program prog
   return device_fail("the OpenCL source of %s does not compile (%d):\n%s", who, (int)status, log);
 }
 
-/* Bytes to be kept are a favour: a program without any works as well. */
+/* The binary is optional: a program without one works as well. */
 static void* build(void* context, const program_text* text, void** out_bytes, size_t* out_size) {
   const opencl_context* c = context;
   const char* source = text->source;
@@ -82,20 +82,20 @@ static void* build(void* context, const program_text* text, void** out_bytes, si
   return program;
 }
 
-/* The context is not needed: OpenCL's objects hold theirs. */
+/* The context is not needed, since OpenCL objects retain theirs. */
 static void release(void* context, void* program) {
   (void)context;
   clReleaseProgram(program);
 }
 
-/* The maker is this file's; the list keeps what it made, in the process and on disk. */
+/* The list keeps the programs in the process and on disk. */
 int opencl_programs_open(opencl_context* c) {
   static const program_maker maker = {load, build, release};
   return programs_open(&c->programs, &maker, &disk, c);
 }
 
-/* *out is borrowed from the list. The driver's version stands in the key, since bytes are good for
- * that one alone. */
+/* *out is borrowed from the list. The driver's version is part of the key, since binaries are valid
+ * only for it. */
 int opencl_program(opencl_context* c, const program_text* text, cl_program* out) {
   const char* const key[] = {c->identity, text->options, text->source, NULL};
   *out = programs_get(&c->programs, text, key);

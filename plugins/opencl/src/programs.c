@@ -1,9 +1,8 @@
 /* Built programs of a device.
  *
- * A file holds the texts of its key and the bytes, each as a u64 length and its bytes. Its name
- * is a hash of the key; the texts are compared when it is read, so that another entry under the
- * same name is no more than a miss. Files are written aside and renamed. Nothing about them is an
- * error. */
+ * A file contains the texts of its key and the binary, each as a u64 length and its bytes. Its name
+ * is a hash of the key; the texts are compared on reading, so a hash collision is only a miss.
+ * Files are written under another name and renamed. File errors are ignored. */
 #include "programs.h"
 
 #include <errno.h>
@@ -18,21 +17,21 @@
 
 /* Files --------------------------------------------------------------------------------------- */
 
-#define NAME_BYTES 64 /* of a file, behind its folder, while it is written too */
+#define NAME_BYTES 64 /* of a file name after its folder, including its temporary suffix */
 
 typedef struct {
   char path[4096];
   const char* const* key; /* ends with NULL */
 } entry;
 
-/* FNV-1a: short, and good enough for names, as the texts themselves are compared. */
+/* FNV-1a, which is sufficient for names, since the texts are compared as well. */
 static uint64_t hash_text(uint64_t hash, const char* text) {
   for (; *text != '\0'; ++text) hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
-  return hash * UINT64_C(1099511628211); /* so that the texts' border counts */
+  return hash * UINT64_C(1099511628211); /* so that the boundary between texts matters */
 }
 
-/* Make a folder and those above it; whether it is there. The path is written to and is whole
- * again afterwards. For this user alone: what lies there is loaded. */
+/* Make a folder and its parents; return whether it exists. The path is modified temporarily. The
+ * folder is accessible only to this user, since its files are loaded. */
 static bool make_folder(char* path) {
   char* at;
   for (at = path + 1; *at != '\0'; ++at) {
@@ -44,9 +43,9 @@ static bool make_folder(char* path) {
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* False if nothing is to be kept. Where the user says, else where the desktop keeps caches, else
- * in the home folder. An empty name turns keeping off. A path that is too long is none. Folders
- * are made here, also for a program that is then found. */
+/* Find the file of a key; false if nothing is cached. The folder is the user's, else in the
+ * desktop's cache folder, else in the home folder. An empty name disables the cache. Folders are
+ * created here. */
 static bool find_entry(const program_store* of, const char* const* key, entry* out) {
   const char* folder = getenv(of->variable);
   const char* cache = getenv("XDG_CACHE_HOME");
@@ -72,13 +71,13 @@ static bool find_entry(const program_store* of, const char* const* key, entry* o
   return true;
 }
 
-/* A file that ends early is a miss, as one that is damaged. */
+/* A truncated or damaged file is a miss. */
 static bool read_bytes(FILE* file, void* out, size_t size) {
   return size == 0 || fread(out, size, 1, file) == 1;
 }
 
-/* Whether the next string of the file is this one. Byte by byte, without memory for a text of any
- * length that a file may claim. */
+/* Whether the next string of the file equals `text`. Compared byte by byte, without allocating the
+ * length claimed by the file. */
 static bool read_same(FILE* file, const char* text) {
   uint64_t size;
   size_t length = strlen(text), i;
@@ -89,8 +88,8 @@ static bool read_same(FILE* file, const char* text) {
   return true;
 }
 
-/* NULL if there is none that fits. The bytes are the caller's (free()). What they say is the
- * driver's affair: it refuses what it did not write. */
+/* NULL if there is no matching file. The caller frees the bytes with free(). The driver checks
+ * their content. */
 static void* read_entry(const entry* e, size_t* out_bytes) {
   FILE* file = fopen(e->path, "rb");
   struct stat info;
@@ -101,7 +100,7 @@ static void* read_entry(const entry* e, size_t* out_bytes) {
   if (file == NULL) return NULL;
   for (i = 0; fits && e->key[i] != NULL; ++i) fits = read_same(file, e->key[i]);
   fits = fits && read_bytes(file, &size, sizeof(size)) && fstat(fileno(file), &info) == 0 &&
-         /* a length is only a claim */
+         /* the length is only a claim */
          size > 0 && size <= (uint64_t)info.st_size;
   if (fits) bytes = malloc((size_t)size);
   if (bytes != NULL && !read_bytes(file, bytes, (size_t)size)) {
@@ -113,21 +112,21 @@ static void* read_entry(const entry* e, size_t* out_bytes) {
   return bytes;
 }
 
-/* In the machine's own byte order: files are of one machine. */
+/* In the machine's byte order, since files are used on one machine. */
 static bool write_string(FILE* file, const void* bytes, size_t size) {
   uint64_t length = size;
   return fwrite(&length, sizeof(length), 1, file) == 1 &&
          (size == 0 || fwrite(bytes, size, 1, file) == 1);
 }
 
-/* What fails here is made again another time. Renamed when it is whole, since other processes may
- * read or write the same name at any moment. */
+/* Errors are ignored. The file is renamed when it is complete, since other processes may use the
+ * name at any moment. */
 static void write_entry(const entry* e, const void* bytes, size_t size) {
   char aside[sizeof(e->path) + 32];
   bool done = true;
   FILE* file;
   size_t i;
-  /* a name of this process's own: two that write at once do not mix */
+  /* unique per process, so simultaneous writers do not conflict */
   (void)snprintf(aside, sizeof(aside), "%s.%ld", e->path, (long)getpid());
   file = fopen(aside, "wb");
   if (file == NULL) return;
@@ -141,7 +140,7 @@ static void write_entry(const entry* e, const void* bytes, size_t size) {
 
 /* The list ------------------------------------------------------------------------------------ */
 
-/* One that was made in this process; the list owns it until it is closed. */
+/* A program of this process; owned by the list until it is closed. */
 struct program {
   char* source;
   char* options;
@@ -149,16 +148,15 @@ struct program {
   struct program* next;
 };
 
-/* Not what was made, which only its maker can release. */
+/* Does not release `made`, which only its maker can. */
 static void free_program(struct program* p) {
   free(p->source);
   free(p->options);
   free(p);
 }
 
-/* The program becomes the list's; it is released if there is no memory. At the head: plans are
- * made one after the other, often of the same program. Its texts are copied: those of a node live
- * as long as its region, and the list longer. */
+/* The list takes over the program, and releases it if out of memory. Added at the head, since plans
+ * often use one program repeatedly. The texts are copied, since the list outlives the nodes. */
 static void* keep(program_list* list, const program_text* text, void* made) {
   struct program* p = calloc(1, sizeof(*p));
   if (p != NULL) {
@@ -177,8 +175,8 @@ static void* keep(program_list* list, const program_text* text, void* made) {
   return made;
 }
 
-/* By source and options; the device and the driver are the same for all of a list. Whole texts
- * are compared, as a hash alone could give another program. */
+/* Search by source and options; device and driver are constant for a list. Whole texts are
+ * compared, since hashes may collide. */
 static void* find(const program_list* list, const program_text* text) {
   const struct program* p;
   for (p = list->first; p != NULL; p = p->next) {
@@ -189,7 +187,7 @@ static void* find(const program_list* list, const program_text* text) {
   return NULL;
 }
 
-/* NULL without an error where the driver does not take the bytes. */
+/* NULL without an error if the driver rejects the binary. */
 static void* load(const program_list* list, const program_text* text, const entry* on_disk) {
   size_t size = 0;
   void* bytes = read_entry(on_disk, &size);
@@ -198,8 +196,7 @@ static void* load(const program_list* list, const program_text* text, const entr
   return made;
 }
 
-/* What is kept on disk is a favour: a program that cannot be written works as well. Its error
- * stays set for the caller. */
+/* Failing to write the file is not an error. An error of the build stays set for the caller. */
 static void* build(const program_list* list, const program_text* text, const entry* on_disk) {
   void* bytes = NULL;
   size_t size = 0;
@@ -210,8 +207,8 @@ static void* build(const program_list* list, const program_text* text, const ent
   return made;
 }
 
-/* Called with the lock held, also while it compiles: who wants the same program waits and gets
- * it. So programs of one device compile one after the other, which most drivers ask for anyway. */
+/* Called with the lock held, also during compilation, so that a thread that wants the same program
+ * waits for it. Compilations for a device are therefore sequential, as most drivers require. */
 static void* find_or_make(program_list* list, const program_text* text, const char* const* key) {
   entry of_key;
   const entry* on_disk;
@@ -223,7 +220,7 @@ static void* find_or_make(program_list* list, const program_text* text, const ch
   return made == NULL ? NULL : keep(list, text, made);
 }
 
-/* `maker` tells programs_close() whether there is a lock. */
+/* A non-NULL `maker` indicates to programs_close() that the lock exists. */
 int programs_open(program_list* list, const program_maker* maker, const program_store* disk,
                   void* context) {
   *list = (program_list){.disk = disk, .context = context};
@@ -232,8 +229,8 @@ int programs_open(program_list* list, const program_maker* maker, const program_
   return 0;
 }
 
-/* By whoever owns the list, when nobody asks it any more. Programs that regions still run would
- * be released below them; devices end when no region is left. */
+/* Called by the owner when the list is not used any more. Regions must not run its programs by
+ * then; devices end after their last region. */
 void programs_close(program_list* list) {
   if (list->maker == NULL) return;
   while (list->first != NULL) {
@@ -246,7 +243,7 @@ void programs_close(program_list* list) {
   list->maker = NULL;
 }
 
-/* Any thread. Texts and key are borrowed for the call. */
+/* Thread-safe. Texts and key are borrowed for the call. */
 void* programs_get(program_list* list, const program_text* text, const char* const* key) {
   void* made;
   (void)pthread_mutex_lock(&list->lock);

@@ -1,7 +1,6 @@
-/* Tensors between nodes get buffers as their lives allow: a buffer is free again behind the last
- * node that reads what lies there. Nodes run in order, which the queue or stream of the device
- * keeps, so nothing else has to be known. Constants stay where the library has them, inputs and
- * outputs where the caller has them. */
+/* Assignment of buffers to intermediate tensors by their lifetimes: a buffer is free again after
+ * the last node that reads its tensor. Nodes run in order, as the device's queue or stream
+ * guarantees. Constants stay in the library, inputs and outputs in the caller's memory. */
 #include "region_plan.h"
 
 #include <stdint.h>
@@ -11,35 +10,34 @@
 
 #define ALIGN_BYTES 256
 
-/* A plan while it is made. */
+/* State while a plan is made. */
 typedef struct {
   tvmrt_region* region;
   region_plan* plan;
-  int32_t* last;        /* per tensor: the last node that reads it; INT32_MAX of outputs */
-  int32_t* root;        /* per tensor: the one whose memory it shares; -1 - that of an output */
-  int32_t* buffer_last; /* per buffer: the last node that reads what lies there */
+  int32_t* last;        /* per tensor: the last node that reads it; INT32_MAX for outputs */
+  int32_t* root;        /* per tensor: the one whose memory it shares; -1 - output if that is an
+                         * output */
+  int32_t* buffer_last; /* per buffer: the last node that reads its tensor */
 } planner;
 
-/* Operators of which the elements stay as they lie. */
+/* Operators that do not move elements. */
 bool region_is_alias(const tvmrt_region_node* node) {
   return node->num_outputs == 1 &&
          (strcmp(node->op, "reshape") == 0 || strcmp(node->op, "identity") == 0);
 }
 
-/* What drivers want of offsets, and room for one even where a tensor has no elements: no place is
- * empty. */
+/* Aligned for the drivers' requirements on offsets; never 0, also for empty tensors. */
 size_t region_place_bytes(const tvmrt_region* region, int32_t tensor) {
   const size_t bytes = (size_t)region->tensors[tensor].num_bytes;
   return bytes == 0 ? ALIGN_BYTES : (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* The tensor that an alias names again; -1: the node is none. */
+/* The operand of an alias; -1 for other nodes. */
 static int32_t aliased(const tvmrt_region_node* node) {
   return region_is_alias(node) && node->num_inputs > 0 ? node->inputs[0] : -1;
 }
 
-/* Through the reshapes that share a tensor's place. A tensor is alive until the last node that
- * reads it under any of its names. */
+/* A tensor is live until the last node that reads it under any of its names, including reshapes. */
 static void find_last_readers(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i, k;
@@ -49,9 +47,9 @@ static void find_last_readers(planner* p) {
       if (r->nodes[i].inputs[k] >= 0) p->last[r->nodes[i].inputs[k]] = i;
     }
   }
-  /* outputs are read by the caller, behind all nodes */
+  /* outputs are read by the caller, after all nodes */
   for (i = 0; i < r->num_outputs; ++i) p->last[r->outputs[i]] = INT32_MAX;
-  /* backwards, so that of a chain of reshapes the first learns of the readers of the last */
+  /* backwards, so that readers propagate through chains of reshapes */
   for (i = r->num_nodes - 1; i >= 0; --i) {
     const int32_t of = aliased(&r->nodes[i]);
     if (of < 0) continue;
@@ -61,9 +59,8 @@ static void find_last_readers(planner* p) {
   }
 }
 
-/* Each output is computed where its caller wants it, unless it is an input, a constant or another
- * output under a second name. The first output of a root has it; others of the same root are
- * copied at the end. */
+/* Each output is computed in the caller's memory, unless it is an alias of an input, a constant or
+ * another output. The first output of a root gets it; others are copied at the end. */
 static void claim_outputs(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -78,14 +75,14 @@ static void claim_outputs(planner* p) {
   }
 }
 
-/* An alias gets its operand's place by place_alias() instead. */
+/* An alias gets its operand's place from place_alias() instead. */
 static void set_place(planner* p, int32_t tensor, int kind, int32_t number) {
   region_place* at = &p->plan->places[tensor];
   at->kind = kind;
   at->number = number;
 }
 
-/* An input that is a constant, too, is the caller's: that one is read. */
+/* An input that also has a constant value is read from the caller. */
 static void place_constants_and_inputs(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -95,8 +92,8 @@ static void place_constants_and_inputs(planner* p) {
   for (i = 0; i < r->num_inputs; ++i) set_place(p, r->inputs[i], PLACE_BORDER, r->inputs[i]);
 }
 
-/* The smallest buffer that is free and large enough; else a new one. Larger ones stay free for
- * larger results. There are never more buffers than tensors. */
+/* Use the smallest sufficient free buffer, else a new one, so that larger ones stay free for larger
+ * results. There are never more buffers than tensors. */
 static void place_result(planner* p, int32_t tensor, int32_t node) {
   const size_t bytes = region_place_bytes(p->region, tensor);
   region_plan* plan = p->plan;
@@ -106,7 +103,7 @@ static void place_result(planner* p, int32_t tensor, int32_t node) {
     return;
   }
   for (i = 0; i < plan->num_buffers; ++i) {
-    /* also one that is read by this very node: a result must not overwrite its operand */
+    /* also one that is read by this node: a result must not overwrite its operand */
     if (p->buffer_last[i] >= node || plan->buffer_bytes[i] < bytes) continue;
     if (best < 0 || plan->buffer_bytes[i] < plan->buffer_bytes[best]) best = i;
   }
@@ -114,12 +111,12 @@ static void place_result(planner* p, int32_t tensor, int32_t node) {
     best = plan->num_buffers++;
     plan->buffer_bytes[best] = bytes;
   }
-  /* a result that nobody reads still has its place while its node runs */
+  /* an unused result needs its buffer while its node runs */
   p->buffer_last[best] = p->last[tensor] > node ? p->last[tensor] : node;
   set_place(p, tensor, PLACE_BUFFER, best);
 }
 
-/* Both names have one place, wherever that is; so a reshape costs nothing when it runs. */
+/* Both names share one place, so a reshape costs nothing at run time. */
 static int place_alias(planner* p, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* tensors = p->region->tensors;
   const int32_t to = node->outputs[0];
@@ -133,7 +130,7 @@ static int place_alias(planner* p, const tvmrt_region_node* node) {
   return 0;
 }
 
-/* An operand without a place is one that no earlier node has made. */
+/* An operand without a place has not been computed by an earlier node. */
 static int place_node(planner* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   int32_t k;
@@ -148,7 +145,7 @@ static int place_node(planner* p, int32_t number) {
   return 0;
 }
 
-/* Leaves failed_node at the node that is wrong, or at -1. */
+/* On failure failed_node is the invalid node, or -1. */
 static int place_all(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -167,7 +164,7 @@ static int place_all(planner* p) {
   return 0;
 }
 
-/* Arrays have a place more than there are tensors, so that none is empty. */
+/* Arrays have one element more than there are tensors, so they are never empty. */
 int region_plan_make(tvmrt_region* region, region_plan* out) {
   const size_t tensors = (size_t)region->num_tensors + 1;
   planner p = {.region = region, .plan = out};
@@ -190,26 +187,26 @@ int region_plan_make(tvmrt_region* region, region_plan* out) {
   return rc;
 }
 
-/* A plan that was never made is all zeros, and free() takes NULL. */
+/* A plan that was never made is zeroed, and free() accepts NULL. */
 void region_plan_free(region_plan* plan) {
   free(plan->places);
   free(plan->buffer_bytes);
   memset(plan, 0, sizeof(*plan));
 }
 
-/* Inputs and outputs in one count, as many loops go over both. */
+/* Common numbering of inputs and outputs, for loops over both. */
 int32_t region_border(const tvmrt_region* region, int32_t number) {
   return number < region->num_inputs ? region->inputs[number]
                                      : region->outputs[number - region->num_inputs];
 }
 
-/* Of the tensor that is bound for this run; good until it ends. */
+/* Memory of the tensor that is bound for this run; valid until it ends. */
 char* region_memory(const tvmrt_region* region, int32_t tensor) {
   const DLTensor* t = region->data[tensor];
   return (char*)t->data + t->byte_offset;
 }
 
-/* By address, as callers may bind tensors that overlap in part. */
+/* Compares addresses, since callers may bind partly overlapping tensors. */
 bool region_is_shared(const tvmrt_region* region, int32_t output) {
   const uintptr_t begin = (uintptr_t)region_memory(region, output);
   const uintptr_t end = begin + (uintptr_t)region->tensors[output].num_bytes;

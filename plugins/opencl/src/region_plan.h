@@ -1,7 +1,7 @@
 /*
- * Where the tensors of a region lie on a device whose kernels work in its own memory. The region's nodes are
- * kernels, which the compiler's half made out of the network's operators, and reshapes, which only give a
- * place another name.
+ * Places of a region's tensors on a device whose kernels work in its own memory. The region's nodes
+ * are kernels, which the compiler made from the network's operators, and reshapes, which only
+ * rename a place.
  */
 #ifndef TVMRT_DEVICES_OPENCL_REGION_PLAN_H_
 #define TVMRT_DEVICES_OPENCL_REGION_PLAN_H_
@@ -14,28 +14,29 @@ typedef struct {
   enum {
     PLACE_NONE,
     PLACE_CONSTANT, /* `number` is the constant's */
-    PLACE_BUFFER,   /* `number` counts the plan's buffers */
-    PLACE_BORDER    /* `number` is the input or output in whose memory the tensor lies */
+    PLACE_BUFFER,   /* `number` is the index of the plan's buffer */
+    PLACE_BORDER    /* `number` is the input or output whose memory contains the tensor */
   } kind;
   int32_t number;
 } region_place;
 
 typedef struct {
   region_place* places; /* per tensor */
-  size_t*
-      buffer_bytes; /* multiples of 256, and not 0; tensors that are read no more lend theirs to later ones */
+  size_t* buffer_bytes; /* non-zero multiples of 256; a buffer is reused after its tensor's last
+                     * reader */
   int32_t num_buffers;
 } region_plan;
 
 /* Whether the node only gives its operand another name and shape. */
 bool region_is_alias(const tvmrt_region_node* node);
 
-/* Bytes of a tensor as a buffer or a part of one has them: a multiple of 256, and not 0. */
+/* Bytes of a tensor in a buffer: a non-zero multiple of 256. */
 size_t region_place_bytes(const tvmrt_region* region, int32_t tensor);
 
 /*
- * Refuses a region whose nodes read what is not computed yet, or whose reshapes change sizes: 0, or -1 with
- * the error text and the region's failed_node set. region_plan_free() frees the plan, also a zeroed one.
+ * Make a plan. A region is invalid if its nodes read uncomputed tensors or its reshapes change
+ * sizes. Returns 0, or -1 with the error text and the region's failed_node set. region_plan_free()
+ * frees the plan, also a zeroed one.
  */
 int region_plan_make(tvmrt_region* region, region_plan* out);
 void region_plan_free(region_plan* plan);
@@ -43,11 +44,11 @@ void region_plan_free(region_plan* plan);
 /* Inputs, then outputs. */
 int32_t region_border(const tvmrt_region* region, int32_t number);
 
-/* Where the caller's tensor begins; the runtime has made sure that it is compact. */
+/* Start of the caller's tensor; the runtime ensures that it is compact. */
 char* region_memory(const tvmrt_region* region, int32_t tensor);
 
-/* Whether a caller gave memory of another border for this output, on the same device, which kernels still
- * read: such an output is copied at the end. */
+/* Whether the caller's memory for this output overlaps another boundary tensor on the device, which
+ * kernels may still read; such an output is copied at the end. */
 bool region_is_shared(const tvmrt_region* region, int32_t output);
 
 #endif

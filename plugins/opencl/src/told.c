@@ -1,5 +1,5 @@
-/* Devices use the public C interface alone, as a plug-in of a vendor would; so errors are set and
- * functions registered by it. */
+/* Error texts and registered functions. Devices use only the public C interface, like a vendor's
+ * plug-in. */
 #include "told.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Always -1. What does not fit into the text is cut: compilers of kernels tell long stories. */
+/* Returns -1. The text is truncated, since compiler logs may be long. */
 int device_fail(const char* format, ...) {
   char text[4096];
   va_list args;
@@ -18,7 +18,8 @@ int device_fail(const char* format, ...) {
   return -1;
 }
 
-/* Replaces what an earlier registration of the device has left. The registry holds the function. */
+/* Replaces a function from an earlier registration of the device. The registry retains the
+ * function. */
 int told_register(const char* name, TVMPackedCFunc function, void* resource) {
   TVMFunctionHandle handle = NULL;
   int rc;
@@ -28,7 +29,7 @@ int told_register(const char* name, TVMPackedCFunc function, void* resource) {
   return rc;
 }
 
-/* How the runtime gets a struct by a name: packed functions give addresses, and no structs. */
+/* Returns the address of a struct, since packed functions cannot return structs. */
 static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
                          void* resource) {
   TVMValue value;
@@ -40,14 +41,14 @@ static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetVa
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
-/* The struct is not copied: it is a constant of the device. The cast only takes the const off,
- * which the reader puts back. */
+/* The struct is a constant of the device and not copied. The cast removes the const, which the
+ * reader restores. */
 int told_register_memory(const char* name, const tvmrt_memory_device* api) {
   return told_register(name, give_resource, (void*)(uintptr_t)api);
 }
 
-/* Three numbers that runs may change meanwhile: each is whole, all three need not be of one
- * moment. */
+/* The counters may change concurrently: each value is consistent, but the three may be from
+ * different moments. */
 static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
                       void* resource) {
   moved_bytes* moved = resource;

@@ -1,4 +1,4 @@
-/* What a device tells: errors, and packed functions for the runtime and people. */
+/* Error texts of a device, and packed functions for the runtime and users. */
 #ifndef TVMRT_DEVICES_OPENCL_TOLD_H_
 #define TVMRT_DEVICES_OPENCL_TOLD_H_
 
@@ -9,18 +9,19 @@
 /* Sets the error text; returns -1. */
 int device_fail(const char* format, ...);
 
-/* All return -1 with the error text set if there is no memory. */
+/* Return -1 with the error text set if out of memory. */
 int told_register(const char* name, TVMPackedCFunc function, void* resource);
 
-/* "device_api.<name>": how the runtime allocates and copies tensors; `api` stays where it is. */
+/* Register "device_api.<name>", through which the runtime allocates and copies tensors; `api` must
+ * be static. */
 int told_register_memory(const char* name, const tvmrt_memory_device* api);
 
-/* Bytes that runs of regions have copied: to the device, from it, within it. */
+/* Bytes copied by runs of regions: to the device, from it, within it. */
 typedef struct {
   _Atomic uint64_t to, from, within;
 } moved_bytes;
 
-/* A function that gives the three as text, with blanks between. */
+/* Register a function that returns the three counters as text, separated by blanks. */
 int told_register_moved(const char* name, moved_bytes* moved);
 
 #endif

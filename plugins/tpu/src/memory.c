@@ -1,13 +1,13 @@
-/* Device memory: where tensors lie, and copies between it and the host.
+/* Device memory: layout of tensors, and copies between device and host.
  *
- * Channels lie innermost, in rows that are filled up to the units' width: an order that no host
- * has. Extents were checked by tpu_refuses_tensor(), so sums of words do not wrap. */
+ * Channels are innermost, in rows padded to the units' width, a layout that no host has. Extents
+ * were checked by tpu_refuses_tensor(), so sums of words do not overflow. */
 #include "tpu.h"
 
 static int64_t round_up(int64_t n) { return (n + TPU_LANES - 1) / TPU_LANES * TPU_LANES; }
 
-/* Missing axes are 1 in front with stride 0, so all loops have four. num_words counts the
- * filling. Any rank up to four; a scalar is one row, of which one word is used. */
+/* Missing leading axes have extent 1 and stride 0, so all loops have four. num_words includes the
+ * padding. Any rank up to four; a scalar is a row with one used word. */
 void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
   const int missing = TPU_MAX_RANK - from->ndim;
   const int channels = from->ndim == TPU_MAX_RANK ? 1 : TPU_MAX_RANK - 1;
@@ -27,8 +27,8 @@ void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
   out->num_words = stride;
 }
 
-/* Two more of the largest: operands in reduced precision lie there. The same sum as tpu_place()
- * makes, which is called with as much. */
+/* Sum of all tensors, plus twice the largest for operands in reduced precision. Must equal the sum
+ * in tpu_place(). */
 uint64_t tpu_words_of(const tvmrt_region* region) {
   uint64_t sum = 0;
   uint64_t largest = 0;
@@ -42,8 +42,8 @@ uint64_t tpu_words_of(const tvmrt_region* region) {
   return sum + 2 * largest;
 }
 
-/* Constants are copied once, here; inputs with each run. Nothing is freed alone: tensors lie side
- * by side for as long as the program lives. */
+/* Constants are copied once, here; inputs with each run. Tensors are contiguous and never freed
+ * individually. */
 void tpu_place(tpu_program* program) {
   const tvmrt_region* region = program->region;
   float* at = program->memory;
@@ -57,12 +57,12 @@ void tpu_place(tpu_program* program) {
     if (t->num_words > largest) largest = t->num_words;
     if (region->tensors[i].data != NULL) tpu_copy_in(t, region->tensors[i].data);
   }
-  /* for an operand each */
+  /* one per operand */
   program->scratch[0] = at;
   program->scratch[1] = at + largest;
 }
 
-/* false after the last word. An axis that has come to its end goes back to its beginning. */
+/* False after the last word. An axis at its end restarts at 0. */
 bool tpu_step(tpu_walk* w) {
   int d;
   for (d = TPU_MAX_RANK - 1; d >= 0; --d) {
@@ -74,15 +74,14 @@ bool tpu_step(tpu_walk* w) {
   return false;
 }
 
-/* The filling of rows is not written: it stays 0 from the beginning, which largest_magnitude()
- * relies on. */
+/* The padding of rows stays 0, which largest_magnitude() relies on. */
 void tpu_copy_in(const tpu_tensor* to, const float* from) {
   tpu_walk w = {to, {0}, 0};
   do to->words[w.word] = *from++;
   while (tpu_step(&w));
 }
 
-/* As many elements as the tensor has, without the filling. */
+/* Copies the tensor's elements without the padding. */
 void tpu_copy_out(const tpu_tensor* from, float* to) {
   tpu_walk w = {from, {0}, 0};
   do *to++ = from->words[w.word];

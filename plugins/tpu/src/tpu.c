@@ -1,15 +1,14 @@
-/* The device "tpu": a simulated accelerator with memory, a layout and a queue of its own.
+/* The device "tpu": a simulated accelerator with its own memory, layout and queue.
  *
  * Options, of the library or of tvmrt.device.set_options:
  *
- *   {"precision": "float16"}   compute in float16 or int8 where nodes do not say; float32 unless
- *                              it is there
- *   {"duration_us": 500}       a run takes at least this long
- *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), "hang" (a run
+ *   {"precision": "float16"}   default precision of nodes: float16 or int8 instead of float32
+ *   {"duration_us": 500}       minimum duration of a run {"fault": "run"}           a slot fails:
+ *   "pre_run", "run" (at the last node), "hang" (a run
  *                              never ends) or "lost" (this run and all later slots fail)
  *
- * The environment variable TVMRT_TPU_FAULT names a fault as well, with "init" and "allocate"
- * besides; TVMRT_TPU_MEMORY_BYTES sets how much memory the device has, 1 GiB unless it does. */
+ * The environment variable TVMRT_TPU_FAULT also sets a fault, including "init" and "allocate".
+ * TVMRT_TPU_MEMORY_BYTES sets the size of the device's memory; the default is 1 GiB. */
 #include "tpu.h"
 
 #include <errno.h>
@@ -21,42 +20,43 @@
 
 TVMRT_DEVICE_PLUGIN(tpu)
 
-/* Of a job. DONE and FAILED stay until the next run, so that waiting twice tells the same. */
+/* State of a job. DONE and FAILED stay until the next run, so that waiting twice gives the same
+ * result. */
 typedef enum { IDLE, QUEUED, RUNNING, DONE, FAILED } job_state;
 
-/* device_graph: the program of a region, and its place in the queue. Owned by the region; the
- * worker has it from async_run to the end of the run. */
+/* device_graph: the program of a region, and its entry in the queue. Owned by the region; used by
+ * the worker from async_run to the end of the run. */
 typedef struct job {
   tpu_program program;
   tvmrt_region* region;
   struct job* next;
   job_state state;
-  bool is_stopped; /* by post_run: the worker gives up at the next chance */
+  bool is_stopped; /* set by post_run: the worker stops as soon as possible */
   char fault[16];
   int64_t duration_us;
-  uint64_t memory_bytes; /* that it holds */
+  uint64_t memory_bytes; /* reserved for this job */
 } job;
 
-/* privacy. One for all regions of the device. */
+/* privacy: one for all regions of the device. */
 typedef struct accelerator {
-  pthread_mutex_t lock; /* of all that follows, and of the jobs' states */
+  pthread_mutex_t lock; /* protects all following members and the jobs' states */
   pthread_cond_t changed;
   job* first;           /* in the queue */
-  pid_t worker_process; /* where the worker runs; 0: there is none. A child of fork has none */
+  pid_t worker_process; /* process of the worker; 0: none. A forked child has no worker */
   bool is_closing;
   bool is_lost;
   pthread_t worker;
-  uint64_t memory_bytes; /* what is left */
+  uint64_t memory_bytes; /* free memory */
 } accelerator;
 
-/* Always -1; the runtime puts device, slot and region in front. */
+/* Returns -1; the runtime prefixes device, slot and region. */
 static int fail(const char* text) {
   TVMPackedFuncSetLastError(text);
   return -1;
 }
 
-/* The region's option is asked for before the environment. Cut at 15 letters, more than any fault
- * has. */
+/* The region's option precedes the environment variable. Truncated at 15 letters, more than any
+ * fault has. */
 static void read_fault(const char* options, char fault[16]) {
   const char* at = tvmrt_option(options, "fault");
   if (at == NULL) at = getenv("TVMRT_TPU_FAULT");
@@ -65,7 +65,7 @@ static void read_fault(const char* options, char fault[16]) {
   (void)snprintf(fault, 16, "%.*s", (int)strcspn(at, "\""), at);
 }
 
-/* Undone as a whole where it fails. */
+/* On failure everything is undone. */
 static bool make_lock(accelerator* a) {
   if (pthread_mutex_init(&a->lock, NULL) != 0) return false;
   if (pthread_cond_init(&a->changed, NULL) == 0) return true;
@@ -73,8 +73,8 @@ static bool make_lock(accelerator* a) {
   return false;
 }
 
-/* Once a registration. What is made here is privacy, which release_device() frees; on failure the
- * runtime calls no slot more. */
+/* Called once per registration. release_device() frees the state in `privacy`; on failure the
+ * runtime calls no further slots. */
 static int tpu_init(tvmrt_device* device) {
   const char* memory = getenv("TVMRT_TPU_MEMORY_BYTES");
   char fault[16];
@@ -92,14 +92,14 @@ static int tpu_init(tvmrt_device* device) {
   return 0;
 }
 
-/* A child of fork has no worker, and cannot use the condition that it waited for: that remembers a
- * thread which never wakes, so that waking all and destroying it would wait for that one. */
+/* A forked child has no worker and cannot use the condition that the worker waited for: it records
+ * a thread that never wakes, so broadcasting or destroying it would block. */
 static bool is_parents(const accelerator* a) {
   return a->worker_process != 0 && a->worker_process != getpid();
 }
 
-/* Where it fails all stays the parent's, so that the next run tries again. Jobs of the parent's
- * queue are the parent's: here they never run. */
+/* On failure everything stays unchanged, so that the next run tries again. Jobs in the queue belong
+ * to the parent and never run here. */
 static bool forget_worker(accelerator* a) {
   if (pthread_cond_init(&a->changed, NULL) != 0) return false;
   a->worker_process = 0;
@@ -107,15 +107,15 @@ static bool forget_worker(accelerator* a) {
   return true;
 }
 
-/* No region is left, so the queue is empty. The worker is waited for, since its stack may be in
- * this library. */
+/* No region is left, so the queue is empty. Waits for the worker, since its code is in this
+ * library. */
 static int tpu_release_device(tvmrt_device* device) {
   accelerator* a = device->privacy;
   if (!is_parents(a)) {
     (void)pthread_mutex_lock(&a->lock);
     a->is_closing = true;
     (void)pthread_cond_broadcast(&a->changed);
-    (void)pthread_mutex_unlock(&a->lock); /* which the worker takes once more before it ends */
+    (void)pthread_mutex_unlock(&a->lock); /* the worker locks once more before it ends */
     if (a->worker_process != 0) (void)pthread_join(a->worker, NULL);
     (void)pthread_cond_destroy(&a->changed);
   }
@@ -124,8 +124,7 @@ static int tpu_release_device(tvmrt_device* device) {
   return 0;
 }
 
-/* Operators by name, and precisions that networks may ask for; types and shapes are a matter of
- * evaluation. */
+/* Operators by name, and supported precisions; types and shapes are checked in evaluation. */
 static int tpu_describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const precisions[] = {"float16", "int8", NULL};
   (void)device;
@@ -134,14 +133,14 @@ static int tpu_describe(tvmrt_device* device, tvmrt_device_description* out) {
   return 0;
 }
 
-/* Names are cut: a network's may be any length. */
+/* Names are truncated, since a network's may have any length. */
 static int refuse(const char* what, const char* name, const char* why) {
   char text[256];
   (void)snprintf(text, sizeof(text), "%s '%.100s': %s", what, name, why);
   return fail(text);
 }
 
-/* The whole region: what a device says yes to here, it must run. */
+/* Checks the whole region: an accepted region must run. */
 static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
   const char* reason;
   int32_t i;
@@ -157,9 +156,8 @@ static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
   return 0;
 }
 
-/* Nodes that can run are those that fit alone; the default split joins what `describe` lists.
- * What a node alone would be refused for is left to the CPU here, so that evaluation never has to
- * say no to a region of this split. */
+/* Nodes that cannot run alone are left to the CPU; the default split groups the operators of
+ * `describe`. So evaluation never rejects a region of this split. */
 static int tpu_split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t* out_groups) {
   int32_t i;
   int32_t k;
@@ -178,8 +176,8 @@ static int tpu_split_graph(tvmrt_device* device, const tvmrt_region* graph, int3
   return 0;
 }
 
-/* Sums of many products gain by int8, and all operators by float16. The choice comes back to
- * pre_run as an attribute of each node. */
+/* int8 is used for matmul-like operators, float16 for all. pre_run gets the choice as an attribute
+ * of each node. */
 static int tpu_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
                               const char* precision, int32_t* out_reduced) {
   const bool is_int8 = strcmp(precision, "int8") == 0;
@@ -193,8 +191,8 @@ static int tpu_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
   return 0;
 }
 
-/* Take memory for a job out of the pool; it goes back with the job. Nothing is taken where it
- * fails. Simulated: the bytes are counted, and the host has them. */
+/* Reserve memory for a job, which returns it when it is freed. Nothing is reserved on failure.
+ * Simulated: only the bytes are counted; the memory is the host's. */
 static int reserve(accelerator* a, uint64_t bytes, job* j) {
   bool fits;
   (void)pthread_mutex_lock(&a->lock);
@@ -207,7 +205,7 @@ static int reserve(accelerator* a, uint64_t bytes, job* j) {
   return fits ? 0 : fail("MemoryError: the region does not fit into what is left of the memory.");
 }
 
-/* Of a job that was made by half, too: what it has not got is NULL or 0. */
+/* Also frees a partly made job, whose missing parts are NULL or 0. */
 static int tpu_release_graph(tvmrt_device* device, void* device_graph) {
   accelerator* a = device->privacy;
   job* j = device_graph;
@@ -220,8 +218,8 @@ static int tpu_release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
-/* The memory itself is taken by pre_run, whose shapes may change; what can never fit fails here.
- * It is taken and given back at once: another region may have it until pre_run, which then
+/* Only checks whether the region can ever fit: pre_run reserves the memory, since shapes may
+ * change. The memory is reserved and released at once; if another region takes it, pre_run
  * fails. */
 static int tpu_allocate(tvmrt_device* device, tvmrt_region* region) {
   job unused = {0};
@@ -236,7 +234,7 @@ static int tpu_allocate(tvmrt_device* device, tvmrt_region* region) {
   return 0;
 }
 
-/* Words are 4 bytes in all precisions. What fails here is undone by release_graph. */
+/* Words have 4 bytes in all precisions. On failure release_graph frees everything. */
 static int make_program(accelerator* a, job* j, const tvmrt_region* region, const char* options) {
   tpu_program* p = &j->program;
   if (reserve(a, tpu_words_of(region) * sizeof(float), j) != 0) return -1;
@@ -244,7 +242,7 @@ static int make_program(accelerator* a, job* j, const tvmrt_region* region, cons
   p->precision = tvmrt_option_is(options, "precision", "float16") ? TPU_FLOAT16
                  : tvmrt_option_is(options, "precision", "int8")  ? TPU_INT8
                                                                   : TPU_FLOAT32;
-  /* one more than there are, so that 0 bytes are never asked for, which may give NULL */
+  /* one more, so the size is never 0, for which NULL could be returned */
   p->tensors = calloc((size_t)region->num_tensors + 1, sizeof(*p->tensors));
   p->memory = calloc((size_t)tpu_words_of(region) + 1, sizeof(*p->memory));
   if (p->tensors == NULL || p->memory == NULL) return fail("MemoryError: no memory to simulate.");
@@ -252,7 +250,7 @@ static int make_program(accelerator* a, job* j, const tvmrt_region* region, cons
   return 0;
 }
 
-/* A lost device fails until it is registered again, as hardware that needs a reset. */
+/* A lost device fails until it is registered again, like hardware that needs a reset. */
 static int check_lost(accelerator* a) {
   bool is_lost;
   (void)pthread_mutex_lock(&a->lock);
@@ -261,15 +259,14 @@ static int check_lost(accelerator* a) {
   return is_lost ? fail("the device was lost; unregister it to start it anew.") : 0;
 }
 
-/* Also for other shapes, when the old program goes first: both may not fit into the memory. What
- * is set to device_graph is freed by release_graph, also after a failure. A run that needs the
- * lost device is refused here already, with the same words. */
+/* Also called for new shapes; the old program is freed first, since both may not fit in memory.
+ * release_graph frees device_graph, also after a failure. A lost device fails here already. */
 static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   const char* duration = tvmrt_option(options, "duration_us");
   job* j;
   if (check_lost(device->privacy) != 0) return -1;
   if (region->device_graph != NULL) (void)tpu_release_graph(device, region->device_graph);
-  region->device_graph = NULL; /* that of other shapes */
+  region->device_graph = NULL; /* freed above */
   j = calloc(1, sizeof(*j));
   if (j == NULL) return fail("MemoryError: no memory for the program.");
   region->device_graph = j;
@@ -283,8 +280,8 @@ static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* o
   return make_program(device->privacy, j, region, options);
 }
 
-/* Wait until a moment, until a run is stopped, or for good. Called with the lock held. The
- * condition is woken for others as well, so that each wake-up is looked at. */
+/* Wait until a time, until the run is stopped, or forever (NULL). Called with the lock held. The
+ * condition is also signalled for others, so each wake-up is checked. */
 static void stay_busy(accelerator* a, const job* j, const struct timespec* until) {
   int rc = 0;
   while (!j->is_stopped && rc != ETIMEDOUT) {
@@ -293,8 +290,8 @@ static void stay_busy(accelerator* a, const job* j, const struct timespec* until
   }
 }
 
-/* A moment of the clock that conditions wait by. That clock may be set; a run then takes longer
- * or shorter, which only the simulation notices. */
+/* Absolute time on the clock of conditions. If that clock is set, the run's duration changes, which
+ * only affects the simulation. */
 static struct timespec later(int64_t microseconds) {
   struct timespec t;
   /* the clock of pthread_cond_timedwait(), unless a condition is made with another */
@@ -308,7 +305,7 @@ static struct timespec later(int64_t microseconds) {
   return t;
 }
 
-/* Without the lock; the caller's tensors stay until the run was waited for. */
+/* Called without the lock; the caller's tensors stay until the run has been waited for. */
 static void compute(job* j) {
   const tvmrt_region* region = j->region;
   int32_t i;
@@ -323,15 +320,15 @@ static void compute(job* j) {
   }
 }
 
-/* One run, on the worker. Called and left with the lock held. A fault shows as a failed run; what
- * "lost" says stays true for the whole device from then on. */
+/* Execute one run on the worker. Called and left with the lock held. A fault makes the run fail;
+ * "lost" stays in effect for the whole device. */
 static void run_job(accelerator* a, job* j) {
   const struct timespec end = later(j->duration_us);
   const bool is_lost = a->is_lost || strcmp(j->fault, "lost") == 0;
   j->state = RUNNING;
   if (strcmp(j->fault, "hang") == 0) stay_busy(a, j, NULL);
   if (!j->is_stopped && !is_lost && strcmp(j->fault, "run") != 0) {
-    (void)pthread_mutex_unlock(&a->lock); /* meanwhile others queue their runs, or give this up */
+    (void)pthread_mutex_unlock(&a->lock); /* others may queue or stop runs meanwhile */
     compute(j);
     (void)pthread_mutex_lock(&a->lock);
     if (j->duration_us > 0) stay_busy(a, j, &end);
@@ -342,8 +339,8 @@ static void run_job(accelerator* a, job* j) {
   a->is_lost = is_lost;
 }
 
-/* The one worker: runs of all regions are one after the other, in the order of the queue. Whoever
- * waits for any run is woken by each, and looks at the state of its own. */
+/* The only worker executes the runs of all regions in queue order. Each run wakes all waiting
+ * threads, which check the state of their own job. */
 static void* work(void* argument) {
   accelerator* a = argument;
   (void)pthread_mutex_lock(&a->lock);
@@ -361,8 +358,8 @@ static void* work(void* argument) {
   return NULL;
 }
 
-/* Called with the lock held. 0 also where it runs already. A thread that cannot be had is an
- * error of this run alone: the next one tries again. */
+/* Called with the lock held. Returns 0 also if the worker runs already. If a thread cannot be
+ * created, only this run fails. */
 static int start_worker(accelerator* a) {
   if (a->worker_process == getpid()) return 0;
   if (a->worker_process != 0 && !forget_worker(a)) return fail("there is no condition to be had.");
@@ -371,9 +368,8 @@ static int start_worker(accelerator* a) {
   return 0;
 }
 
-/* The worker starts with the first run, in the process that runs: threads do not survive fork().
- * The runtime waits for a region's run before it starts the next, so that a job is in the queue
- * once. */
+/* The worker starts with the first run in each process, since threads do not survive fork(). The
+ * runtime waits for a region's run before it starts the next, so a job is queued at most once. */
 static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -392,11 +388,10 @@ static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
   return rc;
 }
 
-/* With the lock held, as the worker changes it. */
+/* Called with the lock held, since the worker changes the state. */
 static bool is_under_way(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
 
-/* The state is read under the lock and judged outside of it. Which node has failed a real device
- * would know; the simulation says the last. */
+/* A real device would report the failed node; the simulation reports the last one. */
 static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -414,9 +409,9 @@ static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wa
                       : "the simulated fault 'run'.");
 }
 
-/* Take the job out of the queue, or wait until the worker has given it up. From here on nobody
- * touches the tensors of the caller, as the interface asks. `is_stopped` is never taken back: the
- * next pre_run makes another job. */
+/* Remove the job from the queue, or wait until the worker has stopped it. Afterwards the
+ * caller's tensors are not used any more. `is_stopped` is never reset: the next pre_run makes
+ * another job. */
 static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -429,7 +424,7 @@ static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
     j->state = IDLE;
   }
   j->is_stopped = true;
-  if (!is_parents(a)) { /* whose worker gives nothing up here */
+  if (!is_parents(a)) { /* the parent's worker does not exist here */
     (void)pthread_cond_broadcast(&a->changed);
     while (is_under_way(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
   }
@@ -458,7 +453,7 @@ static const tvmrt_device_optimizer optimizer = {
     .optimize_graph = tpu_optimize_graph,
 };
 
-/* No `run`: the runtime waits by async_wait() where it needs the result at once. */
+/* No `run`: the runtime uses async_wait() when it needs the result. */
 static const tvmrt_device device = {
     .struct_bytes = sizeof(device),
     .name = "tpu",
@@ -468,7 +463,7 @@ static const tvmrt_device device = {
     .version = 1,
 };
 
-/* By the runtime, when a library or a user first names the device. */
+/* Called by the runtime when a library or user first names the device. */
 int register_tpu_device(void) { return tvmrt_device_register(&device); }
 
 int unregister_tpu_device(void) { return tvmrt_device_unregister(device.name); }

@@ -6,12 +6,12 @@
 #include <tvm/runtime/device.h>
 
 #define TPU_MAX_RANK 4
-#define TPU_LANES 8 /* words of one row of memory; channels are padded to a multiple */
+#define TPU_LANES 8 /* words per memory row; channels are padded to a multiple */
 
 typedef enum { TPU_FLOAT32, TPU_FLOAT16, TPU_INT8 } tpu_precision;
 
-/* A tensor in device memory: channels innermost (axis 1 of four axes, else the last), rows padded to
- * TPU_LANES words. Axes are aligned to the right; missing ones have extent 1 and stride 0. */
+/* A tensor in device memory: channels innermost (axis 1 of four, else the last axis), rows padded
+ * to TPU_LANES words. Axes are right-aligned; missing ones have extent 1 and stride 0. */
 typedef struct tpu_tensor {
   float* words;
   int64_t num_words;
@@ -19,7 +19,7 @@ typedef struct tpu_tensor {
   int64_t stride[TPU_MAX_RANK]; /* in words */
 } tpu_tensor;
 
-/* What one region has on the device. */
+/* State of one region on the device. */
 typedef struct tpu_program {
   const tvmrt_region* region;
   tpu_tensor* tensors; /* per tensor of the region */
@@ -28,30 +28,30 @@ typedef struct tpu_program {
   tpu_precision precision;
 } tpu_program;
 
-/* Layout. Sets all but `words`. */
+/* Compute the layout: sets everything except `words`. */
 void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out);
 /* Words of device memory that a region needs. */
 uint64_t tpu_words_of(const tvmrt_region* region);
-/* Place the tensors and copy the constants in. */
+/* Assign the tensors' addresses and copy the constants. */
 void tpu_place(tpu_program* program);
 
-/* The places of a tensor in row-major order: {t, {0}, 0} is at the first, which every tensor has, as
- * those without elements are refused. */
+/* Iterator over a tensor's elements in row-major order. {t, {0}, 0} is the first element, which
+ * always exists, as empty tensors are rejected. */
 typedef struct tpu_walk {
   const tpu_tensor* t;
   int64_t at[TPU_MAX_RANK];
   int64_t word;
 } tpu_walk;
-/* To the next one; false behind the last. */
+/* Advance to the next element; false after the last one. */
 bool tpu_step(tpu_walk* w);
 
 /* Copies between row-major host memory and the device. */
 void tpu_copy_in(const tpu_tensor* to, const float* from);
 void tpu_copy_out(const tpu_tensor* from, float* to);
 
-/* Operators that the units have, a list that ends with NULL. */
+/* Operators of the units; NULL-terminated. */
 extern const char* const tpu_ops[];
-/* NULL if the device can hold the tensor, or run the node over such tensors; else why not. */
+/* NULL if the device supports the tensor, or the node with its tensors; otherwise the reason. */
 const char* tpu_refuses_tensor(const tvmrt_region_tensor* t);
 const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node);
 void tpu_run_node(tpu_program* program, const tvmrt_region_node* node);

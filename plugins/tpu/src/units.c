@@ -1,14 +1,14 @@
-/* The arithmetic units: what the simulated accelerator computes, in float32, float16 or int8.
+/* Arithmetic units: computation in float32, float16 or int8.
  *
- * In float16, operands and results are rounded to it and products are summed in float32. In int8,
- * operands of convolutions and matrix products become multiples of their largest magnitude / 127,
+ * In float16, operands and results are rounded to float16 and products are summed in float32. In
+ * int8, operands of convolutions and matmuls are quantised with the scale largest magnitude / 127,
  * and products are summed in 32-bit integers. */
 #include <math.h>
 #include <tvm/runtime/kernels/scalar/half.h>
 
 #include "tpu.h"
 
-/* A tensor as the multipliers read it. `bytes` tells which of both is read. */
+/* An operand of the multipliers: `bytes` in int8, otherwise `words`. */
 typedef struct operand {
   const tpu_tensor* t;
   const float* words;
@@ -16,10 +16,10 @@ typedef struct operand {
   float scale;
 } operand;
 
-/* To the nearest of its values, as the units' registers would hold it. */
+/* Rounded to nearest, as in the units' registers. */
 static float to_half(float x) { return tvmrt_float16_to_f32(tvmrt_f32_to_float16(x)); }
 
-/* Over the filling of rows as well, which is 0. A NaN is larger than nothing, and passed over. */
+/* Includes the padding of rows, which is 0. NaN is ignored. */
 static float largest_magnitude(const tpu_tensor* t) {
   float largest = 0.0f;
   int64_t i;
@@ -29,9 +29,8 @@ static float largest_magnitude(const tpu_tensor* t) {
   return largest;
 }
 
-/* Reduced once for a node, not for each product. NaN ends as -127 in int8, infinities as the
- * largest. Borrows `scratch` until the node is done; float32 is read where it lies. A tensor of
- * zeros has scale 1. */
+/* Reduced once per node. In int8 NaN becomes -127, and infinities the extreme values. Borrows
+ * `scratch` until the node is done; float32 is read in place. A tensor of zeros has scale 1. */
 static operand make_operand(const tpu_tensor* t, tpu_precision precision, float* scratch) {
   operand o = {t, t->words, NULL, 1.0f};
   int64_t i;
@@ -51,14 +50,13 @@ static operand make_operand(const tpu_tensor* t, tpu_precision precision, float*
   return o;
 }
 
-/* A sum of products, in the units' registers. A product adds to one of both, as its operands are;
- * the other stays 0. */
+/* An accumulator: products are added to `i` in int8, otherwise to `f`. */
 typedef struct sum {
   float f;
   int32_t i;
 } sum;
 
-/* In int8 the sum has 32 bits: about 133,000 products of the largest fit. */
+/* In int8 the sum has 32 bits, enough for about 133,000 maximum products. */
 static inline void add_product(sum* s, const operand* a, int64_t at_a, const operand* b,
                                int64_t at_b) {
   if (a->bytes != NULL) {
@@ -75,7 +73,7 @@ static float finish_sum(const sum* s, const operand* a, const operand* b, float 
   return precision == TPU_FLOAT16 ? to_half(value + bias) : value + bias;
 }
 
-/* Where a window of a convolution or a pooling lies, along the two spatial axes. */
+/* Window of a convolution or pooling, along the two spatial axes. */
 typedef struct window {
   int64_t kernel[2];
   int64_t stride[2];
@@ -83,7 +81,7 @@ typedef struct window {
   int64_t before[2];
 } window;
 
-/* Both axes, or `otherwise` for both where the attribute is missing or has another length. */
+/* Read both axes; `otherwise` for both if the attribute is missing or has another length. */
 static void read_pair(const tvmrt_region_node* node, const char* key, int64_t otherwise,
                       int64_t out[2]) {
   int32_t count;
@@ -92,7 +90,7 @@ static void read_pair(const tvmrt_region_node* node, const char* key, int64_t ot
   out[1] = count == 2 ? values[1] : otherwise;
 }
 
-/* Padding behind is not read: it follows from the extents of the result. */
+/* The padding at the end is not read: it follows from the extents of the result. */
 static window read_window(const tvmrt_region_node* node) {
   window w = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
   read_pair(node, "kernel", 1, w.kernel);
@@ -102,14 +100,14 @@ static window read_window(const tvmrt_region_node* node) {
   return w;
 }
 
-/* The input element that tap `k` of output element `o` meets along an axis; -1 in the padding.
- * Bounds that is_window() has checked keep this within 64 bits. */
+/* The input element of tap `k` and output element `o` along an axis; -1 in the padding. The bounds
+ * of is_window() avoid overflow. */
 static int64_t meet(const window* w, int axis, int64_t o, int64_t k, int64_t extent) {
   const int64_t i = o * w->stride[axis] + k * w->dilation[axis] - w->before[axis];
   return i < 0 || i >= extent ? -1 : i;
 }
 
-/* What is the same for all results of a layer. */
+/* Data shared by all results of a layer. */
 typedef struct convolution {
   operand x;
   operand w;
@@ -118,8 +116,8 @@ typedef struct convolution {
   int64_t out_channels;
 } convolution;
 
-/* Of one group's channels, which lie innermost in both. In float32 and float16 the order of the
- * sum is that of the weights in memory; taps in the padding are left out. */
+/* Sum over one group's channels, which are innermost in both. In float32 and float16 the order of
+ * summation is the weights' memory order; taps in the padding are skipped. */
 static sum convolve(const convolution* c, int64_t n, int64_t oc, int64_t oy, int64_t ox) {
   const tpu_tensor* x = c->x.t;
   const tpu_tensor* w = c->w.t;
@@ -142,7 +140,7 @@ static sum convolve(const convolution* c, int64_t n, int64_t oc, int64_t oy, int
   return s;
 }
 
-/* Weights are read for each result anew: what is simulated is the arithmetic, not its speed. */
+/* Weights are read again for each result, since the simulation does not model speed. */
 static void run_conv(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* bias =
@@ -153,11 +151,11 @@ static void run_conv(tpu_program* p, const tvmrt_region_node* node, tpu_precisio
   int64_t oy;
   int64_t ox;
   c.x = make_operand(&p->tensors[node->inputs[0]], precision, p->scratch[0]);
-  /* each its own scratch: both are read together */
+  /* separate scratch memory, since both are read together */
   c.w = make_operand(&p->tensors[node->inputs[1]], precision, p->scratch[1]);
   c.window = read_window(node);
   c.channels = c.w.t->extent[1];
-  /* no division by 0, nor a rest: fits_conv() has looked */
+  /* divisible: checked by fits_conv() */
   c.out_channels = y->extent[1] / tvmrt_node_int(node, "groups", 1);
   for (n = 0; n < y->extent[0]; ++n) {
     for (oy = 0; oy < y->extent[2]; ++oy) {
@@ -173,8 +171,7 @@ static void run_conv(tpu_program* p, const tvmrt_region_node* node, tpu_precisio
   }
 }
 
-/* Stride of an axis for reading with broadcasting. 0 where there is one element: the same one is
- * read again and again. */
+/* Stride of an axis for broadcasting: 0 if its extent is 1. */
 static int64_t step_of(const tpu_tensor* t, int axis) {
   return t->extent[axis] == 1 ? 0 : t->stride[axis];
 }
@@ -187,8 +184,7 @@ static int64_t offset_of(const tpu_tensor* t, const int64_t at[TPU_MAX_RANK]) {
   return offset;
 }
 
-/* Leading axes broadcast by steps of 0. The bias broadcasts like the operands. Its tensors were
- * compared by fits_matmul(). */
+/* Leading axes and the bias broadcast with strides of 0. Shapes were checked by fits_matmul(). */
 static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* bias =
@@ -212,8 +208,8 @@ static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precis
   } while (tpu_step(&w));
 }
 
-/* Padding counts for a mean where the node says so, never for a maximum. A NaN in a window's
- * maximum is passed over. A mean of nothing but padding is 0. */
+/* Padding counts for a mean only if the node says so, never for a maximum. A maximum ignores NaN. A
+ * mean of only padding is 0. */
 static float pool_window(const tvmrt_region_node* node, const tpu_tensor* x, const window* win,
                          const int64_t at[TPU_MAX_RANK], bool is_max) {
   const bool count_pads = tvmrt_node_int(node, "count_pads", 0) != 0;
@@ -236,7 +232,7 @@ static float pool_window(const tvmrt_region_node* node, const tpu_tensor* x, con
   return is_max || count == 0 ? result : result / (float)count;
 }
 
-/* Pooling reads float32 in each precision, and rounds what it writes. */
+/* Pooling reads float32 in every precision, and rounds its results. */
 static void run_pool(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const tpu_tensor* x = &p->tensors[node->inputs[0]];
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
@@ -252,11 +248,11 @@ static void run_pool(tpu_program* p, const tvmrt_region_node* node, tpu_precisio
 static float add(float a, float b) { return a + b; }
 static float subtract(float a, float b) { return a - b; }
 static float multiply(float a, float b) { return a * b; }
-/* NaN passes from either side. */
+/* NaN in either operand is propagated. */
 static float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
 static float smaller(float a, float b) { return a < b || isnan(a) ? a : b; }
 
-/* Of one operand. A NaN stays one. */
+/* Unary functions. NaN is propagated. */
 static float relu(float a, float unused) {
   (void)unused;
   return a > 0.0f || isnan(a) ? a : 0.0f;
@@ -274,18 +270,18 @@ static float tangent(float a, float unused) {
   return tanhf(a);
 }
 
-/* Which function computes an operator, and which one says whether it can. */
+/* Function that computes an operator, and function that checks whether it is supported. */
 typedef struct unit {
   const char* op;
-  int32_t operands; /* that it cannot do without */
+  int32_t operands; /* number of required operands */
   void (*run)(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision);
   bool (*fits)(const tvmrt_region* region, const tvmrt_region_node* node);
-  float (*f)(float a, float b); /* of run_pointwise; with 0 for the second where it takes one */
+  float (*f)(float a, float b); /* of run_pointwise; the second argument is 0 for unary operators */
 } unit;
 
 static const unit* unit_of(const char* op);
 
-/* In int8 as in float32: these units have no such arithmetic. */
+/* int8 is computed as float32, since the units have no int8 arithmetic for it. */
 static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const unit* u = unit_of(node->op);
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
@@ -294,7 +290,7 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
   const tpu_tensor* b = u->operands == 2 ? &p->tensors[node->inputs[1]] : NULL;
   tpu_walk w = {y, {0}, 0};
   do {
-    /* an operand without the result's extent is read in the same place again and again */
+    /* an operand of extent 1 is broadcast */
     float left = a->words[offset_of(a, w.at)];
     float right = b == NULL ? 0.0f : b->words[offset_of(b, w.at)];
     if (precision == TPU_FLOAT16) {
@@ -307,8 +303,8 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
   } while (tpu_step(&w));
 }
 
-/* A node's own word counts before the region's. An unknown word is none, so that newer networks
- * compute as the region says. */
+/* A node's own precision precedes the region's. Unknown values are ignored, so that newer networks
+ * use the region's precision. */
 static tpu_precision precision_of(const tpu_program* p, const tvmrt_region_node* node) {
   const char* text = tvmrt_node_text(node, "precision", "");
   if (strcmp(text, "float16") == 0) return TPU_FLOAT16;
@@ -317,11 +313,11 @@ static tpu_precision precision_of(const tpu_program* p, const tvmrt_region_node*
 }
 
 #define MAX_WORDS ((uint64_t)1 << 40)
-#define MAX_WINDOW ((int64_t)1 << 12) /* what kernels, strides and paddings may be */
+#define MAX_WINDOW ((int64_t)1 << 12) /* maximum of kernels, strides and padding */
 
-/* A bound for the words of a tensor, so that no sum or product of offsets wraps. */
+/* Limits the words of a tensor, so that no sum or product of offsets overflows. */
 const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
-  /* a row is filled up to as many */
+  /* rows are padded to this size */
   uint64_t words = TPU_LANES;
   int32_t d;
   if (t->dtype.code != kDLFloat || t->dtype.bits != 32 || t->dtype.lanes != 1) {
@@ -336,15 +332,15 @@ const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
   return NULL;
 }
 
-/* A tensor of a node; layouts need no memory. */
+/* Layout of a node's tensor, without memory. */
 static tpu_tensor laid_out(const tvmrt_region* region, int32_t tensor) {
   tpu_tensor t;
   tpu_lay_out(&region->tensors[tensor], &t);
   return t;
 }
 
-/* Whether `x` can be read at each place of `y`. Axes are aligned at the end, and missing ones
- * have extent 1, so no rank is compared. */
+/* Whether `x` broadcasts to `y`. Axes are right-aligned and missing ones have extent 1, so ranks
+ * are not compared. */
 static bool broadcasts(const tpu_tensor* x, const tpu_tensor* y) {
   int d;
   for (d = 0; d < TPU_MAX_RANK; ++d) {
@@ -367,8 +363,8 @@ static bool is_window(const tvmrt_region_node* node) {
   return true;
 }
 
-/* Extents are read only after the division that they are compared with is safe. The result's
- * height and width need not be those of the windows: what lies beyond the input is padding. */
+/* Divisors are checked before their use. The result's height and width are not compared with the
+ * windows, since everything past the input is padding. */
 static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor x = laid_out(region, node->inputs[0]);
   const tpu_tensor w = laid_out(region, node->inputs[1]);
@@ -383,14 +379,14 @@ static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node)
          x.extent[0] == y.extent[0] && region->tensors[node->inputs[1]].ndim == 4;
 }
 
-/* Channels stay what they are; for height and width see fits_conv(). */
+/* Channels are unchanged; for height and width see fits_conv(). */
 static bool fits_pool(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor x = laid_out(region, node->inputs[0]);
   const tpu_tensor y = laid_out(region, node->outputs[0]);
   return is_window(node) && x.extent[0] == y.extent[0] && x.extent[1] == y.extent[1];
 }
 
-/* The result's extents must be those of rows and columns, leading ones broadcast. */
+/* The result's extents must be those of rows and columns; leading axes broadcast. */
 static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* node) {
   tpu_tensor a = laid_out(region, node->inputs[0]);
   tpu_tensor b = laid_out(region, node->inputs[1]);
@@ -402,12 +398,12 @@ static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* nod
     const tpu_tensor bias = laid_out(region, node->inputs[2]);
     if (!broadcasts(&bias, &y)) return false;
   }
-  a.extent[3] = 1; /* what is summed over does not count */
+  a.extent[3] = 1; /* exclude the summed axis */
   b.extent[2] = 1;
   return broadcasts(&a, &y) && broadcasts(&b, &y);
 }
 
-/* Either operand may be the smaller one; the result is as large as both together. */
+/* Either operand may be broadcast to the result. */
 static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor y = laid_out(region, node->outputs[0]);
   int32_t i;
@@ -439,7 +435,7 @@ static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* 
 static const unit units[] = {UNITS(ROW)};
 const char* const tpu_ops[] = {UNITS(NAME) NULL};
 
-/* NULL where no unit has the operator. */
+/* NULL if no unit has the operator. */
 static const unit* unit_of(const char* op) {
   size_t i;
   for (i = 0; i < sizeof(units) / sizeof(units[0]); ++i) {
@@ -448,8 +444,7 @@ static const unit* unit_of(const char* op) {
   return NULL;
 }
 
-/* Tensors were asked about before. The order matters: extents are looked at where operands are
- * there. */
+/* Tensors were checked before. Operands must exist before their extents are checked. */
 const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node) {
   const unit* u = unit_of(node->op);
   int32_t i;
@@ -464,7 +459,7 @@ const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* nod
   return u->fits(region, node) ? NULL : "its shapes do not fit together.";
 }
 
-/* Cannot fail: all that could was refused by evaluation. */
+/* Cannot fail: evaluation has rejected unsupported nodes. */
 void tpu_run_node(tpu_program* program, const tvmrt_region_node* node) {
   /* lint: a node without a unit was refused by tpu_refuses() */
   unit_of(node->op)->run(program, node, precision_of(program, node));
