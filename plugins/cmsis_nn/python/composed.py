@@ -19,10 +19,7 @@ from tvmrt.plugins.cmsis_nn.layers import (
 )
 from tvmrt.plugins.cmsis_nn.patterns import Found
 
-POWER_SHIFT, PART_SHIFT = (
-    12,
-    35,
-)  # of a softmax: shifts of the exponentials and the quotients
+POWER_SHIFT, PART_SHIFT = 12, 35  # shifts of a softmax's exponentials and quotients
 
 
 def composed_layer(found: Found) -> Layer:

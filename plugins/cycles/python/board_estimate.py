@@ -37,13 +37,12 @@ class Asked:
 
 
 def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
-    """Print the estimate as text or JSON, or write it as a page; ``options`` are the fields of
-    Asked.
+    """Print the estimate as text or JSON, or write it as a page; ``options`` are Asked's fields.
 
-        Raises
-        ------
-        ValueError, CompileError
-            As ``estimate``; also ValueError if the output is not a page, OSError if writing fails.
+    Raises
+    ------
+    ValueError, CompileError
+        As ``estimate``; also ValueError if the output is not a page, OSError if writing fails.
     """
     from tvmrt.plugins.cycles import board_page
 

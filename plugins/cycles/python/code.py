@@ -72,9 +72,8 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction; ``registers`` counts those of a multiple load or store, or of a RISC-V
-    vector group, ``result`` is its first operand, ``operands`` are all named registers.
-    """
+    """One instruction. ``registers``: number in a multiple load or store, or in a RISC-V vector
+    group; ``result``: first operand; ``operands``: all named registers."""
 
     address: int
     kind: str
@@ -94,7 +93,7 @@ class Code:
     _starts: list[int] = field(default_factory=list)
 
     def block(self, address: int, count: int) -> list[Instruction]:
-        """Return `count` instructions from an address; KeyError if no instruction starts there."""
+        """Return ``count`` instructions at an address; KeyError if no instruction starts there."""
         at = self.places[address]
         return self.instructions[at : at + count]
 

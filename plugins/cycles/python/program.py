@@ -85,10 +85,8 @@ class Call:
 @dataclass(frozen=True)
 class Image:
     """Linked image. ``flash_bytes`` and ``static_bytes`` (variables besides the network's
-    workspace)
-        count only the network and the code it calls, without the surrounding program; ``ram`` is
-        the
-        address range of RAM."""
+    workspace) count only the network and the code it calls, without the surrounding program;
+    ``ram`` is the address range of RAM."""
 
     path: Path
     flash_bytes: int
@@ -301,9 +299,8 @@ def _calls(text: str) -> list[Call]:
 
 
 def _steps(calls: list[Call], read: code.Code) -> list[Call]:
-    """Merge calls in which main saves its registers (``-msave-restore``) into main's own counts,
-    and
-        return the other calls."""
+    """Merge calls in which main saves its registers (``-msave-restore``) into main's own counts;
+    return the other calls."""
     main, kept = calls[0], calls[:1]
     for call in calls[1:]:
         if read.calls.get(call.site, "").startswith("__riscv_save"):

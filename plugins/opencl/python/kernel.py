@@ -41,7 +41,7 @@ def cl_type(dtype: DType) -> str:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor as a kernel reads it: which of a buffer's elements stand at which place."""
+    """Tensor as a kernel reads it: a buffer, and the mapping from indices to its elements."""
 
     buffer: Value
     at: Strided
@@ -49,10 +49,10 @@ class Operand:
 
 @dataclass
 class Kernel:
-    """A kernel that computes one element of its result a work item.
+    """Kernel in which each work item computes one element of the result.
 
-    ``ints`` and ``floats`` collect scalars; ``pointer``, ``scalar``, ``number`` and ``load`` give
-    names to use in ``body``, whose lines have the element's number in ``i``.
+    ``ints`` and ``floats`` collect scalars. ``pointer``, ``scalar``, ``number`` and ``load`` return
+    names for ``body``, whose lines have the element's index in ``i``.
     """
 
     name: str

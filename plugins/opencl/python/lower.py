@@ -120,9 +120,7 @@ class _Lowering:
         )
 
     def _weight(self, node: Node) -> int:
-        """Return the number of pointwise nodes in this one's chains of single readers, including
-        it.
-        """
+        """Return the number of pointwise nodes in this one's chains of single readers."""
         total, stack = 0, [node]
         while stack and total <= MAX_FUSED:
             at = stack.pop()

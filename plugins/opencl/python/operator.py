@@ -15,17 +15,17 @@ KERNEL = "custom_opencl"
 
 @register(KERNEL)
 class OpenClKernel(Op):
-    """A kernel; only in regions of the device.
+    """Kernel; occurs only in regions of the device.
 
     ``operator``: the qualified name, for messages; ``source``: the program's text; ``function``:
     the ``__kernel`` to run; ``build_options``: for clBuildProgram; ``global_size``, ``local_size``:
-    lists of one to three sizes, the latter empty where the driver may choose; ``scalar_types``:
-    "int uint float bool half" of each scalar parameter, separated by blanks; ``scalars``: their
-    values as floats, in the same order (32-bit integers are exact as such); ``types``: the outputs'
-    types as "float32:1x3x8x8", separated by blanks. The kernel's arguments are a ``__global``
-    pointer to every input that is there, in order, one to every output, then the scalars; a bool
-    is passed as int, a half by its 16 bits. Operands are dense, row-major. ``images``: which of the
-    inputs and outputs are image objects, a word of each: "2d", "array" or "-".
+    lists of one to three sizes, the latter empty if the driver may choose; ``scalar_types``: "int
+    uint float bool half" of each scalar parameter, separated by blanks; ``scalars``: their values
+    as floats, in order (32-bit integers are exact); ``types``: the outputs' types such as
+    "float32:1x3x8x8", separated by blanks. The kernel's arguments are a ``__global`` pointer to
+    every present input, in order, one to every output, then the scalars; a bool is passed as int, a
+    half as its 16 bits. Operands are dense, row-major. ``images``: which inputs and outputs are
+    image objects, one word each: "2d", "array" or "-".
     """
 
     contract = Contract(
@@ -45,9 +45,7 @@ def custom_refusal(node: Node) -> str | None:
 
 
 def lower_custom(graph: Graph) -> None:
-    """Convert every ``custom`` node of a region's graph to a kernel, in place. All must have OpenCL
-    bodies.
-    """
+    """Convert every ``custom`` node of a region's graph to a kernel; all need OpenCL bodies."""
     for node in graph.nodes:
         if node.op == "custom":
             attrs = node.attrs["operator"].opencl_attributes(call_of(node))

@@ -109,8 +109,7 @@ static int create_objects(opencl_context* c) {
   return opencl_check(status, "clCreateCommandQueue");
 }
 
-/* Whether the device works in the host's memory; false if unknown. Decides only whether weights are
- * copied. */
+/* Whether the device works in the host's memory; decides only whether weights are copied. */
 static bool is_unified(cl_device_id device) {
   cl_bool unified = CL_FALSE;
   const cl_int status =

@@ -58,11 +58,9 @@ int opencl_programs_open(opencl_context* c);
 
 /* Memory ---------------------------------------------------------------------------------------- */
 
-/* Register "device_api.opencl", through which the runtime allocates and copies kDLOpenCL
- * tensors. */
+/* Register "device_api.opencl", the runtime's functions for kDLOpenCL tensors. */
 int opencl_memory_register(opencl_context* c);
-/* Return the buffer that contains a tensor's address, and the offset in it; NULL if there is
- * none. */
+/* Return the buffer that contains a tensor's address, and the offset in it; NULL if none. */
 cl_mem opencl_memory_find(const void* address, size_t* out_offset);
 /* Free all remaining blocks; the functions stay registered and fail from then on. */
 void opencl_memory_close(void);
@@ -75,7 +73,7 @@ int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, op
 /* Start a run; end it with opencl_plan_wait(), or with opencl_plan_stop(), which waits and discards
  * it. */
 int opencl_plan_start(opencl_plan* p, tvmrt_region* region);
-/* As the slot async_wait: TVMRT_DEVICE_BUSY if try_wait is set and the run has not ended. */
+/* As the slot async_wait: TVMRT_DEVICE_BUSY if try_wait is set and the run continues. */
 int opencl_plan_wait(opencl_plan* p, int try_wait);
 void opencl_plan_stop(opencl_plan* p);
 void opencl_plan_free(opencl_plan* p);

@@ -1,5 +1,4 @@
-/* Structure of a plan, for plan.c, which builds and runs it, and profile.c, which reports its
- * times. */
+/* Structure of a plan, for plan.c and profile.c. */
 #ifndef TVMRT_DEVICES_OPENCL_PLAN_H_
 #define TVMRT_DEVICES_OPENCL_PLAN_H_
 
@@ -62,8 +61,7 @@ buffer* opencl_buffer(const opencl_plan* p, int32_t tensor);
  * plan. Only changed kernel arguments are set again. */
 int opencl_borders_bind(opencl_plan* p);
 void opencl_borders_free(opencl_plan* p);
-/* Copy between the host and the region's buffers, or on the device if a tensor cannot be used in
- * place. */
+/* Copy to or from the host, or on the device if a tensor cannot be used in place. */
 int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event);
 /* Set the buffers of a node, from parameter *index on, which is advanced. */
 int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,

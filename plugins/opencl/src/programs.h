@@ -23,8 +23,7 @@ typedef struct {
 typedef struct {
   /* Load a program from an earlier binary of `build`; NULL if the driver rejects it. */
   void* (*load)(void* context, const program_text* text, const void* bytes, size_t size);
-  /* Build a program; NULL with the error text set. The caller frees the binary, which may be
-   * NULL. */
+  /* Build a program; NULL with the error text set. The caller frees the binary (may be NULL). */
   void* (*build)(void* context, const program_text* text, void** out_bytes, size_t* out_size);
   void (*release)(void* context, void* program);
 } program_maker;
@@ -44,9 +43,8 @@ int programs_open(program_list* list, const program_maker* maker, const program_
 void programs_close(program_list* list);
 
 /*
- * Get a program from the list, else from disk, else build it; NULL with the error text set.
- * Borrowed: it lives as long as the list. `key` are the texts that its file must match; it ends
- * with NULL.
+ * Get a program from the list or disk, else build it; NULL with the error text set. Borrowed from
+ * the list. `key` contains the texts that its file must match, and ends with NULL.
  */
 void* programs_get(program_list* list, const program_text* text, const char* const* key);
 

@@ -22,8 +22,7 @@ typedef struct {
 
 typedef struct {
   region_place* places; /* per tensor */
-  size_t* buffer_bytes; /* non-zero multiples of 256; a buffer is reused after its tensor's last
-                     * reader */
+  size_t* buffer_bytes; /* non-zero multiples of 256; reused after a tensor's last reader */
   int32_t num_buffers;
 } region_plan;
 
@@ -34,9 +33,8 @@ bool region_is_alias(const tvmrt_region_node* node);
 size_t region_place_bytes(const tvmrt_region* region, int32_t tensor);
 
 /*
- * Make a plan. A region is invalid if its nodes read uncomputed tensors or its reshapes change
- * sizes. Returns 0, or -1 with the error text and the region's failed_node set. region_plan_free()
- * frees the plan, also a zeroed one.
+ * Make a plan. -1 with the error text and the region's failed_node set if nodes read uncomputed
+ * tensors or reshapes change sizes. region_plan_free() frees the plan, also a zeroed one.
  */
 int region_plan_make(tvmrt_region* region, region_plan* out);
 void region_plan_free(region_plan* plan);

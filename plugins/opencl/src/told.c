@@ -18,8 +18,7 @@ int device_fail(const char* format, ...) {
   return -1;
 }
 
-/* Replaces a function from an earlier registration of the device. The registry retains the
- * function. */
+/* Replaces a function of an earlier registration. The registry retains the function. */
 int told_register(const char* name, TVMPackedCFunc function, void* resource) {
   TVMFunctionHandle handle = NULL;
   int rc;

@@ -12,8 +12,7 @@ int device_fail(const char* format, ...);
 /* Return -1 with the error text set if out of memory. */
 int told_register(const char* name, TVMPackedCFunc function, void* resource);
 
-/* Register "device_api.<name>", through which the runtime allocates and copies tensors; `api` must
- * be static. */
+/* Register "device_api.<name>", which allocates and copies tensors; `api` must be static. */
 int told_register_memory(const char* name, const tvmrt_memory_device* api);
 
 /* Bytes copied by runs of regions: to the device, from it, within it. */

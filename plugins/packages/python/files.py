@@ -33,8 +33,7 @@ class Format(Exporter):
     src, include
         The folders of the C files and of the headers.
     names
-        Whether its metadata can reference the libraries called by device code; otherwise their code
-        is copied.
+        Whether its metadata can reference libraries called by device code; otherwise copied.
     """
 
     kind: str

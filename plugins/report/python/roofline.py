@@ -31,20 +31,17 @@ def bandwidth(threads: int) -> float:
 def enter(
     operators: Sequence[dict[str, Any]], flops: Mapping[str, float], nbytes: float
 ) -> dict[str, float]:
-    """Add ``roofline``, the fraction, and ``bound``, the limit, to rows that have ``seconds``;
-    return
-        the peaks by precision used for it.
+    """Add ``roofline`` (fraction) and ``bound`` (limit) to rows with ``seconds``; return the peaks.
 
-        Parameters
-        ----------
-        operators
-            Rows of a report.
-        flops
-            Peaks by precision. If a peak is missing, or an operator was faster, the fastest
-            operator
-            of that precision defines the peak.
-        nbytes
-            Memory bandwidth in bytes per second.
+    Parameters
+    ----------
+    operators
+        Rows of a report.
+    flops
+        Peaks by precision. If a peak is missing, or an operator was faster, the fastest operator
+        of that precision defines the peak.
+    nbytes
+        Memory bandwidth in bytes per second.
     """
     best = dict(flops)
     timed = [row for row in operators if row.get("seconds")]

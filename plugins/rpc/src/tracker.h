@@ -13,8 +13,7 @@ typedef struct tvmrt_rpc_tracker {
   tvmrt_channel channel;
   char match_key[160]; /* one-time key of the next client; empty: nothing is announced */
   double next;         /* time of the next poll, in clock seconds */
-  double claimed;      /* time when the key was assigned to a client not yet connected; 0: not
-                        * assigned */
+  double claimed;      /* when a client that has not connected got the key; 0: none has */
 } tvmrt_rpc_tracker;
 
 /* "host:port"; NULL: no tracker. */

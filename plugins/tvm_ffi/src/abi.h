@@ -2,10 +2,9 @@
  * \file abi.h
  * \brief The part of tvm-ffi's ABI that the bridge uses.
  *
- * The bridge connects two function ABIs: the classic packed function (c_packed_func.h) and
- * tvm-ffi's. A function of either side is wrapped for the other; a call converts the arguments,
- * calls, and converts the result or the error. Python is not involved, so C may use the functions
- * on any thread.
+ * The bridge connects two function ABIs: classic packed functions (c_packed_func.h) and tvm-ffi's.
+ * A function of either side is wrapped for the other; a call converts the arguments, and then the
+ * result or the error. Python is not involved, so C may use the functions on any thread.
  *
  * The bridge is a separate library, libtvmrt_tvm_ffi.so. libtvm_runtime loads it when a library
  * exports tvm-ffi functions, or when its global function for bridge_open() is requested. It does
@@ -55,8 +54,7 @@ typedef enum {
 
 /*! \brief Header of every reference-counted object; the object's content follows it. */
 typedef struct {
-  _Atomic uint64_t ref_counts; /* strong count in the low half, weak in the high; the strong ones
-                                * share one weak */
+  _Atomic uint64_t ref_counts; /* low half: strong; high half: weak, strong ones share one */
   int32_t type_index;
   uint32_t padding;
   union {

@@ -2,8 +2,7 @@
  * \file convert.h
  * \brief Conversion of values, containers, modules and functions, in both directions.
  *
- * The five files depend on each other: a value may be any of these, and they contain or convert
- * values.
+ * The five files depend on each other: containers hold values, which may be any of these.
  */
 #ifndef TVMRT_PLUGINS_TVM_FFI_CONVERT_H_
 #define TVMRT_PLUGINS_TVM_FFI_CONVERT_H_

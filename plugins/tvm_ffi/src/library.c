@@ -1,8 +1,7 @@
 /* Finds libtvm_ffi, which another package has loaded.
  *
  * `bridge_api` points to the stubs until a libtvm_ffi is found, then permanently to its functions.
- * The table is read without a lock, so it is complete before it is published and constant
- * afterwards. */
+ * Readers take no lock, so a table is complete when published and never changes. */
 #include "library.h"
 
 #include <stddef.h>
@@ -21,8 +20,7 @@ static const struct {
   const char* name;
   size_t offset; /* of the pointer in FfiApi */
 } kSymbols[] = {
-    {"TVMFFIGetVersion", offsetof(FfiApi, get_version)}, /* first: its result decides what else to
-                                                          * expect */
+    {"TVMFFIGetVersion", offsetof(FfiApi, get_version)}, /* first: it decides on the others */
     {"TVMFFIFunctionCreate", offsetof(FfiApi, function_create)},
     {"TVMFFIFunctionCall", offsetof(FfiApi, function_call)},
     {"TVMFFIFunctionSetGlobal", offsetof(FfiApi, function_set_global)},
@@ -85,8 +83,7 @@ int bridge_open(const char* path, FfiVersion* version) {
     tvmrt__library_unload(library);
     return -1;
   }
-  show(&found); /* the library stays loaded: functions made here may live to the end of the
-                 * process */
+  show(&found); /* the library stays loaded: functions may live until the process ends */
   return 0;
 }
 

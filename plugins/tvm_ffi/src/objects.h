@@ -53,8 +53,7 @@ FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
 
 /*! \brief Take this thread's raised error; NULL if there is none. */
 void* ffi_take_error(void);
-/*! \brief Store an error as raised on this thread, replacing an older one; takes over the
- * reference. */
+/*! \brief Store an error as raised on this thread, replacing an older one; takes it over. */
 void ffi_keep_error(void* error);
 /*! \brief Make an error and raise it on this thread. */
 void ffi_raise_text(const char* kind, const char* message);

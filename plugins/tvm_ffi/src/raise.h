@@ -11,8 +11,7 @@ int bridge_name_argument(int index);
 int bridge_raise(void);
 /*! \brief Take over the raised tvm-ffi error as the classic error text; returns -1. */
 int bridge_catch(void);
-/*! \brief Backtrace of the error last taken over by this thread, if `text` was made from it;
- * otherwise empty.
+/*! \brief Backtrace of the error last taken over by this thread; empty if `text` is not its text.
  * "  File ..., line ..., in ...\n", the innermost call first. Valid until the next error. */
 TVMByteArray bridge_lines_of(const char* text);
 

@@ -41,8 +41,7 @@ static int from_packed_func(void* self, const FfiAny* args, int32_t num_args, Ff
   return give_function(made, result);
 }
 
-/* (address, resource or None, owner or None) -> Function. The owner keeps address and resource
- * alive. */
+/* (address, resource or None, owner or None) -> Function. The owner keeps them alive. */
 static int from_c_packed_func(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   FfiObject *made, *owner;
   void *address, *resource;
@@ -112,8 +111,7 @@ static int is_object(int code) {
   return code == kTVMObjectHandle || code == kTVMModuleHandle || code == kTVMPackedFuncHandle;
 }
 
-/* (address, handle or None, owner or None) -> classic function. The owner keeps address and handle
- * alive. */
+/* (address, handle or None, owner or None) -> classic function. The owner keeps them alive. */
 static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                           void* resource) {
   TVMFunctionHandle made;

@@ -92,8 +92,7 @@ static void* own_handle(void) {
   return path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_IF_LOADED);
 }
 
-/* tvmrt.tvm_ffi.symbol(name): address of this plug-in's version of a libtvm_ffi function, or
- * NULL. */
+/* tvmrt.tvm_ffi.symbol(name): this plug-in's version of a libtvm_ffi function, or NULL. */
 static int symbol(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
                   void* name) {
   void* handle;

@@ -84,8 +84,7 @@ static int check_ndim(const DLTensor* tensor) {
                      MAX_NDIM);
 }
 
-/* Unsigned arithmetic, since extents may be arbitrary; strides are used only where memory
- * exists. */
+/* Unsigned arithmetic, since extents may be arbitrary; unused if there is no memory. */
 static void fill_strides(const DLTensor* tensor, int64_t* strides) {
   uint64_t step = 1;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
@@ -216,14 +215,12 @@ int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out) {
   if (check_classic(content, &dtype) != 0) return -1;
   if (!is_aligned(content)) return 0;
   if (ffi.tensor_to_dlpack(tensor, &managed) != 0) return bridge_catch();
-  managed->dl_tensor.strides = NULL; /* the tensor is compact, although an empty one may have other
-                                      * strides */
+  managed->dl_tensor.strides = NULL; /* compact, also if an empty tensor has others */
   if (TVMArrayFromDLPack(managed, out) != 0) {
     if (managed->deleter != NULL) managed->deleter(managed);
     return -1;
   }
-  (*out)->dtype = dtype; /* last, since the runtime would take the classic 8-bit float for DLPack's
-                          * bool */
+  (*out)->dtype = dtype; /* last: the runtime reads the classic 8-bit float as DLPack's bool */
   return 0;
 }
 

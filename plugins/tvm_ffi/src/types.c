@@ -1,5 +1,4 @@
-/* tvm-ffi's type table for processes without libtvm_ffi: predefined types, and types of
- * libraries. */
+/* tvm-ffi's type table without libtvm_ffi: predefined types, and types of libraries. */
 #include <stdlib.h>
 #include <string.h>
 

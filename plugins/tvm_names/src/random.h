@@ -1,5 +1,4 @@
-/* SplitMix64: one chain of multiplications per number; any seed works. Not cryptographically
- * secure. */
+/* SplitMix64: one chain of multiplications per number; any seed works. Not secure. */
 #ifndef TVMRT_PLUGINS_TVM_NAMES_RANDOM_H_
 #define TVMRT_PLUGINS_TVM_NAMES_RANDOM_H_
 

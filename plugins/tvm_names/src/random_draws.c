@@ -60,9 +60,7 @@ TVMRT_PLUGIN_NATIVE(names_uniform) {
   }
   for (uint64_t i = 0; i < count; ++i) {
     float value = (float)(low + (high - low) * draw_unit());
-    if (!((double)value < high) || (double)value < low)
-      value = (float)low; /* rounded out of the
-                                                                             * interval */
+    if (!((double)value < high) || (double)value < low) value = (float)low; /* rounded out of it */
     memcpy(tvmrt__tensor_data(t) + i * 4, &value, sizeof(value));
   }
   return 0;

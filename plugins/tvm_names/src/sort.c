@@ -88,8 +88,7 @@ static bool precedes(const slices* s, const item* a, const item* b) {
   return s->reals ? low->key.real < high->key.real : low->key.whole < high->key.whole;
 }
 
-/* Stable in both directions. NaN precedes nothing and keeps its position relative to its
- * neighbours. */
+/* Stable in both directions. NaN precedes nothing, so it keeps its position. */
 static void merge_sort(const slices* s, item* items, item* other, int64_t count) {
   int64_t left = (count + 1) / 2, i = 0, j = left, at = 0;
   if (count < 2) return;
@@ -181,8 +180,7 @@ static int check_output(const slices* s, const DLTensor* out, int64_t least) {
   return 0;
 }
 
-/* Product of extents [first, end). It may overflow if another extent is 0; it is not used for
- * access then. */
+/* Product of extents [first, end); may overflow if another extent is 0, when it is not used. */
 static int64_t product(const DLTensor* t, int first, int end) {
   uint64_t all = 1;
   for (int d = first; d < end; ++d) all *= (uint64_t)t->shape[d];

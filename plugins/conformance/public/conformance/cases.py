@@ -208,10 +208,7 @@ def _row_chains(make: Maker) -> Iterator[Case]:
         "MatMul, Add, Relu, Add: a residual at the end",
         [*residual[:2], ("Relu", "u", "v", {}), ("Add", "v x", "y", {})],
         row,
-        {
-            "w": make.normal(8, 8),
-            "b": make.normal(8),
-        },  # two regions differ only in these
+        {"w": make.normal(8, 8), "b": make.normal(8)},  # only these differ
     )
 
 
