@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Layouts --------------------------------------------------------------------------------------- */
+/* Layouts ------------------------------------------------------------------------------------- */
 
 /* Owner of the layouts' descriptors. Zeroed means empty; api_pool_free() frees all. */
 typedef struct {
@@ -39,7 +39,7 @@ dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_qu
 bool api_equal(const layout* a, const layout* b);
 size_t api_bytes(const layout* l);
 
-/* Primitives ------------------------------------------------------------------------------------ */
+/* Primitives ---------------------------------------------------------------------------------- */
 
 typedef enum { API_CONV, API_DECONV, API_MATMUL, API_ELTWISE, API_BINARY } api_kind;
 
@@ -58,7 +58,7 @@ typedef struct {
 dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out);
 
-/* Attributes ------------------------------------------------------------------------------------ */
+/* Attributes ---------------------------------------------------------------------------------- */
 
 dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha, float beta);
 /* Scale sum and bias; dnnl_unimplemented if this version needs a post-operation instead. */

@@ -22,7 +22,7 @@ typedef struct {
 /* Build all nodes of the region, in order: a plan_builder. */
 int build_nodes(plan* p);
 
-/* Look-up functions of all builders (build.c) --------------------------------------------------- */
+/* Look-up functions of all builders (build.c) ------------------------------------------------- */
 
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor);
 /* Index of an input; -1 if it is omitted. */
@@ -30,7 +30,7 @@ int32_t build_input(const tvmrt_region_node* node, int which);
 /* Set a tensor's view, reshaped to the tensor's own extents. */
 int build_set(plan* p, int32_t tensor, const view* v);
 
-/* Pointwise nodes (post.c) ---------------------------------------------------------------------- */
+/* Pointwise nodes (post.c) -------------------------------------------------------------------- */
 
 /* Append the node to the posts of a group, as an operation on its operand `flow`. False if it is
  * not supported, or cannot follow the present posts. */
@@ -61,7 +61,7 @@ bool fused_is_blockwise(const_dnnl_primitive_desc_t pd);
 int fused_add(plan* p, const api_op* op, dnnl_primitive_desc_t pd, const fused* f, plan_arg* args,
               int num_args, int32_t result);
 
-/* Convolutions and matmuls (product.c) ---------------------------------------------------------- */
+/* Convolutions and matmuls (product.c) -------------------------------------------------------- */
 
 typedef struct product_kind product_kind;
 const product_kind* product_find(const char* op); /* NULL for pointwise nodes */

@@ -111,7 +111,7 @@ int plan_status(plan* p, dnnl_status_t status, const char* what);
     if (rc_ != 0) return rc_; \
   } while (0)
 
-/* Lifetime -------------------------------------------------------------------------------------- */
+/* Lifetime ------------------------------------------------------------------------------------ */
 
 /* Appends the primitives of all nodes of the region, in order. */
 typedef int (*plan_builder)(plan* p);
@@ -123,7 +123,7 @@ int plan_run(plan* p);
 /* Whether the tensors of the current call have the strides that the plan assumes. */
 bool plan_fits_call(const plan* p);
 
-/* Building -------------------------------------------------------------------------------------- */
+/* Building ------------------------------------------------------------------------------------ */
 
 /* Ensure capacity for one more element. */
 int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes);
@@ -140,7 +140,7 @@ int plan_place(plan* p);
 /* Start address of the view; boundary tensors are bound at each run. */
 void* plan_address(const plan* p, const view* v);
 
-/* Layouts (layout.c) ---------------------------------------------------------------------------- */
+/* Layouts (layout.c) -------------------------------------------------------------------------- */
 
 dnnl_data_type_t layout_dtype(DLDataType dtype); /* dnnl_data_type_undef if oneDNN has none */
 /* Compact row-major; scalars become vectors of one element. */

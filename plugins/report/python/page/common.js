@@ -1,4 +1,4 @@
-// What all parts of the page use: the data, numbers as people read them, elements, the selection.
+// Shared by all parts of the page: the data, number formats, elements, the selection.
 
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const data = read("data"),
@@ -44,7 +44,7 @@ const rate = (amount, time) => (time && amount ? amount / time / 1e9 : null);
 const giga = (x) => (x == null ? "–" : x.toFixed(x < 10 ? 2 : x < 100 ? 1 : 0));
 const colourOf = (kind) => `var(--${kind})`;
 
-// What the colours of kinds mean, of those that the network has.
+// Legend of the colours of the kinds that the network has.
 function kindsLegend() {
   const seen = new Set(operators.map((o) => o.kind));
   return KINDS.filter((kind) => seen.has(kind)).map((kind) =>
@@ -59,7 +59,7 @@ function shorten(text, letters) {
   return `${text.slice(0, letters - 1 - tail)}…${text.slice(text.length - tail)}`;
 }
 
-// The part of names that tells them from each other: what all begin with is left out.
+// Return a function that removes the common prefix of names, up to its last separator.
 function withoutCommonStart(names) {
   let start = names[0] || "";
   for (const name of names) {
@@ -84,7 +84,7 @@ const make = (tag, attributes, ...children) =>
 const draw = (tag, attributes, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
-// Nodes of the network by the operator that they are in, and their types for people.
+// Nodes of the network by operator, and the texts for their types.
 const nodesOf = operators.map(() => []);
 for (const node of data.nodes) for (const i of node.operators) nodesOf[i].push(node);
 const typesOf = operators.map((o, i) => {
@@ -92,7 +92,7 @@ const typesOf = operators.map((o, i) => {
   return types.length ? types.join(" · ") : o.fused.join(" · ");
 });
 
-// One operator is selected everywhere at once.
+// The selected operator is the same in all parts of the page.
 const watchers = [];
 let selected = null;
 function select(number, how = {}) {

@@ -1,4 +1,4 @@
-// The graph: vertices in layers, as the compiler's side has placed them; zoom, search, details.
+// The graph: vertices in the layers placed by the Python side; zoom, search, details.
 
 const WIDTH = 200,
   HEIGHT = 64,
@@ -37,7 +37,7 @@ function colourOfVertex(v, by) {
   return colourOf(v.operator.kind);
 }
 
-// What an operator is first of all: its types but for those that only say how numbers are stored.
+// Title of an operator: its types, without those that only change how numbers are stored.
 const STORED = new Set(["QuantizeLinear", "DequantizeLinear", "Transpose"]);
 function headOf(number) {
   const types = typesOf[number].split(" · ");
@@ -55,8 +55,8 @@ function lines(v) {
   return [headOf(v.number), result ? shape(result.shape) : "", time];
 }
 
-// Large graphs have more than a browser likes to lay out at once: a vertex is drawn when it comes
-// near to what is in view, and stays.
+// Drawing all vertices of a large graph at once is slow: a vertex is drawn when it first comes near
+// the view, and is then kept.
 let colouring = "kind",
   found = new Set();
 function drawVertex(v) {
@@ -145,7 +145,7 @@ function drawEdges() {
   return group;
 }
 
-// The view: what is at (x, y) in the graph's own units stands in the corner, k times as large.
+// The view: its corner shows the point (x, y) of the graph, magnified k times.
 const view = { x: 0, y: 0, k: 1 };
 let waiting = false;
 function show() {
@@ -185,7 +185,7 @@ function reveal(v) {
   show();
 }
 
-// The small map on the right: all vertices, and what of them is in view.
+// The small map on the right: all vertices and the outline of the view.
 let mapScale = 1,
   mapLeft = 0,
   mapTop = 0;
@@ -238,7 +238,7 @@ function goToMap(event) {
   show();
 }
 
-// Pointers: one drags, two pinch.
+// Pointers: one drags, two zoom.
 const fingers = new Map();
 let dragged = false,
   travelled = 0;
@@ -317,7 +317,7 @@ function pressed(event) {
   event.preventDefault();
 }
 
-// Search: every word is somewhere in the operator's names, nodes, types or device.
+// Search: every word must occur in the operator's names, nodes, types or device.
 let hits = [],
   hit = 0;
 const texts = operators.map((o, i) =>
@@ -361,7 +361,7 @@ function paint(by) {
   }
 }
 
-// What is known of the selected operator.
+// Details of the selected operator.
 function tensorList(title, tensors, number) {
   if (!tensors.length) return [];
   const rows = tensors.map((t) => {

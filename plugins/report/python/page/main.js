@@ -1,4 +1,4 @@
-// The page as a whole: theme, cards, the parts in their order.
+// The page: theme, cards, and its parts in order.
 
 function card(what, value, note, delta) {
   return make(
@@ -11,7 +11,7 @@ function card(what, value, note, delta) {
   );
 }
 
-// Against the older report; all that is told here is better when it is less.
+// Change since the older report; for all values shown here, less is better.
 function changed(now, before) {
   if (!old || now == null || before == null) return null;
   if (now === before) return make("div", { class: "note" }, "as before");

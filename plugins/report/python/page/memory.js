@@ -1,4 +1,4 @@
-// The arena over time: a row of addresses for each pool, a box for each tensor; what is alive below.
+// The arena over time: a row of addresses per pool, a box per tensor; live bytes below.
 
 const LEFT = 78,
   RIGHT = 16,
@@ -55,7 +55,7 @@ function tensorBox(row, across, down, short) {
   return [box, ...tensorLabel(row, { x, y, width, height }, number, short(row.buffer))];
 }
 
-// The name where it fits, across or down; else the number of the operator, which tables have, too.
+// The tensor's name if it fits, horizontally or vertically; otherwise the operator's number.
 const LETTER = 6.3;
 function tensorLabel(row, { x, y, width, height }, number, name) {
   const down = height > width && width >= 14,
@@ -127,7 +127,7 @@ function poolChart(pool, across) {
   return chart;
 }
 
-// Bytes alive at each step, with the step that needs most and what no plan can go below.
+// Live bytes at each step, with the peak and the lower bound of any memory plan.
 function liveChart(across) {
   const live = operators.map((o) => o.live_bytes),
     most = Math.max(1, ...live);

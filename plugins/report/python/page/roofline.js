@@ -1,10 +1,10 @@
-// The roofline: what operators reach, by how much they compute for each byte that they move.
+// The roofline: speed of operators by arithmetic intensity.
 
 const AXIS = 60,
   GAP = 16,
   TALL = 290;
 
-// Where labels of a logarithmic axis stand: 1, 2 and 5 of each decade, or decades where those are many.
+// Labels of a logarithmic axis: 1, 2 and 5 of each decade, or only the decades if there are many.
 function ticks(low, high) {
   const steps = high - low > 2.5 ? [1] : [1, 2, 5];
   const found = [];
@@ -14,7 +14,7 @@ function ticks(low, high) {
   return found.filter((v) => Math.log10(v) >= low && Math.log10(v) <= high);
 }
 
-// What both axes reach, so that all points and the bend of the roof are seen; logarithms.
+// Ranges of both axes (logarithms), which show all points and the ridge point.
 function rooflineScales(points, flops, stream, room) {
   const low = Math.log10(Math.min(...points.map((p) => p.speed), flops / 30)) - 0.2,
     high = Math.log10(flops) + 0.3;

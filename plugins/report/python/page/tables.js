@@ -1,8 +1,8 @@
-// Tables that sort and filter.
+// Tables with sorting and filtering.
 
 const SHOWN = 100;
 
-// columns: name, value(row) to sort by, show(row) a text or an element; left, wide for texts.
+// columns: name, value(row) for sorting, show(row) returns text or element; left, wide for texts.
 function table(host, caption, columns, rows, sortedBy, rowOf) {
   let order = { column: sortedBy, down: true },
     all = false,
@@ -107,7 +107,7 @@ function meter(part, kind) {
   );
 }
 
-// What took a time, of rows that have an operator's numbers at `of(row)`.
+// Columns of time and speed, for rows whose operator's numbers are `of(row)`.
 function speedColumns(of) {
   return [
     { name: "time", value: (r) => of(r).seconds, show: (r) => seconds(of(r).seconds) },
@@ -157,7 +157,7 @@ function operatorTable() {
   table(at("operators"), "Operators", columns, rows, timed ? 2 : null, ({ i }) => i);
 }
 
-// A node's numbers are those of the operators that compute it, of which it may be a part.
+// Sum up a node's numbers over its operators, which may also compute other nodes.
 function workOf(node) {
   const parts = node.operators.map((i) => operators[i]);
   const total = (key) => (parts.length ? sum(parts.map((o) => o[key] || 0)) : undefined);
