@@ -113,8 +113,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
     if (make_plan(device, region, !fits || p->options.from_call, threads) != 0) return -1;
     p = region->device_graph;
   }
-  before = set_threads(threads); /* per calling thread, so other libraries' loops would use it,
-                                  * too */
+  before = set_threads(threads); /* also applies to other libraries' loops on this thread */
   rc = plan_run(p);
   (void)set_threads(before);
   return rc;

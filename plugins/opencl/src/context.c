@@ -103,8 +103,7 @@ static int create_objects(opencl_context* c) {
   cl_int status;
   c->context = clCreateContext(properties, 1, &c->device, NULL, NULL, &status);
   if (opencl_check(status, "clCreateContext") != 0) return -1;
-  /* deprecated since OpenCL 2.0, but the only one in 1.2; without properties the queue is in
-   * order */
+  /* deprecated since OpenCL 2.0, but the only one in 1.2; in order without properties */
   c->queue = clCreateCommandQueue(c->context, c->device, 0, &status);
   return opencl_check(status, "clCreateCommandQueue");
 }

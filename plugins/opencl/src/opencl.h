@@ -2,10 +2,12 @@
  * Parts of the device "opencl".
  *
  *   context.c   the platform's device, one context for the process
- *   program.c   programs, built once and cached in the process and on disk memory.c    memory of
- *   kDLOpenCL tensors: allocation and copies border.c    the inputs and outputs of a run: used in
- *   place on the device, or copied image.c     operands that user kernels take as images plan.c
- *   a region as buffers and kernels opencl.c    the slots
+ *   program.c   programs, built once and cached in the process and on disk
+ *   memory.c    memory of kDLOpenCL tensors: allocation and copies
+ *   border.c    inputs and outputs of a run: used in place on the device, or copied
+ *   image.c     operands that user kernels take as images
+ *   plan.c      a region as buffers and kernels
+ *   opencl.c    the slots
  *
  * Functions return 0, or -1 with the error text set, unless stated otherwise.
  */
@@ -58,7 +60,7 @@ int opencl_programs_open(opencl_context* c);
 
 /* Memory ---------------------------------------------------------------------------------------- */
 
-/* Register "device_api.opencl", the runtime's functions for kDLOpenCL tensors. */
+/* Register "device_api.opencl", with which the runtime allocates and copies kDLOpenCL tensors. */
 int opencl_memory_register(opencl_context* c);
 /* Return the buffer that contains a tensor's address, and the offset in it; NULL if none. */
 cl_mem opencl_memory_find(const void* address, size_t* out_offset);
@@ -70,8 +72,7 @@ void opencl_memory_close(void);
 typedef struct opencl_plan opencl_plan;
 
 int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, opencl_plan** out);
-/* Start a run; end it with opencl_plan_wait(), or with opencl_plan_stop(), which waits and discards
- * it. */
+/* Start a run; end it with opencl_plan_wait(), or opencl_plan_stop(), which waits and discards. */
 int opencl_plan_start(opencl_plan* p, tvmrt_region* region);
 /* As the slot async_wait: TVMRT_DEVICE_BUSY if try_wait is set and the run continues. */
 int opencl_plan_wait(opencl_plan* p, int try_wait);
@@ -79,8 +80,7 @@ void opencl_plan_stop(opencl_plan* p);
 void opencl_plan_free(opencl_plan* p);
 
 /* Profile: one line per kernel (region, node, kernel, calls, nanoseconds, separated by tabs) of all
- * regions prepared with the option "profile". The caller frees it with free(); NULL if out of
- * memory. */
+ * regions prepared with the option "profile". The caller calls free(); NULL if out of memory. */
 char* opencl_profile_text(void);
 
 /* Bytes copied by runs of regions: to the device, from it, within it. */

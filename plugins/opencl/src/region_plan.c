@@ -14,9 +14,8 @@
 typedef struct {
   tvmrt_region* region;
   region_plan* plan;
-  int32_t* last;        /* per tensor: the last node that reads it; INT32_MAX for outputs */
-  int32_t* root;        /* per tensor: the one whose memory it shares; -1 - output if that is an
-                         * output */
+  int32_t* last; /* per tensor: the last node that reads it; INT32_MAX for outputs */
+  int32_t* root; /* per tensor: the one whose memory it shares; -1 - output for an output's */
   int32_t* buffer_last; /* per buffer: the last node that reads its tensor */
 } planner;
 

@@ -55,7 +55,7 @@ ARDUINO = Format("arduino", "src", "src")
 PLATFORMIO = Format("platformio", "src", "include")
 ESP_IDF = Format("esp-idf", "src", "include")
 CMSIS_PACK = Format("cmsis-pack", "src", "include", names=True)
-# Runtime functions called by the C code of devices and custom operators; packages have _HAS.
+# Runtime functions called by the C code of devices and custom operators; packages provide _HAS.
 _CALLS = re.compile(r"\bTVM\w+(?=\()")
 _HAS = {"TVMAPISetLastError"}
 

@@ -3,8 +3,8 @@
  * Options, of the library or of tvmrt.device.set_options:
  *
  *   {"precision": "float16"}   default precision of nodes: float16 or int8 instead of float32
- *   {"duration_us": 500}       minimum duration of a run {"fault": "run"}           a slot fails:
- *   "pre_run", "run" (at the last node), "hang" (a run
+ *   {"duration_us": 500}       minimum duration of a run
+ *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), "hang" (a run
  *                              never ends) or "lost" (this run and all later slots fail)
  *
  * The environment variable TVMRT_TPU_FAULT also sets a fault, including "init" and "allocate".

@@ -25,8 +25,7 @@ typedef struct {
   const DLTensor* tensor;
   int64_t height, width;
   int64_t rows, columns; /* strides in elements */
-  int64_t batches, step; /* elements from one matrix to the next; 0: one matrix for the whole
-                          * batch */
+  int64_t batches, step; /* elements from one matrix to the next; 0: one for all */
 } matrix;
 
 /* Checked arguments of a call; the tensors are borrowed from them. */

@@ -78,7 +78,7 @@ def _introduce_errors() -> None:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             continue
         if issubclass(kind, UnicodeError) or not kind.__name__.endswith("Error"):
-            continue  # needs more than a text, or cannot be told from other words before a colon
+            continue  # needs more than a text, or is ambiguous with other words before a colon
         if kind.__name__ not in tvm_ffi.core.ERROR_NAME_TO_TYPE:
             tvm_ffi.register_error(kind.__name__, kind)
 
