@@ -92,8 +92,8 @@ class Request:
         (),
         "CPU levels to generate code for: "
         f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
-        f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}; those are added "
-        "for precision bf16, and v4amx also for int8 layers.",
+        f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}; the bfloat16 "
+        "levels only for precision bf16, v4amx also for int8 layers.",
         flag="--levels", form="NAME[,NAME...]", repeated=True,
     )
     board: str | None = _option(
