@@ -1,12 +1,13 @@
 /*!
  * \file conv_bf16.h
- * \brief Convolution of float32 images in bfloat16: products of rounded numbers, sums in float32.
+ * \brief Convolution of float32 images in bfloat16: products of rounded operands, accumulated in
+ * float32.
  *
- * The walk is that of conv_f32.h over pairs of input channels in place of channels (tile/bf16.h): an
- * odd channel has 0 beside it. Weights are rounded and packed by the compiler; what is read of the
- * input is rounded as it is copied into the task's scratch: rows into the ring, and of the one long
- * row of a 1x1 convolution `columns` pixels at a time. For tiles that widen (tile/bf16.h) a pair is
- * two words there, which `copied` tells.
+ * The loops are those of conv_f32.h over pairs of input channels (tile/bf16.h); an odd channel is
+ * paired with 0. The compiler rounds and packs the weights. The input is rounded as it is copied
+ * into the task's scratch: rows into the line buffer, and the one long row of a 1x1 convolution
+ * `columns` pixels at a time. Tiles that widen (tile/bf16.h) take a pair as two words there;
+ * `copied` selects this.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_BF16_H_
 #define TVM_RUNTIME_KERNELS_CONV_BF16_H_

@@ -1,12 +1,12 @@
 /*!
  * \file conv_f32.h
- * \brief Convolution in float32 over channels-last memory, 1 to 3 dimensions, any stride,
- * dilation, padding and groups.
+ * \brief Convolution in float32 over channels-last memory, 1 to 3 dimensions, any stride, dilation,
+ * padding and groups.
  *
- * Rows of output are covered by register tiles; layer_f32.h tells how memory looks. Worked example:
- * 64 channels in and out, 3x3, V = 16, OB = 2: 2 blocks of 3 * 3 * 64 * 32 floats; the weight of
- * output channel 40, input channel 5, row 1, column 2 is number 1 * 18432 + ((1 * 3 + 2) * 64 + 5) *
- * 32 + 8.
+ * Register tiles cover the rows of the output; layer_f32.h describes the memory layout. Worked
+ * example: 64 channels in and out, 3x3, V = 16, OB = 2: 2 blocks of 3 * 3 * 64 * 32 floats; the
+ * weight of output channel 40, input channel 5, row 1, column 2 has index 1 * 18432 + ((1 * 3 + 2)
+ * * 64 + 5) * 32 + 8.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_F32_H_
 #define TVM_RUNTIME_KERNELS_CONV_F32_H_

@@ -2,16 +2,16 @@
  * \file conv_i8.h
  * \brief Convolution of 8-bit tensors, 1-D to 3-D, dense, grouped or depthwise.
  *
- * Memory and the reading of windows are as window.h says; input and output may be channel slices
- * of wider tensors. A matrix product is a 1 x 1 convolution of M pixels, K input and N output
- * channels. The tiles come from tile/i8.h (dense and grouped) or depthwise_i8.h.
+ * window.h describes the memory layout and the reading of windows; input and output may be channel
+ * slices of wider tensors. A matrix product is a 1 x 1 convolution of M pixels, K input and N
+ * output channels. The tiles come from tile/i8.h (dense and grouped) or depthwise_i8.h.
  *
- * A segment is at least 4 bytes long; where it would be shorter, windows are gathered, with zeros to
- * a multiple of 4. Rows of the image that lie in padding are read from a row of padding.
+ * A segment has at least 4 bytes. Shorter segments are replaced by im2col, with zeros to a multiple
+ * of 4. Rows of the image in the padding are read from a row of padding.
  *
- * Example: 3 x 3, IC 3, OC 64, padding 1, stride 2 on AVX-512 VNNI with OB 4: a ring, 3 segments
- * with run 9, which are 3 quads each (bytes 0-3, 4-7 and 5-8; in the last only the byte 8 has a
- * weight), one block of channels: 3 * 3 quads * 4 vectors * 64 bytes = 2304 bytes of weights.
+ * Example: 3 x 3, IC 3, OC 64, padding 1, stride 2 on AVX-512 VNNI with OB 4: a line buffer, 3
+ * segments with run 9, which are 3 quads each (bytes 0-3, 4-7 and 5-8; in the last only byte 8 has
+ * a weight), one block of channels: 3 * 3 quads * 4 vectors * 64 bytes = 2304 bytes of weights.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_I8_H_
 #define TVM_RUNTIME_KERNELS_CONV_I8_H_

@@ -1,10 +1,10 @@
 /*!
  * \file conv_transpose_bf16.h
- * \brief Transposed convolution of float32 images in bfloat16: products of rounded numbers, sums in
- * float32.
+ * \brief Transposed convolution of float32 images in bfloat16: products of rounded operands,
+ * accumulated in float32.
  *
- * The walk is that of conv_transpose_f32.h over pairs of input channels, as conv_bf16.h has them. All
- * rows lie in the ring: each is rounded once, when it comes there.
+ * The loops are those of conv_transpose_f32.h over pairs of input channels, as in conv_bf16.h. All
+ * rows go through the line buffer; each is rounded once, when it is copied there.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_BF16_H_
 #define TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_BF16_H_

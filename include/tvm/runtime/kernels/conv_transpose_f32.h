@@ -2,17 +2,16 @@
  * \file conv_transpose_f32.h
  * \brief Transposed convolution in float32 over channels-last memory, 1 to 3 dimensions.
  *
- * Output pixel o takes input pixel i through window element k where
- * o + pad = i * stride + k * dilation.
- * Output columns of the same remainder by the stride (a phase) meet the same elements, so that each
- * phase of a row is a plain convolution of stride 1 with those elements: nothing is scattered, and
- * the register tile of tile/f32.h does the work. Rows are copied once, with zeros at their ends,
- * where some output column meets columns outside the input.
+ * Output pixel o reads input pixel i through window element k where o + pad = i * stride + k *
+ * dilation. Output columns with the same remainder modulo the stride (a phase) use the same
+ * elements. Each phase of a row is therefore a plain convolution of stride 1 with those elements:
+ * nothing is scattered, and the register tile of tile/f32.h does the work. Rows are copied once,
+ * with zeros at their ends, if some output column uses columns outside the input.
  *
- * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][OB * V], from weights
- * [ic][oc][kd][kh][kw] as ONNX has them for each group; the bias as for a convolution. Worked
- * example: 2x2, stride 2, 64 channels in, 32 out, V = 16, OB = 2: one block of 2 * 2 * 64 * 32
- * floats; even output columns meet kw = 0 alone, odd ones kw = 1 alone.
+ * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][OB * V], from ONNX
+ * weights [ic][oc][kd][kh][kw] of each group; the bias as for a convolution. Worked example: 2x2,
+ * stride 2, 64 channels in, 32 out, V = 16, OB = 2: one block of 2 * 2 * 64 * 32 floats; even
+ * output columns use kw = 0 alone, odd ones kw = 1 alone.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_
 #define TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_

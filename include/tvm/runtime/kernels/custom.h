@@ -1,10 +1,10 @@
 /*!
  * \file tvm/runtime/kernels/custom.h
- * \brief What C bodies of custom operators are given: the shapes of their operands.
+ * \brief Arguments of the C bodies of custom operators: the shapes of their operands.
  *
- * A body is a static function that gets a pointer to the elements and a tvmrt_shape for each input
- * and output in order, then the scalar parameters, then scratch memory if its declaration asks for
- * some:
+ * A body is a static function. Its parameters are a pointer to the elements and a tvmrt_shape for
+ * each input and output in order, then the scalar parameters, then scratch memory if its
+ * declaration requests some:
  *
  *     static int32_t scale_f32(const float* x, const tvmrt_shape* x_shape, float* y,
  *                              const tvmrt_shape* y_shape, float factor) {
@@ -13,9 +13,9 @@
  *       return 0;
  *     }
  *
- * Shapes are constants where the body is called, so that the C compiler knows the loops' extents.
- * Elements lie without gaps, row-major or in the layout that the declaration names; those in half
- * precision are uint16_t, see scalar/half.h, those of bool uint8_t.
+ * Shapes are constants at the call, so the C compiler knows the loop bounds. Elements are
+ * contiguous, row-major or in the layout that the declaration names. Half-precision elements are
+ * uint16_t, see scalar/half.h; bool elements are uint8_t.
  *
  * Errors:    0, or -1 after TVMAPISetLastError() with a text.
  * Ownership: everything is borrowed for the call. Inputs and outputs never overlap.

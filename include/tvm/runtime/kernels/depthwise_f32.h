@@ -1,22 +1,21 @@
 /*!
  * \file depthwise_f32.h
- * \brief Depthwise convolution in float32 over channels-last memory: a window for each channel.
+ * \brief Depthwise convolution in float32 over channels-last memory: one window per channel.
  *
- * Channels lie along the vectors; a tile is WT neighbouring output pixels of one row, for all
- * channels. Nothing is copied: rows outside the input are left out, columns outside it count as
- * zeros.
+ * Vectors hold channels; a tile is MR neighbouring output pixels of one row, for all channels.
+ * Nothing is copied: rows outside the input are skipped, columns outside it count as zeros.
  *
- * Packed weights are [channels / V, rounded up][kd][kh][kw][V], the bias is [channels rounded up
- * to V]; what is added is zero. Worked example: 3x3, 20 channels, V = 16: the weight of channel 17,
- * row 1, column 2 is number (1 * 9 + 1 * 3 + 2) * 16 + 1 of 2 * 9 * 16.
+ * Packed weights are [channels / V, rounded up][kd][kh][kw][V], the bias is [channels rounded up to
+ * V], both zero-padded. Worked example: 3x3, 20 channels, V = 16: the weight of channel 17, row 1,
+ * column 2 has index (1 * 9 + 1 * 3 + 2) * 16 + 1 of 2 * 9 * 16.
  *
- * A file instantiates what its layers need; the lines
+ * A file instantiates the kernels that its layers need; the lines
  *
  *   TVMRT_DEFINE_DEPTHWISE_F32(16, 3, 1, 8)
  *   TVMRT_DEFINE_DEPTHWISE_ANY_F32(16, 8)
  *
  * define tvmrt_depthwise_f32_16k3s1x8, for windows 3 columns wide, stride 1, 8 pixels at a time,
- * and tvmrt_depthwise_f32_16x8, which takes any width, stride and dilation.
+ * and tvmrt_depthwise_f32_16x8, for any width, stride and dilation.
  */
 #ifndef TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_
 #define TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_

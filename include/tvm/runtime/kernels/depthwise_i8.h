@@ -2,26 +2,25 @@
  * \file depthwise_i8.h
  * \brief Depthwise convolution of 8-bit tensors: tiles for the driver of conv_i8.h.
  *
- * Channels lie in vectors, a block of them at a time: 64 (AVX-512), 32 (AVX2), 16 (AArch64) or 4
- * (plain C); the last block may be narrower. A tile makes WT neighbouring output pixels of a block.
- * On x86 the bytes of four kernel rows are interleaved once per input column, so that the
- * instructions that multiply quads serve here too, and every interleaved column is used by all
- * output pixels whose window contains it.
+ * Vectors hold channels, a block at a time: 64 (AVX-512), 32 (AVX2), 16 (AArch64) or 4 (plain C);
+ * the last block may be narrower. A tile computes WT (MR) neighbouring output pixels of a block. On
+ * x86 the bytes of four kernel rows are interleaved once per input column, so that four-way
+ * dot-product instructions apply; every output pixel whose window contains the column uses it.
  *
  * "Rows" are the kernel rows KD * KH; a kernel of a single row counts each of its taps as a row of
  * one column.
  *
- * Packed weights, int8 unless said otherwise, block by block:
+ * Packed weights, int8 unless noted, block by block:
  *
  *     x86        [row / 4][column][part][quarter q][lane][row % 4], int16 for AVX2 as in
  *                tile/simd_i8.h; the lane 4 L + i of quarter q is the channel 16 L + 4 q + i of the
- *                block. Rows behind the last have the weight 0.
+ *                block. Rows past the last have the weight 0.
  *     otherwise  [row][column][channel], int16 where `parts` is 2
  *
- * Weights less their zero point that do not fit into int8 are, on VNNI, the sum of two parts (255 of
- * three) or, if all of them are in one row, that row is read twice (spare row: one more row, with
- * the rest).
- * bias and scale: per block in the order of the sums, on x86 that of the lanes, else the channels'.
+ * Weights minus their zero point may not fit into int8. On VNNI such a weight is the sum of two
+ * parts (255 of three). If all of them are in one row, that row is read twice instead (spare row:
+ * one more row with the remainder). bias and scale: per block in the order of the accumulators, on
+ * x86 that of the lanes, else the channels'.
  *
  * Example: 3 x 3, 16 channels, AVX-512 VNNI: one block of 16 channels, 3 columns of 4 quarters of
  * 16 bytes. The first 4 bytes are the weights of channel 0 in the rows 0, 1, 2 of column 0 and a 0,

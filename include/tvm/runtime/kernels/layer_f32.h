@@ -1,10 +1,10 @@
 /*!
  * \file layer_f32.h
- * \brief What float layers with windows have in common: their struct, their tensors, their rows.
+ * \brief Shared parts of the float kernels for windowed layers: layer struct, tensors, rows.
  *
- * Windows and the reading of their rows are as window.h says, with floats as elements. Rows outside
- * the input are left out of the sums. Packed weights are [group][block][kd][kh][kw][ic][OB * V],
- * see tile/f32.h; the bias is [group][channels of a group, rounded up to whole blocks].
+ * window.h describes windows and the reading of their rows; elements are floats here. Rows outside
+ * the input are skipped. Packed weights are [group][block][kd][kh][kw][ic][OB * V], see tile/f32.h;
+ * the bias is [group][channels of a group, rounded up to whole blocks].
  */
 #ifndef TVM_RUNTIME_KERNELS_LAYER_F32_H_
 #define TVM_RUNTIME_KERNELS_LAYER_F32_H_

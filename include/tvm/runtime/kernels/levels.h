@@ -1,13 +1,15 @@
 /*!
  * \file levels.h
- * \brief Levels of processors: which of them this one has, and which of a library's to take.
+ * \brief ISA levels for CPU dispatch: detect the level of this processor and pick a library
+ * variant.
  *
- * Each level has the features of those before it, but that v4 does not ask for AVX_VNNI.
+ * Each level includes the features of the levels before it, except that v4 does not require
+ * AVX_VNNI.
  *
- * A library for the family has its functions compiled once for each level. The file that includes
- * this one is compiled for the least of them, and chooses when the library is loaded. A level is a
- * set of features, never the name of a model: what hides a feature, be it a hypervisor or a system
- * that does not save the registers, hides the level.
+ * A multi-versioned library has its functions compiled once for each level. The file that includes
+ * this one is compiled for the lowest level and dispatches when the library is loaded. A level is a
+ * set of features, never the name of a model. Anything that hides a feature also hides the level: a
+ * hypervisor, or a system that does not save the registers.
  *
  *     x86-64  features beyond those of the level before                      registers
  *     v2      SSE3, SSSE3, SSE4.1, SSE4.2, POPCNT, CMPXCHG16B, LAHF          xmm
@@ -17,16 +19,16 @@
  *     v4vnni  AVX512_VNNI
  *     v4vbmi  AVX512_VBMI
  *     v4bf16  AVX512_BF16
- *     v4amx   AMX_TILE, AMX_BF16, AMX_INT8, for which the system is asked   tiles
+ *     v4amx   AMX_TILE, AMX_BF16, AMX_INT8; needs the system's permission   tiles
  *
  *     AArch64 features beyond those of the level before
- *     neon    those of every such processor
- *     dot     products of four bytes (SDOT, UDOT)
- *     i8mm    products of matrices of bytes (SMMLA, UMMLA)
- *     bf16    products of matrices of bfloat16 (BFMMLA)
+ *     neon    baseline
+ *     dot     dot products of four bytes (SDOT, UDOT)
+ *     i8mm    int8 matrix products (SMMLA, UMMLA)
+ *     bf16    bfloat16 matrix products (BFMMLA)
  *
  *     32-bit ARM
- *     vfp     floats in registers of their own, one at a time
+ *     vfp     scalar floating point
  *     neon    vectors of 128 bits
  *
  *     RISC-V

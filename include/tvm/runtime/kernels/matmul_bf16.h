@@ -1,10 +1,11 @@
 /*!
  * \file matmul_bf16.h
- * \brief Matrix products of float32 in bfloat16: products of rounded numbers, sums in float32.
+ * \brief Matrix multiplication of float32 in bfloat16: products of rounded operands, accumulated in
+ * float32.
  *
- * As matmul_f32.h, but that a tile reads pairs of neighbouring k (tile/bf16.h). Rows of a are rounded
- * into scratch some at a time, and a computed b a block of columns at a time; a b that is packed has
- * been rounded by the compiler, and its strides count pairs.
+ * Like matmul_f32.h, except that a tile reads pairs of neighbouring k (tile/bf16.h). Rows of a are
+ * rounded into scratch some at a time, a computed b one block of columns at a time. The compiler
+ * has rounded a packed b; its strides count pairs.
  */
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_BF16_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_BF16_H_

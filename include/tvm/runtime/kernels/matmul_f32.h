@@ -1,18 +1,19 @@
 /*!
  * \file matmul_f32.h
- * \brief Matrix products in float32: y = clamp(a * b + bias + residual), batched, b constant or
- * computed.
+ * \brief Matrix multiplication in float32: y = clamp(a * b + bias + residual), batched, b constant
+ * or computed.
  *
- * a is [m][k] and y is [m][n], each with a row stride. b comes in one of three orders:
- * TVMRT_B_PACKED   constant weights, packed as tile/f32.h describes: [block][k][OB * V]
- * TVMRT_B_ROWS     [k][n] with a row stride, as computed by another operator TVMRT_B_COLUMNS
- * [n][k] with a row stride (a is multiplied with b transposed)
+ * a is [m][k] and y is [m][n], each with a row stride. b has one of three layouts:
  *
- * Worked example of packing, k = 2, n = 3, b = {{1, 2, 3}, {4, 5, 6}}, V = 2, OB = 1: 1 2 4 5 | 3
- * 0 6 0.
+ *     TVMRT_B_PACKED   constant weights, packed as tile/f32.h describes: [block][k][OB * V]
+ *     TVMRT_B_ROWS     [k][n] with a row stride, as computed by another operator
+ *     TVMRT_B_COLUMNS  [n][k] with a row stride (a is multiplied with b transposed)
  *
- * b that is not packed is brought into the packed order a block at a time in scratch memory,
- * unless so few rows of a meet it that it is read in place.
+ * Worked example of packing, k = 2, n = 3, b = {{1, 2, 3}, {4, 5, 6}}, V = 2, OB = 1: 1 2 4 5 | 3 0
+ * 6 0.
+ *
+ * A b that is not packed is packed into scratch memory one block at a time. If few rows of a use
+ * it, it is read in place.
  */
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_F32_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_F32_H_

@@ -1,10 +1,10 @@
 /*!
  * \file matmul_i8.h
- * \brief Matrix products of 8-bit tensors whose right operand is known at run time.
+ * \brief Matrix multiplication of 8-bit tensors whose right operand is computed at run time.
  *
- * A product with a constant right operand is a 1 x 1 convolution of M pixels: see conv_i8.h, with
- * an epilogue of tile/requantize.h for int32 (MatMulInteger) or float output. Here the right operand is
- * packed at run time.
+ * A matmul with a constant right operand is a 1 x 1 convolution of M pixels: see conv_i8.h, with an
+ * epilogue of tile/requantize.h for int32 (MatMulInteger) or float output. Here the right operand
+ * is packed at run time.
  */
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_I8_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_I8_H_

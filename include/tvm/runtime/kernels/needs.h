@@ -1,9 +1,9 @@
 /*!
  * \file needs.h
- * \brief The level of processors that code compiled with these flags needs.
+ * \brief The ISA level that code compiled with the current flags needs.
  *
- * A library for one processor says it to whoever loads it: an older one would end in an illegal
- * instruction in the middle of a run.
+ * A library compiled for one processor exports this level so that its loader can check it. Without
+ * the check, an older processor would hit an illegal instruction in the middle of a run.
  */
 #ifndef TVM_RUNTIME_KERNELS_NEEDS_H_
 #define TVM_RUNTIME_KERNELS_NEEDS_H_
@@ -27,9 +27,10 @@
 #endif
 
 /*!
- * \brief The widest level of levels.h all of whose instructions the compiler may use, "" for none.
+ * \brief The highest level of levels.h whose instructions the compiler may all use, "" for none.
  *
- * A level that it may use in part is none: it would refuse the very processor that has that part.
+ * A level that is only partly enabled does not count: the check would reject the very processor
+ * that has just that part.
  */
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && \
     defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)

@@ -1,6 +1,6 @@
 /*!
  * \file board/abilities.h
- * \brief What the processor has and the compiler takes, for the integer kernels of microcontrollers.
+ * \brief Features of the processor and compiler that the integer kernels of microcontrollers use.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_ABILITIES_H_
 #define TVM_RUNTIME_KERNELS_BOARD_ABILITIES_H_
@@ -31,29 +31,30 @@
 #define TVMRT_MICRO_ASM 0
 #endif
 #endif
-/*! \brief Whether RISC-V's vectors are used, which compilers have in assembly alone. */
+/*! \brief Whether the RISC-V vector extension is used. The kernels use it through inline assembly
+ * only. */
 #if TVMRT_MICRO_CAN_RVV && TVMRT_MICRO_ASM
 #define TVMRT_MICRO_RVV 1
 #else
 #define TVMRT_MICRO_RVV 0
 #endif
 
-/*! \brief Helium's predicate, at the end of what a block of assembly changes. Clang has no name for it:
- * functions with such a block use no other predicate. */
+/*! \brief The clobber list entry for Helium's predicate. Clang has no name for it, so functions
+ * with such an assembly block use no other predicate. */
 #if defined(__clang__)
 #define TVMRT_MICRO_CHANGES_P0
 #else
 #define TVMRT_MICRO_CHANGES_P0 , "p0"
 #endif
 
-/*! \brief Whether words may be read and written at any address. */
+/*! \brief Whether 32-bit words may be read and written at any address. */
 #if defined(__ARM_FEATURE_UNALIGNED) || defined(__x86_64__) || defined(__aarch64__)
 #define TVMRT_MICRO_UNALIGNED 1
 #else
 #define TVMRT_MICRO_UNALIGNED 0
 #endif
 
-/*! \brief Whether single precision floats are computed by instructions. */
+/*! \brief Whether the processor has single-precision floating-point instructions. */
 #ifndef TVMRT_MICRO_HAS_FPU
 #if defined(__ARM_FP) || defined(__riscv_flen) || defined(__x86_64__) || defined(__aarch64__)
 #define TVMRT_MICRO_HAS_FPU 1

@@ -1,6 +1,6 @@
 /*!
  * \file board/bytes_rvv_i8.h
- * \brief tvmrt_micro_requantize() by RISC-V's vectors; a part of board/i8.h.
+ * \brief tvmrt_micro_requantize() with the RISC-V vector extension; included by board/i8.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_BYTES_RVV_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_BYTES_RVV_I8_H_

@@ -1,11 +1,10 @@
 /*!
  * \file board/chain.h
- * \brief Chains of layers that are computed in turns, as rows of input come.
+ * \brief Row-streamed chains of layers: layers take turns as rows of the input arrive.
  *
- * Of each layer's output only those rows lie in memory that a later one has not read yet, always from
- * the beginning of their place on. The compiler of the network has found all calls, and how many rows
- * lie where: tables, of which the chain's own function makes the calls in their order, image after
- * image.
+ * Only those rows of a layer's output that a later layer still needs are in memory, always from the
+ * start of their buffer. The compiler determines all calls and how many rows lie where. It writes
+ * them as tables; the function of the chain makes the calls in table order, for each image.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CHAIN_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CHAIN_H_

@@ -1,13 +1,14 @@
 /*!
  * \file board/conv_f32.h
- * \brief Dense 2-D convolution and matrix product in float32 on microcontrollers.
+ * \brief Dense 2-D convolution and matrix multiplication in float32 on microcontrollers.
  *
- * The windows of four neighbouring output pixels are copied into scratch, element by element of all
- * four, and multiplied with the weights of four output channels at a time. Pixels that are left
- * over are done one by one. y may be x for pointwise layers: the windows have then been copied.
+ * The windows of four neighbouring output pixels are copied into scratch, interleaved element by
+ * element, and multiplied with the weights of four output channels at a time. Remaining pixels are
+ * computed one by one. y may be x for pointwise layers, because the windows have been copied by
+ * then.
  *
- * Packed weights: [four output channels][element of the window][channel], where a window is
- * [kernel row][kernel column][input channel].
+ * Packed weights: [four output channels][element of the window][channel], where a window is [kernel
+ * row][kernel column][input channel].
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_F32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_F32_H_

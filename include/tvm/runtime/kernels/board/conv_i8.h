@@ -1,11 +1,11 @@
 /*!
  * \file board/conv_i8.h
- * \brief Dense layers of 8-bit tensors on microcontrollers by pairs of 16-bit numbers: DSP
- * instructions, two products at a time (Cortex-M4, M7, M33), or C, one at a time (Cortex-M0+, M3).
+ * \brief Dense int8 layers on microcontrollers with pairs of 16-bit integers: DSP instructions with
+ * two multiply-adds each (Cortex-M4, M7, M33), or C with one at a time (Cortex-M0+, M3).
  *
- * Activations are quads (board/i8.h), weights [pair of output channels][quad of the window][channel
- * of the pair][byte], aligned to 8 bytes; or, for the tile TVMRT_MICRO_JOINT, as board/joint_i8.h
- * says. What a tile has is told in board/conv_walk_i8.h.
+ * Activations are quads (board/i8.h). Weights are [pair of output channels][quad of the
+ * window][channel of the pair][byte], aligned to 8 bytes; for the tile TVMRT_MICRO_JOINT see
+ * board/joint_i8.h. board/conv_walk_i8.h describes what a tile defines.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_H_

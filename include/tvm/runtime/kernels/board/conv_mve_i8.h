@@ -1,11 +1,11 @@
 /*!
  * \file board/conv_mve_i8.h
- * \brief Dense layers of 8-bit tensors by Helium (Cortex-M55, M85), 16 products at a time.
+ * \brief Dense int8 layers with Helium (Cortex-M55, M85), 16 multiply-adds at a time.
  *
- * Helium multiplies bytes as they are, int8 by int8; uint8 activations are moved by 128 while they
- * are copied, which the folded bias undoes. Packed weights: [quad of output channels][16 elements of
- * the window][channel of the quad][byte], and of a last pair of channels alike. Values, errors and
- * threads: board/conv_walk_i8.h.
+ * Helium multiplies int8 by int8. uint8 activations are shifted by 128 while they are copied; the
+ * folded bias compensates. Packed weights: [quad of output channels][16 elements of the
+ * window][channel of the quad][byte]; a last pair of channels is packed likewise. Values, errors
+ * and threads: see board/conv_walk_i8.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_MVE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_MVE_I8_H_

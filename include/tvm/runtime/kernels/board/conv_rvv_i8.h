@@ -1,13 +1,13 @@
 /*!
  * \file board/conv_rvv_i8.h
- * \brief Dense layers of 8-bit tensors by RISC-V's vectors, which hold output channels.
+ * \brief Dense int8 layers with the RISC-V vector extension; vectors hold output channels.
  *
- * An element of a window is a number that meets a vector of weights, one for each output channel:
- * both as int16, and the products are added to sums of 32 bits. uint8 activations are moved by 128
- * while they are copied, which the folded bias undoes. Two pixels share the weights.
+ * Each element of a window is a scalar multiplied with a vector of weights, one for each output
+ * channel. Both are int16 and accumulate in 32 bits. uint8 activations are shifted by 128 while
+ * they are copied; the folded bias compensates. Two pixels share the loaded weights.
  *
- * Packed weights: int8 [element of the window][output channel], with elements of zeros to a multiple
- * of eight. Values, errors and threads: board/conv_walk_i8.h.
+ * Packed weights: int8 [element of the window][output channel], with elements of zeros to a
+ * multiple of eight. Values, errors and threads: see board/conv_walk_i8.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_RVV_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_RVV_I8_H_

@@ -1,17 +1,18 @@
 /*!
  * \file board/conv_twin_i8.h
- * \brief Dense layers of 8-bit tensors on processors that multiply words alone (RV32): two pixels in
- * one number.
+ * \brief Dense int8 layers on processors that only multiply 32-bit words (RV32): two pixels packed
+ * in one register.
  *
- * An element p of one pixel and q of the next are the number p + 2 ^ 16 * q, both as int8 (uint8 is
- * moved by 128, which the folded bias undoes). A multiplication by a weight is two products then, and
- * sums of such products are p's sum + 2 ^ 16 * q's sum while 16 bits hold p's. The compiler of the
- * network knows the weights: sums of two products always fit, those of four, a block, mostly do. Where
- * not, a flag says that the block is cut into two.
+ * An element p of one pixel and q of the next form the word p + 2 ^ 16 * q, both as int8 (uint8 is
+ * shifted by 128; the folded bias compensates). One multiplication by a weight gives two products.
+ * Accumulators hold p's sum + 2 ^ 16 * q's sum as long as 16 bits hold p's sum. The compiler of the
+ * network knows the weights: sums of two products always fit, sums of four (a block) mostly do.
+ * Where they do not, a flag makes the kernel split the block.
  *
  * Packed weights: [quad of output channels][128 elements of the window: a word of flags, the first
- * block's highest, then [element][channel of the quad] as int8], aligned to 4 bytes; the last elements
- * are as many as there are. Biases: of whole quads. What a tile has is told in board/conv_walk_i8.h.
+ * block's in the highest bit, then [element][channel of the quad] as int8], aligned to 4 bytes; the
+ * last group has only the remaining elements. Biases: of whole quads. board/conv_walk_i8.h
+ * describes what a tile defines.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_TWIN_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_TWIN_I8_H_

@@ -1,34 +1,37 @@
 /*!
  * \file board/conv_walk_i8.h
- * \brief Dense 2-D convolution and matrix product of 8-bit tensors on microcontrollers, by a tile.
+ * \brief Driver for dense 2-D convolution and matrix multiplication of 8-bit tensors on
+ * microcontrollers; a tile supplies the micro-kernel.
  *
  * Memory is channels-last with one stride between neighbouring pixels, over all rows and images. A
  * matrix product is a 1 x 1 convolution whose pixels are the rows. The windows of two neighbouring
- * output pixels are copied into scratch, in the form in which the tile wants them, and multiplied
- * with the weights of two output channels at a time. As the output is written when the windows have
- * been copied, y may be x where a window is its own output pixel: 1 x 1, stride 1, no padding.
+ * output pixels are copied into scratch (im2col), in the form that the tile needs, and multiplied
+ * with the weights of two output channels at a time. The output is written after the windows have
+ * been copied, so y may be x where a window is its own output pixel: 1 x 1, stride 1, no padding.
  *
  * A window is [kernel row][kernel column][input channel], with zeros to a multiple of the tile's
- * unit. Two copied windows alternate: a group of the first pixel, the same one of the second.
+ * unit. Two copied windows alternate: a group of the first pixel, then the same group of the
+ * second.
  *
- * The header of a tile defines what follows, then it includes this one:
+ * The header of a tile makes the following definitions, then includes this file:
  *
  *     tvmrt_micro_element          of a copied window
  *     TVMRT_MICRO_GROUP            elements of a group
- *     TVMRT_MICRO_UNIT             of what a window's length is a multiple
+ *     TVMRT_MICRO_UNIT             the length of a window is a multiple of this
  *     tvmrt_micro_place_groups()   copies n elements, whole groups, of a window into groups that are
- *                                  `step` elements apart; returns where the next ones go
- *     TVMRT_MICRO_NONE             what uint8 bytes behind a window must be to become 0, where that is
- *                                  not 0x80; int8 ones are 0
- *     tvmrt_micro_conv_sums()      the sums of some channels of one or two neighbouring output
- *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` is
- *                                  tvmrt_micro_conv_i8_run()'s, for headers with several tiles
- *     TVMRT_MICRO_DIRECT()         makes all bytes of two pixels instead, at y; where it can: whether
- *     TVMRT_MICRO_WINDOW_VALUE()   an element of a copied window, where it is not as it lies there
+ *                                  `step` elements apart; returns the address for the next ones
+ *     TVMRT_MICRO_NONE             the value of uint8 bytes past the end of a window that becomes 0,
+ *                                  unless it is 0x80; int8 bytes are 0
+ *     tvmrt_micro_conv_sums()      accumulates some channels of one or two neighbouring output
+ *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` comes from
+ *                                  tvmrt_micro_conv_i8_run(), for headers with several tiles
+ *     TVMRT_MICRO_DIRECT()         optional: computes all bytes of two pixels at y, if it can;
+ *                                  returns whether it did
+ *     TVMRT_MICRO_WINDOW_VALUE()   optional: decodes an element of a copied window
  *
- * A tile for which board/two_windows_i8.h copies windows includes that before this.
+ * A tile that copies windows with board/two_windows_i8.h includes that file first.
  *
- * Without a tile before it, it is empty.
+ * Without a tile, this file is empty.
  */
 #if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_

@@ -1,6 +1,6 @@
 /*!
  * \file board/dense_f32.h
- * \brief Small dense layers in float32 on microcontrollers: as little code as can be.
+ * \brief Small dense layers in float32 on microcontrollers, optimised for code size.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DENSE_F32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DENSE_F32_H_
@@ -11,27 +11,27 @@
 #include "layer_f32.h"
 
 /*!
- * \brief What the function is told of a layer: inputs << 16 | results << 1 | whether there is a
- * rectifier, see tvmrt_micro_dense_size_of().
+ * \brief Sizes and flags of a layer: inputs << 16 | outputs << 1 | 1 if a ReLU follows, see
+ * tvmrt_micro_dense_size_of().
  *
- * A number, as compilers load that into a register where they call, and the call is a jump then. A
- * struct of bit fields takes up to 40 bytes of code more in a network, by GCC.
+ * An integer, because compilers load it into a register at the call, which is then a tail call. A
+ * struct of bit fields takes up to 40 bytes of code more in a network (GCC).
  */
 typedef uint32_t tvmrt_micro_dense_size;
 
-/*! \brief The size of a layer; results are less than 2 ^ 15, inputs less than 2 ^ 16. */
+/*! \brief Encode the size of a layer; results < 2 ^ 15, inputs < 2 ^ 16. */
 TVMRT_INLINE tvmrt_micro_dense_size tvmrt_micro_dense_size_of(uint32_t inputs, uint32_t results,
                                                               uint32_t rectified) {
   return inputs << 16 | results << 1 | rectified;
 }
 
 /*!
- * \brief y[o] = w[o][0] + sum of x[i] * w[o][1 + i], with 0 for what is negative where asked for.
+ * \brief y[o] = w[o][0] + sum of x[i] * w[o][1 + i], followed by a ReLU if requested.
  *
  * \param x    [in] Inputs.
- * \param y    [out] Results; not x.
- * \param w    [in] Bias and weights of each result.
- * \param size [in] At least one input and one result.
+ * \param y    [out] Outputs; must not be x.
+ * \param w    [in] Bias and weights of each output.
+ * \param size [in] At least one input and one output.
  * \return 0.
  */
 TVMRT_NOINLINE int tvmrt_micro_dense_f32(const float* x, float* y, const float* w,
@@ -50,13 +50,13 @@ TVMRT_NOINLINE int tvmrt_micro_dense_f32(const float* x, float* y, const float* 
 }
 
 /*!
- * \brief y = the product of x and the weights, which have the bias of each result in front.
+ * \brief Compute y = weights * x, where the weights of each output start with its bias.
  *
- * \param c    [in] A layer of one pixel, whose bounds are 0 or none; a literal, of which nothing is
- *                  left in memory then.
- * \param data [in] x, y, which may not be x, and weights; there is no bias, residual or epilogue.
+ * \param c    [in] A layer of one pixel with a lower bound of 0 or none. Pass a literal, so that
+ * the compiler removes the struct.
+ * \param data [in] x, y (must not be x) and weights; bias, residual and epilogue must be absent.
  *
- * Values, errors and threads: as of tvmrt_micro_dense_f32(), on the caller alone.
+ * Values, errors and threads: as tvmrt_micro_dense_f32(), on the calling thread alone.
  */
 TVMRT_INLINE int tvmrt_micro_dense_f32_run(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data) {

@@ -2,14 +2,15 @@
  * \file board/depthwise_3x3_i8.h
  * \brief Depthwise 3 x 3 convolution of 8-bit tensors on microcontrollers, stride 1 or 2.
  *
- * The ring (board/ring.h) holds two pairs of rows as int16: [channel][column][pair of rows][2]. SMLAD
- * multiplies a pair with two weights of a kernel column. A step takes the pair of the last step and a
- * new one: with stride 1 it makes two output rows of them, with stride 2 one. The sums of four
- * channels of these rows lie in scratch in front of the ring: [column][2 output rows][4].
+ * The line buffer (board/ring.h) holds two pairs of rows as int16: [channel][column][pair of
+ * rows][2]. SMLAD multiplies a pair with two weights of a kernel column. A step uses the previous
+ * step's pair and a new one: with stride 1 it computes two output rows, with stride 2 one. The
+ * accumulators of four channels of these rows are in scratch, before the line buffer: [column][2
+ * output rows][4].
  *
- * Packed weights: int16 [channel][10], aligned to 4 bytes: the first two rows of each kernel column,
- * then the third row: w[0][0], w[1][0], w[0][1], w[1][1], w[0][2], w[1][2], w[2][0], w[2][1], 0,
- * w[2][2]. Weights, bias and factors: per channel, to a multiple of four channels.
+ * Packed weights: int16 [channel][10], aligned to 4 bytes: the first two rows of each kernel
+ * column, then the third row: w[0][0], w[1][0], w[0][1], w[1][1], w[0][2], w[1][2], w[2][0],
+ * w[2][1], 0, w[2][2]. Weights, bias and scales: per channel, to a multiple of four channels.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_

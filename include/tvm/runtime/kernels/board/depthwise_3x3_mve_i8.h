@@ -1,18 +1,18 @@
 /*!
  * \file board/depthwise_3x3_mve_i8.h
- * \brief Depthwise 3 x 3 convolution of 8-bit tensors by Helium (Cortex-M55, M85), stride 1 or 2.
+ * \brief Depthwise 3 x 3 convolution of 8-bit tensors with Helium (Cortex-M55, M85), stride 1 or 2.
  *
- * The ring (board/ring.h) holds two pairs of rows as int8: [channel][column][4 rows]. So 16
- * neighbouring bytes are four columns of a channel, and VMLADAVA multiplies and adds up the window
- * of an output by one instruction: weights of columns and rows that are not in it are 0. With
- * stride 1 the same 16 bytes serve two output columns of two output rows, with stride 2 one. A step
- * takes the pair of the last step and a new one. The sums of four channels lie in scratch in front
- * of the ring: [column, to an even number][2 output rows][4].
+ * The line buffer (board/ring.h) holds two pairs of rows as int8: [channel][column][4 rows]. 16
+ * neighbouring bytes are four columns of a channel. One VMLADAVA instruction multiplies and
+ * accumulates the window of an output, with zero weights for columns and rows outside the window.
+ * With stride 1 the same 16 bytes serve two output columns of two output rows, with stride 2 one. A
+ * step uses the previous step's pair and a new one. The accumulators of four channels are in
+ * scratch, before the line buffer: [column, to an even number][2 output rows][4].
  *
- * uint8 activations are moved by 128 while they are copied, which the folded bias undoes.
+ * uint8 activations are shifted by 128 while they are copied; the folded bias compensates.
  *
  * Packed weights: int8 [channel][16], then four zeros: four zeros, then three columns of three rows
- * and a zero each. Weights, bias and factors: per channel, to a multiple of four channels.
+ * and a zero each. Weights, bias and scales: per channel, to a multiple of four channels.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_

@@ -2,11 +2,11 @@
  * \file board/depthwise_i8.h
  * \brief Depthwise 2-D convolution of 8-bit tensors on microcontrollers, for kernels of any shape.
  *
- * The ring (board/ring.h) holds rows as quads of four channels (board/i8.h): [quad of channels][row
- * of the ring][column][4].
+ * The line buffer (board/ring.h) holds rows as quads of four channels (board/i8.h): [quad of
+ * channels][row of the buffer][column][4].
  *
  * Packed weights: int16 [quad of channels][kernel row][kernel column][4] in the order of quads.
- * bias and factors: per channel, to a whole quad.
+ * bias and scales: per channel, to a whole quad.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_

@@ -1,18 +1,18 @@
 /*!
  * \file board/depthwise_mve_i8.h
- * \brief Depthwise convolution of 8-bit tensors by Helium (Cortex-M55, M85), kernels of up to 8 rows
- * and 8 columns, any stride.
+ * \brief Depthwise convolution of 8-bit tensors with Helium (Cortex-M55, M85), kernels of up to 8
+ * rows and 8 columns, any stride.
  *
- * The ring (board/ring.h) holds eight rows as int8: [channel][column][8 rows]. So 16 neighbouring
- * bytes are two columns of a channel, and VMLADAVA adds up their part of a window, weights of rows
- * that are not in it being 0: a window is three such instructions, or four. As rows take turns in the
- * ring, weights are loaded turned. The sums of eight channels lie in scratch in front of the ring:
- * [column][8].
+ * The line buffer (board/ring.h) holds eight rows as int8: [channel][column][8 rows]. 16
+ * neighbouring bytes are two columns of a channel. VMLADAVA accumulates their part of a window,
+ * with zero weights for rows outside it; a window takes three or four such instructions. Rows
+ * rotate through the line buffer, so weights are loaded rotated. The accumulators of eight channels
+ * are in scratch, before the line buffer: [column][8].
  *
- * uint8 activations are moved by 128 while they are copied, which the folded bias undoes.
+ * uint8 activations are shifted by 128 while they are copied; the folded bias compensates.
  *
- * Packed weights: int8 [channel][6 or 8 columns][8 rows], with zeros for what a kernel lacks. Weights,
- * bias and factors: per channel, to a multiple of four channels.
+ * Packed weights: int8 [channel][6 or 8 columns][8 rows], zero-padded. Weights, bias and scales:
+ * per channel, to a multiple of four channels.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_

@@ -1,11 +1,11 @@
 /*!
  * \file board/depthwise_rvv_i8.h
- * \brief Depthwise 2-D convolution of 8-bit tensors by RISC-V's vectors of channels, for kernels of any
- * shape.
+ * \brief Depthwise 2-D convolution of 8-bit tensors with the RISC-V vector extension, for kernels
+ * of any shape; vectors hold channels.
  *
- * The ring (board/ring.h) holds rows as they lie in the input, but without gaps between pixels: [row
- * of the ring][column][channel]; `plane` is a row's bytes. uint8 activations are moved by 128 while
- * they are copied, which the folded bias undoes. Two pixels share the weights.
+ * The line buffer (board/ring.h) holds rows as in the input, but without gaps between pixels: [row
+ * of the buffer][column][channel]; `plane` is the size of a row in bytes. uint8 activations are
+ * shifted by 128 while they are copied; the folded bias compensates. Two pixels share the weights.
  *
  * Packed weights: int16 [kernel row][kernel column][channel].
  */

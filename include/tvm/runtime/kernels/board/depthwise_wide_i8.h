@@ -2,20 +2,21 @@
  * \file board/depthwise_wide_i8.h
  * \brief Depthwise convolution of 8-bit tensors on microcontrollers, kernels of 4 to 7 columns.
  *
- * The ring (board/ring.h) holds rows as int16: [channel][row of the ring][column]. A word is two
- * neighbouring columns, which SMLAD multiplies with two weights of a kernel row. A window begins with
- * the lower column of a word, or, with stride 1, with the upper one: it meets the same words with the
- * weights one column later. Four neighbouring outputs are summed at a time.
+ * The line buffer (board/ring.h) holds rows as int16: [channel][row of the buffer][column]. A word
+ * is two neighbouring columns, which SMLAD multiplies with two weights of a kernel row. A window
+ * begins with the lower column of a word or, with stride 1, with the upper one. In the second case
+ * it uses the same words with the weights shifted by one column. Four neighbouring outputs are
+ * accumulated at a time.
  *
- * Packed weights: int8 [channel][kernel row][word][2], in quads (board/i8.h), aligned to 4 bytes. A row
- * has 5 or 7 weights, the last of which may be 0. With stride 1 its words are w0 w1, w1 w2, w2 w3 and
- * so on: those of even number are for windows that begin with a lower column, the others for the upper
- * ones. With stride 2 they are w0 w1, w2 w3, w4 w5, w6 0.
- * Weights, bias and factors: per channel, to a multiple of four channels.
+ * Packed weights: int8 [channel][kernel row][word][2], in quads (board/i8.h), aligned to 4 bytes. A
+ * row has 5 or 7 weights, the last may be 0. With stride 1 its words are w0 w1, w1 w2, w2 w3 and so
+ * on: even words are for windows that begin with a lower column, odd ones for the upper column.
+ * With stride 2 they are w0 w1, w2 w3, w4 w5, w6 0. Weights, bias and scales: per channel, to a
+ * multiple of four channels.
  *
- * In front of the ring lie the sums of a row of four channels, [column, to a multiple of four][4], and
- * a record of the kernel's rows: where the row lies and its words of weights, widened once for all
- * outputs of a channel in a row.
+ * Scratch before the line buffer holds the accumulators of a row of four channels, [column, to a
+ * multiple of four][4], and a record of each kernel row: its address and its words of weights,
+ * widened once for all outputs of a channel in a row.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_

@@ -1,11 +1,11 @@
 /*!
  * \file board/f32.h
- * \brief What the float kernels of microcontrollers share: inner loops, bounds, results.
+ * \brief Shared parts of the float kernels of microcontrollers: inner loops, clamping, results.
  *
- * The inner loops make four output channels of one pixel or of four neighbouring ones at once, by
- * the instructions of Cortex-M's float unit, by Helium, or in C. Those for the float unit are
- * written out, as compilers do not load several registers at once; define TVMRT_MICRO_ASM as 0 for
- * code that may not have them.
+ * The inner loops compute four output channels of one pixel or of four neighbouring ones at once,
+ * with the instructions of Cortex-M's floating-point unit, with Helium, or in C. The loops for the
+ * floating-point unit are assembly, because compilers do not load several registers at once. Define
+ * TVMRT_MICRO_ASM as 0 for code without inline assembly.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_F32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_F32_H_

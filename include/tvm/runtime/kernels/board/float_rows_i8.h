@@ -1,7 +1,7 @@
 /*!
  * \file board/float_rows_i8.h
- * \brief What follows the sums of a layer whose bytes become floats at once, as at the end of networks
- * for callers with floats: one function for all layers and networks of an image.
+ * \brief Epilogue of an int8 layer whose result is dequantised at once, as at the end of networks
+ * with float outputs. One function serves all layers and networks of an image.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_FLOAT_ROWS_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_FLOAT_ROWS_I8_H_
@@ -14,12 +14,12 @@
 
 /*! \brief The context of tvmrt_micro_float_rows(). */
 typedef struct tvmrt_micro_floats {
-  float sum;     /*!< What sums are multiplied by to be bytes. */
-  float byte;    /*!< What bytes are multiplied by to be results. */
-  int32_t least; /*!< The least of all 256 bytes, less the zero point. */
+  float sum;     /*!< Scale from accumulators to quantised values. */
+  float byte;    /*!< Scale from quantised values to the float result. */
+  int32_t least; /*!< The minimum quantised value minus the zero point. */
 } tvmrt_micro_floats;
 
-/*! \brief An epilogue (tvmrt_i8_epilogue): sums rounded to bytes, which are scaled to floats. */
+/*! \brief Epilogue (tvmrt_i8_epilogue): requantise accumulators, then dequantise them to floats. */
 static inline void tvmrt_micro_float_rows(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_micro_floats by = *(const tvmrt_micro_floats*)ctx;
   const int32_t* acc = rows->acc;

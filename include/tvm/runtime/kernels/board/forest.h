@@ -1,10 +1,11 @@
 /*!
  * \file board/forest.h
- * \brief Decision trees on microcontrollers: integers alone, from tables in flash as narrow as can be.
+ * \brief Decision trees on microcontrollers: integer arithmetic on tables in flash that are as
+ * narrow as possible.
  *
- * Columns and thresholds are keys as in op/forest.h, so that no float is compared. Leaves give
- * whole numbers of a common fraction, of which no sum leaves 32 bits: it does not depend on the
- * order of the trees, and takes no floating-point unit.
+ * Columns and thresholds are keys as in op/forest.h, so no float is compared. Leaves hold integers
+ * in units of a common fraction, and no sum exceeds 32 bits. The result therefore does not depend
+ * on the order of the trees and needs no floating-point unit.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_FOREST_H_
 #define TVM_RUNTIME_KERNELS_BOARD_FOREST_H_

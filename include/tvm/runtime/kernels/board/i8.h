@@ -1,19 +1,20 @@
 /*!
  * \file board/i8.h
- * \brief What the integer kernels of microcontrollers share: sums of products, rounding, bytes.
+ * \brief Shared parts of the integer kernels of microcontrollers: dot products, rounding,
+ * requantisation.
  *
- * Every kernel compiles for every processor and gives the same bytes: what an instruction set lacks
- * is written out in C.
+ * Every kernel compiles for every processor and gives the same bytes; C code replaces missing
+ * instructions.
  *
- * Activations are widened once and used many times. A quad is four of them as int16 in the order
- * 0, 2, 1, 3, in which SXTB16 gives them; so the pairs of an activation quad meet those that two
- * more SXTB16 make of four bytes of weights.
+ * Activations are widened once and used many times. A quad is four activations as int16 in the
+ * order 0, 2, 1, 3, the order in which SXTB16 yields them. The pairs of an activation quad thus
+ * match the pairs that SXTB16 yields from four bytes of weights.
  *
- * The loops for DSP instructions are written out, as compilers do not find the order in which the
- * registers just suffice. None takes more than 13 of them, with one for an operand in memory, which
- * clang wants; so gcc and clang build the same loops, with frame pointers too. Code that takes
- * registers away from the compiler (-ffixed-r9, say) may define TVMRT_MICRO_ASM as 0; the Makefile of
- * an archive does so by itself where it has to.
+ * The loops for DSP instructions are assembly, because compilers do not find the instruction order
+ * that just fits the registers. Each loop takes at most 13 registers, including one that clang
+ * needs for an operand in memory. So gcc and clang build the same loops, also with frame pointers.
+ * Code that reserves registers (-ffixed-r9, say) may define TVMRT_MICRO_ASM as 0; the Makefile of
+ * an archive does so where necessary.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_I8_H_

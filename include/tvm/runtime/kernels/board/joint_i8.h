@@ -1,16 +1,16 @@
 /*!
  * \file board/joint_i8.h
- * \brief Products of a window with joint weights: two channels in one number of 16 bits.
+ * \brief Dot products with two output channels packed in each 16-bit weight.
  *
- * A weight u of one channel and v of the next are the number u + 256 * v. SMLAD multiplies it as it
- * lies in memory; SXTB16 is needed for u alone. What is left of the sum of the joint products, less
- * those of u, is 256 times the sum of the products of v. That sum keeps 24 of its bits, so the
- * compiler of the network joins weights only where no input makes the sum larger, and where 16 bits
- * hold every joint number. Sums that overflow meanwhile do no harm.
+ * A weight u of one channel and v of the next form the integer u + 256 * v. SMLAD multiplies it as
+ * stored; SXTB16 is needed for u alone. The sum of the joint products minus the sum for u is 256
+ * times the sum for v. That sum keeps 24 bits. The compiler of the network therefore joins weights
+ * only where no input exceeds them, and where 16 bits hold every joint weight. Intermediate
+ * overflow does no harm.
  *
- * Windows are quads, as in board/conv_i8.h. Packed weights: int16 [pair of
- * output channels][4 of biases, then quads of the window], aligned to 4 bytes; quads have their
- * order, the biases are two numbers of 32 bits, of u and joint.
+ * Windows are quads, as in board/conv_i8.h. Packed weights: int16 [pair of output channels][4 of
+ * biases, then quads of the window], aligned to 4 bytes. Quads keep their order; the biases are two
+ * 32-bit integers, of u and joint.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_JOINT_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_JOINT_I8_H_

@@ -1,6 +1,6 @@
 /*!
  * \file board/layer_f32.h
- * \brief What the float kernels of microcontrollers are told of a layer.
+ * \brief Layer descriptors of the float kernels of microcontrollers.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_LAYER_F32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_LAYER_F32_H_

@@ -1,6 +1,7 @@
 /*!
  * \file board/quad_bytes_i8.h
- * \brief Bytes of rows of sums of four channels, which depthwise layers of microcontrollers have.
+ * \brief Requantise rows of accumulators of four channels, for depthwise layers of
+ * microcontrollers.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_

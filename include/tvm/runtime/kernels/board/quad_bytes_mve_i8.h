@@ -1,6 +1,6 @@
 /*!
  * \file board/quad_bytes_mve_i8.h
- * \brief Bytes of rows of sums of four channels by Helium, which depthwise layers have.
+ * \brief Requantise rows of accumulators of four channels with Helium, for depthwise layers.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_MVE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_MVE_I8_H_

@@ -1,15 +1,15 @@
 /*!
  * \file board/ring.h
- * \brief The walk of depthwise layers of microcontrollers over their rows, by a tile.
+ * \brief Row loop of depthwise layers on microcontrollers with a line buffer; a tile supplies the
+ * micro-kernel.
  *
- * The input rows that output rows need are kept in scratch, padding included, and each is copied
- * once: row after row, or pairs of rows, into the slots of a ring. A row of padding is copied from a
- * pixel of it, by steps of 0. A step makes an output row, or
- * two, of all that is in the ring. Rows are copied before the output rows that may lie in their
- * place are written: y may be x where stride is 1, both have the same extents, and the rows in the
- * ring reach as far as the output row.
+ * The input rows that output rows need are kept in a line buffer in scratch, padding included. Each
+ * row, or pair of rows, is copied once into a slot of the buffer. A padding row is copied from one
+ * padding pixel with a step of 0. A step computes one or two output rows from the whole buffer.
+ * Rows are copied before output rows that may overlap them are written: y may be x where the stride
+ * is 1, both have the same extents, and the buffer reaches as far as the output row.
  *
- * Numbers of the ring are the compiler's: \ref tvmrt_micro_ring.
+ * The compiler of the network chooses the sizes of the line buffer: \ref tvmrt_micro_ring.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_RING_H_
 #define TVM_RUNTIME_KERNELS_BOARD_RING_H_

@@ -1,12 +1,12 @@
 /*!
  * \file board/rows.h
- * \brief Layers of microcontrollers a few rows at a time, as chains of them (board/chain.h) call them.
+ * \brief Layers of microcontrollers that compute a few rows per call, for chains (board/chain.h).
  *
- * A function for some rows is told which input rows lie in memory; what a depthwise layer reads again
- * is in a ring of its own (board/ring.h), which is kept from call to call.
+ * The argument of such a function says which input rows are in memory. A depthwise layer keeps the
+ * rows that it reads again in its own line buffer (board/ring.h), across calls.
  *
- * Of a depthwise kernel, its header says what is its own, a tvmrt_micro_tile, and
- * TVMRT_MICRO_DEPTHWISE() makes of it the functions for a layer and for some rows of one.
+ * The header of a depthwise kernel defines its own parts as a tvmrt_micro_tile.
+ * TVMRT_MICRO_DEPTHWISE() generates from it the functions for a whole layer and for some rows.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_ROWS_H_
 #define TVM_RUNTIME_KERNELS_BOARD_ROWS_H_

@@ -1,11 +1,12 @@
 /*!
  * \file board/rvv.h
- * \brief What the integer kernels of RISC-V's vectors share: registers, and copying.
+ * \brief Shared parts of the integer kernels for the RISC-V vector extension: registers, copying.
  *
- * Loops ask for as many elements as are left and get as many as the processor's registers hold, so
- * that one code serves registers of every length. Zve32x is enough: integers of up to 32 bits.
+ * Loops request all remaining elements and process as many as the registers hold, so the same code
+ * serves every vector length. Zve32x suffices: integers of up to 32 bits.
  *
- * The start code has to switch vectors on (VS of mstatus), or their first instruction is a trap.
+ * The start-up code has to enable vectors (VS of mstatus); otherwise the first vector instruction
+ * traps.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_RVV_H_
 #define TVM_RUNTIME_KERNELS_BOARD_RVV_H_

@@ -1,6 +1,6 @@
 /*!
  * \file board/shape.h
- * \brief Shapes of the convolutions of microcontrollers, and where their windows are.
+ * \brief Shapes of the convolutions of microcontrollers, and the addresses of their windows.
  *
  * Memory is channels-last with one stride between neighbouring pixels, over all rows and images. A
  * matrix product is a 1 x 1 convolution whose pixels are the rows. Strides are in elements.

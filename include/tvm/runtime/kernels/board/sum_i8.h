@@ -1,6 +1,6 @@
 /*!
  * \file board/sum_i8.h
- * \brief What follows the sums of a layer whose bytes are added to those of another tensor, by integers.
+ * \brief Epilogue of a layer with a residual add, in integer arithmetic.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_SUM_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_SUM_I8_H_
@@ -10,35 +10,35 @@
 #include "i8.h"
 
 /*!
- * \brief The sum of a layer's byte q and an operand's byte b: q * own + b * other + add, without the
- * last `places` digits, bounded. The compiler of the network has compared it with the sum of floats for
- * every two bytes.
+ * \brief Residual add of a layer's byte q and an operand's byte b: (q * own + b * other + add) >>
+ * places, clamped. The compiler of the network has compared it with the float result for every pair
+ * of bytes.
  */
 typedef struct tvmrt_micro_sum {
   tvmrt_micro_range range; /*!< Of the layer's own bytes. */
   int32_t own, other, add;
   int8_t places;
-  int8_t other_signed; /*!< 1: the operand's bytes are int8, 0: uint8. */
-  int16_t lo, hi;      /*!< Bounds of the sum. */
-  int16_t pixel;       /*!< Bytes of the operand from one pixel to the next. */
+  int8_t other_signed; /*!< 1: the operand is int8, 0: uint8. */
+  int16_t lo, hi;      /*!< Clamping bounds of the sum. */
+  int16_t pixel;       /*!< Pixel stride of the operand in bytes. */
 } tvmrt_micro_sum;
 
 /*! \brief The context of tvmrt_micro_sum_rows(). */
 typedef struct tvmrt_micro_sum_ctx {
   const tvmrt_micro_sum* sum;
-  const void* factors; /*!< Of the layer's sums, a channel each, to a multiple of four. */
-  const void* operand; /*!< May be the result's own place. */
+  const void* factors; /*!< Requantisation scales per channel, to a multiple of four. */
+  const void* operand; /*!< May be the address of the result. */
 } tvmrt_micro_sum_ctx;
 
 #if TVMRT_MICRO_RVV
-/*! \brief A layer's numbers as the assembly finds them, all words. */
+/*! \brief Layer constants in the order that the assembly reads, all words. */
 typedef struct tvmrt_micro_rvv_sum {
-  int32_t own_flip, other_flip; /* 0, 4: what makes uint8 of int8 */
+  int32_t own_flip, other_flip; /* 0, 4: XOR mask that makes int8 uint8 */
   int32_t own, other, add;      /* 8, 12, 16 */
   int32_t places, lo, hi;       /* 20, 24, 28 */
 } tvmrt_micro_rvv_sum;
 
-/*! \brief n sums of the layer's bytes q and the operand's. */
+/*! \brief Residual add of n bytes q of the layer and b of the operand. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_sum_bytes(const tvmrt_micro_rvv_sum* k, uint8_t* y,
                                               const uint8_t* q, const uint8_t* b, int32_t n) {
   int32_t some, t;
@@ -59,7 +59,7 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_sum_bytes(const tvmrt_micro_rvv_sum* k, uint
       : TVMRT_MICRO_RVV_CHANGES);
 }
 
-/*! \brief An epilogue (tvmrt_i8_epilogue): the bytes of the sums, and what lies beside them. */
+/*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
 static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_micro_sum_ctx* const to = (const tvmrt_micro_sum_ctx*)ctx;
   const tvmrt_micro_sum* const s = to->sum;
@@ -81,7 +81,7 @@ static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* c
   }
 }
 #else
-/*! \brief An epilogue (tvmrt_i8_epilogue): the bytes of the sums, and what lies beside them. */
+/*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
 static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_micro_sum_ctx* const to = (const tvmrt_micro_sum_ctx*)ctx;
   const tvmrt_micro_sum* const s = to->sum;
@@ -105,15 +105,15 @@ static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* c
 #endif
 
 #if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
-/*! \brief n sums and the operand's bytes become y: a function of its own, as its numbers just fit
- * into the registers. */
+/*! \brief Requantise n accumulators and add the operand's bytes. Not inlined, as its variables just
+ * fit into the registers. */
 TVMRT_NOINLINE void tvmrt_micro_sum_whole(const tvmrt_micro_sum* s, uint8_t* y, const int32_t* acc,
                                           const tvmrt_micro_factor* factors, const int8_t* operand,
                                           int32_t n) {
   const int32_t own = s->own, other = s->other, add = s->add, places = s->places;
   const int32_t half = s->range.zero * 16 + 8;
   const uint8_t* const end = y + n;
-  do { /* as n is not 0 */
+  do { /* n > 0 */
     const tvmrt_micro_factor factor = *factors++;
     int32_t q = *acc++;
     if (factor.fixed < 0) {
@@ -130,7 +130,7 @@ TVMRT_NOINLINE void tvmrt_micro_sum_whole(const tvmrt_micro_sum* s, uint8_t* y, 
   } while (y != end);
 }
 
-/*! \brief tvmrt_micro_sum_rows() where all bytes are int8, the bounds -128 and 127. */
+/*! \brief tvmrt_micro_sum_rows() for int8 bytes and the bounds -128 and 127. */
 static inline void tvmrt_micro_sum_whole_rows(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_micro_sum_ctx* const to = (const tvmrt_micro_sum_ctx*)ctx;
   const tvmrt_micro_factor* factors = (const tvmrt_micro_factor*)to->factors + rows->channel;

@@ -2,15 +2,15 @@
  * \file board/two_windows_i8.h
  * \brief Copies the windows of two neighbouring output pixels together, for tiles of dense layers.
  *
- * Where pixels are whole groups and there is no padding, rows of both windows are made groups as they
- * lie. Else both are copied as bytes first: the first one to where the last groups will go, the second
- * one behind them, as groups are made from the first one on.
+ * If pixels are whole groups and there is no padding, rows of both windows are converted to groups
+ * directly. Otherwise both are first copied as bytes: the first one to the final position of the
+ * last groups, the second one after it, because groups are made from the first element on.
  *
- * Beside what board/conv_walk_i8.h asks for, a tile that includes this file defines
- * tvmrt_micro_widen_two(), which copies groups of two windows in turn. Its
- * tvmrt_micro_place_groups() is called for a single window, whose groups are neighbours.
+ * In addition to the requirements of board/conv_walk_i8.h, a tile that includes this file defines
+ * tvmrt_micro_widen_two(), which copies groups of two windows alternately. Its
+ * tvmrt_micro_place_groups() is called for a single window, whose groups are contiguous.
  *
- * Without a tile before it, it is empty.
+ * Without a tile, this file is empty.
  */
 #if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_

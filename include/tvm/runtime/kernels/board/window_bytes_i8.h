@@ -1,9 +1,9 @@
 /*!
  * \file board/window_bytes_i8.h
- * \brief Windows of dense layers as bytes, and pixels; a part of board/conv_walk_i8.h, which says what
- * the header of a tile defines before it.
+ * \brief Window copies of dense layers as bytes, and pixel addresses; a part of
+ * board/conv_walk_i8.h, which lists the definitions that the header of a tile makes first.
  *
- * Without a tile before it, it is empty.
+ * Without a tile, this file is empty.
  */
 #if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_
