@@ -1,11 +1,11 @@
 /*!
  * \file pack_f32.h
- * \brief Weights of convolutions in float32 in the order that register tiles read, packed by a run; see
- *        pack_once.h.
+ * \brief Packing of float32 convolution weights at run time, in the order that register tiles read;
+ * see pack_once.h.
  *
- * The order is that of conv_f32.h, [group][block][tap][input][channel of the block]. Worked example:
- * 3x3, 64 channels in, 40 out, blocks of 32: two blocks of 9 * 64 * 32 floats, the last 24 channels of
- * the second one zeros.
+ * The order is that of conv_f32.h, [group][block][tap][input][channel of the block]. Worked
+ * example: 3x3, 64 channels in, 40 out, blocks of 32: two blocks of 9 * 64 * 32 floats, the last 24
+ * channels of the second one zeros.
  */
 #ifndef TVM_RUNTIME_KERNELS_PACK_F32_H_
 #define TVM_RUNTIME_KERNELS_PACK_F32_H_

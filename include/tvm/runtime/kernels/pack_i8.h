@@ -1,12 +1,12 @@
 /*!
  * \file pack_i8.h
- * \brief Weights of dense layers of 8-bit integers in the order that register tiles read, packed by a
- *        run; see pack_once.h.
+ * \brief Packing of int8 weights of dense layers at run time, in the order that register tiles
+ * read; see pack_once.h.
  *
- * The order is that of conv_i8.h: [group][block of vectors][quad][vector][lane][4], where a quad has four
- * neighbours along a run of the window. Worked example: 3x3, 6 channels in, in runs of 18 elements, a
- * row of the window each: 5 quads a run, the last one two zeros and the last two elements; 15 quads for
- * each output channel.
+ * The order is that of conv_i8.h: [group][block of vectors][quad][vector][lane][4], where a quad
+ * has four neighbours along a segment of the window. Worked example: 3x3, 6 channels in, segments
+ * of 18 elements, one per row of the window: 5 quads per segment, the last one with two zeros and
+ * the last two elements; 15 quads for each output channel.
  */
 #ifndef TVM_RUNTIME_KERNELS_PACK_I8_H_
 #define TVM_RUNTIME_KERNELS_PACK_I8_H_

@@ -1,9 +1,10 @@
 /*!
  * \file pack_once.h
- * \brief Weights that the first run packs for all that follow.
+ * \brief Weights that the first run packs for all later runs.
  *
- * Compilers pack weights. A run does where the library has them in the network's order alone: as those
- * that the region of a device reads, and the code that takes its place where the device fails.
+ * Usually the compiler packs weights. They are packed at run time if the library holds them only in
+ * the network's order: weights that the region of a device reads too, and weights of the fallback
+ * code for a failing device.
  */
 #ifndef TVM_RUNTIME_KERNELS_PACK_ONCE_H_
 #define TVM_RUNTIME_KERNELS_PACK_ONCE_H_

@@ -1,23 +1,24 @@
 /*!
  * \file parallel.h
- * \brief How kernels share work among threads and get scratch memory.
+ * \brief Work sharing among threads, scratch memory, and build features of kernels.
  *
  * Code that defines TVMRT_FREESTANDING before it includes a kernel is for a machine without an
- * operating system: kernels run on the caller alone, leave no error texts, and take scratch memory
- * from what tvmrt_scratch_lend() was given; they then need no library. With TVMRT_BOARD, too, it calls
- * no instruction of a host's processor by its name, wherever it is compiled, and includes no header
- * that does: archives for boards have none.
+ * operating system. Kernels then run on the calling thread alone, set no error texts and take
+ * scratch memory from the buffer given to tvmrt_scratch_lend(); they need no library. With
+ * TVMRT_BOARD in addition, the code uses no named instruction of a host processor, wherever it is
+ * compiled, and includes no header that does: archives for boards have none.
  *
- * The other features that a build may lack, each by its macro:
+ * Other features can be disabled, each by its macro:
  *
- *     TVMRT_NO_PLANES        tvmrt_rows.planes: channels of the input that lie as planes (window.h)
+ *     TVMRT_NO_PLANES        tvmrt_rows.planes: NCHW input of few channels (window.h)
  *     TVMRT_NO_SHARED_TAIL   tvmrt_tiles_f32.last: two tiles share the last pixels of a row (tile/f32.h)
- *     TVMRT_NO_PREFETCH      lines of the cache are fetched ahead of tiles
+ *     TVMRT_NO_PREFETCH      prefetch of cache lines ahead of tiles
  *     TVMRT_NO_WIDE_LOOPS    loops over several vectors at a time
  *
- * A member of a struct that belongs to a feature is missing in a build without it, so that code which
- * needs the feature does not compile. Generated code defines these macros before it includes anything
- * of this folder, by one table that its generator asks, too: tvmrt.compiler.codegen.kernel_features.
+ * A struct member that belongs to a feature is missing in a build without it, so that code which
+ * needs the feature does not compile. Generated code defines these macros before it includes
+ * anything of this folder, from a table that its generator uses too:
+ * tvmrt.compiler.codegen.kernel_features.
  */
 #ifndef TVM_RUNTIME_KERNELS_PARALLEL_H_
 #define TVM_RUNTIME_KERNELS_PARALLEL_H_

@@ -2,8 +2,7 @@
  * \file pool.h
  * \brief Pooling in float32 over channels-last memory: maximum, average and Lp, 1 to 3 dimensions.
  *
- * Channels lie along the vectors; nothing is packed. Global pooling is a window of the input's
- * size.
+ * Vectors hold channels; nothing is packed. Global pooling is a window of the input's size.
  */
 #ifndef TVM_RUNTIME_KERNELS_POOL_H_
 #define TVM_RUNTIME_KERNELS_POOL_H_

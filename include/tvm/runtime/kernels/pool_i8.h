@@ -2,8 +2,7 @@
  * \file pool_i8.h
  * \brief Maximum and average pooling of 8-bit tensors, 1-D to 3-D, channels-last.
  *
- * Memory is as window.h says; the channels of a pixel
- * are neighbours and are worked on as vectors.
+ * window.h describes the memory layout; vectors hold the channels of a pixel.
  */
 #ifndef TVM_RUNTIME_KERNELS_POOL_I8_H_
 #define TVM_RUNTIME_KERNELS_POOL_I8_H_

@@ -1,13 +1,13 @@
 /*!
  * \file row_pairs_i8.h
- * \brief Windows of a vertical stride of 2 over images of few channels, as tiles of matrices read
- * them: two rows at a time, of which the pixels lie side by side.
+ * \brief Windows with a vertical stride of 2 over images of few channels, for AMX tiles: rows are
+ * read in pairs whose pixels are interleaved.
  *
- * A product of matrices takes as long with 24 bytes of a pixel as with 64, so that a window of 7 x 7
- * over three channels takes 4 of 42 bytes instead of 7 of 21. Windows begin every other row: a pair of
- * rows, which is copied into the ring once, is the same one for all of them. Example: padding 3, pairs
- * are the rows {-3, -2}, {-1, 0}, {1, 2}; output row o has the pairs o to o + 3, and to the second row
- * of the last, which no window has, belong weights of 0.
+ * An AMX instruction takes as long with 24 bytes of a pixel as with 64. A window of 7 x 7 over
+ * three channels takes 4 segments of 42 bytes instead of 7 of 21. Windows begin at every other row,
+ * so a pair of rows, copied into the line buffer once, serves all of them. Example: padding 3,
+ * pairs are the rows {-3, -2}, {-1, 0}, {1, 2}; output row o uses the pairs o to o + 3. The second
+ * row of the last pair is outside the window and has zero weights.
  */
 #ifndef TVM_RUNTIME_KERNELS_ROW_PAIRS_I8_H_
 #define TVM_RUNTIME_KERNELS_ROW_PAIRS_I8_H_

@@ -1,12 +1,12 @@
 /*!
  * \file shares.h
- * \brief What tasks have of a layer: some of its columns, some of the rows of all columns, or some of
- * the products of a batch.
+ * \brief Work partition of a layer among tasks: by columns, by rows of all columns, or by matrices
+ * of a batch.
  *
- * Columns come in blocks, which are units of work, of so many rows each. Where tasks share columns a
- * block may lie across the border of two of them; it is then cut by rows. Example: 960 channels in
- * blocks of 64 and 49 pixels in tiles of 7: the first of two tasks has 7 of the 15 blocks, and 28 pixels
- * of the eighth.
+ * Columns come in blocks, the units of work, of some rows each. If tasks divide columns, a block
+ * may extend over the boundary of two tasks; it is then divided by rows. Example: 960 channels in
+ * blocks of 64 and 49 pixels in tiles of 7: the first of two tasks has 7 of the 15 blocks, and 28
+ * pixels of the eighth.
  */
 #ifndef TVM_RUNTIME_KERNELS_SHARES_H_
 #define TVM_RUNTIME_KERNELS_SHARES_H_

@@ -1,7 +1,7 @@
 /*!
  * \file slab_factors_f32.h
- * \brief Pixels times a factor for each channel, as a layer of a chain that is computed some pixels at
- * a time (slabs_f32.h): what follows squeeze and excitation.
+ * \brief Channel-wise scaling of pixels, as after squeeze-and-excitation, as a layer of a
+ * depth-first chain (slabs_f32.h).
  */
 #ifndef TVM_RUNTIME_KERNELS_SLAB_FACTORS_F32_H_
 #define TVM_RUNTIME_KERNELS_SLAB_FACTORS_F32_H_

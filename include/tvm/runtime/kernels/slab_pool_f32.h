@@ -1,6 +1,6 @@
 /*!
  * \file slab_pool_f32.h
- * \brief Pooling as a layer of a chain that is computed some rows at a time (slabs_f32.h).
+ * \brief Pooling as a layer of a depth-first chain, some rows at a time (slabs_f32.h).
  */
 #ifndef TVM_RUNTIME_KERNELS_SLAB_POOL_F32_H_
 #define TVM_RUNTIME_KERNELS_SLAB_POOL_F32_H_

@@ -1,17 +1,17 @@
 /*!
  * \file slabs_f32.h
- * \brief Chains of float layers that are computed some rows at a time, so that what lies between two
- * of them never leaves the cache.
+ * \brief Depth-first execution of chains of float layers, some rows at a time, so that intermediate
+ * results stay in the cache.
  *
- * Layers are convolutions, pooling and factors of channels. A slab is a part of the last layer's
- * result. Each task has a range of slabs and computes, layer by layer, what the next slab reads; of
- * each layer inside of the chain it holds the pixels that are read again, always from the beginning
- * of their place on. Layers advance by whole units: rows, or where an image is one long row of pixels
- * (1x1 convolutions) tiles of them. So every pixel is computed by the tile that computes it without a
- * chain, and the result is the same to the bit.
+ * Layers are convolutions, pooling and channel-wise scaling. A slab is a part of the last layer's
+ * result. Each task has a range of slabs and computes, layer by layer, the input of the next slab.
+ * Of each layer inside the chain it keeps the pixels that are read again, always from the start of
+ * their buffer. Layers advance by whole units: rows, or tiles of pixels if an image is one long row
+ * (1x1 convolutions). So every pixel is computed by the same tile as without a chain, and the
+ * result is bit-identical.
  *
- * Example: 1x1 from 16 to 96 channels, then 3x3 depthwise, stride 1, 56 x 56 pixels, slabs of 4 rows:
- * a slab reads 6 rows of 96 channels, of which 2 were held, 4 are computed.
+ * Example: 1x1 from 16 to 96 channels, then 3x3 depthwise, stride 1, 56 x 56 pixels, slabs of 4
+ * rows: a slab reads 6 rows of 96 channels; 2 were kept, 4 are computed.
  */
 #ifndef TVM_RUNTIME_KERNELS_SLABS_F32_H_
 #define TVM_RUNTIME_KERNELS_SLABS_F32_H_

@@ -1,10 +1,10 @@
 /*!
  * \file trace.h
- * \brief Filling the ring of tvm/runtime/trace.h: hash, smallest and largest element of a tensor.
+ * \brief Records for the ring buffer of tvm/runtime/trace.h: hash, minimum and maximum of a tensor.
  *
- * Every element counts by its bits, so boards of any byte order hash alike. A hash begins with
- * TVMRT_TRACE_HASH; each element's bits, in one word or in two with the lower first, are mixed in by
- * h = (h ^ word) * 0x9e3779b1, h ^= h >> 15. Elements come in the order in which they lie in memory.
+ * The hash covers the bits of every element, so it does not depend on the byte order. It starts
+ * with TVMRT_TRACE_HASH. Each element's bits, as one word or as two with the lower first, are mixed
+ * in by h = (h ^ word) * 0x9e3779b1, h ^= h >> 15. Elements are processed in memory order.
  */
 #ifndef TVM_RUNTIME_KERNELS_TRACE_H_
 #define TVM_RUNTIME_KERNELS_TRACE_H_

@@ -1,31 +1,30 @@
 /*!
  * \file window.h
- * \brief Windows that move over channels-last images, and how the rows under them are read.
+ * \brief Sliding windows over channels-last images, and the reading of the rows under them.
  *
  * Images are [batch][depth][height][width] pixels; 1-D and 2-D layers have the missing extents 1.
- * Everything that follows from a layer's shape is computed once by the compiler
- * (tvmrt.compiler.codegen.window.plan) and printed as constants of tvmrt_window and tvmrt_rows: kernels
- * derive nothing of it again.
+ * The compiler (tvmrt.compiler.codegen.window.plan) derives everything that depends on a layer's
+ * shape and prints it as constants of tvmrt_window and tvmrt_rows: kernels derive nothing.
  *
- * A window is read as segments, runs of neighbouring elements:
+ * A window is read as contiguous segments:
  *
  *     source  when                                    segments       run in elements
  *     direct  no horizontal padding, columns touch    KD * KH        KW * channels
  *             columns apart (dilated, wide pixels)    KD * KH * KW   channels
- *     ring    horizontal padding                      as direct, on padded copies of the rows
- *     gather  the run would be too short              1              KD * KH * KW * channels,
+ *     ring    horizontal padding (line buffer)        as direct, on padded copies of the rows
+ *     gather  the run would be too short (im2col)     1              KD * KH * KW * channels,
  *                                                                    rounded up
  *
- * Where columns are apart and padding is large, the pixels of a row are computed in runs that meet
- * the same columns of the kernel (`runs`): those that are padding are left out, and rows without a
- * ring are read in place.
+ * If columns are apart and padding is large, the pixels of a row are computed in `runs` that use
+ * the same kernel columns: columns in the padding are skipped, and rows without a line buffer are
+ * read in place.
  *
- * Few channels that lie as planes, as those of a picture, come into the ring side by side: then
- * x_stride is 1, and nothing turns the whole image first.
+ * NCHW input of few channels, as in a picture, is interleaved as it is copied into the line buffer:
+ * x_stride is 1 then, and the image is not transposed first.
  *
- * The ring keeps the last rows that a task has met, so that each is copied once. Example: 3 x 3,
- * 64 floats a pixel, 56 columns, padding 1: 3 rows of 58 * 64 floats, whose first and last column
- * are written once and stay.
+ * The line buffer keeps the last rows that a task has read, so that each is copied once. Example: 3
+ * x 3, 64 floats a pixel, 56 columns, padding 1: 3 rows of 58 * 64 floats, whose first and last
+ * column are written once and stay.
  */
 #ifndef TVM_RUNTIME_KERNELS_WINDOW_H_
 #define TVM_RUNTIME_KERNELS_WINDOW_H_

@@ -1,17 +1,17 @@
 /*!
  * \file winograd_f32.h
- * \brief 3x3 convolutions of stride 1 by fewer multiplications (Winograd).
+ * \brief Winograd convolution: 3x3, stride 1.
  *
- * The output is cut into squares of `size` x `size` pixels, 2 or 4. The (size + 2) x (size + 2)
- * pixels of input under a square become as many numbers, its positions, of which each is multiplied
- * by a transformed weight and summed over the input channels; the sums of all positions become the
- * square's pixels. Products a pixel, input and output channel: 9 directly, 4 by squares of 2, 2.25 by
- * squares of 4. The products of a position over many squares are one matrix product, by the tiles of
- * tile/f32.h.
+ * The output is divided into Winograd tiles of `size` x `size` pixels, 2 or 4. The (size + 2) x
+ * (size + 2) input pixels of a tile are transformed to the same number of elements of the transform
+ * domain. Each element is multiplied by a transformed weight and summed over the input channels;
+ * the sums are transformed back to the tile's pixels. Multiplications per pixel, input and output
+ * channel: 9 directly, 4 with tiles of 2, 2.25 with tiles of 4. The products of one element over
+ * many tiles are one matmul, with the micro-kernels of tile/f32.h.
  *
- * Along an axis a square of 4 evaluates at 0, +-sqrt(1/2), +-sqrt(2) and infinity, which loses half a
- * digit less than whole numbers do; a square of 2 at 0, +-1 and infinity. The compiler transforms and
- * packs the weights: [position][block][ic][packed], tvmrt.compiler.codegen.window.winograd.
+ * Along an axis a tile of 4 evaluates at 0, +-sqrt(1/2), +-sqrt(2) and infinity, which loses half a
+ * digit less than integer points do; a tile of 2 at 0, +-1 and infinity. The compiler transforms
+ * and packs the weights: [element][block][ic][packed], tvmrt.compiler.codegen.window.winograd.
  */
 #ifndef TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_
 #define TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_

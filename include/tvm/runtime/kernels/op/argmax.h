@@ -1,16 +1,16 @@
 /*!
  * \file argmax.h
- * \brief Where the largest or smallest element of a row is.
+ * \brief Indices of the largest or smallest element of rows (ArgMax, ArgMin).
  *
- * Of equal elements the first counts, or the last where `last` is 1. NaN comes before every number,
- * for the largest and the smallest alike. For every element type NAME:
+ * Ties go to the first element, or to the last if `last` is 1. NaN precedes every number, for
+ * ArgMax and ArgMin alike. For every element type NAME:
  *
  *   tvmrt_argmax_NAME(x, count, stride, last)
  *     the index in x[0], x[stride], ...
  *   tvmrt_argmax_rows_NAME(x, y, count, stride, width, last)
  *     for c < width the index in x[c], x[c + stride], ... into y[c]
  *
- * and the same for argmin. Counts are at least 1 and at most INT32_MAX.
+ * and likewise for argmin. Counts are at least 1 and at most INT32_MAX.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_ARGMAX_H_
 #define TVM_RUNTIME_KERNELS_OP_ARGMAX_H_

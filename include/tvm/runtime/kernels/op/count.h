@@ -1,6 +1,6 @@
 /*!
  * \file count.h
- * \brief Sizes that a run finds: how many elements are kept, and which.
+ * \brief Data-dependent sizes: how many elements are kept, and which.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_COUNT_H_
 #define TVM_RUNTIME_KERNELS_OP_COUNT_H_

@@ -1,6 +1,6 @@
 /*!
  * \file couple_pairs.h
- * \brief Probabilities of classes from those of pairs of classes, as support vector machines have.
+ * \brief Class probabilities from pairwise probabilities, for support vector machines.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_COUPLE_PAIRS_H_
 #define TVM_RUNTIME_KERNELS_OP_COUPLE_PAIRS_H_

@@ -1,6 +1,6 @@
 /*!
  * \file deform.h
- * \brief What the windows of a deformable convolution see, laid side by side for a 1x1 convolution.
+ * \brief im2col of a deformable convolution, which is then a 1x1 convolution.
  *
  * All memory is channels-last. A pixel of the result holds [groups][taps][channels / groups]; its
  * product with weights in that order is the convolution.

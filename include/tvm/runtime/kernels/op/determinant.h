@@ -1,6 +1,6 @@
 /*!
  * \file determinant.h
- * \brief Determinants by elimination with row exchange.
+ * \brief Determinants by Gaussian elimination with row exchange.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_DETERMINANT_H_
 #define TVM_RUNTIME_KERNELS_OP_DETERMINANT_H_

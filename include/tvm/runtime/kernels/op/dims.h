@@ -1,9 +1,9 @@
 /*!
  * \file dims.h
- * \brief The sizes of a run, from the shapes of its inputs.
+ * \brief Check dynamic dimensions of the inputs and store their sizes.
  *
- * Nothing is written before all extents have passed: each has the bounds of its dimension, and a
- * dimension has one size in all inputs.
+ * Nothing is written before all extents are checked: each must be within the bounds of its
+ * dimension, and a dimension must have the same size in all inputs.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_DIMS_H_
 #define TVM_RUNTIME_KERNELS_OP_DIMS_H_

@@ -1,10 +1,10 @@
 /*!
  * \file op/eltwise_i8.h
- * \brief Elementwise operators between 8-bit tensors of whole size.
+ * \brief Elementwise operators on 8-bit tensors of equal shape.
  *
- * Unary functions, changes of scale among them, are a table of 256 bytes that the compiler of the
- * network computes. Sums and products of two tensors are computed in float
- * with a single rounding at each step, so that the bytes are those of the ONNX operators.
+ * Unary functions, including changes of scale, are 256-byte look-up tables that the compiler of the
+ * network computes. Sums and products of two tensors are computed in float with a single rounding
+ * at each step, so that the bytes equal those of the ONNX operators.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_

@@ -1,11 +1,11 @@
 /*!
  * \file fft.h
- * \brief Fast Fourier transforms of real numbers, of float and of fractions in fixed point.
+ * \brief Fast Fourier transforms of real signals, in float and in fixed point.
  *
- * Half as many complex numbers are transformed, radix after radix, where the result lies; then the
- * halves of the spectrum are told apart. In fixed point each radix divides by itself, so that nothing
- * overflows, and the order of the radices and all roundings are those of kissfft, which the signal
- * library for microcontrollers of TensorFlow Lite Micro takes: results are the same to the bit.
+ * Half as many complex numbers are transformed, radix by radix, in the memory of the result; then
+ * the even and odd parts of the spectrum are separated. In fixed point each radix divides by
+ * itself, so that nothing overflows. The order of the radices and all roundings are those of
+ * kissfft, which the signal library of TensorFlow Lite Micro uses: results are bit-identical.
  * Complex numbers are pairs of neighbours, the real part first.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_FFT_H_

@@ -1,13 +1,13 @@
 /*!
  * \file forest.h
- * \brief Decision trees in float32 and float64: walks without branches, eight at a time.
+ * \brief Decision trees in float32 and float64: branch-free traversal of eight trees at a time.
  *
- * Thresholds and columns are compared as keys: integers without sign in the order of the floats
- * that they stand for, of which NaN has the least or the greatest. A node is a pair, the key of its
- * threshold and its link: the step to its left child << feature_bits | its column. The right child
- * lies behind the left one. A leaf's link is no step and a column behind the others that has key
- * 0, the least, so that a walk stays there, and its key is free for what it gives. Walks may
- * therefore be longer than a tree is deep, and eight of them take every step together.
+ * Thresholds and columns are compared as keys: unsigned integers in the order of the floats that
+ * they represent; NaN has the minimum or the maximum. A node is a pair: the key of its threshold,
+ * and its link, which is the step to its left child << feature_bits | its column. The right child
+ * follows the left one. The link of a leaf is a step of 0 and an extra column with key 0, the
+ * minimum, so that traversal stays there. The key of a leaf is free for its result. Traversal may
+ * therefore take more steps than the depth of a tree, and eight trees take all steps together.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_FOREST_H_
 #define TVM_RUNTIME_KERNELS_OP_FOREST_H_

@@ -1,6 +1,7 @@
 /*!
  * \file grid_sample.h
- * \brief Sampling of channels-last images at computed places: nearest, linear and cubic, 2-D and 3-D.
+ * \brief Sampling of channels-last images at computed coordinates: nearest, linear and cubic, 2-D
+ * and 3-D.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_GRID_SAMPLE_H_
 #define TVM_RUNTIME_KERNELS_OP_GRID_SAMPLE_H_

@@ -1,9 +1,9 @@
 /*!
  * \file indexing.h
- * \brief Checking indices that a network computes.
+ * \brief Bounds checks of indices that a network computes.
  *
- * An index counts from the end where it is negative. One outside its extent stops the run with an
- * error, so that no input of a network can reach memory outside a tensor.
+ * A negative index counts from the end. An index outside its extent ends the run with an error, so
+ * that no input of a network can reach memory outside a tensor.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_INDEXING_H_
 #define TVM_RUNTIME_KERNELS_OP_INDEXING_H_

@@ -1,10 +1,10 @@
 /*!
  * \file matmul_blocks.h
- * \brief Products of float32 rows and weights of 2, 4 or 8 bits, which have a scale and a zero point
- * for each block of some consecutive ones.
+ * \brief Matmul of float32 rows with block-quantised weights of 2, 4 or 8 bits; each block of
+ * consecutive weights has a scale and a zero point.
  *
- * Weights are widened a block at a time, for some rows together: they are read from memory as they
- * are stored.
+ * Weights are read from memory as stored and widened one block at a time, for several rows
+ * together.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_MATMUL_BLOCKS_H_
 #define TVM_RUNTIME_KERNELS_OP_MATMUL_BLOCKS_H_

@@ -1,12 +1,12 @@
 /*!
  * \file matmul_digits.h
- * \brief Products of one float32 row and weights of 4 bits by integers, on processors with AVX-512
- * VNNI.
+ * \brief Matmul of one float32 row with 4-bit weights in integer arithmetic, on processors with
+ * AVX-512 VNNI.
  *
- * 128 numbers of the row are whole multiples of a unit, 23 bits of the largest of them, in three
- * bytes each: their sums with the weights are exact until a block's scale meets them. A vector of
- * bytes takes six products for what are eight vectors of floats, each of which takes three
- * instructions.
+ * 128 elements of the row are quantised to multiples of a unit with 23 bits for the largest of
+ * them, in three bytes each. Their sums of products with the weights are exact until a block's
+ * scale is applied. A vector of bytes takes six dot-product instructions; the equivalent eight
+ * vectors of floats take three instructions each.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_MATMUL_DIGITS_H_
 #define TVM_RUNTIME_KERNELS_OP_MATMUL_DIGITS_H_

@@ -1,9 +1,9 @@
 /*!
  * \file matmul_panels.h
- * \brief The product of matmul_blocks.h for many rows: weights are widened once, a panel of columns
+ * \brief The matmul of matmul_blocks.h for many rows: weights are widened once, a panel of columns
  * at a time, in the order in which the register tiles of tile/f32.h read them.
  *
- * Widened in turn for each few rows, as there, weights would cost more than the products do.
+ * If they were widened again for each few rows, this would cost more than the multiplication.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_MATMUL_PANELS_H_
 #define TVM_RUNTIME_KERNELS_OP_MATMUL_PANELS_H_

@@ -1,11 +1,11 @@
 /*!
  * \file mean.h
- * \brief The mean of 64-bit integers, whose sum no type holds.
+ * \brief Mean of 64-bit integers; their sum may exceed every integer type.
  *
- * For NAME in int64, uint64, and n elements in all, n at least 1 and below 2^31:
+ * For NAME in int64, uint64, and n elements in total, n at least 1 and below 2^31:
  *
- *   tvmrt_mean_start_NAME()       the mean of no element yet
- *   tvmrt_mean_add_NAME(m, x, n)  with x taken in
+ *   tvmrt_mean_start_NAME()       the state before the first element
+ *   tvmrt_mean_add_NAME(m, x, n)  the state after element x
  *   tvmrt_mean_end_NAME(m, n)     the mean, rounded toward zero
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_MEAN_H_

@@ -1,6 +1,6 @@
 /*!
  * \file ngrams.h
- * \brief How often sequences of numbers stand in rows.
+ * \brief Count n-grams of integers in rows (TfIdfVectorizer).
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_NGRAMS_H_
 #define TVM_RUNTIME_KERNELS_OP_NGRAMS_H_

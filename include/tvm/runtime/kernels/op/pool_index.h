@@ -1,9 +1,9 @@
 /*!
  * \file pool_index.h
- * \brief Maxima of windows together with their places, and the inverse, for any element type.
+ * \brief Max pooling with indices, and its inverse, for any element type.
  *
- * Row-major memory [planes][depth][height][width], a plane being one channel of one image. These are
- * plain loops; pool.h has the fast maximum for float32.
+ * Row-major memory [planes][depth][height][width], a plane being one channel of one image. These
+ * are plain loops; pool.h has the fast max pooling for float32.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_POOL_INDEX_H_
 #define TVM_RUNTIME_KERNELS_OP_POOL_INDEX_H_

@@ -1,10 +1,10 @@
 /*!
  * \file random.h
- * \brief Random numbers by a generator that has no state but a count of runs.
+ * \brief Counter-based random numbers; the only state is the number of runs.
  *
  * Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011) makes four words from a key and a counter.
- * The key is the seed and a stream; the counter is the place of the block of elements and the run.
- * So an element depends on nothing but these four numbers: not on threads, nor on other elements.
+ * The key is the seed and a stream; the counter is the index of the block of elements and the run.
+ * So an element depends on these four numbers alone, not on threads or other elements.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_RANDOM_H_
 #define TVM_RUNTIME_KERNELS_OP_RANDOM_H_

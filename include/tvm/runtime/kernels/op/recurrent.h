@@ -2,25 +2,26 @@
  * \file recurrent.h
  * \brief LSTM, GRU and RNN in float32: the recurrence of one direction over a sequence.
  *
- * The input's share of the gates, x [steps][batch][gates * hidden], is computed beforehand for all
- * steps by one matrix product, biases included. Each step here is one product of the previous
- * state with the recurrence weights by the register tile, then one loop over the hidden units with
- * all gates in registers.
+ * The input's contribution to the gates, x [steps][batch][gates * hidden], is computed beforehand
+ * for all steps by one matmul, biases included. Each step here multiplies the previous state with
+ * the recurrence weights with the register tile. One loop over the hidden units follows, with all
+ * gates in registers.
  *
- * Weights: the recurrence matrix, transposed to [hidden][gates * hidden], packed as
- * matmul_f32.h describes. Gates stand in ONNX's order: LSTM i o f c, GRU z r h.
+ * Weights: the recurrence matrix, transposed to [hidden][gates * hidden], packed as matmul_f32.h
+ * describes. Gates are in ONNX's order: LSTM i o f c, GRU z r h.
  *
  * Hidden units that do not fill a vector are computed in a padded copy, so that small cells are as
- * fast for each unit as large ones.
+ * fast per unit as large ones.
  *
- * A cell is instantiated once a file for each choice of activations, which are functions or macros
- * of one float that compilers can vectorise:
+ * A cell is instantiated once per file for each choice of activations, which are functions or
+ * macros of one float that compilers can vectorise:
  *
  *   TVMRT_DEFINE_LSTM_F32(my_lstm, tvmrt_sigmoid_f32, tvmrt_tanh_f32, tvmrt_tanh_f32, 0)
  *   TVMRT_DEFINE_GRU_F32(my_gru, tvmrt_sigmoid_f32, tvmrt_tanh_f32)
  *   TVMRT_DEFINE_RNN_F32(my_rnn, tvmrt_tanh_f32)
  *
- * Cells run on the calling thread: a step depends on the one before and is too short to share.
+ * Cells run on the calling thread: a step depends on the previous one and is too short to
+ * parallelise.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_RECURRENT_H_
 #define TVM_RUNTIME_KERNELS_OP_RECURRENT_H_

@@ -1,6 +1,6 @@
 /*!
  * \file roi.h
- * \brief Pooling of regions of channels-last images, whose corners are computed at run time.
+ * \brief Pooling of regions of channels-last images whose corners are computed at run time.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_ROI_H_
 #define TVM_RUNTIME_KERNELS_OP_ROI_H_

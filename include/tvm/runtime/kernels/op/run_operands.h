@@ -1,9 +1,10 @@
 /*!
  * \file run_operands.h
- * \brief Operands that are known only when a network runs: places of elements, and numbers that must
- * be those for which the network was compiled.
+ * \brief Dynamic operands: data-dependent indices, and values that must equal those for which the
+ * network was compiled.
  *
- * What does not fit ends the run with an error before anything is read or written beyond a tensor.
+ * An invalid operand ends the run with an error before anything outside a tensor is read or
+ * written.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_RUN_OPERANDS_H_
 #define TVM_RUNTIME_KERNELS_OP_RUN_OPERANDS_H_

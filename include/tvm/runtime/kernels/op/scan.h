@@ -1,15 +1,15 @@
 /*!
  * \file scan.h
- * \brief Running sums and products along one axis.
+ * \brief Cumulative sums and products along one axis.
  *
  * For every element type NAME and KIND in sum, product:
  *
  *   tvmrt_running_KIND_NAME(x, y, count, x_step, y_step, width, exclusive)
  *     y[i * y_step + c] = x[c] op x[x_step + c] op ... op x[i * x_step + c]  for c < width
  *
- * `exclusive` leaves the last term out, so that y begins with the neutral element. Steps may be
- * negative: with pointers to the last row this runs from the end. Integers wrap around. x and y do
- * not overlap.
+ * `exclusive` omits the last term, so that y begins with the neutral element. Steps may be
+ * negative: with pointers to the last row this runs from the end. Integers wrap around. x and y
+ * must not overlap.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_SCAN_H_
 #define TVM_RUNTIME_KERNELS_OP_SCAN_H_

@@ -1,7 +1,7 @@
 /*!
  * \file signal.h
- * \brief Steps of a spectrum from sound to features, bit for bit as the signal library for
- * microcontrollers of TensorFlow Lite Micro defines them. No floating point.
+ * \brief Audio front end from spectra to features, bit-identical to the signal library of
+ * TensorFlow Lite Micro. Integer arithmetic only.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_SIGNAL_H_
 #define TVM_RUNTIME_KERNELS_OP_SIGNAL_H_

@@ -1,6 +1,6 @@
 /*!
  * \file spectrogram.h
- * \brief Spectra of pieces of a signal that overlap.
+ * \brief Spectra of overlapping frames of a signal (STFT).
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_SPECTROGRAM_H_
 #define TVM_RUNTIME_KERNELS_OP_SPECTROGRAM_H_

@@ -1,10 +1,11 @@
 /*!
  * \file text.h
- * \brief Tensors of strings: each element is the address of UTF-8 bytes that end with a NUL, as an
+ * \brief Tensors of strings: each element is the address of a NUL-terminated UTF-8 string, as an
  * int64_t; 0 is the empty string.
  *
- * Bytes of inputs are the caller's, those of constants the library's. What a run makes lies in a heap
- * in the workspace, whose first 16 bytes tell how many are taken and how many there are. For hosts.
+ * Strings of inputs belong to the caller, those of constants to the library. Strings that a run
+ * creates are in a heap in the workspace, whose first 16 bytes hold the used and the total size.
+ * For hosts only.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_TEXT_H_
 #define TVM_RUNTIME_KERNELS_OP_TEXT_H_

@@ -2,14 +2,14 @@
  * \file tvm_ffi.h
  * \brief A network as a function of tensors with the calling convention of tvm-ffi.
  *
- * Generated code has one function f(inputs..., outputs...) of this kind. Tensors are DLTensors or objects
- * that hold one, in the caller's memory, compact and of the network's types and shapes; what differs is
- * an error that names the tensor. Nothing is kept after the call.
+ * Generated code has one such function f(inputs..., outputs...). Tensors are DLTensors or objects
+ * that hold one, in the caller's memory, compact and with the network's types and shapes; otherwise
+ * the error names the tensor. Nothing is kept after the call.
  *
- * Neither a header nor a library of tvm-ffi is needed: the structures below are those of its ABI (0.1),
- * and the one function of it that is called, to raise an error, is looked for when the library is loaded.
- * A process that has no libtvm_runtime, either, gets what generated code calls of it from here, on one
- * thread: the definitions are weak, and where the runtime is loaded before, the loader takes its.
+ * Neither headers nor a library of tvm-ffi are needed: the structures below follow its ABI (0.1).
+ * Its one function that raises an error is looked up when the library is loaded. A process without
+ * libtvm_runtime uses the single-threaded definitions here for the runtime functions that generated
+ * code calls. They are weak: if the runtime is loaded first, the loader uses the runtime's.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_TVM_FFI_H_
 #define TVM_RUNTIME_KERNELS_OP_TVM_FFI_H_

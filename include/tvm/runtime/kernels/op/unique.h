@@ -1,6 +1,6 @@
 /*!
  * \file unique.h
- * \brief The different ones among slices of a tensor.
+ * \brief Unique slices of a tensor.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_UNIQUE_H_
 #define TVM_RUNTIME_KERNELS_OP_UNIQUE_H_

@@ -1,9 +1,10 @@
 /*!
  * \file compiler.h
- * \brief What the kernels ask of the compiler, and what they do where it is not GNU-compatible.
+ * \brief Compiler features that the kernels use, and fallbacks for compilers that are not
+ * GNU-compatible.
  *
- * Nothing of the processor's own is included here, so that code without vectors does not wait for
- * the compiler to read thousands of intrinsics.
+ * No processor-specific header is included here, so that code without vectors does not have to
+ * parse thousands of intrinsics.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_

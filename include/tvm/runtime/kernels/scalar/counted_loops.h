@@ -1,11 +1,11 @@
 /*!
  * \file counted_loops.h
- * \brief Keeps GCC from counting loops down for processors that have instructions for it (Armv8.1-M).
+ * \brief Keeps GCC from converting loops to low-overhead loops (Armv8.1-M).
  *
- * GCC 12 puts the count in place of the comparison that ends a loop also where a branch behind the loop
- * reads the flags of that comparison: the branch goes the wrong way. At -Os and -Oz
- * `for (; n >= 2; n -= 2) two(); if (n == 1) one();` does one() whatever n was; loops that end amid their
- * body are wrong at -O2 and -O3. Files that are built for a Cortex-M55 or M85 include this before all
+ * GCC 12 replaces the comparison that ends a loop by a counter, even if a branch after the loop
+ * reads the flags of that comparison: the branch goes the wrong way. At -Os and -Oz `for (; n >= 2;
+ * n -= 2) two(); if (n == 1) one();` calls one() for any n; loops that exit in the middle of their
+ * body are wrong at -O2 and -O3. Files built for a Cortex-M55 or M85 include this header before all
  * functions; for other processors and compilers it is empty.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_COUNTED_LOOPS_H_

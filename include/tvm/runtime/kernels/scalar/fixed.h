@@ -1,10 +1,10 @@
 /*!
  * \file scalar/fixed.h
- * \brief Rescaling of integers by fixed-point multipliers, without floating point, bit for bit as
- * networks of the TensorFlow Lite format define it.
+ * \brief Requantisation by fixed-point multipliers, without floating point, bit-identical to
+ * TensorFlow Lite.
  *
- * A multiplier (m, e) stands for m * 2 ^ (e - 31), m from 2 ^ 30 on; e is from -31 to 31. Fractions
- * are int32_t whose value is x * 2 ^ -31.
+ * A quantized multiplier (m, e) stands for m * 2 ^ (e - 31), m from 2 ^ 30 on; e is from -31 to 31.
+ * Fractions are int32_t whose value is x * 2 ^ -31.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_FIXED_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_FIXED_H_

@@ -1,8 +1,8 @@
 /*!
  * \file scalar/fixed_gates.h
- * \brief The functions of recurrent gates on 16 bits in fixed point, without floating point.
+ * \brief Activation functions of recurrent gates in 16-bit fixed point, without floating point.
  *
- * Numbers are int32_t in the range of int16_t; fractions are in units of 2 ^ -15.
+ * Values are int32_t in the range of int16_t; fractions are in units of 2 ^ -15.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_FIXED_GATES_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_FIXED_GATES_H_

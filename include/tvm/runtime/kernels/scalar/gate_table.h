@@ -1,7 +1,7 @@
 /*!
  * \file scalar/gate_table.h
- * \brief The logistic function and tanh by one table, as kernels of TensorFlow Lite Micro compute
- * them, without floating point.
+ * \brief The logistic function and tanh from one look-up table, as in the kernels of TensorFlow
+ * Lite Micro, without floating point.
  *
  * Fractions are in units of 2 ^ -15; operands are above INT32_MIN.
  */

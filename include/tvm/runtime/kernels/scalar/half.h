@@ -1,10 +1,10 @@
 /*!
  * \file scalar/half.h
- * \brief Half-precision numbers, kept as their 16 bits, to float and back.
+ * \brief Conversion between float and float16 values stored as their 16 bits.
  *
- * Networks compute in float32; only tensors that come from or go to the caller in half precision
- * pass through here. Conversions to 16 bits round to nearest, halves to even; infinities stay,
- * NaN stays NaN, denormals are kept. Straight lines of integer arithmetic, which vectorise.
+ * Networks compute in float32; only float16 tensors of the caller are converted here. Conversions
+ * to 16 bits round to nearest, ties to even; infinities stay, NaN stays NaN, denormals are kept.
+ * The code is branch-free integer arithmetic, which vectorises.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_HALF_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_HALF_H_

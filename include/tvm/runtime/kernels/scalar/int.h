@@ -2,9 +2,10 @@
  * \file scalar/int.h
  * \brief Integer arithmetic on single elements, defined for every operand.
  *
- * C leaves division by zero, the most negative number divided by -1, and conversion of floats out
- * of range undefined. Here x / 0 is 0, x mod 0 is 0, the most negative number divided by -1 wraps
- * around, and conversions saturate (NaN becomes 0), so no input of a network can cause a trap.
+ * C leaves some operations undefined: division by zero, the most negative integer divided by -1,
+ * conversion of floats out of range. Here x / 0 is 0, x mod 0 is 0, the most negative integer
+ * divided by -1 wraps around, and conversions saturate (NaN becomes 0), so no input of a network
+ * can cause a trap.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_INT_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_INT_H_

@@ -1,9 +1,9 @@
 /*!
  * \file scalar/inverse.h
- * \brief Inverse and hyperbolic functions of one float, remainders, and what float64 needs.
+ * \brief Inverse and hyperbolic functions of one float, remainders, and functions for float64.
  *
- * The rarer half of scalar/math.h, in the same manner: straight lines that compilers vectorise,
- * within 4 units in the last place unless a function says otherwise.
+ * The less common half of scalar/math.h, in the same style: branch-free code that compilers
+ * vectorise, within 4 units in the last place unless a function says otherwise.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_INVERSE_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_INVERSE_H_

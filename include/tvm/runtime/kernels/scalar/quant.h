@@ -1,11 +1,11 @@
 /*!
  * \file scalar/quant.h
- * \brief QuantizeLinear and DequantizeLinear of single elements, for loops that compilers turn into
- * vectors.
+ * \brief QuantizeLinear and DequantizeLinear of single elements, for loops that compilers
+ * vectorise.
  *
- * q = saturate(round(x / scale) + zero), ties to even. The quotient is bounded first, so that
- * adding 2 ^ 23 + 2 ^ 22 rounds it in its lowest bits without a call and without a mode; NaN
- * becomes the least value. scale is not 0.
+ * q = saturate(round(x / scale) + zero), ties to even. The quotient is clamped first, so that
+ * adding 2 ^ 23 + 2 ^ 22 rounds it in its lowest bits without a call and without a rounding mode;
+ * NaN becomes the minimum. scale is not 0.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_

@@ -1,7 +1,7 @@
 /*!
  * \file scalar/signal.h
- * \brief Windows, roots and logarithms of integers, bit for bit as the signal library for microcontrollers of
- * TensorFlow Lite Micro defines them.
+ * \brief Windows, roots and logarithms of integers, bit-identical to the signal library of
+ * TensorFlow Lite Micro.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_SIGNAL_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_SIGNAL_H_

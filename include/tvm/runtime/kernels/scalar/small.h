@@ -1,10 +1,10 @@
 /*!
  * \file scalar/small.h
- * \brief Elements of 8 bits and fewer that C has no type for, kept as their codes, from and to numbers.
+ * \brief Conversion of elements of 8 bits and fewer without a C type, stored as their codes.
  *
- * Elements of 4 and 2 bits lie packed in memory, as ONNX has them: two or four a byte, the first in
- * the lowest bits. A float's conversion rounds to nearest, ties to even, and keeps denormals.
- * Straight lines of integer arithmetic, which vectorise.
+ * Elements of 4 and 2 bits are bit-packed as in ONNX: two or four per byte, the first in the lowest
+ * bits. Conversion from float rounds to nearest, ties to even, and keeps denormals. The code is
+ * branch-free integer arithmetic, which vectorises.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_SMALL_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_SMALL_H_

@@ -1,12 +1,12 @@
 /*!
  * \file scalar/soft.h
- * \brief Arithmetic of floats by integers, for integer networks on processors without floats.
+ * \brief Software floating point for integer networks on processors without a floating-point unit.
  *
- * What quantises inputs, dequantises results or is a softmax computes with floats, of which compilers'
- * libraries bring some 5 KB. These few functions give the same bits, of denormals and infinities,
- * too; all NaN are alike. Where TVMRT_SOFT_FLOATS is 0, they are the operators.
+ * Quantising inputs, dequantising results and softmax use floats; compilers' libraries for them
+ * take some 5 KB. These few functions give the same bits, including denormals and infinities; all
+ * NaN count as equal. If TVMRT_SOFT_FLOATS is 0, they are the operators.
  *
- * The compiler of a network defines TVMRT_FEW_FLOATS where most of a network are integers.
+ * The compiler of a network defines TVMRT_FEW_FLOATS if most of the network is in integers.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_SOFT_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_SOFT_H_

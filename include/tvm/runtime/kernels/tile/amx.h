@@ -1,16 +1,16 @@
 /*!
  * \file tile/amx.h
- * \brief The registers of AMX: eight of up to 16 rows of 64 bytes.
+ * \brief AMX tile registers: eight of up to 16 rows of 64 bytes.
  *
- * Their numbers, for pixels from 0 and from 16 on; what the kernels multiply lies in words of 32 bits,
- * pairs of bfloat16 or four bytes:
+ * Register numbers, for pixels from 0 and from 16 on. The operands are 32-bit words: pairs of
+ * bfloat16 or four bytes.
  *
  *                   channels 0 to 15   16 to 31
  *   weights                6              7
  *   pixels 0    4          0              1
  *   pixels 16   5          2              3
  *
- * The process needs the system's permission, for which levels.h asks.
+ * The process needs the system's permission, which levels.h requests.
  *
  * Before: the compiler's __x86_64__.
  */

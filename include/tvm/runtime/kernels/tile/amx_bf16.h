@@ -1,16 +1,16 @@
 /*!
  * \file tile/amx_bf16.h
- * \brief The register tile over pairs of bfloat16 by AMX: up to 32 pixels times two vectors of 16
+ * \brief Micro-kernel over pairs of bfloat16 with AMX: up to 32 pixels times two vectors of 16
  * output channels.
  *
- * All eight registers of AMX (tile/amx.h) have 16 rows of 64 bytes here: sums of 16 pixels by 16
- * channels, 16 pairs of 16 pixels, or those of 16 channels, which lie in memory as tile/bf16.h packs
- * them.
+ * All eight AMX registers (tile/amx.h) have 16 rows of 64 bytes here: accumulators of 16 pixels by
+ * 16 channels, 16 pairs of 16 pixels, or 16 pairs of 16 channels, packed as in tile/bf16.h.
  *
- * To say how large registers are takes longer than a dozen products, so a task says it once
- * (tvmrt_amx_begin()): for the pixels of its widest tile, and for equal parts of its run, or 16 pairs
- * where it has none; then the end of a run is copied with zeros around it. Narrower tiles read pixels
- * behind a row, too, whose sums go nowhere: rows lie in scratch that is as much longer.
+ * Configuring the register sizes takes longer than a dozen matrix products, so a task does it once
+ * (tvmrt_amx_begin()). The sizes fit the pixels of the widest tile and equal parts of its run, or
+ * 16 pairs if there are none; then the tail of a run is copied and zero-padded. Narrower tiles also
+ * read pixels past the end of a row and discard their results: rows are in scratch that has room
+ * for them.
  *
  * Before: the compiler's __x86_64__.
  */

@@ -1,12 +1,12 @@
 /*!
  * \file tile/amx_bytes_i8.h
- * \brief What tiles of AMX do with their sums, which lie in memory: bytes, with those of another tensor
- * added to them.
+ * \brief Epilogue of AMX tiles, whose accumulators are in memory: requantise to bytes, with an
+ * optional residual add.
  *
- * While matrices are multiplied, one of the two units for vectors only adds and moves. Sums of the usual
- * layers take fewer operations than tvmrt_tile_i8_finish() has, with the same bytes: "plain" ones, whose
- * range is 0 to 255 with the zero point 0, as after a ReLU, and to which bytes with the zero point 0 are
- * added, if any are.
+ * While AMX multiplies, one of the two vector units only adds and moves. The usual layers need
+ * fewer operations than tvmrt_tile_i8_finish() has, with the same bytes. They are "plain": their
+ * range is 0 to 255 with the zero point 0, as after a ReLU, and a residual, if any, has the zero
+ * point 0.
  *
  * Before: the compiler's __AVX512VNNI__, __AVX512BW__ and __AVX512VL__; TVMRT_I8_FORMAT is
  * TVMRT_I8_X86_VNNI or not defined.

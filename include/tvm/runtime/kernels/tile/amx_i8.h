@@ -1,20 +1,20 @@
 /*!
  * \file tile/amx_i8.h
- * \brief The register tile over bytes by AMX: up to 32 pixels times two vectors of 16 output
- * channels, or 16 pixels times up to four.
+ * \brief int8 micro-kernel with AMX: up to 32 pixels times two vectors of 16 output channels, or 16
+ * pixels times up to four.
  *
- * A register has 64 bytes of 16 pixels, or of 16 channels the weights that these meet, which lie in
- * memory as AVX-512 VNNI reads them. So many quads are multiplied at once as divide a run into equal
- * parts, or 16; what is left of a run, and the quads that are counted twice, is multiplied by VNNI when
- * the sums are there. The numbers of the registers are those of tile/amx.h; of three and four vectors
- * the third has the sums 2, the fourth 3, and both take the weights' registers once more.
+ * A register has 64 bytes of 16 pixels, or the matching weights of 16 output channels, in the
+ * memory order of AVX-512 VNNI. One instruction multiplies as many quads as divide a run into equal
+ * parts, or 16. VNNI adds the tail of a run, and the extra quads, to the finished accumulators.
+ * tile/amx.h numbers the registers; with three and four vectors the third accumulates in register
+ * 2, the fourth in 3, and both use the weight registers again.
  *
- * Bytes are multiplied as they are, signed or unsigned: nothing is added to those that are signed.
+ * Bytes are multiplied as stored, signed or unsigned: signed bytes are not shifted.
  *
- * More products in a time are not faster in a network: where they take more than about half of the
- * cycles for some 50 us, the processor lowers its clock by an eighth for a millisecond, for all layers
- * (Sapphire Rapids; measured by a chain of multiplications behind each layer of ResNet-50). Weights of
- * a vector that lie together, or lines stored between the products of a tile, save a layer up to 9 %,
+ * A higher rate of matrix products is not faster in a network. If they take more than about half of
+ * the cycles for some 50 us, the processor lowers its clock by an eighth for a millisecond, for all
+ * layers (Sapphire Rapids; measured with a chain of multiplications after each layer of ResNet-50).
+ * Contiguous weights of a vector, or stores between the products of a tile, save a layer up to 9 %,
  * and cost the network as much.
  *
  * Before: the compiler's __AVX512VNNI__, __AVX512BW__ and __AVX512VL__; TVMRT_I8_FORMAT is

@@ -1,33 +1,34 @@
 /*!
  * \file tile/bf16.h
- * \brief The register tile over pairs of bfloat16: WT pixels times OB vectors of output channels.
+ * \brief Micro-kernel over pairs of bfloat16: WT pixels (MR) times OB vectors of output channels
+ * (NR).
  *
- * Two neighbours along the sum lie in one word of 32 bits, the first in its lower half, so that all
- * that tile/f32.h says of floats holds of pairs: strides, offsets and the run count pairs, and the
- * tiles go where those of floats do. Sums, bias, residual and result are float32. The lines
+ * Two neighbours along the reduction share a 32-bit word, the first in its lower half. So
+ * tile/f32.h applies to pairs in place of floats: strides, offsets and the run count pairs, and the
+ * tiles are interchangeable. Accumulators, bias, residual and result are float32. The lines
  *
  *   TVMRT_DEFINE_TILE_BF16(16, 2, 14)
  *   TVMRT_DEFINE_TILE_BF16(16, 2, 6)
  *
- * define tvmrt_tile_bf16_16x2x14 and what remains of rows of 14 n + 6 pixels. Worked example of
- * packed weights, a 1x1 convolution of 3 input and 3 output channels with V = 2, OB = 1 (w[oc][ic]
- * without brackets, the lower half of each word first):
+ * define tvmrt_tile_bf16_16x2x14 and the tail of rows of 14 n + 6 pixels. Worked example of packed
+ * weights, a 1x1 convolution of 3 input and 3 output channels with V = 2, OB = 1 (w[oc][ic] without
+ * brackets, the lower half of each word first):
  *
  *   block 0: w00|w01 w10|w11, w02|0 w12|0
  *   block 1: w20|w21 0|0,     w22|0 0|0
  *
- * What multiplies is the processor's instruction for such pairs. Where it has none, tiles ..._WIDE
- * read both numbers of a pair of the input as floats that were rounded to bfloat16 before, two in
- * place of each word, and widen the weights in registers: the same products of the same rounded
- * numbers, whose sums differ in their last bits, at the speed of floats.
+ * Tiles use the processor's dot-product instruction for such pairs. Without one, tiles ..._WIDE
+ * read both elements of an input pair as floats that were rounded to bfloat16 before, two in place
+ * of each word, and widen the weights in registers: the products of the same rounded operands, at
+ * the speed of floats. The sums differ in their last bits.
  *
- * Tiles ..._MMLA are for an instruction that multiplies two rows of four numbers by two others
- * (BFMMLA of AArch64, V = 4). Of two neighbouring pixels and a vector of channels such tiles hold
+ * Tiles ..._MMLA are for an instruction that multiplies two rows of four elements by two others
+ * (BFMMLA of AArch64, V = 4). For two neighbouring pixels and a vector of channels such tiles hold
  *
  *   p0c0 p0c1 p1c0 p1c1   p0c2 p0c3 p1c2 p1c3
  *
- * while they sum, and turn both when they begin and end. Weights of two neighbouring k are put
- * beside one another in registers, once for all pixels: the packed order is that of all other tiles.
+ * while they accumulate, and rearrange the data at their start and end. Weights of two neighbouring
+ * k are combined in registers, once for all pixels: the packed order is that of all other tiles.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_BF16_H_
 #define TVM_RUNTIME_KERNELS_TILE_BF16_H_

@@ -1,39 +1,40 @@
 /*!
  * \file tile/f32.h
- * \brief The register tile: WT pixels times OB vectors of output channels, summed over input.
+ * \brief The float32 micro-kernel: WT pixels (MR) times OB vectors of V output channels (NR = OB *
+ * V).
  *
- * Convolutions, matrix products and transposed convolutions are loops around this one function.
- * A tile computes, for t < WT and c < OB * V,
+ * Convolutions, matrix products and transposed convolutions are loops around this one function. A
+ * tile computes, for t < WT and c < OB * V,
  *
  *   out[t][c] = clamp(bias[c] + sum + residual[t][c], lo, hi)
  *   sum       = sum of  s.x[t * x_stride + k] * w[s.w + k * w_stride + c]  over segments s, k < run
  *
- * and keeps all WT * OB sums in registers. It is instantiated once a file for each shape that the
- * file needs; the lines
+ * and keeps all WT * OB accumulators in registers. It is instantiated once per file for each shape
+ * that the file needs; the lines
  *
  *   TVMRT_DEFINE_TILE_F32(16, 2, 14)
  *   TVMRT_DEFINE_TILE_F32(16, 2, 6)
  *
- * define tvmrt_tile_f32_16x2x14 (V = 16 lanes, OB = 2, WT = 14) and what remains of rows of
- * 14 n + 6 pixels, tvmrt_tile_f32_16x2x6.
+ * define tvmrt_tile_f32_16x2x14 (V = 16 lanes, OB = 2, WT = 14) and, for the tail of rows of 14 n +
+ * 6 pixels, tvmrt_tile_f32_16x2x6.
  *
- * A tile of few sums adds up each of them in several parts, in another order than a wide one. Where
- * that is not wanted, TVMRT_DEFINE_TAIL_F32(16, 2, 3, 1) defines tvmrt_tail_f32_16x2x3x1, whose sums
- * have one part as those of 16 x 2 x 14.
+ * A tile with few accumulators splits each sum into several parts, so its order of additions
+ * differs from a wide tile's. To avoid this, TVMRT_DEFINE_TAIL_F32(16, 2, 3, 1) defines
+ * tvmrt_tail_f32_16x2x3x1, whose sums have one part like those of 16 x 2 x 14.
  *
- * Packed weights: the output channels are cut into blocks of OB * V (the last one filled up with
- * zeros); a block holds, for every element of the window in the order in which the segments meet
- * the input, OB * V neighbouring channels. Worked example, a 1x2 convolution of 2 input and
- * 3 output channels with V = 2, OB = 1 (w[oc][ic][kw] without brackets):
+ * Packed weights: the output channels are divided into blocks of OB * V, the last one zero-padded.
+ * A block holds OB * V neighbouring channels for every element of the window, in the order of the
+ * segments. Worked example, a 1x2 convolution of 2 input and 3 output channels with V = 2, OB = 1
+ * (w[oc][ic][kw] without brackets):
  *
  *   block 0: w000 w100, w010 w110, w001 w101, w011 w111
  *   block 1: w200 0,    w210 0,    w201 0,    w211 0
  *
- * A block may be a multiple of OB * V, too: then a tile reads OB * V neighbouring channels of it, and
- * tiles of several widths of vectors read the same weights.
+ * A block may also be a multiple of OB * V. A tile then reads OB * V neighbouring channels of it,
+ * and tiles of several vector widths share the weights.
  *
- * The bias is filled up with zeros likewise: 3 channels take 4 floats.
- * tvmrt.compiler.codegen.window writes both: tiles_f32, packing_f32.
+ * The bias is zero-padded likewise: 3 channels take 4 floats. tvmrt.compiler.codegen.window writes
+ * both: tiles_f32, packing_f32.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_F32_H_

@@ -1,17 +1,17 @@
 /*!
  * \file tile/far_f32.h
- * \brief The register tile of one pixel whose weights lie in far memory: it reads a run of them in
- * several places at a time.
+ * \brief Float32 micro-kernel for one pixel whose weights are not in the cache: it streams a run of
+ * them from several addresses at a time.
  *
- * What it computes, its arguments and the packed weights are those of tile/f32.h; the line
+ * Arguments, result and packed weights are those of tile/f32.h; the line
  *
  *   TVMRT_DEFINE_FAR_F32(16, 2, 4)
  *
- * defines tvmrt_far_f32_16x2x4, of V = 16 lanes, OB = 2 vectors, and PARTS = 4 parts of a run, each
- * of which has sums of its own. A product of one row waits for its weights alone, and one place that
- * is read in order gets fewer lines at a time from far memory than several do: the processor fetches
- * ahead within each page by itself, and begins anew at its end.
- * tvmrt.compiler.codegen.window.tiles_f32 chooses it: Tiles.in_parts().
+ * defines tvmrt_far_f32_16x2x4, of V = 16 lanes, OB = 2 vectors, and PARTS = 4 parts of a run with
+ * separate accumulators. The product of one row is bound by the latency of its weights, and one
+ * sequential stream has fewer cache lines in flight than several. The hardware prefetcher works
+ * within a page and restarts at its end. tvmrt.compiler.codegen.window.tiles_f32 chooses this tile:
+ * Tiles.in_parts().
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_FAR_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_FAR_F32_H_

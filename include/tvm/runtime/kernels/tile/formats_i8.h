@@ -1,6 +1,6 @@
 /*!
  * \file tile/formats_i8.h
- * \brief Which of the formats a processor can run, and the operations of the chosen one; a part of
+ * \brief The formats that a processor supports, and the operations of the chosen one; a part of
  * tile/simd_i8.h.
  *
  * Before: tile/simd_i8.h, which defines the names of the formats and includes this file.

@@ -1,30 +1,31 @@
 /*!
  * \file tile/i8.h
- * \brief The register tile of all dense integer layers: WT pixels x (OB vectors of channels).
+ * \brief The micro-kernel of all dense integer layers: WT pixels (MR) x OB vectors of channels
+ * (NR).
  *
- * A tile adds, for WT output pixels and OB * LANES output channels, the products of the bytes in a
- * window of the input with packed weights, and stores the sums as int32 or, rescaled and rounded,
- * as bytes. The window is a list of segments: runs of `run` neighbouring bytes. A convolution
- * without dilation has one run of KW * IC bytes per kernel row, a dilated or grouped one a run of
- * IC / groups bytes per tap, a matrix product a single run of K bytes. run is at least 4.
+ * A tile accumulates, for WT output pixels and OB * LANES output channels, the products of the
+ * bytes in a window of the input with packed weights. It stores the sums as int32 or requantised as
+ * bytes. The window is a list of segments: runs of `run` contiguous bytes. A convolution without
+ * dilation has one run of KW * IC bytes per kernel row, a dilated or grouped one a run of IC /
+ * groups bytes per tap, a matrix product a single run of K bytes. run is at least 4.
  *
  * Packed weights:
  *
  *     [block of OB vectors][segment][quad of the run][vector][quad of weights, see tile/simd_i8.h]
  *
- * A run whose length is no multiple of 4 ends with a quad that starts at run - 4: the bytes that
- * the quad before has counted have the weight 0 in it. So nothing is read outside a run. Channels
- * behind the last have weights of 0; bias, scale and shift have an entry for each of them too.
+ * A run whose length is not a multiple of 4 ends with a quad that starts at run - 4: the bytes that
+ * the previous quad has counted have the weight 0 in it. So nothing is read outside a run. Channels
+ * past the last have weights of 0; bias, scale and shift have an entry for each of them too.
  *
  * Example: TVMRT_I8_PLAIN (1 lane), OB 2, one segment, run 6, weights a0 .. a5 of one channel and
  * b0 .. b5 of the other are packed as
  *
  *     a0 a1 a2 a3   b0 b1 b2 b3   0 0 a4 a5   0 0 b4 b5
  *
- * where the last two quads meet the input bytes 2, 3, 4, 5.
+ * where the last two quads are multiplied with the input bytes 2, 3, 4, 5.
  *
- * Code for several levels of processors in one library has these weights once, as the widest of them
- * reads them, int8 [lane][4]: a narrower tile takes those of its lanes out of each quad of the block.
+ * A multi-versioned library has these weights once, in the order of the widest ISA level, int8
+ * [lane][4]: a narrower tile reads its lanes from each quad of the block.
  *
  * Values: x is the input with zero point zx; w, zw the weight and its zero point of a channel; x'
  * is x as the format multiplies it: x, x + 128 or x - 128; zx' likewise.
@@ -33,17 +34,18 @@
  *     bias = bias of the layer - zx' * sum(w - zw) + shift * K * (x' - x)
  *     sum(x' * q) + shift * sum(x) + bias  =  sum((x - zx) * (w - zw)) + bias of the layer
  *
- * Weights less their zero point need not fit into int8 (think of uint8 weights). Two ways out:
+ * Weights minus their zero point may not fit into int8 (uint8 weights, for example). There are two
+ * remedies:
  *
  *     extra quads  The few quads that contain such a weight of any channel are multiplied a second
- *                  time, by what is left of the weights, and those with 255 a third time. These
+ *                  time, by the remainder of the weights, and those with 255 a third time. These
  *                  weights follow those of the last segment; shift is 0.
- *     shift        Where there are many: q is moved into int8 by a number per channel, and the sum
- *                  of the window, computed once per pixel for all channels, carries the rest.
+ *     shift        If there are many: a per-channel shift brings q into int8, and the sum
+ *                  of the window, computed once per pixel for all channels, compensates.
  *
- * The output is y = clamp(round(float32(sum) * scale) + zero), ties to even: bit for bit what ONNX
- * defines for QLinearConv with scale = float32(x_scale * w_scale) / y_scale. |sum * scale| must be
- * below 2 ^ 31, which any sensible scale ensures.
+ * The output is y = clamp(round(float32(sum) * scale) + zero), ties to even: bit-identical to
+ * ONNX's QLinearConv with scale = float32(x_scale * w_scale) / y_scale. |sum * scale| must be below
+ * 2 ^ 31, which any sensible scale ensures.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_I8_H_

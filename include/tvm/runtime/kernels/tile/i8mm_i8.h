@@ -1,11 +1,12 @@
 /*!
  * \file tile/i8mm_i8.h
- * \brief The sums of a tile by AArch64's products of matrices of bytes; a part of tile/i8.h.
+ * \brief Accumulation of a tile with AArch64's int8 matrix instructions (I8MM); a part of
+ * tile/i8.h.
  *
- * One instruction adds the products of two pixels with two channels, eight bytes of each. Weights lie
- * as for TVMRT_I8_NEON_DOT: two quads of four channels, one behind the other, are zipped to two
- * matrices of two channels, once for all pixels. What is left of a run, and a pixel without a
- * partner, is multiplied quad by quad.
+ * One instruction multiplies two pixels with two channels, eight bytes of each. Weights are packed
+ * as for TVMRT_I8_NEON_DOT: two consecutive quads of four channels are zipped to two matrices of
+ * two channels, once for all pixels. The tail of a run, and a pixel without a partner, are
+ * multiplied quad by quad.
  *
  * Before: tile/i8.h, which includes this file where TVMRT_I8_FORMAT is TVMRT_I8_NEON_I8MM.
  */

@@ -1,9 +1,9 @@
 /*!
  * \file tile/intrinsics.h
- * \brief The compilers' headers of vector instructions, for what simd.h has no operation for.
+ * \brief The compilers' headers of vector intrinsics, for operations that simd.h lacks.
  *
- * GCC needs 0.16 s and 50 MB to read that of x86, more than for most kernels: who needs no more than
- * floats includes simd.h alone.
+ * GCC needs 0.16 s and 50 MB to parse the x86 header, more than for most kernels. Code that only
+ * uses floats includes simd.h alone.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_INTRINSICS_H_
 #define TVM_RUNTIME_KERNELS_TILE_INTRINSICS_H_

@@ -1,6 +1,6 @@
 /*!
  * \file tile/pairs_i8.h
- * \brief Two rows of bytes as one, whose pixels are those of both side by side.
+ * \brief Interleave two rows of bytes pixel by pixel.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_PAIRS_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_PAIRS_I8_H_

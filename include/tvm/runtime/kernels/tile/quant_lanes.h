@@ -1,10 +1,11 @@
 /*!
  * \file quant_lanes.h
- * \brief A few neighbouring bytes to int32 and back, for loops over one vector of channels.
+ * \brief Conversion of a few neighbouring bytes to int32 and back, for loops over one vector of
+ * channels.
  *
- * Compilers choose the number of elements that a loop does at once by its narrowest type, and a
- * pixel often has fewer channels than a vector has bytes. The loops of generated epilogues
- * therefore work on int32 and float alone, 16, 8 or 4 at a time, between these two steps.
+ * Compilers choose a loop's vector length by its narrowest type, and a pixel often has fewer
+ * channels than a vector has bytes. The loops of generated epilogues therefore work on int32 and
+ * float alone, 16, 8 or 4 at a time, between these two steps.
  *
  *     tvmrt_widen_int8_16(to, from)    16 int8 to int32
  *     tvmrt_widen_uint8_16(to, from)   16 uint8 to int32

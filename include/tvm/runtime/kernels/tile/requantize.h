@@ -1,11 +1,11 @@
 /*!
  * \file tile/requantize.h
- * \brief Rows of numbers between int32 sums, 8-bit tensors and float.
+ * \brief Conversion of rows between int32 accumulators, 8-bit tensors and float.
  *
- * A row is n neighbouring numbers. Rounding is to the nearest integer, ties to even. All functions
- * compute with single roundings and never contract a product and a sum, so every processor gives
- * the same bytes. Pointers may be equal where the element sizes are; otherwise input and output do
- * not overlap.
+ * A row is n contiguous elements. Rounding is to the nearest integer, ties to even. All functions
+ * round after each operation and never contract a product and a sum, so every processor gives the
+ * same bytes. Pointers may be equal if the element sizes are; otherwise input and output must not
+ * overlap.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_
 #define TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_

@@ -1,6 +1,6 @@
 /*!
  * \file rows_i8.h
- * \brief How integer products hand their sums to what follows them.
+ * \brief Interface between integer matmul kernels and their epilogues.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_ROWS_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_ROWS_I8_H_

@@ -2,12 +2,11 @@
  * \file tile/rvv_i8.h
  * \brief The vector operations of TVMRT_I8_RVV, 8 lanes; a part of tile/simd_i8.h.
  *
- * RISC-V's vector extension multiplies a vector by a number, so that a quad of inputs is four numbers
- * and its weights are four vectors, widened once for all pixels of a tile. Eight lanes are two
- * registers of 128 bits, the least that the extension has.
+ * The RISC-V vector extension multiplies a vector by a scalar. A quad of inputs is therefore four
+ * scalars and its weights are four vectors, widened once for all pixels of a tile. Eight lanes are
+ * two registers of 128 bits, the minimum of the extension.
  *
- * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is
- * TVMRT_I8_RVV.
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is TVMRT_I8_RVV.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_RVV_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_RVV_I8_H_

@@ -1,22 +1,22 @@
 /*!
  * \file simd.h
- * \brief Fixed-width vectors of float and int32 for the kernels, written once for every processor.
+ * \brief Fixed-width vectors of float and int32 for the kernels, portable across processors.
  *
  * A vector type of L lanes is called tvmrt_f32xL or tvmrt_i32xL with L = 1, 4, 8 or 16. All of them
- * exist on every processor with a GNU-compatible compiler: the compiler splits what is wider than
- * its registers, so data that was packed for 16 lanes still gives the right answer on a machine
- * with 4. One lane is the plain scalar and needs no extension at all; it is the only width for
- * other compilers.
+ * exist on every processor with a GNU-compatible compiler. The compiler splits vectors that are
+ * wider than its registers, so data packed for 16 lanes still gives the right answer on a machine
+ * with 4. One lane is the plain scalar and needs no extension; it is the only width for other
+ * compilers.
  *
- * The width that suits the processor being compiled for is TVMRT_SIMD_LANES_F32.
+ * TVMRT_SIMD_LANES_F32 is the width that suits the target processor.
  *
  * Operations, for each width L (p points to floats, of any alignment):
  *   tvmrt_f32xL_splat(s)          all lanes s
  *   tvmrt_f32xL_load(p)           L floats from memory
- *   tvmrt_f32xL_load_n(p, n)      n <= L floats, zeros behind; no other memory is touched
+ *   tvmrt_f32xL_load_n(p, n)      n <= L floats, then zeros; no other memory is touched
  *   tvmrt_f32xL_store(p, v)       L floats to memory
  *   tvmrt_f32xL_store_n(p, v, n)  the first n <= L lanes; no other memory is touched
- *   tvmrt_f32xL_fma(a, b, c)      a * b + c, in one rounding where the processor can
+ *   tvmrt_f32xL_fma(a, b, c)      a * b + c, in one rounding if the processor can
  *   tvmrt_f32xL_max(v, bound)     max(v, bound); NaN in v stays NaN
  *   tvmrt_f32xL_min(v, bound)     min(v, bound); NaN in v stays NaN
  *   tvmrt_f32xL_keep(v)           v, loaded once into a register instead of again at each use

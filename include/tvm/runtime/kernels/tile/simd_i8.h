@@ -1,19 +1,19 @@
 /*!
  * \file tile/simd_i8.h
- * \brief The vector operations of the integer kernels: products of bytes, rounding, packing.
+ * \brief The vector operations of the integer kernels: dot products of bytes, rounding, packing.
  *
- * Every dense kernel sums products of four neighbouring bytes at a time ("a quad"). How the four
- * weights of a quad lie in memory depends on the instruction that multiplies them, so packed
- * weights belong to one of the formats below, which the compiler of the network chooses for its
- * target and names before it includes a kernel:
+ * Every dense kernel accumulates products of four neighbouring bytes at a time ("a quad"). The
+ * memory order of the four weights of a quad depends on the instruction that multiplies them.
+ * Packed weights therefore have one of the formats below. The compiler of the network chooses it
+ * for its target and names it before it includes a kernel:
  *
  *     #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
  *
- * Without that line the best format for the processor being compiled for is taken. A format that
- * the processor cannot run is an error when the C file is compiled, never a wrong result.
+ * Without that line the best format for the target processor is used. A format that the processor
+ * cannot run is an error when the C file is compiled, never a wrong result.
  *
  *     format               lanes  activations  weights of one quad for all lanes
- *     TVMRT_I8_PLAIN           1  as they are  int8 [lane][4]
+ *     TVMRT_I8_PLAIN           1  as stored    int8 [lane][4]
  *     TVMRT_I8_X86_VNNI       16  uint8        int8 [lane][4]
  *     TVMRT_I8_X86_AVX_VNNI    8  uint8        int8 [lane][4]
  *     TVMRT_I8_X86_AVX2        8  uint8        int16 [lane][w0, w2], then int16 [lane][w1, w3]
@@ -22,11 +22,11 @@
  *     TVMRT_I8_NEON_DOT        4  int8         int8 [lane][4]
  *     TVMRT_I8_NEON_I8MM       4  int8         int8 [lane][4]
  *     TVMRT_I8_NEON32          4  int8         int8 [lane][4]
- *     TVMRT_I8_RVV             8  as they are  int8 [lane][4]
+ *     TVMRT_I8_RVV             8  as stored    int8 [lane][4]
  *
  * "activations uint8" means that the format multiplies unsigned bytes: signed ones are shifted by
- * 128 while they are loaded (their top bit is flipped), and the folded bias contains the
- * correction. "int8" is the reverse.
+ * 128 while they are loaded (their top bit is flipped), and the folded bias compensates. "int8" is
+ * the reverse.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_SIMD_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_SIMD_I8_H_

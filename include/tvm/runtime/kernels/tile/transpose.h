@@ -1,14 +1,14 @@
 /*!
  * \file tile/transpose.h
- * \brief Copies whose source and destination run along different axes.
+ * \brief Transposing copies, blocked for the cache.
  *
  * A plain loop over such a copy touches a new cache line with every element on one of the sides.
- * These go by square blocks, so that a line that is loaded is used up before it is lost.
+ * These copies go by square blocks, so that a loaded line is used completely before it is evicted.
  *
  *   y[r * ys + c] = x[c * xs + r]      for r < rows, c < columns; strides in elements
  *
  * TVMRT_DEFINE_TRANSPOSE(type) defines tvmrt_transpose_<type>(x, xs, y, ys, rows, columns) for a
- * type named by one word; x and y do not overlap.
+ * type named by one word; x and y must not overlap.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_TRANSPOSE_H_
 #define TVM_RUNTIME_KERNELS_TILE_TRANSPOSE_H_

@@ -1,9 +1,9 @@
 /*!
  * \file tile/vnni_i8.h
- * \brief The operations of tile/simd_i8.h by AVX-512 VNNI: 16 lanes.
+ * \brief The vector operations of TVMRT_I8_X86_VNNI (AVX-512 VNNI), 16 lanes; a part of
+ * tile/simd_i8.h.
  *
- * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is
- * TVMRT_I8_X86_VNNI.
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is TVMRT_I8_X86_VNNI.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_

@@ -1,8 +1,8 @@
 /*!
  * \file tile/x86_f32.h
- * \brief The vector operations of x86 that have an instruction of their own; a part of tile/simd.h.
+ * \brief The vector operations that x86 has as single instructions; a part of tile/simd.h.
  *
- * Where GCC has the builtins that its immintrin.h calls, that header is not read: see intrinsics.h.
+ * If GCC has the builtins behind its immintrin.h, that header is not included: see intrinsics.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_X86_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_X86_F32_H_
