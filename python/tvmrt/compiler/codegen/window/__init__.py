@@ -1,4 +1,4 @@
-"""Convolutions, pooling and products: geometry, packed weights, tiles and what follows the sums."""
+"""Lowerings of convolution, pooling and matmul: geometry, packed weights, tiles, epilogues."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Convolution in float32, dense and depthwise."""
+"""Lowering of dense and depthwise convolution in float32."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from .row_operands import fits_rows
 from .slabs import fits_slabs
 
 BOARD_STRUCT = "tvmrt_micro_conv_f32"
-MOST_PLANES = 4  # channels that a layer reads as planes
-# Rows of a window from which on the kernel may write partial sums: TVMRT_DEPTHWISE_ROWS.
+MOST_PLANES = 4  # maximum channels of NCHW input that a layer reads directly
+# Minimum window rows for which the kernel may write partial sums: TVMRT_DEPTHWISE_ROWS.
 DEPTHWISE_ROWS = 16
 
 
 class ChannelsLastLowering(ImageLowering):
-    """What convolutions and pooling share: residual, bounds, row epilogue."""
+    """Common base of convolutions and pooling: residual, clamping, row epilogue."""
 
     takes_epilogue = True
 
@@ -75,7 +75,7 @@ class ChannelsLastLowering(ImageLowering):
         return self.over(step, residual)
 
     def residual_parts(self, step: Step, f: FunctionWriter, epilogue) -> tuple[str, int]:
-        """Pointer and pixel stride of the residual."""
+        """Return the pointer and pixel stride of the residual."""
         if epilogue.residual is None:
             return "NULL", 0
         i = step.read_values.index(epilogue.residual)
@@ -84,8 +84,8 @@ class ChannelsLastLowering(ImageLowering):
 
 @dataclass(frozen=True)
 class TiledLayer:
-    """A layer and the register tiles by which a kernel computes it; its bias is packed for them, as
-    ``pack`` does weights."""
+    """A layer with its kernel and tiles; ``bias`` is packed for the tiles, and ``pack`` packs
+    weights."""
 
     kernel: str
     layer: LayerF32
@@ -95,12 +95,12 @@ class TiledLayer:
 
 
 def tile_kind(node: Node, target: Target) -> packing.TileKind:
-    """Of the tiles that compute a convolution or product."""
+    """Return the kind of the tiles that compute a convolution or matmul."""
     return packing.bf16_kind(target) if is_reduced(node) else packing.FLOATS
 
 
 class ConvolutionLowering(ChannelsLastLowering):
-    """Weights and bias are constant."""
+    """Convolutions with constant weights and bias."""
 
     @property
     def kind(self) -> packing.TileKind:
@@ -113,7 +113,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         return super().operands()
 
     def window(self, step: Step) -> Window:
-        """The layer's window; extents without their kernel's axes are 1."""
+        """Return the layer's window; missing spatial dimensions have extent 1."""
         x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
         strides = (
             pixel_stride(step.reads[step.read_values.index(x)].at),
@@ -122,18 +122,18 @@ class ConvolutionLowering(ChannelsLastLowering):
         return Window.of(x.shape, y.shape, w.shape[2:], self.node.attrs, *strides)
 
     def layer(self, step: Step) -> LayerF32:
-        """What register tiles compute."""
+        """Return the layer for tiles."""
         raise NotImplementedError
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return (self.layer(step).scratch_bytes,)
 
     def run_order(self) -> packing.Order | None:
-        """How weights lie that the run packs, which are those of a region's fallback that lie in
-        the library for the device already; None where they are packed here."""
+        """Return the layout of weights that the run packs; None if they are packed here. A run
+        packs weights of a region's fallback, which the library already stores for the device."""
         w = self.node.inputs[1]
         if not w.kept:
-            return None  # squares, which have no groups, too
+            return None  # includes Winograd, which has no groups
         groups = self.node.attrs["groups"]
         return packing.Order(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
 
@@ -142,21 +142,21 @@ class ConvolutionLowering(ChannelsLastLowering):
         return 0 if order is None else order.most_bytes
 
     def bias(self) -> np.ndarray:
-        """One number a channel of the result."""
+        """Return the bias of each output channel."""
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         if bias is None:
             return np.zeros(self.node.output.shape[1], np.float32)
         return bias.data
 
     def tiled(self, step: Step) -> TiledLayer:
-        """The layer as hosts compute it."""
+        """Return the layer for hosts."""
         raise NotImplementedError
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         self.emit_layer(step, f, self.tiled(step))
 
     def emit_layer(self, step: Step, f: FunctionWriter, tiled: TiledLayer) -> None:
-        """Print the call of a kernel by register tiles."""
+        """Print the call of a kernel that uses tiles."""
         x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
         residual = self.residual_parts(step, f, self.epilogue)
         layer, tiles, data = self.print_layer(step, f, tiled, x, residual, f.write())
@@ -171,8 +171,8 @@ class ConvolutionLowering(ChannelsLastLowering):
         residual: tuple[str, int],
         y: str,
     ) -> tuple[str, str, str]:
-        """Print what the kernel is called with, variables for the layer, its tiles and its tensors;
-        their names. ``x``, ``y``: pointers, as that of ``residual`` beside its pixel stride."""
+        """Print variables for the layer, its tiles and its tensors; return their names. ``x``,
+        ``y``: pointers; ``residual``: pointer and pixel stride."""
         epilogue, shape = self.epilogue, self.node.output.shape
         layer, tiles, data = (f.fresh(name) for name in ("layer", "tiles", "data"))
         order = channels_last_order(len(shape))
@@ -198,7 +198,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         tiles: packing.Tiles | packing.DepthwiseTile,
         pack: Callable[[np.ndarray], np.ndarray],
     ) -> str:
-        """The pointer to packed weights."""
+        """Return the pointer to packed weights."""
         w, order = self.node.inputs[1].data, self.run_order()
         if order is None:
             return weights_text(f, pack(w))
@@ -209,19 +209,19 @@ class ConvolutionLowering(ChannelsLastLowering):
 def conv_layer(
     window: Window, in_channels: int, out_channels: int, groups: int, kind: packing.TileKind
 ) -> LayerF32:
-    """A dense layer by tiles of that kind; the channels are those of all groups together."""
+    """Return a dense layer for tiles of ``kind``; channel arguments count all groups."""
     if kind.words:
         return LayerF32.conv_bf16(window, in_channels, out_channels, groups, kind)
     return LayerF32.conv(window, in_channels, out_channels, groups)
 
 
 def conv_kernel(kind: packing.TileKind) -> str:
-    """The kernel by such tiles, which is that of its header, too."""
+    """Return the name of the kernel for such tiles, and of its header."""
     return f"conv_{kind.driver}"
 
 
 def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:
-    """The pointer to packed weights: floats, or pairs of bfloat16 under the name of floats."""
+    """Return the pointer to packed weights: floats, or bfloat16 pairs cast to floats."""
     name = f.constant("weights", weights)
     return name if weights.dtype == np.float32 else f"(const float *)(const void *){name}"
 
@@ -229,7 +229,7 @@ def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:
 def print_data_f32(
     f: FunctionWriter, fields: dict[str, str], name: str = "data", kind: str = "tvmrt_data_f32"
 ) -> None:
-    """The tensors of a call, without those that are NULL."""
+    """Print the tensors of a call, without NULL members."""
     given = {member: text for member, text in fields.items() if text != "NULL"}
     print_struct(f, f"const {kind} {name}", given)
 
@@ -244,7 +244,7 @@ def print_board(
     residual: tuple[str, int],
     order: tuple[int, ...],
 ) -> str:
-    """Print the layer and the tensors, ``data``, as structs; the layer's address in C.
+    """Print the layer and the tensors, ``data``, as structs; return the layer's address in C.
 
     ``x``: the input's pointer; ``residual``: its pointer and pixel stride; ``order``: the result's
     axes with the channels last.
@@ -265,7 +265,7 @@ def print_board(
 
 @lowers("conv")
 class ConvLowering(BoardLowering, ConvolutionLowering):
-    """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
+    """Direct convolution by tiles; depthwise layers have a separate kernel."""
 
     kernels = BOARDS
     struct = BOARD_STRUCT
@@ -285,7 +285,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         order = super().run_order()
         if order is None or not self.depthwise:
             return order
-        return replace(order, channels=order.groups, groups=1)  # side by side in vectors
+        return replace(order, channels=order.groups, groups=1)  # interleaved in vectors
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
@@ -310,8 +310,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     @property
     def reads_planes(self) -> bool:
-        """Whether the channels are planes of the network's input, as those of pictures, and few:
-        a pass that puts them side by side would be a good part of the layer's time."""
+        """Whether the layer reads few-channel NCHW input of the network directly, as for pictures.
+        A separate transpose would take a good part of the layer's time."""
         x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
         if not PLANES.of(self.target) or x.producer is not None:
             return False
@@ -343,7 +343,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         pairs, layer = super().in_place(step), self.board_layer(step)
         if self.depthwise and prod(self.node.inputs[1].shape[2:-1]) >= DEPTHWISE_ROWS:
-            pairs = []  # the kernel writes the result several times before it adds the residual
+            pairs = []  # the kernel writes partial results before it adds the residual
         if layer is not None and layer.shape.in_place:
             pairs += self.over(step, self.node.inputs[0])
         return pairs

@@ -1,4 +1,4 @@
-"""Transposed convolution in float32, by products of float32 or of bfloat16."""
+"""Lowering of transposed convolution in float32 or bfloat16."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .layer_f32 import LayerF32
 
 @lowers("conv_transpose")
 class ConvTransposeLowering(ConvolutionLowering):
-    """Each phase of a row is a plain convolution by the register tile."""
+    """Transposed convolution: each phase of a row is a plain convolution by the micro-kernel."""
 
     def macs(self) -> int:
         w = self.node.inputs[1]

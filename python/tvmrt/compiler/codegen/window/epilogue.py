@@ -1,8 +1,7 @@
-"""What follows a kernel in its own function: residual and bounds in registers, the rest by rows.
+"""Epilogues of float kernels: residual and clamping in registers, other nodes row by row.
 
-Float kernels over channels-last memory take a residual operand, bounds, and a function that is
-called on finished pixels while they are in cache. This file sorts a group's pointwise nodes
-into the three and prints the last.
+Float kernels over channels-last memory take a residual, clamp bounds, and a function that is called
+on finished pixels in cache. A group's pointwise nodes are split among the three.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from .row_operands import RowFunction, read_operands, row_writer
 
 @dataclass
 class Epilogue:
-    """``residual`` is added to ``start`` (the kernel's sum), then bounds, then ``rest``."""
+    """``residual`` is added to ``start`` (the kernel's sum), then bounds are applied, then
+    ``rest``."""
 
     start: Value
     residual: Value | None = None
@@ -33,11 +33,11 @@ class Epilogue:
 
     @property
     def plain(self) -> bool:
-        """Whether there are bounds at most."""
+        """Whether there is no residual and no row function."""
         return self.residual is None and not self.rest
 
     def bounds(self) -> tuple[str, str]:
-        """C initialisers of the bounds."""
+        """Return C initialisers of the bounds."""
         return _bound(self.low), _bound(self.high)
 
 
@@ -64,12 +64,12 @@ def sort_epilogue(start: Value, nodes: Sequence[Node]) -> Epilogue:
 
 
 def _only_next(value: Value, nodes: Sequence[Node], index: int) -> bool:
-    """Whether of all nodes only nodes[index] reads the value."""
+    """Return whether nodes[index] is the only reader of the value."""
     return [n for n in nodes if value in n.inputs] == [nodes[index]]
 
 
 def _narrow(epilogue: Epilogue, node: Node, current: Value) -> bool:
-    """Take relu, or max or min with a constant, into the bounds."""
+    """Fold relu, or max or min with a constant, into the bounds. Return whether it was possible."""
     if node.op == "relu":
         bound, op = 0.0, "max"
     elif node.op in ("min", "max"):
@@ -100,7 +100,7 @@ def emit_row_epilogue(
     shape: Sequence[int],
     order: Sequence[int],
 ) -> tuple[str, str]:
-    """Print the row function at file scope. Returns the C expressions for it and its context.
+    """Print the row function at file scope. Return the C expressions for it and its context.
 
     ``shape`` is the logical shape of the result, ``order`` its axes with the channels last,
     ``y_stride`` its pixel stride.
@@ -129,7 +129,7 @@ def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
         inner.line("(void)channel;")
     rows, length = "pixels", "channels"
     if not operands:
-        # pixels without gaps between them are one long row: vectors then fill up
+        # contiguous pixels are one long row, so that vectors fill up
         rows, length = inner.fresh("rows"), inner.fresh("length")
         inner.line(f"const int {rows} = channels == {y_stride} ? 1 : pixels;")
         inner.line(f"const int {length} = channels == {y_stride} ? pixels * channels : channels;")

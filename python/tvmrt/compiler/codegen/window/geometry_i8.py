@@ -1,4 +1,4 @@
-"""Geometry of a layer of the integer kernels: how windows are read, which tiles compute them."""
+"""Geometry of int8 layers: how windows are read and which tiles compute them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .layer_f32 import MOST_THREADS
 from .plan import WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
 from .tiles_i8 import FORMATS, Format, choose_tile, depthwise_widths, round_run, tile_options
 
-LINE = 64  # bytes of which parts of scratch memory are multiples
-NEAR_WEIGHTS = 24 * 1024  # bytes, which the first-level cache holds beside a tile's input
+LINE = 64  # alignment of parts of scratch memory in bytes
+NEAR_WEIGHTS = 24 * 1024  # bytes that fit into the L1 cache next to a tile's input
 
 Layer = TypeVar("Layer", bound="LayerI8")
 
 
 @dataclass(frozen=True)
 class LayerI8:
-    """A convolution of 8-bit tensors, channels last: its windows and its tiles.
+    """Convolution of 8-bit channels-last tensors: windows and tiles.
 
-    ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
-    ``extra`` come from ``ConvI8.fit``. ``widest``: the format for which dense weights are packed,
-    where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
-    ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
-    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``, and of those of matrices
-    ``u8_quick`` or ``s8_quick`` (:mod:`.quick_sums`). ``flat``: windows are
-    gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
-    their padding, so that all of one is such a row. ``rounded``: runs are read to whole quads in
-    the ring of rows, whose weights behind a run are 0. ``pairs``: so are rows, two at a time.
+    ``in_c`` and ``out_c`` count the channels of all groups. ``parts``, ``spare_row`` and ``extra``
+    (overflow quads) come from ``ConvI8.fit``. ``widest`` is the format for which dense weights are
+    packed if it differs from the tiles' format; ``of_widest`` is the tile chosen there. ``tile``,
+    ``at_once`` and ``pixels`` come from a :class:`Choice`; None and 0 select the estimate.
+    ``plus``: type of the residual that dense tiles add, ``u8`` or ``s8``; for AMX also ``u8_quick``
+    or ``s8_quick`` (:mod:`.quick_sums`). ``flat``: im2col, so that all pixels are one row of AMX
+    tiles. ``plane``: images are copied with their padding, so that each image is one such row.
+    ``rounded``: runs are read to whole quads in the line buffer, with zero weights past the end of
+    a run. ``pairs``: like ``rounded``, and rows are read in pairs.
     """
 
     fmt: Format
@@ -71,13 +71,13 @@ class LayerI8:
         ldc: int | None = None,
         **more: object,
     ) -> Layer:
-        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution; pack the weights as [n, k]."""
+        """Return y[m, n] = x[m, k] * w[k, n] as a 1 x 1 convolution; pack the weights as [n, k]."""
         strides = (k if lda is None else lda, n if ldc is None else ldc)
         return cls(fmt, Window(1, (1, 1, m), (1, 1, m), *strides), k, n, **more)  # type: ignore[arg-type]
 
     @cached_property
     def plan(self) -> WindowPlan:
-        """How the windows are read."""
+        """Plan for reading the windows."""
         window, fill = self.window, self.x_zero
         if self.flat:
             run = round_run(window.taps * self.in_c // self.groups)
@@ -105,7 +105,7 @@ class LayerI8:
 
     @cached_property
     def depthwise(self) -> bool:
-        """Whether every channel has a kernel of its own, so that ``depthwise_i8.h`` serves."""
+        """Whether every channel has its own kernel, so that ``depthwise_i8.h`` applies."""
         return self.groups > 1 and self.groups == self.in_c == self.out_c
 
     @cached_property
@@ -114,7 +114,7 @@ class LayerI8:
         return min(self.fmt.depthwise, self.block_width(self.out_c))
 
     def block_width(self, channels: int) -> int:
-        """Channels in the vectors that hold ``channels`` of the last block."""
+        """Return the channels in the vectors that hold ``channels`` of the last block."""
         if not self.fmt.interleaves:
             return self.fmt.depthwise
         return 64 if channels > 32 else 32 if channels > 16 else 16
@@ -133,7 +133,7 @@ class LayerI8:
 
     @cached_property
     def offset(self) -> int:
-        """What the kernel adds to every activation before it multiplies."""
+        """Offset that the kernel adds to every activation before it multiplies."""
         if self.depthwise and not self.fmt.interleaves:
             return 0
         fmt = FORMATS[self.fmt.by_vectors] if self.depthwise and self.fmt.matrices else self.fmt
@@ -141,7 +141,7 @@ class LayerI8:
 
     @cached_property
     def order(self) -> LayerI8:
-        """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
+        """Layer whose tiles define the packing order: this one, or one of wider tiles."""
         if not self.shares:
             return self
         usual = {"flat": False, "plane": False, "rounded": False, "pairs": False}
@@ -173,7 +173,7 @@ class LayerI8:
 
     @cached_property
     def tiling(self) -> tuple[int, int]:
-        """(ob, wt): vectors of channels and pixels in a tile; ob is 1 for depthwise ones."""
+        """(ob, wt): vectors of channels and pixels of a tile; ob is 1 for depthwise tiles."""
         if self.tile is not None:
             return self.tile
         if self.depthwise:
@@ -185,7 +185,7 @@ class LayerI8:
 
     @property
     def _tile_sizes(self) -> tuple[Format, int, int, int, bool]:
-        """What tiles are chosen by."""
+        """Inputs of tile selection."""
         unit = 0
         if self.shares and not self.fmt.matrices:
             wide = self.order
@@ -194,7 +194,7 @@ class LayerI8:
         return self.fmt, self.vectors, most(self.width), unit, near
 
     def options(self) -> list[Choice]:
-        """The tiles that there are, the estimate's first."""
+        """Return the available tiles, the estimate's first."""
         if self.depthwise:
             tiles = [(1, width) for width in self._depthwise_widths()]
         else:
@@ -202,7 +202,7 @@ class LayerI8:
         return [Choice((self.fmt.lanes, *tile)) for tile in tiles]
 
     def by(self: Layer, chosen: Choice) -> Layer:
-        """The layer as it was chosen, as far as there is such a tile."""
+        """Return the layer with the given choice, as far as such a tile exists."""
         threads = self.threads if chosen.threads is None else chosen.threads or MOST_THREADS
         layer = replace(self, threads=threads, at_once=chosen.at_once, pixels=chosen.pixels)
         known = chosen.tile and any(chosen.tile == each.tile for each in self.options())
@@ -215,21 +215,20 @@ class LayerI8:
 
     @cached_property
     def padded(self) -> int:
-        """Output channels of a group with those that fill up its last vector or block."""
+        """Output channels of a group, padded to its whole last vector or block."""
         if self.depthwise:
             return round_up(self.out_c, self.depthwise_block)
         return self.order.vectors * self.order.fmt.lanes
 
     @cached_property
     def rest(self) -> int:
-        """Pixels in the tile for what whole tiles leave over in a row; one by one where it is
-        known only when the network runs how many there are."""
+        """Tile width for the tail of a row; 1 if the tail is known only at run time."""
         left = self.width % self.tiling[1]
         return 1 if isinstance(left, Extent) else left
 
     @property
     def run_quads(self) -> int:
-        """Quads of a run, the last of which may not be whole."""
+        """Quads of a run, rounded up."""
         return ceil_div(self.plan.run, 4)
 
     @property

@@ -1,4 +1,4 @@
-"""A float layer with windows (``kernels/layer_f32.h``): its plan, its scratch, its C text."""
+"""Float layers with windows (``kernels/layer_f32.h``): plan, scratch and C text."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from .tile_kinds import FLOATS, TileKind
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
-WEIGHT_BYTES = 512 << 10  # of a group in bfloat16, above which blocks of channels take turns
-# Fifths of the work of a layer that are worth sharing: a weight that is used once comes from the
-# cache while nothing else is done; layers of few pixels stand alone in networks of microseconds.
+WEIGHT_BYTES = 512 << 10  # of a group in bfloat16; above it channel blocks take turns
+# Work of small layers is scaled by fifths: weights used once are bound by the cache, and layers of
+# few pixels occur in networks that take microseconds.
 FEW_USES = 4
 ONE_USE = 16
 SOME_USES = 2
-MOVED_WORK = 36  # multiply-adds in which half of a float moves to another core, twice
+MOVED_WORK = 36  # multiply-adds in the time to move half of a float to another core, twice
 MOST_MOVED = 5 * PARALLEL_WORK  # TVMRT_PARALLEL_MIN_PRODUCT
-FASTEST = 16  # times as many multiply-adds as of floats, at most, in the same time
+FASTEST = 16  # times the float multiply-adds per time, at most
 
 
 def enough_work(threads: int) -> int:
-    """Work that so many threads share, whatever the arithmetic; 0 for all that there can be."""
+    """Return the work that ``threads`` threads share for any arithmetic; 0 for all available."""
     return FASTEST * PARALLEL_WORK * (threads or MOST_THREADS)
 
 
 @dataclass(frozen=True)
 class LayerF32:
-    """A layer; ``tvmrt_layer_f32`` in C.
+    """Float layer; ``tvmrt_layer_f32`` in C.
 
-    ``in_channels`` and ``out_channels`` are those of a group, the former in pairs of a layer in
-    bfloat16; ``work`` is what the threads of the runtime are started by, in multiply-adds.
+    ``in_channels`` and ``out_channels`` count per group, the former in pairs for bfloat16. ``work``
+    decides the number of threads, in multiply-adds.
     """
 
     plan: WindowPlan
@@ -51,11 +51,11 @@ class LayerF32:
     in_channels: int
     out_channels: int
     work: int
-    threads: int = 0  # that share it at most; 0 for all of a run
+    threads: int = 0  # maximum threads; 0 for all of a run
 
     @classmethod
     def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
-        """A convolution; the channels are those of all groups together."""
+        """Return a convolution; channel arguments count all groups."""
         ins, outs = in_channels // groups, out_channels // groups
         plan = plan_window(window.in_rows(), ins, element=FLOAT)
         uses = window.pixels
@@ -66,7 +66,7 @@ class LayerF32:
 
     @classmethod
     def planes(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:
-        """A convolution over one image whose channels lie as planes."""
+        """Return a convolution over one NCHW image."""
         plan = plan_planes(window, in_channels)
         work = window.pixels * out_channels * window.taps * in_channels
         return cls(plan, 1, in_channels, out_channels, work)
@@ -75,8 +75,7 @@ class LayerF32:
     def conv_bf16(
         cls, window: Window, in_channels: int, out_channels: int, groups: int, kind: TileKind
     ) -> LayerF32:
-        """A convolution in bfloat16 by tiles of that kind; the channels are those of all groups
-        together."""
+        """Return a bfloat16 convolution by tiles of ``kind``; channels count all groups."""
         ins, outs = in_channels // groups, out_channels // groups
         again = 2 * window.taps * ins * outs > WEIGHT_BYTES
         plan = plan_pairs(window.in_rows(), ins, kind.words, kind.behind, again=again)
@@ -87,7 +86,7 @@ class LayerF32:
     def planes_bf16(
         cls, window: Window, in_channels: int, out_channels: int, kind: TileKind
     ) -> LayerF32:
-        """The same over one image whose channels lie as planes."""
+        """Return a bfloat16 convolution over one NCHW image."""
         planes = window.in_[1] * window.in_[2]
         plan = plan_pairs(window, in_channels, kind.words, kind.behind, planes)
         work = window.pixels * out_channels * window.taps * plan.channels
@@ -95,7 +94,7 @@ class LayerF32:
 
     @classmethod
     def depthwise(cls, window: Window, channels: int) -> LayerF32:
-        """A window for each channel, whose tile knows the columns that are padding."""
+        """Return a depthwise convolution; its tile handles columns in the padding."""
         window = window.in_rows()
         plan = WindowPlan(window, FLOAT, channels, channels, channels, window.kernel[2])
         # a multiply-add takes about twice the time of one of a dense layer
@@ -110,7 +109,7 @@ class LayerF32:
         groups: int,
         kind: TileKind = FLOATS,
     ) -> LayerF32:
-        """A transposed convolution; ``pad`` is what is cut off the full output."""
+        """Return a transposed convolution; ``pad`` is cropped from the full output."""
         ins, outs = in_channels // groups, out_channels // groups
         if kind.words:
             plan = plan_transposed_pairs(window, ins, kind.words, kind.behind)
@@ -121,8 +120,9 @@ class LayerF32:
         return cls(plan, groups, plan.channels, outs, work)
 
     def of_product(self) -> LayerF32:
-        """The layer of a matrix product, which threads share where half of it takes longer than
-        what it reads and writes to get to another core: steps around it are shared otherwise."""
+        """Return the layer of a matmul. Threads share it only if half of it takes longer than
+        moving its operands to another core, because neighbouring steps partition data differently.
+        """
         rows = self.window.pixels
         moved = MOVED_WORK * most(rows) * (self.in_channels + self.out_channels)
         if most(self.work) >= PARALLEL_WORK + min(moved, MOST_MOVED):
@@ -130,7 +130,7 @@ class LayerF32:
         return replace(self, work=0)
 
     def shared_out(self, threads: int | None) -> LayerF32:
-        """The layer for that many threads of a run, see ``Choice``; None: as its work is."""
+        """Return the layer for ``threads`` threads, see ``Choice``; None: depends on its work."""
         if threads is None:
             return self
         if threads == 1:
@@ -143,40 +143,40 @@ class LayerF32:
 
     @property
     def weights(self) -> int:
-        """Weights of an output channel."""
+        """Weights per output channel."""
         return self.window.taps * self.in_channels
 
     @property
     def row_pixels(self) -> Whole | tuple[Whole, ...]:
-        """The pixels of a row as tiles cover them: those of each run for each column that it
-        meets."""
+        """Pixels of a row as tiles cover them; with runs, each run's once per kernel column."""
         rows = (pixels for pixels, columns in self.plan.runs for _ in range(max(columns, 1)))
         return tuple(rows) if self.plan.runs else self.window.out[2]
 
     @property
     def row_weights(self) -> int:
-        """Weights of an output channel that are read for such a row."""
+        """Weights per output channel that are read for such a row."""
         return self.weights // self.window.kernel[2] if self.plan.runs else self.weights
 
     @property
     def pixel_step(self) -> int:
-        """Elements from one window to the next where those are not the weights of one: where pixels
-        are copied some at a time, and in runs; else 0."""
+        """Elements between windows if they differ from ``weights``: for chunked pixels and runs;
+        else 0."""
         return self.plan.x_step if self.plan.chunk or self.plan.runs else 0
 
     @property
     def _segments(self) -> int:
-        """Bytes of the segments that do not lie on the stack."""
+        """Bytes of segment descriptors that do not fit on the stack."""
         count = self.plan.segments
         return count * SEGMENT_BYTES if count > SEGMENTS_ON_STACK else 0
 
     @property
     def scratch_bytes(self) -> int:
-        """What a task asks of ``tvmrt_scratch_alloc``."""
+        """Bytes that a task requests from ``tvmrt_scratch_alloc``."""
         return self.plan.scratch_of_rows(self._segments)[2]
 
     def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
-        """The members of the ``tvmrt_layer_f32``; bounds of the result as C text."""
+        """Return the members of the ``tvmrt_layer_f32``; ``low`` and ``high`` are clamp bounds as C
+        text."""
         return {
             "window": self.window.members(),
             "rows": self.plan.members(self._segments, self.scratch_bytes),

@@ -1,9 +1,9 @@
-"""A layer of the integer kernels (``kernels/conv_i8.h``): what its weights ask, its C text.
+"""Int8 layers (``kernels/conv_i8.h``): requirements of their weights, and C text.
 
-Describe a convolution or a matrix product by :class:`ConvI8`, ``fit`` it to its weights, print its
-``definitions()`` once a file and its ``initializer()`` once a layer. ``tiles_i8`` has the tiles,
-``geometry_i8`` what they make of a layer, ``matrices_i8`` which layers are computed by matrices;
-``packing_i8`` lays out the weights.
+Describe a convolution or a matmul by :class:`ConvI8`, ``fit`` it to its weights, print its
+``definitions()`` once per file and its ``initializer()`` once per layer. ``tiles_i8`` has the
+tiles, ``geometry_i8`` the geometry, ``matrices_i8`` the selection of AMX; ``packing_i8`` packs the
+weights.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .layer_f32 import enough_work
 from .matrices_i8 import is_far, looks_ahead, members_of_matrices
 from .quads_i8 import centred_weights, quads_of, runs_of
 
-# Bytes of input or of int32 sums that a sweep over the channels reuses from the first-level cache.
+# Bytes of input or int32 accumulators that a sweep over the channels reuses from the L1 cache.
 CHUNK_BYTES = 16 * 1024
-# Bytes of packed weights that are kept in the second-level cache while the image passes by.
+# Bytes of packed weights that stay in the L2 cache while the image streams past.
 WEIGHTS_IN_CACHE = 512 * 1024
-SHARES = 4  # of which the chunks of a layer of one row are a multiple: threads do alike then
-MANY_CHUNKS = 32  # so many are shared evenly enough in any number
-STACK_BYTES = 64  # of scratch that lie on the stack of a task: a few segments
+SHARES = 4  # chunks of a one-row layer are a multiple of it, for equal thread loads
+MANY_CHUNKS = 32  # enough to balance over any number of threads
+STACK_BYTES = 64  # of scratch that are on the stack of a task: a few segments
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class ConvI8(LayerI8):
     def fit(
         self, weights: np.ndarray, w_zero: np.ndarray | int = 0, has_extra: bool = True
     ) -> ConvI8:
-        """This layer in long rows, prepared for these weights.
+        """Return this layer in long rows, prepared for weights that exceed int8 minus their zero
+        point.
 
-        It differs where some do not fit into int8 once their zero point is taken off. To be called
-        before anything is printed or packed. Without ``has_extra`` all of a dense layer's are
-        shifted instead.
+        Call it before anything is printed or packed. Without ``has_extra`` all weights of a dense
+        layer are shifted instead.
         """
         layer = replace(self, window=self.window.in_rows())
         if layer.fmt.wide or not (has_extra or layer.depthwise):
@@ -51,11 +51,11 @@ class ConvI8(LayerI8):
         return layer._with_room(centred_weights(layer, weights, w_zero))
 
     def _with_room(self, centred: np.ndarray) -> ConvI8:
-        """This layer with a place for what weights exceed int8 by."""
+        """Return this layer with overflow quads, parts or a spare row for weights beyond int8."""
         excess = centred - np.clip(centred, -128, 127)
         if not excess.any():
             return self
-        far = excess > 127  # a weight of 255 is the sum of no fewer than three numbers of int8
+        far = excess > 127  # a weight of 255 needs at least three int8 summands
         if not self.depthwise:
             extra = [*self._quads_with(excess != 0), *self._quads_with(far)]
             enough = min(max(2, self.run_quads * self.plan.segments // 8), 16)
@@ -70,21 +70,21 @@ class ConvI8(LayerI8):
         return replace(self, parts=2)
 
     def _quads_with(self, chosen: np.ndarray) -> np.ndarray:
-        """Which quads hold a chosen weight of any channel."""
+        """Return the quads that hold a chosen weight of any channel."""
         quads = quads_of(runs_of(self, chosen.astype(np.int64)), self.plan.gathers)
         return np.flatnonzero(quads.any(axis=(0, 2)))
 
     def quad_places(self, quads: np.ndarray | list) -> tuple[tuple[int, int], ...]:
-        """(segment, first byte) of quads that are counted over all segments."""
+        """Return (segment, first byte) of quads that are numbered over all segments."""
         per_run = self.run_quads
         last = max(0, self.plan.run - 4)
         return tuple((int(q) // per_run, min(int(q) % per_run * 4, last)) for q in quads)
 
     @cached_property
     def tile_sizes(self) -> list[list[tuple[int, int]]]:
-        """The sizes of the four tile functions, one of them 0 where a tile does not occur.
+        """Sizes of the four tile functions, with a 0 for unused tiles.
 
-        (ob, wt), or (channels, wt) for depthwise ones.
+        (ob, wt), or (channels, wt) for depthwise tiles.
         """
         (ob, wt), width = self.tiling, self.width
         of_parts = self.shares and not self.fmt.matrices
@@ -97,7 +97,7 @@ class ConvI8(LayerI8):
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """Those of its tiles that the kernels do not include themselves."""
+        """Headers of the tiles that the kernels do not include themselves."""
         return ("tile/amx_i8.h",) if self.fmt.matrices else ()
 
     def _tile_name(self, size: tuple[int, int]) -> str:
@@ -118,7 +118,7 @@ class ConvI8(LayerI8):
         return "\n".join(wrap(macro, [self._tile_name(size), *numbers], ""))
 
     def _macro(self, size: tuple[int, int]) -> tuple[str, tuple[object, ...]]:
-        """The macro that defines a tile, and its arguments behind the tile's name."""
+        """Return the macro that defines a tile, and its arguments after the tile's name."""
         signed, plus = int(self.x_signed), f"TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
         if self.depthwise:
             shape = (self.depthwise_rows, self.depthwise_taps[1])
@@ -134,12 +134,12 @@ class ConvI8(LayerI8):
         return f"TVMRT_DEFINE_TILE_I8{part}", (*size, signed)
 
     def definitions(self) -> list[str]:
-        """Lines of C that define the tile functions; a file holds each line once."""
+        """Return the C lines that define the tile functions; a file has each line once."""
         sizes = [size for row in self.tile_sizes for size in row if all(size)]
         return [self._definition(size) for size in sizes]
 
     def members(self, *, shifted: bool, epilogue: bool) -> dict[str, object]:
-        """The members of the layer's ``tvmrt_conv_i8`` as C text; see :meth:`scratch`."""
+        """Return the members of the layer's ``tvmrt_conv_i8`` as C text; see :meth:`scratch`."""
         scratch = self.scratch(shifted=shifted, epilogue=epilogue)
         tiles = [
             braces([self._tile_name(size) if all(size) else "NULL" for size in row])
@@ -186,11 +186,11 @@ class ConvI8(LayerI8):
         }
 
     def initializer(self, *, shifted: bool, epilogue: bool) -> str:
-        """The C initialiser of the layer's ``tvmrt_conv_i8``."""
+        """Return the C initialiser of the layer's ``tvmrt_conv_i8``."""
         return initializer(self.members(shifted=shifted, epilogue=epilogue))
 
     def scratch(self, *, shifted: bool, epilogue: bool) -> ScratchI8:
-        """What one task of the kernel asks of ``TVMBackendAllocWorkspace``.
+        """Return the layout of the scratch that a task requests from ``TVMBackendAllocWorkspace``.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class ConvI8(LayerI8):
         return ScratchI8(chunk, rows, none, patches, sums, acc, rest)
 
     def _blocks_in_cache(self) -> int:
-        """Blocks whose weights stay in the cache while the image passes by."""
+        """Return the blocks whose weights stay in the cache while the image streams past."""
         if looks_ahead(self):
             return ceil_div(self.padded, self.block)
         return max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block))
@@ -222,7 +222,7 @@ class ConvI8(LayerI8):
         return self.padded * (1 if self.depthwise else self.groups)
 
     def _chunk(self, epilogue: bool) -> int:
-        """Pixels that the kernel finishes for all channels before it goes on."""
+        """Return the pixels that the kernel finishes for all channels before it continues."""
         window, wt = self.window, self.tiling[1]
         wide = window.kernel[0] * window.kernel[1] * window.stride[2] * self.in_c
         wide = 1 if self.depthwise else self.plan.run if self.plan.gathers else wide
@@ -241,7 +241,7 @@ class ConvI8(LayerI8):
 
     @property
     def _work(self) -> int:
-        """The layer's work in multiply-adds of floats."""
+        """The layer's work in float multiply-adds."""
         of_group = self.in_c // self.groups
         macs = self.window.pixels * self.out_c * self.window.taps * of_group
         work = self.fmt.floats(macs, self.groups > 1)
@@ -249,9 +249,9 @@ class ConvI8(LayerI8):
 
     @property
     def _by_blocks(self) -> bool:
-        """Whether threads share the blocks of channels rather than the pixels.
+        """Whether threads divide the blocks of channels instead of the pixels.
 
-        Each reads what is not shared out in full: better the smaller of image and weights.
+        Each thread reads the undivided operand completely, so that should be the smaller one.
         """
         window = self.window
         blocks = self._acc_stride // self.padded * ceil_div(self.padded, self.block)
@@ -263,9 +263,9 @@ class ConvI8(LayerI8):
 
 @dataclass(frozen=True)
 class ScratchI8:
-    """The scratch of one task: pixels of a chunk, where each part begins, bytes of all of it.
+    """Scratch layout of one task: pixels of a chunk, offsets of the parts, total bytes.
 
-    Segments, the ring's rows, a row of padding, gathered windows, sums of windows, int32 sums.
+    Parts: segments, line buffer, a row of padding, im2col windows, window sums, int32 accumulators.
     """
 
     chunk: int

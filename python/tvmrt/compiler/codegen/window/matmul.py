@@ -1,4 +1,4 @@
-"""Matrix products in float32."""
+"""Lowering of matmul in float32."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BF16_BYTES = 64 << 10  # of rows that are rounded at a time
 
 @lowers("matmul")
 class MatMulLowering(Lowering):
-    """Constant right factors are packed; computed ones are read as they lie, transposed or not, and
-    so are those of a region's fallback, which lie in the library for the device already."""
+    """Constant right operands are packed. Computed ones are read in place, transposed or not, like
+    those of a region's fallback, which the library already stores for the device."""
 
     in_memory = ()
 
@@ -56,7 +56,7 @@ class MatMulLowering(Lowering):
         residual = epilogue.residual
         if residual is not None and not satisfies(accesses[residual].at, ROWS):
             return False
-        # the kernel counts rows over two batch axes; more are loops around it
+        # the kernel's rows cover two batch axes; further axes become loops around it
         shape = self.node.output.shape
         return not epilogue.rest or (
             sum(n != 1 for n in shape[:-2]) <= 2
@@ -89,13 +89,13 @@ class MatMulLowering(Lowering):
         _MatMulPrinter(self, step, f).emit()
 
     def panels(self, step: Step) -> packing.Panels | None:
-        """The constant right factor as the library has it, one matrix in float32; None where it has
-        that in another form."""
+        """Return the constant right operand if the library stores it as one float32 matrix, else
+        None."""
         return _Product(self, step).panels()
 
 
 class _Product:
-    """One product: its loops and its kernel; operands are numbered a, b, y, residual."""
+    """One matmul: its loops and its kernel; operands are numbered a, b, y, residual."""
 
     A, B, Y, RESIDUAL = range(4)
 
@@ -114,20 +114,20 @@ class _Product:
         self.row, self.batches = self._loops()
 
     def kernel_blocks(self) -> tuple[int, ...]:
-        """Bytes that the kernel takes: a computed right factor is packed panel by panel."""
+        """Return the kernel's scratch bytes: a computed right operand is packed by panels."""
         layer = self._board_layer()
         if layer is not None:
             return (BOARDS.choose(layer, self.target.board).scratch(layer).bytes,)
         panel = 0 if self.b_at is None else most(self.depth) * self._tiles().block
         if not self.reduced:
             return (panel * 4,) if panel else ()
-        row = 2 * most(self.depth)  # of two parts for each number, at most
+        row = 2 * most(self.depth)  # at most two parts per element
         rows = max(2 * self._tiles().widths[0], BF16_BYTES // (row * 4))
         return ((panel + (min(rows, most(self.m)) + self.kind.behind) * row) * 4,)
 
     @property
     def reduced(self) -> bool:
-        """Whether products are those of numbers in bfloat16."""
+        """Whether operands are rounded to bfloat16."""
         return is_reduced(self.node)
 
     @property
@@ -136,16 +136,16 @@ class _Product:
 
     @property
     def depth(self) -> Whole:
-        """Rows of packed factors: floats, or pairs."""
+        """Rows of packed operands: floats, or pairs."""
         return ceil_div(self.k, 2) if self.reduced else self.k
 
     def _b_at(self) -> Strided | None:
-        """Where a right factor lies that is not packed."""
+        """Return the layout of a right operand that is not packed."""
         b, batch = self.node.inputs[1], self.node.output.shape[:-2]
         return None if self.is_packed else self._at(b).expand((*batch, self.k, self.n))
 
     def _loops(self) -> tuple[Loop, list[Loop]]:
-        """The loop over rows, and those over the batch around it."""
+        """Return the loop over rows and the batch loops around it."""
         residual, batch = self.epilogue.residual, self.node.output.shape[:-2]
         a_at = self._at(self.node.inputs[0]).expand((*batch, self.m, self.k))
         r_at = self._at(residual) if residual is not None else None
@@ -165,7 +165,7 @@ class _Product:
         return Loop(1, (self.k, 0, self.n, 0)), loops
 
     def _b_batch_strides(self, batch) -> tuple[int, ...]:
-        """Strides by batch axis; of packed factors in whole packed matrices, see _print_layer."""
+        """Return the strides by batch axis; packed operands count whole matrices (_print_layer)."""
         if self.b_at is not None:
             return self.b_at.strides[: len(batch)]
         b = self.node.inputs[1]
@@ -204,7 +204,7 @@ class _Product:
         return tiles.in_parts(rows, floats, self.target.registers)
 
     def _board_layer(self) -> MicroLayer | None:
-        """The product for the microcontrollers' kernels, where those can do it."""
+        """Return the layer for microcontroller kernels, or None if they do not support it."""
         b = self.node.inputs[1]
         shape = MicroShape(self._window(), self.k, self.n, False)
         packed = self.is_packed and b.type.rank == 2 and not self.batches
@@ -217,7 +217,7 @@ class _Product:
         return MicroLayer(shape, weights, biases, *bounds, plain=epilogue.plain)
 
     def _window(self) -> Window:
-        """The rows as pixels of a 1 x 1 convolution."""
+        """Return the window of a 1 x 1 convolution whose pixels are the rows."""
         rows = (1, 1, self.row.extent)
         return Window(1, rows, rows, self.row.strides[self.A], self.row.strides[self.Y])
 
@@ -241,7 +241,7 @@ class _Product:
 
 
 class _MatMulPrinter(_Product):
-    """Prints one product."""
+    """Prints one matmul."""
 
     def __init__(self, lowering: MatMulLowering, step: Step, f: FunctionWriter) -> None:
         super().__init__(lowering, step)
@@ -273,7 +273,7 @@ class _MatMulPrinter(_Product):
         self._print_calls(outer, data)
 
     def _emit_board(self, layer: MicroLayer) -> None:
-        """Print a call of the microcontrollers' kernel."""
+        """Print a call of the microcontroller kernel."""
         x, other = self._pointer(self.node.inputs[0], "a"), self.epilogue.residual
         residual = "NULL" if other is None else self._pointer(other, "residual")
         strided = (residual, self.row.strides[self.RESIDUAL])
@@ -299,8 +299,8 @@ class _MatMulPrinter(_Product):
         return self.f.constant("bias", packing.pad_channels(bias.data, tiles.packed))
 
     def _print_conv(self, tiles, data: dict[str, str]) -> None:
-        """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
-        in cache."""
+        """Print a matmul with constant weights as a 1 x 1 convolution, which keeps weights
+        cached."""
         f, row = self.f, self.row
         layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).of_product()
         layer = layer.shared_out(self.lowering.chosen(self.step).threads)

@@ -1,4 +1,4 @@
-"""Layers of the integer kernels by tiles of matrices: which ones, and how they read windows."""
+"""Selection of int8 layers for AMX tiles, and how they read windows."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .tiles_i8 import FORMATS, MATRIX_ROWS, round_run, row_cycles, words_at_once
 
 COLOURS = 3  # channels of a picture
 SMALL_IMAGE = 104 * 1024  # bytes that are read again for each block of weights
-MANY_WEIGHTS = 128 * 1024  # bytes that are fetched ahead
-# Bytes by which weights are fetched before they are multiplied. Memory takes twice the time for the
-# last layers of a network that their products take, so that those in front fetch for them; a
-# second-level cache of 2 MiB holds them beside a layer's tensors.
+MANY_WEIGHTS = 128 * 1024  # bytes from which weights are prefetched
+# Prefetch distance of weights in bytes. The last layers of a network take twice as long for memory
+# as for arithmetic, so earlier layers prefetch for them. An L2 cache of 2 MiB holds these weights
+# next to a layer's tensors.
 FETCHED_AHEAD = 256 * 1024
-SECOND_LEVEL_CYCLES = 16.0  # in which a register of weights comes from the second-level cache
-FIRST_CYCLES = 2000.0  # in which a task makes the registers ready, and gives them back
-GATHERED_IMAGE = 256 * 1024  # bytes of all windows, beside which weights are many
-MOST_GATHERED = 1024  # bytes of a window: those of a tile stay in the first-level cache
+SECOND_LEVEL_CYCLES = 16.0  # to load a weight register from the L2 cache
+FIRST_CYCLES = 2000.0  # for a task to configure the tile registers and release them
+GATHERED_IMAGE = 256 * 1024  # bytes of all windows, compared with which weights are many
+MOST_GATHERED = 1024  # bytes of a window: those of a tile stay in the L1 cache
 PLANE_BYTES = 96 * 1024
-FEW_WEIGHTS = 64 * 1024  # bytes, which may lie in an order of their own
+FEW_WEIGHTS = 64 * 1024  # bytes that may be packed in a separate order
 
 
 def suited(layer: Layer, gathers: bool = True, plane: bool = False) -> Layer:
-    """A layer as it is computed fastest: by tiles of matrices, for which windows may be gathered or
-    images copied where these are so, or by vectors."""
+    """Return the fastest variant of a layer: vectors or AMX tiles, with im2col or image copies if
+    allowed."""
     if not layer.fmt.matrices:
         return layer
     by_vectors = replace(layer, fmt=FORMATS[layer.fmt.by_vectors], widest=None)
@@ -55,8 +55,7 @@ def _is_fixed(layer: LayerI8) -> bool:
 
 
 def _can_be_flat(layer: LayerI8) -> bool:
-    """Whether windows can be gathered across rows: by the same packed weights that vectors read, or
-    few of them."""
+    """Return whether im2col across rows is possible: with the packing of vectors or few weights."""
     taps = layer.window.taps * layer.in_c // layer.groups
     same = layer.plan.run % 4 == 0 and round_run(taps) == taps
     few = taps * layer.out_c <= FEW_WEIGHTS
@@ -66,37 +65,37 @@ def _can_be_flat(layer: LayerI8) -> bool:
 
 
 def _has_few_windows(layer: LayerI8) -> bool:
-    """Whether all windows of a layer are far less than its weights, which are read once then."""
+    """Return whether all windows are much smaller than the weights, which are then read once."""
     taps = layer.window.taps * layer.in_c // layer.groups
     windows = most(layer.window.pixels) * taps
     return windows <= GATHERED_IMAGE and 4 * windows <= layer.weight_bytes
 
 
 def _can_be_rounded(layer: LayerI8) -> bool:
-    """Whether runs can be read to whole quads: in memory of the kernel's own, by few weights."""
+    """Return whether runs can be read to whole quads: in kernel memory, with few weights."""
     plan = layer.plan
     return _has_few_weights(layer) and plan.ring is not None and plan.run % 4 != 0
 
 
 def _has_few_weights(layer: LayerI8) -> bool:
-    """Whether they may lie in an order of their own."""
+    """Return whether weights may be packed in a separate order."""
     few = layer.window.taps * layer.in_c // layer.groups * layer.out_c <= FEW_WEIGHTS
     return few and not layer.extra
 
 
 def _can_be_pairs(layer: LayerI8) -> bool:
-    """Whether windows begin every other row, and of two rows are no more than one product."""
+    """Return whether windows have a row stride of 2, and two kernel rows fit an AMX product."""
     window = layer.window
     flat = window.flat and window.dilation[1:] == (1, 1) and window.stride[1] == 2
     dense = layer.groups == 1 and window.x_stride == layer.in_c and window.pad[2] >= 0
     least = 0 <= window.pad[1] and window.kernel[1] > 1
     usual = flat and dense and least and _has_few_weights(layer)
-    known = layer.plan.ring is not None or _is_fixed(layer)  # the columns that a row of pairs has
+    known = layer.plan.ring is not None or _is_fixed(layer)  # the columns of a row pair
     return usual and known and 2 * window.kernel[2] * layer.in_c <= LINE
 
 
 def _can_be_plane(layer: LayerI8) -> bool:
-    """Whether all windows of an image can lie at equal distances, in little memory."""
+    """Return whether all windows of an image can be equidistant in little memory."""
     window = layer.window
     dense = _is_fixed(layer) and layer.groups == 1 and layer.in_c % LINE == 0
     still = window.stride == ONES and window.dilation == ONES and window.pad[2] >= 0
@@ -106,8 +105,8 @@ def _can_be_plane(layer: LayerI8) -> bool:
 
 
 def looks_ahead(layer: LayerI8) -> bool:
-    """Whether tiles of matrices pass over all pixels for each block of weights, of which the next
-    one's are fetched meanwhile: those of layers with many of them, and a small image."""
+    """Return whether AMX tiles process all pixels per block of weights and prefetch the next one:
+    for many weights and a small image."""
     if not layer.fmt.matrices or layer.depthwise or layer.pixels or layer.at_once:
         return False
     image = layer.width * layer.plan.run if layer.flat else prod(layer.window.in_) * layer.in_c
@@ -117,20 +116,20 @@ def looks_ahead(layer: LayerI8) -> bool:
 
 
 def is_far(layer: LayerI8) -> bool:
-    """Whether weights are too many for the first-level cache."""
+    """Return whether weights exceed the L1 cache."""
     return layer.weight_bytes > NEAR_WEIGHTS
 
 
 def bytes_ahead(layer: LayerI8) -> int:
-    """By how many bytes tiles fetch weights before they are multiplied: past the layer's end those
-    of the layers behind, which lie there in a library; not where a run has packed them."""
+    """Return the prefetch distance of weights in bytes. At the layer's end, tiles prefetch the next
+    layers' weights from the library, unless a run has packed them."""
     if layer.shares:
         return FETCHED_AHEAD
     return layer.block * layer.channel_bytes if looks_ahead(layer) else 0
 
 
 def members_of_matrices(layer: LayerI8) -> dict[str, object]:
-    """The members of a layer's ``tvmrt_conv_i8`` for tiles of matrices."""
+    """Return the members of a layer's ``tvmrt_conv_i8`` for AMX tiles."""
     if layer.depthwise or not layer.fmt.matrices:
         return {}
     return {
@@ -144,16 +143,16 @@ def members_of_matrices(layer: LayerI8) -> dict[str, object]:
 
 
 def cycles_of_gathering(layer: LayerI8) -> float:
-    """Estimated cycles in which the windows of a row are copied."""
+    """Estimate the cycles of im2col for a row."""
     window = layer.window
     copies = window.kernel[0] * window.kernel[1]
     return most(layer.width) * (10.0 + copies * 15.0 + layer.plan.run / 24)
 
 
 def cycles_of_pairing(layer: LayerI8) -> float:
-    """The same of two rows of input for each of the output, whose pixels come side by side: three
-    channels by shuffles, others one by one. Tiles of so few products are finished beside the next
-    one's, where they have whole vectors."""
+    """Estimate the cycles of interleaving two input rows per output row: three channels by
+    shuffles, others one by one. Tiles of few products finish during the next one, given whole
+    vectors."""
     each = 0.25 if layer.in_c == COLOURS else 5.0
     whole = layer.out_c % layer.fmt.lanes == 0
     beside = 1.5 * layer.vectors * most(layer.width) if whole else 0.0
@@ -161,8 +160,8 @@ def cycles_of_pairing(layer: LayerI8) -> float:
 
 
 def cycles_of_matrices(layer: LayerI8) -> float:
-    """Estimated cycles of the layer, as they were measured on one processor: products of
-    registers beside their loads, then sums that go through memory."""
+    """Estimate the cycles of the layer, as measured on one processor: tile products overlap with
+    loads, then accumulators pass through memory."""
     run, segments = layer.plan.run, layer.plan.segments
     words = words_at_once(run)
     steps = segments * (run // 4 // words)
@@ -180,7 +179,8 @@ def cycles_of_matrices(layer: LayerI8) -> float:
 
 
 def cycles_of_vectors(layer: LayerI8) -> float:
-    """The same by vectors, of which processors with matrices multiply nearly two in a cycle."""
+    """Estimate the cycles with vectors; processors with AMX issue nearly two dot products per
+    cycle."""
     quads = layer.plan.segments * ceil_div(layer.plan.run, 4) + len(layer.extra)
 
     def tile(o: int, t: int) -> float:

@@ -1,4 +1,4 @@
-"""Weights that the first run packs, since the library has them in the network's order alone."""
+"""Weights that the first run packs, because the library stores only the network's order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .packing_i8 import OrderI8
 def packed_once(
     f: FunctionWriter, order: Order, block: int, weights: str, own: str, name: str = "order"
 ) -> str:
-    """The pointer to packed floats, in blocks of so many channels.
+    """Return the pointer to packed floats, in blocks of ``block`` channels.
 
-    ``weights`` and ``own`` are C expressions: where they lie, and memory of the run. ``name`` is
-    another for each of a function's.
+    ``weights`` and ``own`` are C expressions for the weights and for memory of the run. ``name`` is
+    unique within a function.
     """
     kept = _kept(f, "float", order.floats(block))
     f.include("pack_f32.h")
@@ -26,7 +26,7 @@ def packed_once(
 
 
 def packed_once_i8(f: FunctionWriter, order: OrderI8, weights: str, zeros: str, own: str) -> str:
-    """The pointer to packed 8-bit integers; ``zeros``: to the zero points of the weights."""
+    """Return a call that packs 8-bit integers; ``zeros`` points to the weights' zero points."""
     kept = _kept(f, "int16_t" if order.wide else "int8_t", order.elements)
     f.include("pack_i8.h")
     print_struct(f, "static const tvmrt_pack_i8 order", order.members())
@@ -34,7 +34,7 @@ def packed_once_i8(f: FunctionWriter, order: OrderI8, weights: str, zeros: str, 
 
 
 def _kept(f: FunctionWriter, kind: str, size: int) -> str:
-    """Memory for packed weights that is as long as the library's, and no part of its file."""
+    """Declare memory for packed weights with the library's lifetime, outside of its file."""
     kept, weights, state = (f.own(ending) for ending in ("_kept", "_weights", "_state"))
     f.helper(
         f"static {kind} {weights}[{size}];\n"

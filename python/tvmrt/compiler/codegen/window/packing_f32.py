@@ -1,7 +1,6 @@
-"""Weights and biases in the order in which the float kernels (``include/tvm/runtime/kernels``) read
-them: numpy in, numpy out.
+"""Packing of weights and biases for the float kernels (``include/tvm/runtime/kernels``), in numpy.
 
-The register tiles that they are packed for come from ``tiles_f32``; lowerings find its names here.
+The tiles come from ``tiles_f32``; its names are re-exported here for lowerings.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ __all__ = [
 
 
 def round_bf16(values: np.ndarray) -> np.ndarray:
-    """The nearest numbers in bfloat16, halfway to even, as their 16 bits."""
+    """Round to the nearest bfloat16, ties to even; return the 16 bits."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     nearest = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
     quiet = bits >> np.uint32(16) | np.uint32(0x40)
@@ -46,8 +45,8 @@ def round_bf16(values: np.ndarray) -> np.ndarray:
 
 
 def as_pairs(values: np.ndarray, axis: int) -> np.ndarray:
-    """Floats as words of two neighbours along an axis in bfloat16, the first in the lower half; an
-    odd one has 0 beside it."""
+    """Pair neighbours along an axis as bfloat16 in 32-bit words, the first in the lower half. An
+    odd last one is paired with 0."""
     halves = np.moveaxis(round_bf16(values).astype(np.uint32), axis, 0)
     if len(halves) % 2:
         halves = np.concatenate([halves, np.zeros_like(halves[:1])])
@@ -55,17 +54,16 @@ def as_pairs(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _packable(weight: np.ndarray) -> np.ndarray:
-    """Floats, or pairs as they are."""
+    """Return float32 weights, or bfloat16 pairs unchanged."""
     return weight if weight.dtype == np.uint32 else np.asarray(weight, np.float32)
 
 
 def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
-    """Packs convolution weights ``[OC, IC / groups, *kernel]``.
+    """Pack convolution weights ``[OC, IC / groups, *kernel]``.
 
-    The order is ``[group][block][*kernel][ic][tiles.packed]``.
-
-    Missing channels of the last block of each group are zeros. The result is one-dimensional
-    float32, or of the pairs that the weights are.
+    The order is ``[group][block][*kernel][ic][tiles.packed]``. Missing channels of the last block
+    of each group are zeros. The result is one-dimensional; its type is float32, or uint32 for
+    weights that are pairs.
     """
     weight = _packable(weight)
     out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
@@ -84,8 +82,8 @@ MOST_PACKED = 128  # channels of a block of packed weights: 8 vectors of 16
 
 @dataclass(frozen=True)
 class Order:
-    """How the weights ``[groups, channels, inputs, taps]`` of a layer lie that a run packs itself,
-    or of a transposed one ``[groups, inputs, channels, taps]``; see ``pack_f32.h``."""
+    """Layout of weights that a run packs: ``[groups, channels, inputs, taps]``, or ``[groups,
+    inputs, channels, taps]`` if ``transposed``; see ``pack_f32.h``."""
 
     channels: int
     inputs: int
@@ -95,17 +93,17 @@ class Order:
 
     @property
     def most_bytes(self) -> int:
-        """What they take packed, in blocks of any size up to all channels."""
+        """Maximum size of the packed weights, in blocks of up to all channels."""
         whole = round_up(self.channels, MOST_LANES)
         channels = min(round_up(self.channels, MOST_PACKED), 2 * whole)
         return self.groups * channels * self.inputs * self.taps * 4
 
     def floats(self, block: int) -> int:
-        """How many the weights are packed in blocks of so many channels."""
+        """Return the number of packed floats in blocks of ``block`` channels."""
         return self.groups * round_up(self.channels, block) * self.inputs * self.taps
 
     def members(self, block: int) -> dict[str, object]:
-        """The members of a ``tvmrt_pack_f32`` for blocks of so many channels."""
+        """Return the members of a ``tvmrt_pack_f32`` for blocks of ``block`` channels."""
         strides = (self.inputs * self.taps, self.taps)
         if self.transposed:
             strides = (self.taps, self.channels * self.taps)
@@ -124,8 +122,8 @@ class Order:
 def pack_conv_transpose(
     weight: np.ndarray, tiles: Tiles, groups: int = 1, pairs: bool = False
 ) -> np.ndarray:
-    """Packs weights ``[IC, OC / groups, *kernel]`` to the order of :func:`pack_conv`, as pairs
-    where those are wanted."""
+    """Pack weights ``[IC, OC / groups, *kernel]`` in the order of :func:`pack_conv`, optionally as
+    bfloat16 pairs."""
     weight = np.asarray(weight, np.float32)
     per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
     turned = per_group.reshape(-1, *per_group.shape[2:])
@@ -133,7 +131,7 @@ def pack_conv_transpose(
 
 
 def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
-    """Fills the bias of each group up with zeros to whole blocks, flat."""
+    """Zero-pad the bias of each group to whole blocks and flatten it."""
     bias = np.asarray(bias, np.float32).reshape(groups, -1)
     packed = np.zeros((groups, round_up(bias.shape[1], tiles.packed)), np.float32)
     packed[:, : bias.shape[1]] = bias
@@ -141,7 +139,7 @@ def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
 
 
 def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
-    """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.packed]``, flat."""
+    """Pack the right operand ``[..., K, N]`` to ``[...][block][K][tiles.packed]``, flat."""
     b = _packable(b)
     k, n = b.shape[-2:]
     count, unit, full = int(np.prod(b.shape[:-2])), tiles.packed, n // tiles.packed
@@ -155,19 +153,20 @@ def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Panels:
-    """A matrix ``[K, N]`` as a product reads it: ``[block][K][packed]``, flat."""
+    """Matrix ``[K, N]`` in packed order: ``[block][K][packed]``, flat."""
 
     data: np.ndarray
     depth: int
     packed: int
 
     def column(self, n: str) -> str:
-        """In C where a column begins, whose elements are ``packed`` floats apart."""
+        """Return a C expression for the start of column ``n``; its elements are ``packed`` floats
+        apart."""
         return f"{n} / {self.packed} * {self.depth * self.packed} + {n} % {self.packed}"
 
 
 def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:
-    """Packs ``[C, 1, *kernel]`` to ``[C / lanes, rounded up][*kernel][lanes]``, flat."""
+    """Pack ``[C, 1, *kernel]`` to ``[C / lanes, rounded up][*kernel][lanes]``, flat."""
     weight = np.asarray(weight, np.float32)
     channels, taps = weight.shape[0], int(np.prod(weight.shape[2:]))
     packed = np.zeros((round_up(channels, lanes), taps), np.float32)
@@ -176,6 +175,6 @@ def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:
 
 
 def pad_channels(values: np.ndarray, unit: int) -> np.ndarray:
-    """One float a channel, filled up with zeros to a multiple of ``unit``."""
+    """Zero-pad one float per channel to a multiple of ``unit``."""
     values = np.asarray(values, np.float32).reshape(-1)
     return np.concatenate([values, np.zeros(-values.size % unit, np.float32)])

@@ -1,4 +1,4 @@
-"""Weights and biases of the integer kernels (``kernels/*_i8.h``): numpy in, numpy out."""
+"""Packing of weights and biases for the integer kernels (``kernels/*_i8.h``), in numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tiles_i8 import Format
 
 @dataclass(frozen=True)
 class PackedI8:
-    """Constants of one layer: bytes of weights as the kernel reads them, int32 bias and shift."""
+    """Constants of one layer: packed weights as bytes, int32 bias and shift."""
 
     weights: np.ndarray
     bias: np.ndarray
@@ -29,8 +29,8 @@ MOST_LANES = 16
 
 @dataclass(frozen=True)
 class OrderI8:
-    """How the weights ``[groups, channels, inputs, taps]`` of a dense layer lie that a run packs
-    itself, or those of a product ``[inputs, channels]``; see ``pack_i8.h``."""
+    """Layout of weights that a run packs: ``[groups, channels, inputs, taps]`` of a dense layer, or
+    ``[inputs, channels]`` of a matmul; see ``pack_i8.h``."""
 
     layer: ConvI8
     taps: int
@@ -43,7 +43,7 @@ class OrderI8:
 
     @property
     def channels(self) -> int:
-        """Of a group."""
+        """Output channels of a group."""
         return self.layer.out_c // self.layer.groups
 
     @property
@@ -56,12 +56,12 @@ class OrderI8:
 
     @property
     def elements(self) -> int:
-        """How many they are packed."""
+        """Number of packed elements."""
         quads = self.layer.plan.segments * ceil_div(self.run, 4)
         return self.layer.groups * self.layer.padded * quads * 4
 
     def members(self) -> dict[str, object]:
-        """The members of a ``tvmrt_pack_i8``."""
+        """Return the members of a ``tvmrt_pack_i8``."""
         order, window = self.layer.order, self.inputs * self.taps
         strides = (1, self.channels) if self.is_product else (window, self.taps)
         return {
@@ -84,7 +84,7 @@ class OrderI8:
 
 
 def most_packed_bytes(channels: int, inputs: int, taps: int, groups: int) -> int:
-    """What the weights of such groups take packed in any format."""
+    """Return the maximum size of such packed weights in any format."""
     return groups * round_up(channels, MOST_LANES) * taps * round_up(inputs, 4) * 2
 
 
@@ -94,7 +94,7 @@ def pack_conv(
     w_zero: np.ndarray | int = 0,
     bias: np.ndarray | None = None,
 ) -> PackedI8:
-    """Weights and folded bias of a convolution.
+    """Pack the weights and fold the bias of a convolution.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def pack_conv(
 
 
 def _with_extra_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
-    """Quads bounded to int8, followed by what the layer's extra ones have to add."""
+    """Clip quads to int8 and append the layer's overflow quads."""
     bounded = np.clip(quads, -128, 127)
     excess = quads - bounded
     places = layer.quad_places(np.arange(quads.shape[1]))
@@ -148,9 +148,9 @@ def _with_extra_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
 
 
 def sums_fit(packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles need.
+    """Return whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles require.
 
-    It does for any sensible scale. Where it does not, use an epilogue that bounds the product
+    Any sensible scale satisfies this. Otherwise use an epilogue that clamps the product
     (``tvmrt_i8_rows_requantize``).
     """
     taps = weights[0].size
@@ -159,12 +159,12 @@ def sums_fit(packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
 
 
 def wrap_int32(values: np.ndarray) -> np.ndarray:
-    """int64 to int32 modulo 2 ** 32, as the kernels' sums wrap."""
+    """Convert int64 to int32 modulo 2 ** 32, as the kernels' accumulators wrap."""
     return values.astype(np.uint64).astype(np.uint32).view(np.int32)
 
 
 def pad_channels(layer: ConvI8, values: np.ndarray) -> np.ndarray:
-    """Values per channel (or one for all), each group's padded with zeros to whole vectors."""
+    """Zero-pad values per channel (or one for all) to whole vectors in each group."""
     full = np.broadcast_to(np.asarray(values).reshape(-1), (layer.out_c,))
     if layer.depthwise:
         return np.concatenate(
@@ -177,7 +177,7 @@ def pad_channels(layer: ConvI8, values: np.ndarray) -> np.ndarray:
 
 
 def _depthwise_blocks(layer: ConvI8, values: np.ndarray) -> list[np.ndarray]:
-    """The first axis cut into blocks, each padded to the width of its vectors."""
+    """Split the first axis into blocks, each padded to the width of its vectors."""
     blocks = []
     for first in range(0, layer.out_c, layer.depthwise_block):
         part = values[first : first + layer.depthwise_block]
@@ -188,14 +188,14 @@ def _depthwise_blocks(layer: ConvI8, values: np.ndarray) -> list[np.ndarray]:
 
 
 def _depthwise_lanes(layer: ConvI8, block: np.ndarray) -> np.ndarray:
-    """The channels of a block in the order of the kernel's sums."""
+    """Return the channels of a block in the order of the kernel's accumulators."""
     if not layer.fmt.interleaves:
         return block
     return block.reshape(-1, 4, 4, *block.shape[1:]).swapaxes(0, 1).reshape(block.shape)
 
 
 def _pack_depthwise(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
-    """Weights [channel, 1, kd, kh, kw] as ``depthwise_i8.h`` lays them out."""
+    """Pack weights [channel, 1, kd, kh, kw] as ``depthwise_i8.h`` specifies."""
     rows, columns = layer.depthwise_taps
     taps = centred.reshape(layer.out_c, rows, columns)
     packed = [_pack_depthwise_block(layer, block) for block in _depthwise_blocks(layer, taps)]
@@ -220,7 +220,7 @@ def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
 
 
 def _parts_of(weights: np.ndarray, count: int) -> list[np.ndarray]:
-    """Arrays that add up to the weights; those of int8, if there is more than one."""
+    """Split weights into ``count`` arrays that sum to them, of int8 range if ``count`` > 1."""
     if count == 1:
         return [weights]
     parts = []
@@ -231,14 +231,14 @@ def _parts_of(weights: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def _shifts(flat: np.ndarray) -> np.ndarray:
-    """Per channel the least change that makes all weights fit into int8."""
+    """Return the smallest shift per channel that makes all weights fit into int8."""
     high = np.maximum(flat.max(axis=1) - 127, 0)
     low = np.minimum(flat.min(axis=1) + 128, 0)
     return np.where(high > 0, high, low)
 
 
 def _interleave(layer: LayerI8, quads: np.ndarray) -> np.ndarray:
-    """Quads [out_c, n, 4] in blocks of channels, as bytes."""
+    """Interleave quads [out_c, n, 4] in blocks of channels, as bytes."""
     fmt, vectors, ob = layer.fmt, layer.vectors, layer.tiling[0]
     per_group = layer.out_c // layer.groups
     count = quads.shape[1]
@@ -254,7 +254,7 @@ def _interleave(layer: LayerI8, quads: np.ndarray) -> np.ndarray:
 
 
 def lane_order(fmt: Format, quads: np.ndarray) -> np.ndarray:
-    """Quads [..., lane, 4] as the format stores them: int8 [..., bytes]."""
+    """Return quads [..., lane, 4] in the memory order of the format: int8 [..., bytes]."""
     lead, kind = quads.shape[:-2], np.int16 if fmt.wide else np.int8
     if fmt.halves is not None:
         quads = np.stack([quads[..., list(pair)] for pair in fmt.halves], axis=-3)

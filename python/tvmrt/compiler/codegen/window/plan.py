@@ -1,8 +1,7 @@
-"""How a layer's windows are read: all that follows from its shape, computed here and nowhere else.
+"""Plans for reading a layer's windows, derived from its shape.
 
-:class:`.geometry.Window` is the shape, :class:`WindowPlan` how the rows under it are read;
-``members()`` of both are what kernels find in ``tvmrt_window`` and ``tvmrt_rows``
-(``kernels/window.h``).
+:class:`.geometry.Window` is the shape, :class:`WindowPlan` how the rows under it are read.
+``members()`` of both fill ``tvmrt_window`` and ``tvmrt_rows`` (``kernels/window.h``).
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from ..geometry import FLOAT, Window
 
 CHUNK_BYTES = 32 << 10  # of pixels that are copied at a time where rows are long
 LEAST_CHUNK = 32  # pixels
-HELD_BYTES = 256 << 10  # of rounded pixels that are kept while all weights pass by
-PAGE = 4096  # bytes at whose distance the cache has one set
-LINE = 16  # elements of a line of the cache
-RUNS_WORTH = 0.8  # of the columns' work, above which it is not worth cutting rows into runs
+HELD_BYTES = 256 << 10  # of rounded pixels that stay while all weights stream past
+PAGE = 4096  # addresses this many bytes apart share a cache set
+LINE = 16  # elements of a cache line
+RUNS_WORTH = 0.8  # of the columns' work; above it, splitting rows into runs does not pay
 MOST_RUN_LENGTHS = 3  # that tiles are chosen for
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Padded copies of input rows: ``slots`` of planes and rows, ``columns`` of them copied.
+    """Line buffer: padded copies of input rows, ``slots`` of depth planes and rows.
 
-    ``left`` columns of padding lie in front of those, ``width`` is all of a row.
+    ``columns`` are copied after ``left`` columns of padding; ``width`` is the length of a row.
     """
 
     slots: tuple[int, int]
@@ -39,7 +38,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """How the rows under a window are read.
+    """Plan for reading the rows under a window.
 
     Parameters
     ----------
@@ -48,40 +47,40 @@ class WindowPlan:
     channels
         Elements of a pixel that belong to a window: the channels of a group.
     copied
-        Elements of a pixel that are copied where rows are.
+        Elements per pixel that row copies contain.
     run
         Elements of a segment.
     taps
-        Segments of a kernel row: 1 where its columns touch.
+        Segments of a kernel row: 1 if its columns touch.
     ring
-        Where rows are copied, else None.
+        Line buffer if rows are copied, else None.
     gathers
-        Whether windows are copied whole, each a single segment.
+        Whether windows are copied whole (im2col), each a single segment.
     unit
-        Bytes of which a row in the ring, and where it begins, is a multiple.
+        Alignment in bytes of a row in the line buffer and of its length.
     fill
-        The byte of padding.
+        Byte value of the padding.
     skip
         First column of the input that is read.
     stride
         Pixels from one window of a row to the next.
     floats
-        Floats of a pixel of which pairs of bfloat16 are made as rows are copied; 0 where they are
-        copied as they are.
+        Floats per pixel that are converted to bfloat16 pairs as rows are copied; 0 for a
+        plain copy.
     chunk
-        Without a ring, pixels that are copied at a time; 0: they are read in place.
+        Without a line buffer, pixels copied at a time; 0: they are read in place.
     apart
-        Elements between two pixels of such a copy.
+        Padding elements between two pixels of such a copy.
     runs
-        Where a row is computed in runs of pixels that meet the same columns of the kernel, their
-        pixels and how many columns they meet; else none.
+        (pixels, kernel columns) of each run, if a row is computed in runs of pixels that use
+        the same kernel columns; else empty.
     planes
-        Elements from one channel of the input to the next where each is a plane; 0: innermost.
+        Channel stride of NCHW input in elements; 0: channels are innermost.
     line, line_step
-        Of a copy without a ring whose pixels are those of several rows: pixels of each, elements of
-        the input from one to the next; 0 where its pixels follow each other.
+        For a copy without a line buffer of pixels from several rows: pixels per row, and the row
+        stride of the input in elements; 0 if the pixels are contiguous.
     behind
-        Windows behind the last of a row that tiles may read of the scratch.
+        Windows past the end of a row that tiles may read from the scratch.
     """
 
     window: Window
@@ -127,7 +126,7 @@ class WindowPlan:
 
     @property
     def pitch(self) -> int:
-        """Bytes of a row in the ring."""
+        """Bytes of a row in the line buffer."""
         return round_up(self.ring.width * self.copied * self.element, self.unit) if self.ring else 0
 
     @property
@@ -135,9 +134,8 @@ class WindowPlan:
         return prod(self.ring.slots) if self.ring else 0
 
     def scratch_of_rows(self, begin: int) -> tuple[int, int, int]:
-        """(where the ring's numbers begin, where its rows begin, where both end) behind ``begin``
-        bytes of scratch.
-        """
+        """Return offsets from ``begin`` bytes of scratch: (line buffer's row numbers, its rows,
+        end)."""
         rows = round_up(begin + 4 * self.slots, self.unit)
         end = rows + self.behind * self.x_step * self.element
         if self.chunk:
@@ -145,9 +143,9 @@ class WindowPlan:
         return begin, rows, end + self.slots * self.pitch
 
     def members(self, begin: int, scratch: int) -> dict[str, object]:
-        """The members of the ``tvmrt_rows``.
+        """Return the members of the ``tvmrt_rows``.
 
-        ``begin``: bytes of scratch in front of the ring; ``scratch``: all that a task takes.
+        ``begin``: bytes of scratch before the line buffer; ``scratch``: total bytes of a task.
         """
         first = {
             "source": self.source,
@@ -190,18 +188,18 @@ def plan_window(
     unit: int = 4,
     fill: int = 0,
 ) -> WindowPlan:
-    """The plan of a dense layer.
+    """Return the plan of a dense layer.
 
     Parameters
     ----------
     channels
         Input channels of a group.
     copied
-        Channels that are copied where rows are; those of a group by default.
+        Channels in row copies; those of a group by default.
     least_run
-        Windows with shorter segments are gathered, to a multiple of it.
+        Windows with shorter segments use im2col, rounded up to a multiple of it.
     touching
-        Whether rows are copied too where that makes columns touch.
+        Whether to copy rows also to make columns contiguous.
     """
     copied = channels if copied is None else copied
     columns = window.kernel[2]
@@ -230,8 +228,8 @@ def plan_window(
 
 
 def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> WindowPlan:
-    """The plan of a dense layer over bytes that reads two rows at a time, whose pixels lie side by
-    side, in runs of whole quads (``row_pairs_i8.h``)."""
+    """Return the plan of a dense int8 layer that reads pairs of rows with interleaved pixels, in
+    runs of whole quads (``row_pairs_i8.h``)."""
     rows, columns = ceil_div(window.kernel[1], 2), window.kernel[2]
     kernel, stride = (1, rows, columns), (1, 1, window.stride[2])
     by_pairs = replace(window, kernel=kernel, stride=stride, pad=(0, 0, window.pad[2]))
@@ -241,8 +239,8 @@ def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> Windo
 
 
 def plan_planes(window: Window, channels: int) -> WindowPlan:
-    """The plan of a dense layer of floats over one image whose channels lie as planes: they come
-    into the ring side by side."""
+    """Return the plan of a dense float layer over one NCHW image; the line buffer interleaves its
+    channels."""
     more = {"copied": channels, "run": window.kernel[2] * channels, "taps": 1}
     planes = window.in_[1] * window.in_[2]
     return plan_rows(window, channels, FLOAT, **more, ring=ring_of(window), planes=planes)
@@ -251,10 +249,10 @@ def plan_planes(window: Window, channels: int) -> WindowPlan:
 def plan_pairs(
     window: Window, channels: int, each: int, behind: int, planes: int = 0, again: bool = False
 ) -> WindowPlan:
-    """The plan of a dense layer in float32 whose input is rounded to bfloat16, of which segments
-    count pairs: all rows are copied, ``each`` words a pair. ``channels`` are those of a group;
-    ``behind``, ``planes``: see :class:`WindowPlan`. ``again``: whether all rows are read more than
-    once, because weights are more than the cache keeps."""
+    """Return the plan of a dense float32 layer with input rounded to bfloat16: segments count
+    pairs, all rows are copied, ``each`` words per pair. ``channels`` are those of a group;
+    ``behind``, ``planes``: see :class:`WindowPlan`. ``again``: all rows are read more than once,
+    because the weights exceed the cache."""
     pairs = ceil_div(channels, 2)
     words = pairs * each
     line, line_step = 0, 0
@@ -262,7 +260,7 @@ def plan_pairs(
         line, line_step = window.out[2], window.stride[1] * window.in_[2] * window.x_stride
         window = window.of_picked()
     if window.rows == 1 and window.is_pixels:
-        # a distance of a large power of two would put many pixels into few sets of the cache
+        # a distance of a large power of two would map many pixels to few cache sets
         apart = LINE if words * FLOAT % PAGE == 0 else 0
         held = HELD_BYTES if again else CHUNK_BYTES
         chunk = max(LEAST_CHUNK, held // ((words + apart) * FLOAT))
@@ -285,15 +283,15 @@ def plan_pairs(
 
 
 def plan_rows(window: Window, channels: int, element: int, **more: object) -> WindowPlan:
-    """The plan of windows that begin with the first column that is not cropped."""
+    """Return the plan of windows that begin with the first column that is not cropped."""
     skip = max(0, -window.pad[2])
     return WindowPlan(window, element, channels, skip=skip, stride=window.stride[2], **more)  # type: ignore[arg-type]
 
 
 def runs_of(window: Window) -> tuple[tuple[int, int], ...]:
-    """The runs of a row, where that leaves out so many columns in padding that it is worth it.
+    """Return the runs of a row if they skip enough columns in the padding, else none.
 
-    A single row is shared by threads by its pixels, which runs would not fit.
+    Threads divide a single row by its pixels, which does not work with runs.
     """
     fixed = not symbols_of(*window.in_, *window.out)
     if not fixed or window.dilation[2] == 1 or window.rows == 1 or not window.overhangs(2):
@@ -306,7 +304,7 @@ def runs_of(window: Window) -> tuple[tuple[int, int], ...]:
 
 
 def ring_of(window: Window) -> Ring:
-    """The rows that a window needs at a time."""
+    """Return the line buffer for the rows that a window needs."""
     width, skip = window.reach(2), max(0, -window.pad[2])
     left = min(max(0, window.pad[2]), width)
     columns = largest(0, smallest(window.in_[2] - skip, width - left))
@@ -314,22 +312,23 @@ def ring_of(window: Window) -> Ring:
 
 
 def plan_transposed(window: Window, channels: int, *, element: int) -> WindowPlan:
-    """The plan of a transposed layer, every phase of whose rows is a window of stride 1."""
+    """Return the plan of a transposed layer; every phase of its rows is a window of stride 1."""
     left, right = _transposed_ends(window)
     ring = _transposed_ring(window, left, right) if left or right else None
     return WindowPlan(window, element, channels, channels, channels, window.kernel[2], ring)
 
 
 def plan_transposed_pairs(window: Window, channels: int, each: int, behind: int) -> WindowPlan:
-    """The same as :func:`plan_pairs` is beside :func:`plan_window`."""
+    """Return the plan of a transposed float32 layer with input rounded to bfloat16, ``each`` words
+    per pair."""
     pairs, ring = ceil_div(channels, 2), _transposed_ring(window, *_transposed_ends(window))
     more = {"unit": 64, "floats": channels, "behind": behind}
     return WindowPlan(window, FLOAT, pairs, pairs * each, pairs, window.kernel[2], ring, **more)  # type: ignore[arg-type]
 
 
 def _transposed_ends(window: Window) -> tuple[int, int]:
-    """Columns before the first of the input and behind the last that a row of a transposed layer
-    meets."""
+    """Return the columns before the first input column and past the last that rows of a transposed
+    layer use."""
     stride = window.stride[2]
     reach = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
     left = max(0, ceil_div(reach, stride))
@@ -337,7 +336,7 @@ def _transposed_ends(window: Window) -> tuple[int, int]:
 
 
 def _transposed_ring(window: Window, left: int, right: int) -> Ring:
-    """The rows of the input that it meets at a time."""
+    """Return the line buffer for the input rows that a transposed layer uses at a time."""
     columns = window.in_[2]
     slots = ((window.span(d) - 1) // window.stride[d] + 1 for d in (0, 1))
     return Ring(tuple(slots), left, columns, left + columns + right)  # type: ignore[arg-type]

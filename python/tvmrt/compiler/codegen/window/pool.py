@@ -1,4 +1,4 @@
-"""Pooling over windows, and its inverse."""
+"""Lowering of pooling and unpooling."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .conv import ChannelsLastLowering, print_data_f32
 from .epilogue import Epilogue, emit_row_epilogue
 from .slabs import fits_slabs
 
-FLOAT_WORK = 3  # multiply-adds that take as long as a float that is moved
+FLOAT_WORK = 3  # multiply-adds in the time to move a float
 
 
 @lowers("max_pool", "avg_pool", "lp_pool")
 class PoolLowering(ChannelsLastLowering):
-    """Float32 over channels-last memory; maxima of other element types by plain loops."""
+    """Float32 pooling over channels-last memory; other element types use plain loops."""
 
     @property
     def epilogue(self) -> Epilogue:
-        # the kernel neither adds nor bounds: all that follows is done by rows
+        # the kernel neither adds nor clamps: the row epilogue does everything
         return Epilogue(self.node.output, rest=list(self.group.after))
 
     @property
@@ -111,7 +111,7 @@ class PoolLowering(ChannelsLastLowering):
         return window_of(self.node, self.node.output.shape[0], *strides)
 
     def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str]:
-        """Print ``layer``; what is called on finished pixels, and its context."""
+        """Print ``layer``; return the epilogue function of finished pixels and its context."""
         window = self._window(step)
         f.include("pool.h")
         epilogue = self._row_epilogue(step, f, window)
@@ -131,7 +131,7 @@ class PoolLowering(ChannelsLastLowering):
 
 
 def pool_members(node: Node, window: Window | None = None) -> dict[str, object]:
-    """The members of a ``tvmrt_pool_layer`` in the order that C++ wants; no window for None."""
+    """Return the members of a ``tvmrt_pool_layer`` in order; no window for None."""
     attrs, (kind, _, _) = node.attrs, node.op.removeprefix("q").upper().partition("_POOL")
     if kind == "AVG":
         kind = "AVERAGE_PADDED" if attrs["count_pads"] else "AVERAGE"
@@ -146,7 +146,7 @@ def pool_members(node: Node, window: Window | None = None) -> dict[str, object]:
 
 
 def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:
-    """The window of a pooling layer."""
+    """Return the window of a pooling layer."""
     x, out = node.inputs[0].shape, (batch, 1, *node.attrs["out_spatial"])
     shapes = (batch, *x[1:]), out, node.attrs["kernel"]
     return Window.of(*shapes, node.attrs, x_stride, y_stride)
@@ -154,7 +154,7 @@ def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:
 
 @lowers("max_pool_index")
 class MaxPoolIndexLowering(Lowering):
-    """Plain loops that remember where the maximum was."""
+    """Plain loops that record the index of the maximum."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         emit_plain_max(self.node, f, f.name_write(1, "places"))
@@ -186,7 +186,7 @@ def _lowest(dtype) -> str:
 
 @lowers("max_unpool")
 class MaxUnpoolLowering(Lowering):
-    """Zeros, then each element at its place; a place outside is an error at run time."""
+    """Scatter elements to their indices in a zeroed output; a bad index is a run-time error."""
 
     in_memory = ()
 

@@ -1,4 +1,4 @@
-"""Weights of the integer kernels in the order of runs, four at a time: numpy in, numpy out."""
+"""Int8 weights in segment order, in groups of four (dot4 quads), in numpy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .geometry_i8 import LayerI8
 
 
 def centred_weights(layer: LayerI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
-    """w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
+    """Return w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
     values = weights.reshape(layer.out_c, -1, *layer.window.kernel).astype(np.int64)
     return values - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
 
 
 def runs_of(layer: LayerI8, centred: np.ndarray) -> np.ndarray:
-    """[out_c, segment, byte of the run] of weights [out_c, in_c / groups, kd, kh, kw]."""
+    """Reorder weights [out_c, in_c / groups, kd, kh, kw] to [out_c, segment, byte of the run]."""
     if layer.pairs:
         rows, columns = layer.window.kernel[1:]
         even = np.pad(centred, ((0, 0), (0, 0), (0, 0), (0, rows % 2), (0, 0)))
@@ -25,9 +25,9 @@ def runs_of(layer: LayerI8, centred: np.ndarray) -> np.ndarray:
 
 
 def quads_of(runs: np.ndarray, gathered: bool) -> np.ndarray:
-    """[out_c, quads, 4]; a run that is no multiple of 4 ends with a quad that ends with the run.
+    """Split runs into [out_c, quads, 4]; a partial last quad is aligned to the end of the run.
 
-    Gathered windows are padded to whole quads instead.
+    Gathered windows (im2col) are padded to whole quads instead.
     """
     rest = runs.shape[2] % 4
     if rest:

@@ -1,4 +1,4 @@
-"""Integer convolution and matrix product."""
+"""Lowering of integer convolution and matmul."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ _DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # 
 
 
 def threads_for(target: Target, macs: Whole, grouped: bool = False) -> int:
-    """What share so many multiply-adds of bytes, as kernels count: 1 for the caller alone, 0 for
-    all threads. More than of floats: depthwise layers around small ones are not shared."""
+    """Return the threads for int8 multiply-adds: 1 for the calling thread alone, 0 for all. The
+    threshold is higher than for floats: depthwise layers around small ones are not shared."""
     work = FORMATS[target.int8_tiles or target.int8].floats(most(macs), grouped)
     return 0 if target.threads and work >= 2.5 * PARALLEL_WORK else 1
 
 
 class IntegerProduct(BoardLowering):
-    """What integer convolutions and matrix products share: packing, bounds, row epilogue.
+    """Common base of integer convolution and matmul: packing, clamping, row epilogue.
 
-    Subclasses say where the channels are (``order``), how memory must look (``demand``), and
-    describe the layer (``layer``) with weights as [output channels, ...].
+    Subclasses define the axis order (``order``), the memory layout (``demand``), and describe the
+    layer (``layer``) with weights as [output channels, ...].
     """
 
     takes_epilogue = True
@@ -86,8 +86,8 @@ class IntegerProduct(BoardLowering):
         return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
 
     def formats(self, shares: bool) -> dict[str, Format]:
-        """That of the tiles, and where these weights are shared with a wider level of processors
-        the one that they are packed for."""
+        """Return the format of the tiles, and the packing format if a wider ISA level shares the
+        weights."""
         widest = self.target.widest
         own = self.target.int8
         if self.target.int8_tiles and shares:
@@ -99,7 +99,7 @@ class IntegerProduct(BoardLowering):
 
     @property
     def threads(self) -> int:
-        """As the kernels count: 1 for the caller alone, 0 for all."""
+        """Threads as kernels count: 1 for the calling thread alone, 0 for all."""
         return threads_for(self.target, self.macs(), self.groups > 1)
 
     @property
@@ -112,7 +112,7 @@ class IntegerProduct(BoardLowering):
         return np.zeros(1, np.int32) if zero is None else zero.data
 
     def common(self) -> dict:
-        """Fields of the layer that do not depend on its shape."""
+        """Return the fields of the layer that do not depend on its shape."""
         x = self.node.inputs[0]
         return {
             "x_signed": x.dtype.is_signed,
@@ -155,7 +155,7 @@ class IntegerProduct(BoardLowering):
 
     @property
     def added(self) -> Value | None:
-        """The bytes that the tiles of hosts add to theirs."""
+        """The residual that the tiles of hosts add."""
         after = self.group.after
         if BOARD_KERNELS.of(self.target) or len(after) != 1:
             return None
@@ -164,7 +164,7 @@ class IntegerProduct(BoardLowering):
 
     @property
     def direct(self) -> bool:
-        """Whether the kernel itself makes the bytes of the result."""
+        """Whether the kernel itself requantises the result."""
         alone = not self.group.after or self.added is not None
         return self.node.attrs["to"] in ("int8", "uint8") and alone
 
@@ -206,36 +206,36 @@ class IntegerProduct(BoardLowering):
         address = share_layer(f, self.struct, members, layer.shape.of_run)
         if not self.direct:
             added = None
-            if not HELIUM.of(self.target):  # whose calls are deeper already
+            if not HELIUM.of(self.target):  # its calls are already nested more deeply
                 floats = any(each in FLOATS for each in self.target.flags)
                 after, order = self.group.after, self.order
                 added = print_sum(f, step, self.node, after, order, self.scale, floats)
-                if added is None and floats:  # else a function of constants is the smaller one
+                if added is None and floats:  # else a function of constants is smaller
                     added = print_floats(f, self.node, after)
             if added is None:
                 f.include("tile/requantize.h")
                 added = self._epilogue(step, f, self.scale)
             fields["epilogue"], fields["ctx"] = added
-        # every member: for what is not named compilers call memset()
+        # name every member: compilers call memset() for missing ones
         print_struct(f, "const tvmrt_micro_data data", {**dict.fromkeys(_DATA, "NULL"), **fields})
         return address
 
     def _bounds(self) -> tuple[int, int, bool]:
-        """(least, most, whether signed) of the result's bytes."""
+        """Return (minimum, maximum, whether signed) of the result's bytes."""
         attrs, dtype = self.node.attrs, self.node.output.dtype
         low, high = storage_range(dtype)
         return attrs.get("low", low), attrs.get("high", high), dtype.is_signed
 
     def _packed(self, step: Step) -> tuple[ConvI8, packing.PackedI8, bool]:
-        """The layer by register tiles, its constants, and whether the kernel itself makes the bytes
-        of the result, which it does where no sum can overflow."""
+        """Return the layer for tiles, its constants, and whether the kernel itself requantises the
+        result, which requires that no sum can overflow."""
         weights = self.weights()
         layer = self._fitted(step).by(self.chosen(step))
         if layer.widest is not None:
             of_widest = self.chosen_by_widest(step).tile
             layer = replace(layer, of_widest=of_widest and of_widest[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
-        if packed.shift is not None and layer.rounded:  # sums of windows have no more than a run
+        if packed.shift is not None and layer.rounded:  # window sums cover exactly a run
             layer = replace(layer, rounded=False, pairs=False)
             packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         fits = self.direct and packing.sums_fit(packed, self.scale, weights)
@@ -256,7 +256,7 @@ class IntegerProduct(BoardLowering):
 
     @property
     def packs(self) -> bool:
-        """Whether the run packs the weights, which lie in the library for a device already."""
+        """Whether the run packs the weights, because the library stores them for a device."""
         w = self.node.inputs[1]
         dense = self.groups == 1 or self.groups != len(self.weights())
         return w.kept and not BOARD_KERNELS.of(self.target) and dense
@@ -268,7 +268,7 @@ class IntegerProduct(BoardLowering):
         return packing.most_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
 
     def _print_weights(self, f: FunctionWriter, layer: ConvI8, packed: packing.PackedI8) -> str:
-        """The pointer to packed weights."""
+        """Return the pointer to packed weights."""
         if not self.packs:
             return f.constant("weights", packed.weights)
         w, is_product = self.node.inputs[1], self.node.op == "qmatmul"
@@ -319,7 +319,7 @@ class IntegerProduct(BoardLowering):
         return quick_sum(self.node, node, node.inputs.index(self.added))
 
     def _plus(self, step: Step, f: FunctionWriter) -> dict[str, object]:
-        """Print how tiles add; what they read, as members of the call's data."""
+        """Print the residual add of tiles; return its operands as members of the call's data."""
         (node,), added = self.group.after, self.added
         plus = plus_initializer(node, node.inputs.index(added))
         f.line(f"static const tvmrt_add_i8 plus ={GAP}{plus};")
@@ -337,19 +337,19 @@ class IntegerProduct(BoardLowering):
         return f"{{.zero = {zero}, .lo = {low}, .hi = {high}, .is_signed = {int(signed)}}}"
 
     def _epilogue(self, step: Step, f: FunctionWriter, scale: np.ndarray) -> tuple[str, str]:
-        """The row function and its context, as C expressions."""
+        """Return the row function and its context as C expressions."""
         to = self.node.attrs["to"]
         if not self.group.after and to == "int32":
             return "tvmrt_i8_rows_int32", "NULL"
         if not self.group.after and to == "float32":
             return "tvmrt_i8_rows_float", f.constant("scale", scale)
-        # no more lanes than the sums have, so that levels of the same sums have the same function
+        # at most the accumulators' lanes, so that ISA levels with equal ones share the function
         lanes, of_sums = self.target.lanes, FORMATS[self.target.int8].lanes
         lanes = min(lanes, of_sums) if of_sums > 1 else lanes
         return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
 
 
-# In the order of the struct, which is what C++ takes.
+# Member order of the struct, as C++ requires.
 CALL_DATA = (
     "x", "weights", "bias", "scale", "shift", "y", "range", "epilogue", "ctx", "y_bytes", "plus",
     "quick", "added", "added_stride",
@@ -357,13 +357,13 @@ CALL_DATA = (
 
 
 def print_call_data(f: FunctionWriter, fields: Mapping[str, object]) -> None:
-    """Print the tensors of one call as a struct; ``fields`` are in any order."""
+    """Print the tensors of one call as a struct; ``fields`` may be in any order."""
     ordered = {name: fields[name] for name in sorted(fields, key=CALL_DATA.index)}
     print_struct(f, "const tvmrt_conv_i8_data data", ordered)
 
 
 def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:
-    """Print the layer by register tiles as a struct, and the definitions of its tiles."""
+    """Print the layer for tiles as a struct, and the definitions of its tiles."""
     for line in layer.definitions():
         f.define(line)
     members = layer.members(shifted=shifted, epilogue=epilogue)
@@ -372,7 +372,7 @@ def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilog
 
 @lowers("qconv")
 class QConvLowering(IntegerProduct):
-    """Direct convolution by register tiles, dense, grouped or depthwise; channels last."""
+    """Direct convolution by tiles, dense, grouped or depthwise; channels last."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -403,7 +403,7 @@ class QConvLowering(IntegerProduct):
 
 @lowers("qmatmul")
 class QMatMulLowering(IntegerProduct):
-    """A matrix product is a 1 x 1 convolution whose pixels are the rows."""
+    """A matmul is a 1 x 1 convolution whose pixels are the rows."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -435,5 +435,5 @@ class QMatMulLowering(IntegerProduct):
 
 
 def row_step(at, extent: int) -> int:
-    """Elements from one row of a matrix, or of all of a dense batch, to the next."""
+    """Return the row stride of a matrix in elements, or of all rows of a dense batch."""
     return at.strides[-2] if at.shape[-2] != 1 else extent

@@ -1,4 +1,4 @@
-"""Integer products of two factors that a run brings."""
+"""Lowering of integer matmul with two computed operands."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .tiles_i8 import FORMATS, name_format
 
 
 def packing_bytes(layer: ConvI8) -> tuple[int, int]:
-    """Scratch for a right factor that is packed at run time: (for a number per column, for it)."""
+    """Return the scratch bytes for packing a right operand: (per-column values, packed operand)."""
     return round_up(layer.padded * 4, 64), round_up(layer.padded * layer.channel_bytes, 64)
 
 
 @lowers("qmatmul_computed")
 class QMatMulComputedLowering(Lowering):
-    """Both factors at run time: the right one is packed for each product of a batch."""
+    """Matmul of two computed operands; the right one is packed for each matrix of a batch."""
 
     in_memory = (0, 1)
 
@@ -41,7 +41,7 @@ class QMatMulComputedLowering(Lowering):
         return self.node.output.type.size * self.node.inputs[0].shape[-1]
 
     def _factors(self, step: Step) -> tuple[Strided, Strided]:
-        """Where both lie, for each product of the batch."""
+        """Return the layouts of both operands, with batch dimensions expanded."""
         a, b = (step.reads[step.read_values.index(v)].at for v in self.node.inputs[:2])
         batch = step.writes[0].at.shape[:-2]
         return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
@@ -90,12 +90,12 @@ class QMatMulComputedLowering(Lowering):
         return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
 
     def _sums_fit(self, layer: ConvI8) -> bool:
-        """Whether 32 bits hold the scaled sums."""
+        """Return whether the scaled sums fit into 32 bits."""
         largest = layer.in_c * 255.0 * 255.0 * float(self._scale(layer).max())
         return not largest >= 2.0**31
 
     def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
-        """What becomes of the sums, as members of the call's data."""
+        """Return the epilogue as members of the call's data."""
         attrs, to, scale = self.node.attrs, self.node.attrs["to"], self._scale(layer)
         if to == "int32":
             return {"epilogue": "tvmrt_i8_rows_int32", "ctx": "NULL", "y_bytes": "4"}

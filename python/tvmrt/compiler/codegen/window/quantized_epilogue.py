@@ -1,8 +1,8 @@
-"""What follows the int32 sums of an integer product in its own function, row by row.
+"""Epilogues of integer matmul-like operators as separate functions, row by row.
 
-The kernels hand over finished sums of neighbouring pixels (``tvmrt_i8_rows``). Printed here are
-a function of one sum, which rescales it and goes on with the group's pointwise nodes, and one of
-rows that calls it, a vector of channels at a time.
+The kernels hand over finished accumulators of neighbouring pixels (``tvmrt_i8_rows``). One printed
+function requantises an accumulator and applies the group's pointwise nodes. The other calls it for
+rows, one vector of channels at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SOFT = "scalar/soft.h"
 
 
 def register_type(dtype: DType) -> str:
-    """The C type in which elements are computed: narrow integers would widen the loop."""
+    """Return the C type for computing elements: narrow integers would widen the loop."""
     return "int32_t" if not dtype.is_float and dtype.bits < 32 else dtype.c
 
 
@@ -34,7 +34,7 @@ def emit_rows(
     order: Sequence[int],
     lanes: int,
 ) -> tuple[str, str]:
-    """Print the functions at file scope; the C expressions for the rows' one and its context.
+    """Print the functions at file scope. Return C expressions for the row function and its context.
 
     ``order``: the result's axes with the channels last. ``lanes``: float lanes of the target.
     """
@@ -50,7 +50,7 @@ def emit_rows(
 
 
 def _scale(f: FunctionWriter, product: Node) -> list[Operand]:
-    """The scales of the channels, where they differ."""
+    """Return the scales of the channels if they differ."""
     scale = product.inputs[2]
     if product.attrs["to"] == "int32" or scalar_literal(scale) is not None:
         return []
@@ -62,7 +62,7 @@ def _result(product: Node, after: Sequence[Node]) -> Value:
     return after[-1].output if after else product.output
 
 
-# The function of one sum.
+# The function of one accumulator.
 
 
 def _one(f, name, product, after, operands, known) -> str:
@@ -80,7 +80,7 @@ def _one(f, name, product, after, operands, known) -> str:
 
 
 def _rescale(inner: FunctionWriter, product: Node) -> str:
-    """Print the product's own result for one sum; the name that holds it."""
+    """Print the requantisation of one accumulator; return the name of the result."""
     to = product.attrs["to"]
     if to == "int32":
         return "acc"
@@ -128,7 +128,7 @@ def _rows(f, function: RowFunction, one: str, result: Value, lanes: int, in_plac
             inner.line(operand.declaration())
     with inner.loop("p", "rows->pixels"):
         inner.line("const int32_t *acc = rows->acc + p * rows->acc_stride;")
-        # an operand in the result's own place is read before the element is written
+        # a residual at the address of the result is read before the element is written
         row = "*row" if in_place else "*restrict row"
         place = f"({result.dtype.c} *)rows->y + p * rows->y_stride"
         inner.line(f"{result.dtype.c} {row} = {place};")
@@ -143,7 +143,7 @@ def _rows(f, function: RowFunction, one: str, result: Value, lanes: int, in_plac
 
 
 def _print_channels(inner: FunctionWriter, one: str, operands, result: Value, lanes: int) -> None:
-    """The loops over channels: whole vectors, then what is left."""
+    """Print the loops over channels: whole vectors, then the tail."""
     cast = "" if register_type(result.dtype) == result.dtype.c else f"({result.dtype.c})"
     vectors = lanes >= 4 and result.dtype.bits != 64
     if vectors:
@@ -156,7 +156,7 @@ def _print_channels(inner: FunctionWriter, one: str, operands, result: Value, la
 
 
 def _print_vectors(inner: FunctionWriter, one: str, operands, result: Value, lanes: int) -> None:
-    """Bytes are widened in front of the loop and narrowed behind it."""
+    """Print the vector loop; bytes are widened before and narrowed after the inner loop."""
     narrow = result.dtype.bits == 8
     cast = "" if narrow or result.dtype.bits >= 32 else f"({result.dtype.c})"
     widened = [o for o in operands if o.widened]
@@ -170,7 +170,7 @@ def _print_vectors(inner: FunctionWriter, one: str, operands, result: Value, lan
         if narrow:
             inner.line(f"int32_t v[{lanes}];")
         elements = [f"{o.name}[i]" if o.widened else o.element("c + i") for o in operands]
-        inner.line("TVMRT_SIMD")  # else gcc unrolls eight rounds first, and shuffles what is left
+        inner.line("TVMRT_SIMD")  # else gcc unrolls eight iterations first and shuffles the tail
         with inner.loop("i", lanes):
             target = "v[i]" if narrow else "row[c + i]"
             inner.line(f"{target} ={GAP}{cast}{call(one, 'acc[c + i]', *elements)};")

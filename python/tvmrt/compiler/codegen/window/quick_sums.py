@@ -1,11 +1,11 @@
-"""Sums of a layer's bytes and another tensor's in fewer operations: the constants of a
-``tvmrt_quick_add_i8``, see ``tile/amx_bytes_i8.h``.
+"""Requantisation with residual add in fewer operations: the constants of a ``tvmrt_quick_add_i8``,
+see ``tile/amx_bytes_i8.h``.
 
-A float to which 2^23 or more is added holds a rounded number. To take that off again exactly before
-the number is multiplied is an operation of its own; merged with the multiplication, the product of
-what was added must be a float itself, or next to one. There are many numbers that may be added,
-and among them some whose product is. What is lost in rounding is another than the usual operations
-lose; since there are but 65,536 pairs of bytes, it is tried whether the results are the same.
+Adding 2^23 or more to a float rounds it to an integer. Subtracting that constant exactly before the
+multiplication costs an operation. It can be merged with the multiplication if the product of the
+constant is exactly a float, or nearly one. Many constants are possible, and some have such a
+product. The rounding error differs from the usual sequence of operations, so all 65,536 pairs of
+bytes are tried for equal results.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ..c.initializers import number
 from ..c.text import braces
 from ..loops.pair_factors import pair_factors
 
-FIRST = 2.0**23  # from which to 2^24 all floats are the integers
-MARGIN = 1024.0  # numbers beside a byte's range, which the sum rounds to integers, too
-ROUNDS = 1 << 18  # numbers that are tried for one that rounds; even ones, for ties
-HIGHS = 1 << 15  # for one above a byte, whose own bits are those of 0 to 255
-FEW = 16  # of these that are taken
+FIRST = 2.0**23  # floats from here to 2^24 are exactly the integers
+MARGIN = 1024.0  # integers outside a byte's range that the sum must round too
+ROUNDS = 1 << 18  # constants tried for rounding; even ones, for ties
+HIGHS = 1 << 15  # constants tried for the one above a byte, with the bits of 0 to 255
+FEW = 16  # of these that are used
 FEWER = 6
-MIDDLE = 3 * 2.0**22  # a sum with it has its integer in the lower 16 bits
+MIDDLE = 3 * 2.0**22  # adding it puts a sum's integer into the lower 16 bits
 MOST_SUM = 32000.0
 
 
 @dataclass(frozen=True)
 class QuickSum:
-    """The members of the struct."""
+    """Members of ``tvmrt_quick_add_i8``."""
 
     round: float
     fa: float
@@ -48,14 +48,14 @@ class QuickSum:
 
     @property
     def initializer(self) -> str:
-        """The struct's initialiser in C."""
+        """C initialiser of the struct."""
         *numbers, high = astuple(self)
         bits = int(np.float32(high).view(np.int32))
         return braces([*map(number, numbers), f"0x{bits:08X}"])
 
     def results(self, q: np.ndarray) -> np.ndarray:
-        """What tiles make of integers and of all bytes, as those less their type's least: bytes of
-        int32, or other numbers where a sum is too large."""
+        """Return the tile's results for integers ``q`` and all bytes, minus the type's minimum, as
+        int32; -1 everywhere if a sum is too large."""
         b = np.arange(256) + float(self.high)
         u = ((q + float(self.round)) * float(self.fa) - float(self.fa_round)).astype(np.float32)
         v = (b * float(self.fb) - float(self.fb_high)).astype(np.float32)
@@ -67,8 +67,8 @@ class QuickSum:
 
 
 def quick_sum(product: Node, node: Node, other: int) -> QuickSum | None:
-    """That of a product's bytes and a qadd's operand; None where nothing was found, or the result
-    has not its type's whole range."""
+    """Find the constants for a matmul's bytes and a ``qadd`` operand, or None: if there are none,
+    or if the result does not use its type's whole range."""
     attrs, own, added = node.attrs, product.attrs, "ab"[other]
     low, high = storage_range(node.output.dtype)
     if (attrs["low"], attrs["high"]) != (low, high):
@@ -85,8 +85,8 @@ def quick_sum(product: Node, node: Node, other: int) -> QuickSum | None:
 def found(
     fa: float, fb: float, bounds: tuple[int, int], b_zero: int, y_zero: int
 ) -> QuickSum | None:
-    """That for two factors, the bounds of the product's numbers, and the zero points of the added
-    bytes and of the result, these less their types' least."""
+    """Find the constants for two scales, the bounds of the matmul's values, and the zero points of
+    the added bytes and of the result, minus their types' minimum."""
     q = np.arange(bounds[0] - 1, bounds[1] + 2)
     wanted = _usual(fa, fb, np.clip(q, *bounds), b_zero, y_zero)
     middle, half = (bounds[0] + bounds[1]) / 2 * fa, (bounds[1] - bounds[0]) / 2 * fa
@@ -104,7 +104,7 @@ def found(
 
 
 def _usual(fa: float, fb: float, q: np.ndarray, b_zero: int, y_zero: int) -> np.ndarray:
-    """What all other tiles make of integers and of all bytes, less the type's least."""
+    """Return the results of all other tiles for integers and bytes, minus the type's minimum."""
     u = q.astype(np.float32) * np.float32(fa)
     v = (np.arange(256) - b_zero).astype(np.float32) * np.float32(fb)
     return np.clip(to_integers(np.rint(u[:, None] + v), np.int32) + np.int64(y_zero), 0, 255)
@@ -113,8 +113,8 @@ def _usual(fa: float, fb: float, q: np.ndarray, b_zero: int, y_zero: int) -> np.
 def _near_floats(
     numbers: np.ndarray, factor: float, more: float, count: int
 ) -> list[tuple[float, float, float]]:
-    """Those of which the product and ``more`` is next to a float: the number, the float, and what
-    the float lacks."""
+    """Select the ``numbers`` whose product plus ``more`` is closest to a float. Return (number,
+    float, rounding error) for each."""
     exact = numbers * factor + more
     floats = exact.astype(np.float32)
     lost = exact - floats

@@ -1,7 +1,7 @@
-"""Operands of what follows a kernel in its own function: arrays read by pixels and channels.
+"""Operands of row epilogues: arrays indexed by pixels and channels.
 
-The functions of rows of float and of integer kernels get them alike: a struct of pointers, which
-the caller fills, and strides that are printed.
+The row functions of float and integer kernels receive them alike: a struct of pointers, which the
+caller fills, and printed strides.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..loops.chain import scalar_literal
 
 @dataclass(frozen=True)
 class Operand:
-    """An array that a function of rows reads.
+    """An array that a row function reads.
 
-    ``name``: of its elements where they are computed with; ``member``: of its pointer in the
-    context; ``pointer``: what the caller puts there; ``pixel``, ``channel``: its strides.
+    ``name``: C variable of an element; ``member``: its pointer in the context; ``pointer``: the
+    caller's C expression for it; ``pixel``, ``channel``: its strides.
     """
 
     dtype: DType
@@ -36,7 +36,7 @@ class Operand:
     channel: int
 
     def declaration(self) -> str:
-        """The pointer to the call's first channel, of one pixel if it has its own."""
+        """Return the declaration of the pointer to the call's first channel (and pixel)."""
         terms = [f"operands->{self.member}"]
         if self.pixel:
             terms.append(times("pixel", self.pixel))
@@ -45,7 +45,7 @@ class Operand:
         return f"const {self.dtype.c} *{self.member} = {' + '.join(terms)};"
 
     def element(self, c: str) -> str:
-        """The element of channel c of the call."""
+        """Return the element of channel c of the call."""
         if not self.channel:
             return f"{self.member}[0]"
         return (
@@ -58,7 +58,7 @@ class Operand:
         return self.channel == 1 and self.dtype.name in ("int8", "uint8")
 
     def at_pixel(self) -> str:
-        """The element of channel c of the call's pixel t, by the pointer to the whole array."""
+        """Return the element of channel c of the call's pixel t, from the whole array's pointer."""
         terms = []
         if self.pixel:
             terms.append(times("(pixel + t)", self.pixel))
@@ -77,10 +77,9 @@ def read_operands(
     known: dict[Value, str],
     before: Sequence[Operand] = (),
 ) -> list[Operand]:
-    """The arrays that the nodes read, behind those ``before``; how they call them, and literals, go
-    to ``known``.
+    """Return the arrays that the nodes read, after ``before``; add names and literals to ``known``.
 
-    ``made``: what the kernel and the nodes themselves compute. ``shape`` is that of the result,
+    ``made``: values that the kernel and the nodes compute. ``shape`` is that of the result,
     ``order`` its axes with the channels last.
     """
     found = list(before)
@@ -98,7 +97,7 @@ def read_operands(
 
 
 def row_writer(f: FunctionWriter, name: str, taken: Iterable[str]) -> FunctionWriter:
-    """The writer of a function in front of this one, in which these names are taken."""
+    """Return the writer of a function that precedes this one, with reserved names ``taken``."""
     inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.common)
     inner.threads = False
     for word in taken:
@@ -107,8 +106,8 @@ def row_writer(f: FunctionWriter, name: str, taken: Iterable[str]) -> FunctionWr
 
 
 class RowFunction:
-    """A static function of rows, which the kernel in the function of ``f`` calls: its symbol, its
-    operands, and the struct of pointers to them that it is handed with each call."""
+    """A static row function that the kernel called by ``f``'s function calls back: its symbol, its
+    operands, and the struct of operand pointers passed to each call."""
 
     def __init__(self, f: FunctionWriter, ending: str, operands: Sequence[Operand]) -> None:
         self.symbol = f.own(ending)
@@ -116,7 +115,7 @@ class RowFunction:
         self._type = f.own("_operands") if operands else ""
 
     def definition(self, parameters: Sequence[str], inner: FunctionWriter) -> list[str]:
-        """The lines of the struct and of the function, whose body is written."""
+        """Return the lines of the struct and of the function around the finished body."""
         struct = []
         if self.operands:
             members = [f"  const {o.dtype.c} *{o.member};" for o in self.operands]
@@ -125,15 +124,15 @@ class RowFunction:
         return [*struct, *head, *inner.lines, "}"]
 
     def open_context(self, inner: FunctionWriter) -> None:
-        """Print how the function comes to the struct."""
+        """Print the access to the struct."""
         if self.operands:
             inner.line(f"const {self._type} *operands ={GAP}(const {self._type} *)ctx;")
         else:
             inner.line("(void)ctx;")
 
     def print_context(self, f: FunctionWriter) -> tuple[str, str]:
-        """Print the struct's variable where the kernel is called; the C expressions for the
-        function and for its context."""
+        """Print the struct's variable at the kernel call; return the C expressions for the function
+        and its context."""
         if not self.operands:
             return self.symbol, "NULL"
         pointers = braces([o.pointer for o in self.operands])
@@ -143,10 +142,10 @@ class RowFunction:
 
 
 def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
-    """(pixel, channel) strides of an operand that broadcasts to ``shape``.
+    """Return the (pixel, channel) strides of an operand that broadcasts to ``shape``.
 
-    ``order``: the axes as the kernel walks them, the channels last. None when the pixels are
-    not at one stride, or it is none of compile time.
+    ``order``: the axes in the kernel's order, the channels last. Return None if the pixels have no
+    common stride, or if a stride is dynamic.
     """
     full = at.expand(shape)
     pixels = [d for d in order[:-1] if shape[d] != 1]
@@ -168,9 +167,9 @@ def fits_rows(
     order: Sequence[int],
     accesses: dict[Value, Access],
 ) -> bool:
-    """Whether all operands of the nodes can be read pixel by pixel."""
+    """Return whether all operands of the nodes can be read pixel by pixel."""
     if symbols_of(shape[order[-1]]):
-        return False  # functions of rows have the number of channels in their text
+        return False  # row functions contain the number of channels as a constant
     made = {n.output for n in nodes}
     for value in dict.fromkeys(v for n in nodes for v in n.inputs):
         if value in made:
@@ -185,7 +184,8 @@ def fits_rows(
 
 
 def _constant_place(value: Value, order: Sequence[int]) -> Strided:
-    """A constant as it is laid out for a kernel that walks the result's axes in ``order``."""
+    """Return the layout of a constant for a kernel that iterates over the result's axes in
+    ``order``."""
     lead = len(order) - value.type.rank
     return dense(value.shape, [d - lead for d in order if d >= lead])
 

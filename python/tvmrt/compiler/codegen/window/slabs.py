@@ -1,4 +1,4 @@
-"""Layers of hosts of which a chain computes a slab of rows at a time (``kernels/slabs_f32.h``)."""
+"""Depth-first execution of layer chains on hosts, by slabs of rows (``kernels/slabs_f32.h``)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .tiles_f32 import LINE_BYTES
 
 @dataclass(frozen=True)
 class SlabPlan:
-    """How a chain is computed: ``pixels`` of the result at a time; where the results inside of it
-    begin in a task's scratch, in ``places``, and ``nbytes`` of that."""
+    """Plan of a chain: ``pixels`` of the result per slab, scratch offsets of intermediate results
+    in ``places``, and the scratch size ``nbytes``."""
 
     pixels: int
     places: tuple[int, ...]
@@ -27,13 +27,13 @@ class SlabPlan:
 
 
 def fits_slabs(window: Window, epilogue: Epilogue, step: Step) -> bool:
-    """Whether a layer is one of an image of rows, of which nothing depends on a run or on where a
-    pixel lies."""
+    """Return whether a layer computes image rows of fixed sizes, with the same epilogue
+    anywhere."""
     sizes = (*window.in_, *window.out, window.x_stride, window.y_stride)
     if symbols_of(*sizes) or window.batch != 1 or len(step.writes[0].shape) != 4:
         return False
     flat = (window.in_[0], window.out[0], window.kernel[0], window.pad[0]) == (1, 1, 1, 0)
-    # windows over an image of one row would pass for pixels
+    # windows over an image of one row would be mistaken for pixels
     if not flat or (window.out[1] == 1 and not window.is_pixels):
         return False
     made = {epilogue.start, *(node.output for node in epilogue.rest)}
@@ -42,16 +42,16 @@ def fits_slabs(window: Window, epilogue: Epilogue, step: Step) -> bool:
 
 
 def plan_slabs(layers: Sequence[SlabLayer], widths: Sequence[int], rows: int) -> SlabPlan:
-    """The plan of a chain by slabs of so many rows of its last layer that has rows, or all pixels.
+    """Plan a chain in slabs of ``rows`` rows of its last layer that has rows (or all pixels).
 
-    ``widths``: of the layers' tiles.
+    ``widths`` are the tile widths of the layers.
     """
     units = [layer.unit(width) for layer, width in zip(layers, widths)]
     row = next((x.window.out[2] for x in reversed(layers) if x.window.out[1] > 1), units[-1])
     span = pixels = max(rows * row // units[-1], 1) * units[-1]
     spans = []
     for (before, after), unit in zip(reversed(list(pairwise(layers))), reversed(units[:-1])):
-        # what is computed begins and ends with a unit
+        # the computed span begins and ends with a unit
         span = min(after.needed(span) + 2 * (unit - 1), before.pixels)
         spans.append(round_up(span * before.pixel_bytes, LINE_BYTES))
     places, nbytes = [], 0

@@ -1,16 +1,16 @@
-"""Estimated cycles of the register tiles of the float kernels."""
+"""Estimated cycles of the tiles of the float kernels."""
 
 from __future__ import annotations
 
 from .tile_kinds import FLOATS, TileKind
 
-FAR_LINE = 0.4  # cycles for which arithmetic waits for a line of the next one
-FAR_STEP = 0.4  # and for the rest of a step, however many lines
-LATENCY = 4.0  # cycles until a sum has its product, and the next one can be added
+FAR_LINE = 0.4  # cycles that arithmetic waits for one L2 cache line
+FAR_STEP = 0.4  # and per step, independent of the number of lines
+LATENCY = 4.0  # latency of a multiply-add in cycles
 
 
 def chains_of(sums: int) -> int:
-    """In how many parts each sum of a tile with so many is added up: TVMRT_TILE_F32_CHAINS."""
+    """Return into how many parts a tile splits each sum: TVMRT_TILE_F32_CHAINS."""
     return 1 if sums >= 8 else 2 if sums >= 4 else 4 if sums >= 2 else 8
 
 
@@ -23,11 +23,11 @@ def tile_cycles(
     lines: float = 0.0,
     chains: int = 0,
 ) -> float:
-    """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
+    """Estimate the cycles of one tile: the maximum of arithmetic and loads, plus overhead.
 
-    ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
-    ``lines``: of the cache, that weights of one step take where they come from its second level.
-    ``chains``: parts of each sum, where they are fewer than keep the multipliers busy.
+    ``fma`` is the cycles of one vector multiply-add; a vector load takes as long. ``lines``: L2
+    cache lines of weights per step; 0 if the weights are in L1. ``chains``: parts of each sum, if
+    fewer than keep the multipliers busy.
     """
     multiply, load, issue = kind.step_cycles(vectors, width, fma)
     slow = max(multiply, load, issue, LATENCY / chains if chains else 0.0)
@@ -45,8 +45,8 @@ def row_cycles(
     lines: float = 0.0,
     in_order: bool = False,
 ) -> float:
-    """Estimated cycles of a row of each of these lengths; see :func:`tile_cycles`. ``in_order``:
-    what is left of a row is added up in the order of whole tiles."""
+    """Estimate the cycles of rows of these lengths; see :func:`tile_cycles`. ``in_order``: tails
+    sum in the order of whole tiles."""
     cycles, order = 0.0, chains_of(vectors * width)
     for row in rows:
         cycles += row // width * tile_cycles(vectors, width, window, fma, kind, lines)

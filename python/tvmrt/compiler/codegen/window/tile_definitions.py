@@ -1,4 +1,4 @@
-"""What a file of C has for tile functions: calls of the kernel headers' macros that define them."""
+"""Macro calls that define tile functions in generated C files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class TileDefinition:
-    """The call of a kernel header's macro that defines a tile function: ``part`` is ``tile``,
-    ``rest``, ``tail`` or ``far``, ``sizes`` are lanes, vectors and pixels, or parts of a run; of a
-    tail parts of its sums follow."""
+    """A macro call that defines a tile function. ``part`` is ``tile``, ``rest``, ``tail`` or
+    ``far``; ``sizes`` are lanes, vectors and pixels (or parts of a run), and for a tail the parts
+    of sums."""
 
     part: str
     kind: str
@@ -18,7 +18,7 @@ class TileDefinition:
 
     @property
     def name(self) -> str:
-        """The function that it defines."""
+        """Name of the defined function."""
         return f"tvmrt_{self.part}_{self.kind}_{'x'.join(map(str, self.sizes))}"
 
     def __str__(self) -> str:
@@ -27,8 +27,7 @@ class TileDefinition:
 
 
 def merge_rests(definitions: Collection[object]) -> list[str]:
-    """The definitions of a file, where a rest of the size of a tile is that tile: both sum in the
-    same order."""
+    """Return the definitions; a rest of a tile's size is that tile: both sum in one order."""
 
     def merged(definition: object) -> str:
         if isinstance(definition, TileDefinition) and definition.part == "rest":

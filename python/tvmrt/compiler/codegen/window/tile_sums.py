@@ -1,4 +1,4 @@
-"""The sum of a layer's bytes and another tensor's, made in the layer's tiles on hosts."""
+"""Residual add in the int8 tiles on hosts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..loops.pair_factors import pair_factors
 
 PRODUCTS = ("qconv", "qmatmul")
 BYTES = ("int8", "uint8")
-MOST_FACTORS = 4096.0  # of which sums of two bytes' multiples are far below 2 ^ 21
+MOST_FACTORS = 4096.0  # bound for which scaled sums of two bytes stay far below 2 ^ 21
 
 
 def other_summand(product: Node, node: Node) -> int | None:
-    """Which operand of a qadd tiles can add to the product's bytes; None: they cannot add any."""
+    """Return which operand of a ``qadd`` tiles can add to the matmul's bytes, or None."""
     other = byte_summand(product, node)
     if other is None or product.op not in PRODUCTS or _depthwise(product):
         return None
@@ -29,8 +29,7 @@ def other_summand(product: Node, node: Node) -> int | None:
 
 
 def byte_summand(product: Node, node: Node) -> int | None:
-    """Which operand of a qadd is added to the product's bytes, and bytes that are computed; None
-    where it is not that."""
+    """Return which computed 8-bit operand of a ``qadd`` is added to the matmul's bytes, or None."""
     if node.op != "qadd" or product.attrs["to"] not in BYTES:
         return None
     others = [i for i, value in enumerate(node.inputs) if value is not product.output]
@@ -41,13 +40,14 @@ def byte_summand(product: Node, node: Node) -> int | None:
 
 
 def _depthwise(product: Node) -> bool:
-    """Whether its tiles are those of single channels."""
+    """Return whether the product is a depthwise convolution."""
     groups = product.attrs.get("groups", 1)
     return groups > 1 and groups == product.inputs[0].shape[1] == product.output.shape[1]
 
 
 def plus_initializer(node: Node, other: int) -> str:
-    """The ``tvmrt_add_i8`` by which tiles add that operand of a qadd: theirs is a."""
+    """Return the ``tvmrt_add_i8`` with which tiles add that operand of a ``qadd``; the tiles' own
+    bytes are operand a."""
     attrs, factors, value = node.attrs, pair_factors(node), node.inputs[other]
     of = {"a": factors.fa, "b": factors.fb}
     own, added = "ba"[other], "ab"[other]

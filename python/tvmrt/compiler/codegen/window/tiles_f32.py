@@ -1,7 +1,7 @@
-"""Register tiles of the float kernels (``include/tvm/runtime/kernels``), and the choice among them.
+"""Micro-kernel tiles of the float kernels (``include/tvm/runtime/kernels``) and their selection.
 
-Pick the tiles of a layer with :func:`choose_tiles`, pack its weights and bias for them with
-``packing_f32``, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once a layer.
+Select the tiles of a layer with :func:`choose_tiles`, pack its weights and bias for them with
+``packing_f32``, print ``Tiles.definitions`` once per file and ``Tiles.initializer`` once per layer.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from tvmrt.compiler.codegen.geometry import Window
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
-MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
-LINE_BYTES = 64  # of a line of the cache
-NEAR_BYTES = 24 << 10  # of weights that stay in the nearest cache beside what passes through it
-FAR_WEIGHTS = 16 << 10  # that are read once, of which half are worth a thread
+MANY_TILES = 16  # per row; from here on the row tail hardly matters
+LINE_BYTES = 64  # of a cache line
+NEAR_BYTES = 24 << 10  # of weights that stay in the L1 cache next to streamed data
+FAR_WEIGHTS = 16 << 10  # weights read once; half of them are worth a thread
 LEAST_HALVED = 8  # pixels of a tile whose halves keep the multipliers busy
-UNEVEN = 1.2  # times as long as could be a thread's part may be
-FAR_PARTS = (4, 2)  # places at which a tile may read weights at a time, the most first
-FAR_MATRIX = 2 << 20  # bytes of weights of one pixel that are read in several places at a time
-CACHE_SHARE = 0.7  # of the second-level cache, above which a block's weights drive out each other
-DRIVEN_OUT = 1.3  # how much longer tiles of such blocks take
+UNEVEN = 1.2  # maximum ratio of a thread's part to its optimum
+FAR_PARTS = (4, 2)  # streams in which a tile may read weights, largest first
+FAR_MATRIX = 2 << 20  # bytes of weights of one pixel to read in several streams
+CACHE_SHARE = 0.7  # of the L2 cache; weights of larger blocks evict each other
+DRIVEN_OUT = 1.3  # slowdown of tiles of such blocks
 WIDEST = 14  # pixels of a tile
-WIDEST_IN_SET = 7  # where they lie in one set of the nearest cache, which keeps few of these
-FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
-ORDERLY = 1.02  # how much longer a layer may take so that all its pixels are summed in one order
-ORDERLY_SUMS = 7  # of a tile, which in the order of wider ones wait for no sum
+WIDEST_IN_SET = 7  # if they map to one set of the L1 cache, which holds few lines
+FULL_REGISTERS = 1.1  # slowdown of tiles that leave the compiler no vector register
+ORDERLY = 1.02  # slowdown accepted to sum all pixels of a layer in one order
+ORDERLY_SUMS = 7  # of a tile; in the order of wider ones they wait for no sum
 
 
 class VectorMachine(Protocol):
-    """What the choice of tiles has to know; ``tvmrt.compiler.codegen.target.Target`` has it."""
+    """Target properties for tile selection; see ``tvmrt.compiler.codegen.target.Target``."""
 
     @property
     def lanes(self) -> int:
@@ -57,12 +57,12 @@ class VectorMachine(Protocol):
 
     @property
     def l2_bytes(self) -> int:
-        """Bytes of cache that one core has for itself; 0 for none."""
+        """L2 cache of one core in bytes; 0 for none."""
 
 
 @lru_cache(maxsize=1)
 def splits_wide_vectors() -> bool:
-    """Whether this very machine has AVX-512 whose instructions take both halves in turn."""
+    """Return whether the build machine executes AVX-512 instructions as two halves."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -71,9 +71,9 @@ def splits_wide_vectors() -> bool:
 
 
 def splits_wide(machine: VectorMachine) -> bool:
-    """Whether full vectors take twice the time of half ones.
+    """Return whether full vectors take twice the time of half vectors.
 
-    As the machine says; one named ``native`` that says nothing is this very machine.
+    The machine's own entry decides. Without an entry, ``native`` is the build machine.
     """
     said = getattr(machine, "splits_wide", None)
     if said is None:
@@ -83,14 +83,14 @@ def splits_wide(machine: VectorMachine) -> bool:
 
 @dataclass(frozen=True)
 class Tiles:
-    """The register tiles of one layer.
+    """Micro-kernel tiles of one layer: ``lanes`` x ``vectors`` output channels (NR) times each of
+    ``widths`` pixels (MR).
 
-    ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
-    a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
-    wider tiles read, too; 0 for those of a tile. ``last``: pixels at the end of a row that the
-    second and the third width share; 0 for none. ``parts``: places of a run at which a tile of one
-    pixel reads far weights at a time; 0 for one. ``in_order``: whether narrower tiles add up their
-    products in the order of the widest.
+    ``open_rows``: row lengths are dynamic. ``shared_block``: channels of a block of packed weights
+    that wider tiles share; 0 for the block of a tile. ``last``: pixels at the end of a row that the
+    second and the third width share; 0 for none. ``parts``: streams in which a tile of one pixel
+    reads weights that are not cached; 0 for one. ``in_order``: narrower tiles sum in the order of
+    the widest.
     """
 
     lanes: int
@@ -107,7 +107,7 @@ class Tiles:
 
     @property
     def block(self) -> int:
-        """Output channels of a tile."""
+        """Output channels of a tile (NR)."""
         return self.lanes * self.vectors
 
     @property
@@ -116,13 +116,15 @@ class Tiles:
         return self.shared_block or self.block
 
     def members(self) -> dict[str, object]:
-        """What a kernel's layer has to know where weights are packed for wider tiles."""
+        """Return extra members of a kernel's layer if weights are packed for wider tiles."""
         return {"packed": self.packed} if self.packed != self.block else {}
 
     def without_lone_row(self, rows: Whole) -> Tiles:
-        """The tiles for a product of so many rows: where the widest leave one, which would read all
-        weights for itself, or some that would be summed in another order, these and the last of
-        them are cut into halves."""
+        """Return the tiles for a matmul of ``rows`` rows with a better tail.
+
+        The widest tile may leave a single row, which would read all weights for itself, or rows
+        summed in another order. The tail and the last full tile are then split in halves.
+        """
         widest = self.widths[0]
         if self.kind is not FLOATS or symbols_of(rows) or self.lanes < 2 or rows <= widest:
             return self
@@ -137,14 +139,14 @@ class Tiles:
         return replace(self, widths=widths, last=widest + rest, in_order=in_order)
 
     def _alike(self, widths: Sequence[int]) -> bool:
-        """Whether tiles of these widths sum in the order of the widest."""
+        """Return whether tiles of these widths sum in the order of the widest."""
         return {chains_of(self.vectors * n) for n in (self.widths[0], *widths)} == {
             chains_of(self.vectors * self.widths[0])
         }
 
     def in_parts(self, rows: Whole, floats: Whole, registers: int) -> Tiles:
-        """The tiles for a product of one row with so many packed floats: in far memory they are
-        read in as many places at a time as there are registers for sums."""
+        """Return the tiles for a matmul of one row with ``floats`` packed weights. Weights outside
+        the cache are read in as many streams as there are accumulator registers."""
         known = self.kind is FLOATS and not symbols_of(rows, floats)
         if not known or rows != 1 or self.lanes < 2 or self.vectors < 2 or floats * 4 < FAR_MATRIX:
             return self
@@ -153,21 +155,21 @@ class Tiles:
 
     @property
     def asks(self) -> list[str]:
-        """Fields of the target beside vectors by which they are as fast as they are."""
+        """Target fields other than vectors that the speed depends on."""
         return ["bf16"] if self.kind.words else []
 
     @property
     def headers(self) -> list[str]:
-        """Those of the tiles beside their driver's."""
+        """Headers of the tiles in addition to the driver's."""
         far = ["tile/far_f32.h"] if self.parts else []
         return [self.kind.header, *far] if self.kind.header else far
 
     def names(self) -> list[str]:
-        """The tile functions, widest first."""
+        """Return the tile functions, widest first."""
         return [definition.name for definition in self.definitions()]
 
     def _part(self, width: int) -> tuple[str, tuple[int, ...]]:
-        """The part and the sizes that define the tile of a width."""
+        """Return the macro part and the sizes that define the tile of a width."""
         sizes, widest = (self.lanes, self.vectors, width), self.widths[0]
         chains = chains_of(self.vectors * widest)
         if self.in_order and chains_of(self.vectors * width) != chains:
@@ -175,14 +177,14 @@ class Tiles:
         return ("rest" if self.open_rows and width != widest else "tile"), sizes
 
     def definitions(self) -> list[TileDefinition]:
-        """What defines the tile functions; a file holds each once."""
+        """Return the definitions of the tile functions; a file has each once."""
         if self.parts:
             return [TileDefinition("far", self.kind.name, (self.lanes, self.vectors, self.parts))]
         parts = map(self._part, self.widths)
         return [TileDefinition(part, self.kind.name, sizes) for part, sizes in parts]
 
     def initializer(self) -> str:
-        """The C initialiser of a ``tvmrt_tiles_f32``."""
+        """Return the C initialiser of a ``tvmrt_tiles_f32``."""
         pairs = {"pairs": self.kind.pairs} if self.kind.pairs else {}
         last = {"last": self.last} if self.last else {}
         return initializer({
@@ -192,18 +194,18 @@ class Tiles:
 
 
 def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
-    """Widths that cover rows of each of ``pixels`` exactly, widest first and greedily."""
+    """Return widths that exactly cover rows of each of ``pixels``, greedily, widest first."""
     widths = {width} if any(row >= width for row in pixels) else set()
     return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
 
 
 def _rests_known(lengths: tuple[Whole, ...], width: int) -> bool:
-    """Whether every row leaves over as many pixels at all sizes."""
+    """Return whether every row has a fixed tail."""
     return not symbols_of(*(length % width for length in lengths))
 
 
 def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
-    """Widths that cover rows of all these lengths, and the largest as well as can be."""
+    """Return widths that cover rows of all these lengths, optimised for the largest."""
     rows = tuple(max(most(length), 1) for length in lengths)
     if _rests_known(lengths, width):
         return _cover(rows, width)
@@ -214,7 +216,7 @@ def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
 
 
 class TileSizes(NamedTuple):
-    """What tiles are chosen by; see :func:`choose_tiles`."""
+    """Parameters of tile selection; see :func:`choose_tiles`."""
 
     row_pixels: Whole | tuple[Whole, ...]
     out_channels: Whole
@@ -235,30 +237,28 @@ def choose_tiles(
     of_widest: Choice | None = None,
     chosen: Choice | None = None,
 ) -> Tiles:
-    """Picks the register tile of a convolution or matrix product.
+    """Select the micro-kernel tile of a convolution or matmul.
 
     Parameters
     ----------
     row_pixels
         Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution
-        with stride 1 and no padding and for a matrix product (its rows). Several lengths where rows
+        with stride 1 and no padding and for a matmul (its rows). Several lengths where rows
         differ (:func:`phase_pixels` of a transposed convolution); three at most.
     out_channels
-        Output channels of one group; columns of a matrix product.
+        Output channels of one group; columns of a matmul.
     window
-        Multiply-adds of one output: kernel volume times input channels of a group; K of a product.
+        Multiply-adds of one output: kernel volume times input channels of a group; K of a matmul.
     x_stride
         Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
-        pixels at a distance of a large power of two would push one another out of the first-level
-        cache.
+        pixels at a distance of a large power of two would evict each other from the L1 cache.
     kind
-        What is multiplied (see :class:`Tiles`); of bfloat16 ``window`` counts pairs.
+        Kind of tiles (see :class:`Tiles`); for bfloat16 ``window`` counts pairs.
     of_widest, chosen
-        What tuning has found for the widest level and for this one, which is taken where there is
-        such a tile.
+        Tuning results for the widest ISA level and for this one, used if such a tile exists.
 
-    Where the machine is a level of processors beside a wider one (``widest``), the tiles read
-    weights in blocks of that one's tiles.
+    If the machine is one ISA level of several (``widest``), the tiles read weights in blocks of the
+    widest level's tiles.
     """
     given = TileSizes(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
     sizes = _Sizes.of(given)
@@ -271,8 +271,7 @@ def choose_tiles(
 
 
 def tile_options(sizes: TileSizes) -> list[Choice]:
-    """All tiles among which :func:`choose_tiles` chooses, those of the fewest estimated cycles
-    first."""
+    """Return all tiles that :func:`choose_tiles` considers, by estimated cycles."""
     found = sorted(_Sizes.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
     return [
         Choice((tiles.lanes, tiles.vectors, tiles.widths[0]), tiles.blocks_per_group)
@@ -282,8 +281,8 @@ def tile_options(sizes: TileSizes) -> list[Choice]:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Tiles, their estimated cycles, whether rows of all sizes leave the same rest, and the cycles
-    where all tiles sum in the order of the widest; None: they may not."""
+    """Candidate tiles with estimated cycles. ``even``: rows of all sizes leave the same tail.
+    ``ordered``: the cycles if all tiles sum in the order of the widest; None if they may not."""
 
     cycles: float
     tiles: Tiles
@@ -292,15 +291,15 @@ class _Candidate:
 
     @property
     def orderly(self) -> Tiles | None:
-        """The tiles that sum in one order, where that costs next to nothing."""
+        """Tiles that sum in one order, if that costs next to nothing."""
         cheap = self.ordered is not None and self.ordered <= ORDERLY * self.cycles
         return replace(self.tiles, in_order=True) if cheap else None
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """What the choice of tiles depends on; see :func:`choose_tiles`. ``shared``: channels of a
-    block of weights, over whose end none may reach; 0 for any."""
+    """Inputs of tile selection; see :func:`choose_tiles`. ``shared``: channels of a block of
+    weights that no tile may cross; 0 for any."""
 
     lengths: tuple[Whole, ...]
     rows: tuple[int, ...]
@@ -315,7 +314,7 @@ class _Sizes:
         pixels, kind = given.row_pixels, given.kind
         lengths = pixels if isinstance(pixels, tuple) else (pixels,)
         widest, shared = getattr(given.machine, "widest", None), 0
-        if widest is not None:  # for which weights are packed
+        if widest is not None:  # weights are packed for it
             own = bf16_kind(widest) if kind.words else kind
             wider = given._replace(machine=widest, kind=own, of_widest=None)
             shared = choose_tiles(*wider, chosen=given.of_widest).packed
@@ -325,8 +324,7 @@ class _Sizes:
         return cls(lengths, rows, *sizes, given.x_stride, shared, kind)
 
     def tiles(self, machine: VectorMachine) -> Iterator[_Candidate]:
-        """All that fit, half vectors first: where they take as many cycles, some processors run
-        them faster."""
+        """Yield all tiles that fit, half vectors first: faster on some processors on a tie."""
         full = machine.lanes
         most = self.kind.most_vectors
         most_share = self._most_share(machine)
@@ -340,12 +338,12 @@ class _Sizes:
                     yield from self._of_block(machine, lanes, vectors, fma)
 
     def _share(self, block: int) -> int:
-        """Channels of the longer part where two threads have whole blocks."""
+        """Return the channels of the larger part if two threads divide whole blocks."""
         return min(ceil_div(ceil_div(self.out_channels, block), 2) * block, self.out_channels)
 
     def _most_share(self, machine: VectorMachine) -> float:
-        """As many channels as one of two threads may have where a pixel alone reads weights that
-        are worth a thread, so that the other one has about as many."""
+        """Return the maximum channels for one of two threads, so that both have about equal parts.
+        It applies if a single pixel reads enough weights to be worth a thread."""
         alone = self.rows != (1,) or self.kind.words or not getattr(machine, "threads", False)
         if alone or self.window * self.out_channels < FAR_WEIGHTS:
             return self.out_channels
@@ -380,10 +378,10 @@ class _Sizes:
 
 
 def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:
-    """The tiles that were chosen, or those of the fewest cycles; where it costs next to nothing,
-    such that sum in one order."""
+    """Return the chosen tiles, or the fastest; if it costs next to nothing, ones that sum in one
+    order."""
     best: _Candidate | None = None
-    even: _Candidate | None = None  # of those that leave no rest of any size
+    even: _Candidate | None = None  # without a tail at any size
     for each in candidates:
         tiles = each.tiles
         if chosen.tile == (tiles.lanes, tiles.vectors, tiles.widths[0]):
@@ -406,17 +404,18 @@ def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachin
 
 
 def phase_pixels(out_width: Whole, stride: int) -> tuple[Whole, ...]:
-    """Lengths of the phases of a transposed convolution's rows, for :func:`choose_tiles`."""
+    """Return the lengths of the phases of a transposed convolution's rows, for
+    :func:`choose_tiles`."""
     return tuple({ceil_div(out_width, stride), largest(out_width // stride, 1)})
 
 
 @dataclass(frozen=True)
 class DepthwiseTile:
-    """The register tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
+    """Micro-kernel tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
 
-    ``columns`` is the width of the window if the instance is made for it (and for ``stride``,
-    without dilation), 0 if it takes any. ``shared_block`` is how many channels the weights are
-    packed for, a multiple of ``lanes``; 0 for as many.
+    ``columns`` is the kernel width if the instance is specialised for it (and for ``stride``,
+    without dilation), 0 for any. ``shared_block`` is the number of channels per block of packed
+    weights, a multiple of ``lanes``; 0 if equal to ``lanes``.
     """
 
     lanes: int
@@ -428,13 +427,13 @@ class DepthwiseTile:
     headers = asks = ()
 
     def name(self) -> str:
-        """The tile function."""
+        """Return the name of the tile function."""
         fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
         part = f"of{self.shared_block}" if self.shared_block else ""
         return f"tvmrt_depthwise_f32_{self.lanes}{part}{fixed}x{self.width}"
 
     def definitions(self) -> list[str]:
-        """Lines of C that define the tile function; a file holds each line once."""
+        """Return the C lines that define the tile function; a file has each line once."""
         part, packed = ("_OF", f", {self.shared_block}") if self.shared_block else ("", "")
         if not self.columns:
             sizes = f"{self.lanes}, {self.width}{packed}"
@@ -448,19 +447,19 @@ class DepthwiseTile:
         return self.shared_block or self.lanes
 
     def members(self) -> dict[str, object]:
-        """What a kernel's layer has to know: the tile has it."""
+        """Return no extra members: the tile has them."""
         return {}
 
     def initializer(self) -> str:
-        """The C initialiser of a ``tvmrt_depthwise_f32_tile``."""
+        """Return the C initialiser of a ``tvmrt_depthwise_f32_tile``."""
         return f"{{{self.lanes}, {self.width}, {self.name()}}}"
 
 
 def choose_depthwise(
     window: Window, channels: int, machine: VectorMachine, chosen: Choice | None = None
 ) -> DepthwiseTile:
-    """Picks the register tile of a depthwise convolution, in rows as long as can be: the chosen one
-    where the machine has it."""
+    """Select the tile of a depthwise convolution: ``chosen`` if the machine has it, else the best
+    by estimate for the longest rows."""
     options = depthwise_options(window, channels, machine)
     for tile in options if chosen else ():
         if chosen.tile == (tile.lanes, 1, tile.width):
@@ -469,7 +468,7 @@ def choose_depthwise(
 
 
 def depthwise_options(window: Window, channels: int, machine: VectorMachine) -> list[DepthwiseTile]:
-    """All tiles among which :func:`choose_depthwise` chooses, the best by its estimate first."""
+    """Return all tiles that :func:`choose_depthwise` considers, the best estimate first."""
     columns, stride, out_width = window.kernel[2], window.stride[2], most(window.out[2])
     lanes = machine.lanes
     while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):

@@ -1,4 +1,4 @@
-"""Formats of the integer kernels (``kernels/tile/simd_i8.h``) and the choice of register tiles."""
+"""Weight formats of the integer kernels (``kernels/tile/simd_i8.h``) and tile selection."""
 
 from __future__ import annotations
 
@@ -17,43 +17,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """How the weights of one instruction set lie in memory (the table in ``tile/simd_i8.h``).
+    """Memory order of the weights for one instruction set (the table in ``tile/simd_i8.h``).
 
     Parameters
     ----------
     name
-        As targets call it.
+        Name in targets.
     macro
         Value of ``TVMRT_I8_FORMAT`` for the C file.
     lanes
         Output channels in a vector.
     registers
-        Vector registers that a tile may fill with sums, weights and inputs.
+        Vector registers that a tile may fill with accumulators, weights and inputs.
     wide
         Whether weights are int16, so that none needs a shift.
     signed
         The activations that the instruction multiplies: True int8, False uint8, None either.
     depthwise
-        Most channels in a block of a depthwise layer.
+        Maximum channels in a block of a depthwise layer.
     dot_cycles, least_cycles
-        Cycles of one product of a quad with a vector, and of a chain of such products.
+        Cycles of one dot product of a quad with a vector, and of a chain of them.
     interleaves
         Whether the depthwise tile multiplies quads of four kernel rows (``depthwise_i8.h``).
     halves
-        The two pairs of a quad whose weights lie apart; None where quads lie whole.
+        The two pairs of a quad whose weights are stored separately; None for whole quads.
     splits
         Whether quads are widened to two vectors when they are loaded.
     pairs
         Whether an instruction multiplies two pixels, and eight bytes of each.
     widens
-        Whether each byte of a quad is a vector of its own, and a number of the input.
+        Whether each byte of a quad becomes a vector of weights and a scalar input.
     by_vectors
-        Where an instruction multiplies 16 pixels with 16 channels, 64 bytes of each, in registers
-        of its own (``tile/amx_i8.h``), the format of layers that vectors compute as fast, and of
-        the order of weights; else empty.
+        For AMX, which multiplies 16 pixels with 16 channels, 64 bytes of each (``tile/amx_i8.h``):
+        the format of layers that vectors compute as fast, and of the weight order; else empty.
     pixel_cycles
-        Cycles that a pixel's quad takes beside the products: it is spread over a vector, and its
-        sign bits are flipped, where the products are done.
+        Cycles per quad of a pixel in addition to the dot products, for broadcasting it and
+        flipping its sign bits in the same unit.
     """
 
     name: str
@@ -75,16 +74,16 @@ class Format:
 
     @property
     def matrices(self) -> bool:
-        """Whether tiles are of matrices."""
+        """Whether tiles use AMX."""
         return bool(self.by_vectors)
 
     def floats(self, macs: Whole, grouped: bool = False) -> Whole:
-        """Multiply-adds of floats in the time of so many of bytes; tiles of matrices are of dense
-        layers alone."""
+        """Return the float multiply-adds that take as long as ``macs`` of int8; AMX is for dense
+        layers only."""
         return macs // (16 if self.matrices and not grouped else 4)
 
     def offset(self, x_signed: bool) -> int:
-        """What the kernel adds to every activation before it multiplies."""
+        """Return the offset that the kernel adds to every activation before it multiplies."""
         if self.signed is None or self.signed == x_signed:
             return 0
         return -128 if self.signed else 128
@@ -147,7 +146,7 @@ _FORMATS = (
 FORMATS = {each.name: each for each in _FORMATS}
 
 
-# The formats in which levels read dense weights that are packed for the widest of them, by its own.
+# Formats in which ISA levels read dense weights packed for the widest level, by their own formats.
 _ARM = {"neon": "neon_shared", "neon_dot": "neon_dot"}
 SHARED = {
     "vnni512": {"sse41": "sse41", "avx2": "avx2_shared", "avxvnni": "avxvnni"},
@@ -159,13 +158,13 @@ SHARED = {
 }
 
 
-MATRIX_ROWS = 16  # of a register of matrices
+MATRIX_ROWS = 16  # of an AMX register
 
 
 def choose_tile(
     fmt: Format, vectors: int, width: int, unit: int = 0, near: bool = False
 ) -> tuple[int, int]:
-    """(ob, wt) with the fewest estimated cycles.
+    """Return (ob, wt) with the fewest estimated cycles.
 
     Parameters
     ----------
@@ -174,9 +173,9 @@ def choose_tile(
     width
         Pixels in a row.
     unit
-        Of how many vectors ``ob`` must be a divisor, the last tile being a whole one; 0 for any.
+        ``ob`` must divide this number of vectors, so that the last tile is whole; 0 for any.
     near
-        Whether tiles of matrices better fill lines of the output.
+        Whether AMX tiles should fill cache lines of the output.
     """
     best, best_cost = (1, 1), float("inf")
     for cost, tile in _tiles(fmt, vectors, width, unit, near):
@@ -188,7 +187,7 @@ def choose_tile(
 def tile_options(
     fmt: Format, vectors: int, width: int, unit: int = 0, near: bool = False
 ) -> list[tuple[int, int]]:
-    """All tiles among which :func:`choose_tile` chooses, its one first, others by their cycles."""
+    """Return all tiles that :func:`choose_tile` considers, its choice first, then by cycles."""
     best = choose_tile(fmt, vectors, width, unit, near)
     others = sorted(_tiles(fmt, vectors, width, unit, near), key=lambda each: each[0])
     return list(dict.fromkeys([best, *(tile for _, tile in others)]))
@@ -197,7 +196,7 @@ def tile_options(
 def _tiles(
     fmt: Format, vectors: int, width: int, unit: int, near: bool
 ) -> Iterator[tuple[float, tuple[int, int]]]:
-    """Those that fit, with their estimated cycles."""
+    """Yield the tiles that fit, with their estimated cycles."""
     if fmt.lanes == 1:
         yield 0.0, (min(2, vectors), min(2, width))
         return
@@ -223,10 +222,10 @@ def _tiles(
 def _matrix_tiles(
     vectors: int, width: int, unit: int, near: bool
 ) -> Iterator[tuple[float, tuple[int, int]]]:
-    """Tiles of matrices, with their estimated cycles for 64 bytes of a window."""
+    """Yield AMX tiles with their estimated cycles for 64 bytes of a window."""
 
     def tile(o: int, t: int) -> float:
-        """A row of pixels takes a cycle a vector, a row that is loaded half of one."""
+        """Estimate a cycle per vector for a row of pixels, half a cycle for loading a row."""
         filled = 1.0 if near and o < 4 else 0.0
         return max(o * t, (o * MATRIX_ROWS + t) * 0.5) + 2.0 + filled if o and t else 0.0
 
@@ -240,8 +239,7 @@ def _matrix_tiles(
 
 
 def words_at_once(run: int) -> int:
-    """Quads of a run that tiles of matrices multiply at once: equal parts of it, or as many as
-    there can be."""
+    """Return the quads of a run per AMX instruction: an equal part of the run, or the maximum."""
     quads = run // 4
     if quads <= MATRIX_ROWS:
         return quads
@@ -250,7 +248,7 @@ def words_at_once(run: int) -> int:
 
 
 def round_run(run: int) -> int:
-    """The run of gathered windows: equal parts, with as few zeros as there can be."""
+    """Return the run of im2col windows: equal parts, with minimal zero padding."""
     quads = ceil_div(run, 4)
     parts = ceil_div(quads, MATRIX_ROWS)
     return 4 * parts * ceil_div(quads, parts)
@@ -259,7 +257,7 @@ def round_run(run: int) -> int:
 def row_cycles(
     tile: Callable[[int, int], float], size: tuple[int, int], vectors: int, width: int
 ) -> float:
-    """Those of all tiles of a row."""
+    """Return the cycles of all tiles of a row."""
     columns = (vectors // size[0], size[0]), (1, vectors % size[0])
     return sum(
         n * (width // size[1] * tile(o, size[1]) + tile(o, width % size[1])) for n, o in columns
@@ -267,7 +265,7 @@ def row_cycles(
 
 
 def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float:
-    """Estimated cycles per quad of all tiles of one row."""
+    """Estimate the cycles per quad of all tiles of one row."""
 
     def tile(o: int, t: int) -> float:
         if not o or not t:
@@ -275,7 +273,7 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
         loads = o * (3 if fmt.splits else 2 if fmt.wide else 1) + t
         if fmt.widens:
             loads = 8 * o + 4 * t
-        if fmt.pairs and t > 1:  # zips beside loads of weights, and half as many of inputs
+        if fmt.pairs and t > 1:  # zips and loads of weights, half the loads of inputs
             loads, t = o * 2 + ceil_div(t, 2), round_up(t, 2)
         slowest = max(o * t * fmt.dot_cycles, fmt.least_cycles, loads)
         return slowest + t * fmt.pixel_cycles + 0.5
@@ -289,8 +287,8 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
 def depthwise_widths(
     fmt: Format, window: Window, taps: tuple[int, int], parts: int = 1
 ) -> list[int]:
-    """The numbers of output pixels that a depthwise tile may have, that of the fewest estimated
-    operations first. ``taps``: rows and columns of the kernel; ``parts``: of each weight."""
+    """Return the possible pixel counts of a depthwise tile, the fewest estimated operations first.
+    ``taps``: rows and columns of the kernel; ``parts``: of each weight."""
     rows, columns = taps
     width, stride, dilation = most(window.out[2]), window.stride[2], window.dilation[2]
     if not fmt.interleaves:
@@ -315,7 +313,7 @@ def depthwise_widths(
 
 
 def name_format(f: FunctionWriter, target: Target) -> None:
-    """Tell the kernels the format for which the file's weights are packed."""
+    """Define the format for which the file's weights are packed."""
     f.macro("TVMRT_I8_FORMAT", FORMATS[target.int8].macro)
     f.asks.discard("lanes")
     f.asks.add("int8")

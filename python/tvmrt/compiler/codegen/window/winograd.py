@@ -1,7 +1,7 @@
-"""3x3 convolutions by fewer multiplications: squares, their sizes in memory, weights, the C text.
+"""Winograd convolution: tile sizes, scratch, weights and C text.
 
-``kernels/winograd_f32.h`` tells how they are computed, ``tvmrt.compiler.transform.winograd``
-chooses them.
+``kernels/winograd_f32.h`` describes the computation, ``tvmrt.compiler.transform.winograd`` selects
+the convolutions.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .epilogue import emit_row_epilogue
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter
 
-LINE = 16  # floats of a line of the cache: positions begin a line apart, not a power of two
-SCRATCH_BYTES = 1 << 20  # of a task for inputs, where tiles are not larger
+LINE = 16  # floats of a cache line: elements are a line apart to avoid powers of two
+SCRATCH_BYTES = 1 << 20  # of a task for inputs, unless tiles are larger
 
 
 @dataclass(frozen=True)
 class WinogradLayer:
-    """A layer in squares of ``size`` pixels; ``tvmrt_winograd_f32`` in C."""
+    """A layer in Winograd tiles of ``size`` x ``size`` pixels; ``tvmrt_winograd_f32`` in C."""
 
     window: Window
     size: int
@@ -49,7 +49,7 @@ class WinogradLayer:
         channels: tuple[int, int],
         machine: packing.VectorMachine,
     ) -> WinogradLayer:
-        """The layer of ``channels``, in and out, with the tiles that suit the machine."""
+        """Return the layer of ``channels``, (in, out), with the machine's best matmul tiles."""
         ins, outs = channels
         squares = window.batch * ceil_div(window.out[1], size) * ceil_div(window.out[2], size)
         tiles = packing.choose_tiles(squares, outs, ins, machine)
@@ -61,7 +61,7 @@ class WinogradLayer:
 
     @property
     def down(self) -> int:
-        """Squares of a column of the output."""
+        """Winograd tiles in a column of the output."""
         return ceil_div(self.window.out[1], self.size)
 
     @property
@@ -70,12 +70,12 @@ class WinogradLayer:
 
     @property
     def squares(self) -> Whole:
-        """Those of all images, of which a run may choose how many."""
+        """Winograd tiles of all images; may be dynamic."""
         return self.window.batch * self.down * self.across
 
     @property
     def at_once(self) -> int:
-        """Squares in scratch: whole tiles, about as many each time, and all where there are few."""
+        """Winograd tiles in scratch: whole matmul tiles in equal parts, or all if there are few."""
         width, squares = self.tiles.widths[0], max(most(self.squares), 1)
         each = self.positions * self.in_channels * FLOAT
         if squares * each <= SCRATCH_BYTES:
@@ -97,24 +97,24 @@ class WinogradLayer:
 
     @property
     def scratch_bytes(self) -> int:
-        """What a task asks of ``tvmrt_scratch_alloc``."""
+        """Bytes that a task requests from ``tvmrt_scratch_alloc``."""
         return self.positions * (self.x_position + self.y_position) * FLOAT
 
     @property
     def macs(self) -> Whole:
-        """Multiply-adds of all products."""
+        """Multiply-adds of all matmuls."""
         return self.squares * self.positions * self.in_channels * self.out_channels
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
-        """[OC, IC, 3, 3] to [position][block][ic][packed], flat."""
-        each = transformed_weights(weights, self.size)  # [positions, OC, IC]
+        """Transform and pack [OC, IC, 3, 3] to [element][block][ic][packed], flat."""
+        each = transformed_weights(weights, self.size)  # [elements, OC, IC]
         packed = np.empty((len(each), self.w_position), np.float32)
         for place, one in zip(packed, each):
             place[:] = packing.pack_conv(one[:, :, None], self.tiles)
         return packed.reshape(-1)
 
     def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
-        """The members of the ``tvmrt_winograd_f32``; bounds of the result as C text."""
+        """Return the members of the ``tvmrt_winograd_f32``; bounds of the result as C text."""
         return {
             "window": self.window.members(),
             "in_channels": self.in_channels,
@@ -136,7 +136,7 @@ class WinogradLayer:
 
 @lowers("conv_winograd")
 class WinogradLowering(ConvolutionLowering):
-    """Squares by ``winograd_f32.h``."""
+    """Winograd convolution with ``winograd_f32.h``."""
 
     def macs(self) -> Whole:
         y, size = self.node.output.shape, self.node.attrs["size"]
@@ -155,7 +155,7 @@ class WinogradLowering(ConvolutionLowering):
         )
 
     def squares(self, step: Step) -> WinogradLayer:
-        """The layer as the kernel has it."""
+        """Return the layer as the kernel sees it."""
         channels = (self.node.inputs[0].shape[1], self.node.output.shape[1])
         return WinogradLayer.of(self.window(step), self.node.attrs["size"], channels, self.target)
 

@@ -1,1 +1,1 @@
-"""What microcontrollers compute layers with: shapes, and the kernels of ``kernels/board/``."""
+"""Kernels of microcontrollers (``kernels/board/``) and the shapes of their layers."""

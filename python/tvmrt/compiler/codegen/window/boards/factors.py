@@ -1,4 +1,4 @@
-"""Multipliers of integer sums as the kernels of microcontrollers read them (``board/i8.h``)."""
+"""Requantisation multipliers as the kernels of microcontrollers read them (``board/i8.h``)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from .kernel import padded
 
 
 def factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
-    """A multiplier a channel, to a multiple of four: a float, or a fixed number less than zero.
-
-    ``scale``: one a channel; the other numbers are the output's zero point and bounds.
-    """
+    """Return a multiplier per channel, to a multiple of four: a float, or a negated fixed-point
+    integer. ``scale``: per channel; ``zero``, ``low``, ``high``: the output's zero point and
+    bounds."""
     floats = padded(scale.astype(np.float32), 4)
     fixed = fixed_factors(scale.astype(np.float32), zero, low, high)
     fours = np.ones(len(floats), np.int64)
@@ -23,15 +22,15 @@ def factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
 
 
 def all_fixed(multipliers: np.ndarray) -> bool:
-    """Whether none of them is a float."""
+    """Return whether all multipliers are fixed-point."""
     return bool((multipliers.view(np.int32) < 0).all())
 
 
 def fixed_factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
-    """Per channel the number m below 2 ** 31 by which (sum * m + (16 * zero + 8) * 2 ** 32) >> 36,
-    bounded, is the float32 product with the scale, rounded, for every sum; 0 where there is none.
+    """Return fixed-point multipliers m < 2 ** 31 per channel; 0 where there is none.
 
-    A byte is at least q from some least sum on; m must make it so for each q.
+    For every sum, (sum * m + (16 * zero + 8) * 2 ** 32) >> 36, clamped, is the rounded float32
+    product with the scale. Each output q has a minimum sum, which m must map to at least q.
     """
     q = np.arange(low - zero + 1, high - zero + 1)[None]
     guess = to_integers(np.rint((q - 0.5) / scale.astype(np.float64)[:, None]), np.int32)

@@ -1,4 +1,4 @@
-"""The epilogue of a layer whose bytes become floats: one function for all layers of an image."""
+"""Epilogue of a layer whose result is dequantised: one function for all layers of an image."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..tile_sums import BYTES
 
 
 def print_floats(f: FunctionWriter, product: Node, after: Sequence[Node]) -> tuple[str, str] | None:
-    """Print what ``tvmrt_micro_float_rows`` is told; the C expressions for the epilogue and its
-    context. None where something else follows the product than all 256 bytes as floats, or channels
-    have scales of their own."""
+    """Print the context of ``tvmrt_micro_float_rows``; return C expressions for the epilogue and
+    its context. Return None if the matmul is followed by anything but a dequantize of the full
+    8-bit range, or if scales are per channel."""
     if len(after) != 1 or after[0].op != "dequantize" or product.attrs["to"] not in BYTES:
         return None
     node = after[0]

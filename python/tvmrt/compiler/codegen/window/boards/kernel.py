@@ -1,4 +1,4 @@
-"""The record of a kernel of microcontrollers, which stands beside its header."""
+"""Descriptors of the kernels of microcontrollers; each belongs to a kernel header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .shape import MicroShape, Ring, Windows
 
 
 class Shaped(Protocol):
-    """A layer, of which its kernels ask more."""
+    """Minimum interface of a layer; kernels use more of it."""
 
     @property
     def shape(self) -> MicroShape: ...
@@ -28,11 +28,10 @@ Layer = TypeVar("Layer", bound=Shaped)
 
 @dataclass(frozen=True)
 class MicroWeights:
-    """What a layer computes with.
+    """Packed constants of a layer.
 
-    ``weights``: packed; ``bias``: for all channels and those that fill them up, of integers with
-    what the inputs' zero point gives, or None where it is among the weights; ``shift``: what the
-    weights lack, or None.
+    ``weights``: packed; ``bias``: padded to all channels, for integers with the folded input zero
+    point, or None if it is part of the weights; ``shift``: the per-channel weight shift, or None.
     """
 
     weights: np.ndarray
@@ -42,33 +41,33 @@ class MicroWeights:
 
 @dataclass(frozen=True)
 class MicroKernel(Generic[Layer]):
-    """A kernel for layers of integers (``layer_i8.py``) or of floats (``layer_f32.py``).
+    """A kernel for integer layers (``layer_i8.py``) or float layers (``layer_f32.py``).
 
     Parameters
     ----------
     header
-        Of ``include/tvm/runtime/kernels``.
+        File in ``include/tvm/runtime/kernels``.
     name
-        Of the C functions: ``NAME_run`` takes the layer's struct and its data; of depthwise kernels
-        ``NAME_rows`` makes some rows of a layer (``board/rows.h``).
+        Prefix of the C functions: ``NAME_run`` takes the layer's struct and its data; ``NAME_rows``
+        of a depthwise kernel computes some rows of a layer (``board/rows.h``).
     more
-        What else it is told of a layer, as C.
+        Further arguments for a layer, as C.
     cost
-        Instructions for a multiply-add in long loops, on the processor that it is for; 0 where the
-        least code counts. Of kernels that support a layer, the cheapest is taken, of those that
-        need a board's instructions where there are some.
+        Instructions per multiply-add in long loops, on the processor that it is for; 0 if minimum
+        code size counts. The cheapest kernel that supports a layer is chosen; kernels that need a
+        board's instructions come first.
     supports
         Whether it can compute a layer, weights included.
     pack
-        A layer's weights in the order in which it reads them.
+        Packs a layer's weights in the order that the kernel reads.
     scratch
-        What it keeps in scratch for a layer.
+        The kernel's scratch for a layer.
     needs
-        What processors must have, of the names in ``codegen/target.py``.
+        Required processor features, named as in ``codegen/target.py``.
     unit
-        Of a depthwise kernel: how many input rows a slot of its ring has.
+        Input rows per slot of a depthwise kernel's line buffer.
     panel
-        Where weights are packed as [so many channels][element][channel] and nothing else: how many.
+        Channels per block if weights are packed as plain [block][element][channel]; else 0.
     """
 
     header: str
@@ -83,7 +82,7 @@ class MicroKernel(Generic[Layer]):
     more: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
     def call(self, layer: Layer, address: str) -> str:
-        """The C expression that computes a layer at an address, whose tensors are ``data``."""
+        """Return the C expression that computes a layer at an address; its tensors are ``data``."""
         return call(f"{self.name}_run", address, "&data", *self.more(layer))
 
 
@@ -97,9 +96,9 @@ class Kernels(dict[str, MicroKernel[Layer]]):
     def choose(
         self, layer: Layer, board: frozenset[str], by_rows: bool = False
     ) -> MicroKernel[Layer]:
-        """The cheapest kernel that supports the layer on a board with these instructions.
+        """Return the cheapest kernel that supports the layer on a board with these instructions.
 
-        ``by_rows``: for some rows of the layer, of which the least code has one.
+        ``by_rows``: for some rows of the layer; excludes kernels for minimum code size.
         """
         fit = (each for each in self.values() if each.needs <= board and (each.cost or not by_rows))
         ordered = sorted(fit, key=lambda kernel: (not kernel.needs, kernel.cost))
@@ -107,7 +106,7 @@ class Kernels(dict[str, MicroKernel[Layer]]):
 
 
 def padded(values: np.ndarray, unit: int) -> np.ndarray:
-    """Values per channel with zeros to a whole unit."""
+    """Zero-pad values per channel to a whole unit."""
     out = np.zeros((round_up(len(values), unit), *values.shape[1:]), values.dtype)
     out[: len(values)] = values
     return out

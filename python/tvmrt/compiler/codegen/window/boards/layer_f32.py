@@ -1,4 +1,4 @@
-"""Float layers of microcontrollers: what of a layer their kernels ask."""
+"""Float layers of microcontrollers as their kernels see them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .shape import MicroShape
 
 @dataclass(frozen=True)
 class MicroLayer:
-    """A layer of floats.
+    """A float layer.
 
     ``w``: [out_c, in_c / groups, rows, columns]; ``bias``: of all channels, or None; ``low`` and
-    ``high``: bounds of the results; ``over_input``: whether these may come to lie where the input
-    lies; ``plain``: whether nothing but the bounds follows the sums.
+    ``high``: clamp bounds; ``over_input``: the result may overwrite the input; ``plain``: nothing
+    but clamping follows the sums.
     """
 
     shape: MicroShape
@@ -35,13 +35,13 @@ class MicroLayer:
 
     @property
     def biases(self) -> np.ndarray:
-        """One a channel, zeros for None."""
+        """One per channel, zeros if the bias is None."""
         if self.bias is None:
             return np.zeros(self.shape.out_c, np.float32)
         return self.bias.reshape(-1).astype(np.float32)
 
     def members(self, kernel: MicroKernel, residual_stride: int) -> dict[str, object]:
-        """The members of the layer's ``tvmrt_micro_conv_f32``."""
+        """Return the members of the layer's ``tvmrt_micro_conv_f32``."""
         return {
             "shape": self.shape.initializer(kernel.scratch(self)),
             "residual_stride": residual_stride,
@@ -51,7 +51,7 @@ class MicroLayer:
 
 
 def by_fours(layer: MicroLayer) -> np.ndarray:
-    """Weights [four output channels][element of the window][channel]."""
+    """Pack weights as [four output channels][element of the window][channel]."""
     full = padded(layer.weights, 4)
     fours = full.reshape(-1, 4, full.shape[1]).transpose(0, 2, 1)
     return np.ascontiguousarray(fours).reshape(-1)

@@ -1,4 +1,4 @@
-"""Integer layers of microcontrollers: what of a layer their kernels ask."""
+"""Integer layers of microcontrollers as their kernels see them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .kernel import MicroKernel, MicroWeights, padded
 from .shape import MicroShape, Windows
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
-# Places of four channels or elements that SXTB16 widens at once.
+# Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
-# (signed, least, most) of all that bytes can be, as tvmrt_micro_range counts them
+# Codes in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
 WHOLE = {(True, -128, 127): 1, (False, 0, 255): 2}
 
 
 @dataclass(frozen=True)
 class MicroLayer:
-    """A layer of integers.
+    """An integer layer.
 
-    ``w``: [out_c, in_c / groups, *kernel]; ``w_zero``: one, or one a channel; ``bias``: in units of
-    x_scale * w_scale, or None.
+    ``w``: [out_c, in_c / groups, *kernel]; ``w_zero``: one, or one per channel; ``bias``: in units
+    of x_scale * w_scale, or None.
     """
 
     shape: MicroShape
@@ -46,26 +46,26 @@ class MicroLayer:
 
     @property
     def to_int8(self) -> int:
-        """What is added to activations where a kernel multiplies int8 by int8."""
+        """Offset added to activations for kernels that multiply int8 by int8."""
         return 0 if self.layer.x_signed else -128
 
     @property
     def fits_int8(self) -> bool:
-        """Whether weights are int8 once their zero points are taken off."""
+        """Whether weights minus their zero points fit into int8."""
         return bool(self.weights.min() >= -128 and self.weights.max() <= 127)
 
     def folded(self, unit: int, offset: int = 0) -> np.ndarray:
-        """The biases of channels to a multiple of ``unit``, less what the inputs' zero point gives.
+        """Return the biases minus the input zero point's contribution, padded to ``unit`` channels.
 
-        ``offset``: what the kernel adds to activations before it multiplies them.
+        ``offset``: added to activations by the kernel before it multiplies them.
         """
         bias = 0 if self.bias is None else self.bias.astype(np.int64).reshape(-1)
         sums = self.weights.sum(axis=1)
         return padded(wrap_int32(bias - (self.layer.x_zero + offset) * sums), unit)
 
     def windows(self, unit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Weights moved into int8, by pairs of channels and windows to a multiple of ``unit``, and
-        by what each channel's were moved: the least change that makes them fit."""
+        """Return weights shifted into int8, padded to pairs of channels and to a multiple of
+        ``unit``, and the shift of each channel: the smallest that makes them fit."""
         flat = self.weights
         high = np.maximum(flat.max(axis=1) - 127, 0)
         shift = np.where(high > 0, high, np.minimum(flat.min(axis=1) + 128, 0))
@@ -77,10 +77,8 @@ class MicroLayer:
         self, kernel: MicroKernel, y_bytes: int, zero: int, low: int, high: int, signed: bool,
         direct: bool = False,
     ) -> dict[str, object]:  # fmt: skip
-        """The members of the layer's ``tvmrt_micro_conv_i8``; the numbers are the output's.
-
-        ``direct``: sums become bytes by factors that are all fixed, and nothing else.
-        """
+        """Return the members of the layer's ``tvmrt_micro_conv_i8``, with the output's range.
+        ``direct``: sums become bytes by fixed-point multipliers alone."""
         whole = WHOLE.get((signed, low, high), 0)
         direct = direct and whole == 1 and self.shape.out_c % 2 == 0
         return {
@@ -93,9 +91,9 @@ class MicroLayer:
 
 
 def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
-    """A layer's shape for these kernels; None where they cannot do it.
+    """Return a layer's shape for these kernels, or None if they do not support it.
 
-    ``scale``: the multipliers of the sums, None where an epilogue takes the sums.
+    ``scale``: the multipliers of the sums, None if an epilogue takes the sums.
     """
     if not (layer.groups == 1 or layer.depthwise):
         return None
@@ -106,9 +104,9 @@ def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
 
 
 def window_kind(shape: MicroShape, lone: bool = True) -> str:
-    """What all windows of a dense layer are, a ``tvmrt_micro_kind``.
+    """Return the ``tvmrt_micro_kind`` of all windows of a dense layer.
 
-    ``lone``: whether the kernel computes a layer of one pixel by less code than others.
+    ``lone``: the kernel has smaller code for a layer of one pixel.
     """
     if not shape.pointwise:
         return "TVMRT_MICRO_ANY"
@@ -116,9 +114,9 @@ def window_kind(shape: MicroShape, lone: bool = True) -> str:
 
 
 def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
-    """Windows of two pixels by elements of so many bytes, and one of bytes.
+    """Return the scratch of windows: two pixels of ``element`` bytes per element, one of bytes.
 
-    ``unit``: of what the length of a window is a multiple.
+    ``unit``: the length of a window is a multiple of it.
     """
     shape = layer.shape
     length = round_up(shape.elements, unit)
@@ -137,10 +135,10 @@ def dense(
     lone: bool = True,
     supports: Callable[[MicroLayer], bool] = lambda layer: True,
 ) -> MicroKernel[MicroLayer]:
-    """The record of a tile of dense layers (``board/conv_walk_i8.h``).
+    """Return the descriptor of a tile of dense layers (``board/conv_walk_i8.h``).
 
-    ``windows``: the unit of their length, and bytes of an element; ``tile``: which of the header's;
-    ``lone``: see ``window_kind``.
+    ``windows``: the unit of their length, and bytes of an element; ``tile``: the name of the
+    header's tile; ``lone``: see ``window_kind``.
     """
     return MicroKernel(
         header=f"board/{header}.h",
@@ -157,9 +155,9 @@ def dense(
 def pack_windows(
     layer: MicroLayer, unit: int, group: int, offset: int = 0, block: int = 2
 ) -> MicroWeights:
-    """Weights as int8 [block of channels][group of elements][channel of the block][element].
+    """Pack weights as int8 [block of channels][group of elements][channel of the block][element].
 
-    ``block``: channels of one; behind whole ones, the last channels are pairs.
+    ``block``: channels of a block; the last channels after whole blocks form pairs.
     """
     full, shift = layer.windows(unit)
     whole = len(full) // block * block
@@ -172,5 +170,5 @@ def pack_windows(
 
 
 def shifts(shift: np.ndarray, unit: int = 2) -> np.ndarray | None:
-    """What weights lack, for units of channels; None where they lack nothing."""
+    """Return the weight shifts padded to ``unit`` channels, or None if all are zero."""
     return padded(shift.astype(np.int32), unit) if shift.any() else None

@@ -1,4 +1,4 @@
-"""The epilogue of a layer that is added to another tensor: integers, where they give its bytes."""
+"""Epilogue with a residual add in integers, if they give the same bytes as floats."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .factors import factors
 from .layer_i8 import WHOLE
 from .sums import integer_sum
 
-FLOATS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # options of targets with such instructions
+FLOATS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # flags of targets with a float unit
 _INT8 = {"low": -128, "high": 127}
-MOST_PIXEL = 1 << 15  # bytes of the operand from a pixel to the next
+MOST_PIXEL = 1 << 15  # pixel stride of the operand in bytes
 
 
 def print_sum(
@@ -32,11 +32,11 @@ def print_sum(
     scale: np.ndarray,
     floats: bool,
 ) -> tuple[str, str] | None:
-    """Print what ``tvmrt_micro_sum_rows`` is told; the C expressions for the epilogue and its
-    context. None where it cannot do what follows the product.
+    """Print the context of ``tvmrt_micro_sum_rows``; return C expressions for the epilogue and its
+    context, or None if it does not support the nodes after the matmul.
 
-    ``order``: the result's axes with the channels last; ``scale``: one of the sums a channel.
-    ``floats``: the processor computes with floats, by which other bounds than int8's take less.
+    ``order``: the result's axes with the channels last; ``scale``: per channel, of the sums.
+    ``floats``: the processor has a float unit, which is cheaper for other ranges than int8's.
     """
     summand = byte_summand(product, after[0]) if len(after) == 1 else None
     if summand is None or not (scale.min() > 0 and scale.max() < 256):
@@ -78,6 +78,6 @@ def print_sum(
 
 
 def _bounds(node: Node) -> dict[str, int]:
-    """The least and the greatest byte of a node's result."""
+    """Return the minimum and maximum byte of a node's result."""
     low, high = storage_range(node.output.dtype)
     return {"low": int(node.attrs.get("low", low)), "high": int(node.attrs.get("high", high))}

@@ -1,4 +1,4 @@
-"""Layers of microcontrollers by a kernel's record, whole or a few rows at a time
+"""Layers of microcontrollers by a kernel's descriptor, whole or a few rows at a time
 (``kernels/board/rows.h``)."""
 
 from __future__ import annotations
@@ -18,31 +18,30 @@ from ...lowering import Lowering
 from .kernel import Kernels, MicroKernel, Shaped
 from .shape import MicroShape
 
-# What layers take of instructions, in parts of what their kernels take in long loops; measured on a
-# Cortex-M4F.
+# Instructions of layers relative to those of their kernels in long loops; measured on a Cortex-M4F.
 SHORT_LOOPS = 1.45
 
 
 class BoardLowering(Lowering):
-    """A lowering whose layers a kernel of the board computes, whole or a few rows at a time."""
+    """A lowering whose layers a board kernel computes, whole or a few rows at a time."""
 
     kernels: Kernels
-    struct: str  # of a layer, in C
+    struct: str  # C type of a layer
 
     def board_layer(self, step: Step, by_rows: bool = False) -> Shaped | None:
-        """The layer as the kernels of boards are asked about it, where one of those computes it."""
+        """Return the layer as board kernels see it, or None if none of them computes it."""
         raise NotImplementedError
 
     def print_board(self, step: Step, f: FunctionWriter, layer: Shaped, kernel: MicroKernel) -> str:
-        """Print the layer and its tensors, ``data``, as structs; the layer's address in C."""
+        """Print the layer and its tensors, ``data``, as structs; return the layer's C address."""
         raise NotImplementedError
 
     def tile_blocks(self, step: Step) -> tuple[int, ...]:
-        """``kernel_blocks()`` of the layer by the tiles of hosts."""
+        """Return ``kernel_blocks()`` of the layer for tiles on hosts."""
         raise NotImplementedError
 
     def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
-        """``emit()`` of it."""
+        """Emit the layer with tiles on hosts."""
         raise NotImplementedError
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
@@ -60,7 +59,7 @@ class BoardLowering(Lowering):
         f.result(kernel.call(layer, self.print_board(step, f, layer, kernel)))
 
     def _row_kernel(self, step: Step) -> tuple[Shaped, MicroKernel] | None:
-        """The layer and its kernel in a chain; None where it can be in none."""
+        """Return the layer and its kernel in a chain, or None if it cannot be part of one."""
         layer = self.board_layer(step, by_rows=True)
         if layer is None or not can_be_cut(layer.shape, step):
             return None
@@ -103,9 +102,9 @@ class BoardLowering(Lowering):
 
 
 def can_be_cut(shape: MicroShape, step: Step) -> bool:
-    """Whether a layer has images of rows that no run chooses, windows that a ring can hold where it
-    is depthwise, and what follows its sums reads neither its input nor constants that differ by
-    row."""
+    """Return whether a layer can run a few rows at a time: images of static size, depthwise windows
+    that fit a line buffer, and an epilogue that reads neither its input nor constants that differ
+    by row."""
     image = len(step.writes[0].shape) == 4
     after = {v for node in step.group.after for v in node.inputs if v is not None}
     plain = step.group.root.inputs[0] not in after and all(of_channels(v) for v in after)
@@ -114,13 +113,13 @@ def can_be_cut(shape: MicroShape, step: Step) -> bool:
 
 
 def of_channels(value: Value) -> bool:
-    """Whether a value is no constant that has rows or columns."""
+    """Return whether a value is not a constant with rows or columns."""
     pixels = value.shape[-2:] if value.type.rank > 1 else value.shape
     return not value.is_constant or value.type.size == 1 or prod(pixels) == 1
 
 
 def row_layer(layer: Shaped, kernel: MicroKernel, x_bytes: int, y_bytes: int) -> RowLayer:
-    """What the planner of chains is told of a layer that can be cut, and its bytes of elements."""
+    """Return the chain planner's view of a layer; ``x_bytes``, ``y_bytes``: element sizes."""
     shape, window = layer.shape, layer.shape.window
     below = shape.pointwise and window.y_stride * y_bytes <= window.x_stride * x_bytes
     return replace(
@@ -132,7 +131,7 @@ def row_layer(layer: Shaped, kernel: MicroKernel, x_bytes: int, y_bytes: int) ->
 
 
 def pool_layer(window: Window, x_bytes: int, y_bytes: int) -> RowLayer | None:
-    """The same of a layer that pools; None where it has no rows to be cut into."""
+    """Return the chain planner's view of a pooling layer, or None if it has no rows."""
     sizes = (*window.in_, *window.out, *window.kernel, window.x_stride, window.y_stride)
     known = all(isinstance(n, int) for n in sizes)
     rows = known and window.flat and window.pad[1] >= 0
@@ -140,7 +139,7 @@ def pool_layer(window: Window, x_bytes: int, y_bytes: int) -> RowLayer | None:
 
 
 def rows_of(window: Window, x_bytes: int, y_bytes: int) -> RowLayer:
-    """How rows of the output follow from those of the input."""
+    """Return how rows of the output depend on rows of the input."""
     return RowLayer(
         window.in_[1],
         window.out[1],
@@ -153,7 +152,7 @@ def rows_of(window: Window, x_bytes: int, y_bytes: int) -> RowLayer:
 
 
 def with_ring(step: Step, layer: Shaped, kernel: MicroKernel) -> Step:
-    """The step with the ring of a depthwise layer as its scratch memory."""
+    """Return the step with a depthwise layer's line buffer as its scratch memory."""
     if not layer.shape.depthwise:
         return replace(step, scratch=None, scratch_bytes=0, kernel_bytes=0)
     nbytes = kernel.scratch(layer).bytes
@@ -162,7 +161,7 @@ def with_ring(step: Step, layer: Shaped, kernel: MicroKernel) -> Step:
 
 
 def print_part(f: FunctionWriter) -> str:
-    """Print the ``layer`` of a pool as it is for some rows; its address."""
+    """Print the pooling ``layer`` restricted to some rows; return its address."""
     print_rows(f)
     f.line("tvmrt_pool_layer part = layer;")
     f.line("tvmrt_window_cut(&part.window, &part.pad_end[1], &at);")
@@ -170,7 +169,7 @@ def print_part(f: FunctionWriter) -> str:
 
 
 def print_rows(f: FunctionWriter) -> None:
-    """Print ``at``, the rows that the function is called for."""
+    """Print ``at``, the rows that a call of the function computes."""
     f.include("board/rows.h")
     numbers = [f.number(name) for name in ("first", "count", "row", "rows")]
     f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")

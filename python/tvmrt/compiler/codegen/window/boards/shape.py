@@ -1,4 +1,4 @@
-"""Shapes of the layers that the kernels of microcontrollers compute (``kernels/board/shape.h``)."""
+"""Shapes of layers for the kernels of microcontrollers (``kernels/board/shape.h``)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MOST_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS
 
 
 def _pair(name: str) -> property:
-    """The (height, width) of the window's."""
+    """Return a property with the (height, width) of a window's field."""
     return property(lambda shape: getattr(shape.window, name)[1:])
 
 
 @dataclass(frozen=True)
 class MicroShape:
-    """A layer of a 2-D window, or a matrix product, channels last; pairs are (height, width)."""
+    """Channels-last layer with a 2-D window, or a matmul; pairs are (height, width)."""
 
     window: Window
     in_c: int
@@ -33,7 +33,7 @@ class MicroShape:
 
     @property
     def fits(self) -> bool:
-        """Whether there is no third dimension, and the numbers fit into the kernels' structures."""
+        """Whether the layer is 2-D and its sizes fit into the kernels' structs."""
         w = self.window
         pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
         numbers = [*(n for pair in pairs for n in pair), self.in_c, self.out_c]
@@ -45,12 +45,12 @@ class MicroShape:
 
     @property
     def pointwise(self) -> bool:
-        """Whether the window of an output pixel is the input pixel at its place."""
+        """Whether the window of an output pixel is the input pixel with the same index."""
         return self.window.is_pixels and not self.depthwise
 
     @property
     def in_place(self) -> bool:
-        """Whether the output may lie where the input lies, pixel on pixel."""
+        """Whether the output may overwrite the input, pixel by pixel."""
         if self.in_ != self.out or self.stride != (1, 1) or self.in_c != self.out_c:
             return False
         if self.depthwise:
@@ -59,7 +59,7 @@ class MicroShape:
 
     @property
     def of_run(self) -> bool:
-        """Whether it depends on a size of the run."""
+        """Whether it has dynamic sizes."""
         w = self.window
         return bool(symbols_of(w.batch, *w.in_, *w.out, w.x_stride, w.y_stride))
 
@@ -70,12 +70,12 @@ class MicroShape:
 
     @property
     def elements(self) -> int:
-        """Of the window of an output pixel."""
+        """Elements of an output pixel's window."""
         return self.window.taps * (1 if self.depthwise else self.in_c)
 
     @property
     def columns(self) -> int:
-        """Columns of a window that lie behind each other in memory: all of them, or one."""
+        """Columns of a window that are contiguous in memory: all of them, or one."""
         touch = self.window.x_stride == self.in_c and self.dilation[1] == 1
         return self.kernel[1] if touch else 1
 
@@ -91,11 +91,11 @@ class MicroShape:
 
     @property
     def whole_quads(self) -> int:
-        """Input channels to a multiple of four."""
+        """Input channels rounded up to a multiple of four."""
         return round_up(self.in_c, 4)
 
     def initializer(self, scratch: Windows | Ring) -> str:
-        """The C initialiser of the ``tvmrt_micro_shape``."""
+        """Return the C initialiser of the ``tvmrt_micro_shape``."""
         kept = scratch.members(self)
         pad = (self.pad[0], smaller(self.pad[1], scratch.columns)) if self.depthwise else self.pad
         pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
@@ -113,7 +113,7 @@ class MicroShape:
 
 
 def smaller(a: Whole, b: Whole) -> Whole | str:
-    """The smaller of both; as an expression of C where a run decides."""
+    """Return the minimum of both, as a C expression if it is dynamic."""
     try:
         return min(a, b)
     except Undecided:
@@ -128,7 +128,7 @@ class Windows:
     bytes: int
 
     def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
-        """What the shape's ``kept`` is."""
+        """Return the shape's ``kept`` union."""
         return {
             "windows": {
                 "pixels": shape.pixels,
@@ -141,9 +141,9 @@ class Windows:
 
 @dataclass(frozen=True)
 class Ring:
-    """Rows that a depthwise kernel keeps in scratch, see ``board/ring.h``.
+    """Line buffer of a depthwise kernel in scratch, see ``board/ring.h``.
 
-    ``slots``: rows or pairs of them; ``columns``: of a row, padding included; ``plane``: elements
+    ``slots``: rows or pairs of rows; ``columns``: of a row, padding included; ``plane``: elements
     of a channel; ``bytes``: of all scratch.
     """
 
@@ -153,7 +153,7 @@ class Ring:
     bytes: Whole
 
     def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
-        """What the shape's ``kept`` is."""
+        """Return the shape's ``kept`` union."""
         left, skipped = max(0, shape.pad[1]), max(0, -shape.pad[1])
         read, room = shape.in_[1] - skipped, self.columns - left
         inside = smaller(read, room)
@@ -175,11 +175,11 @@ def _open(value: Whole | str) -> bool:
 
 
 def short(value: Whole | str) -> Whole | str:
-    """A number for a member of 16 bits, which it fits."""
+    """Return a value for a 16-bit member, cast if it is an expression."""
     return f"(int16_t){value}" if _open(value) else value
 
 
 def ring_of_rows(shape: MicroShape, element: int) -> Ring:
-    """All rows under a window; ``element``: bytes of an element."""
+    """Return a line buffer of all rows under a window; ``element``: bytes of an element."""
     plane = shape.ring_rows * shape.ring_columns
     return Ring(shape.ring_rows, shape.ring_columns, plane, shape.whole_quads * plane * element)

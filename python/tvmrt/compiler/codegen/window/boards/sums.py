@@ -1,4 +1,4 @@
-"""A layer's bytes and another tensor's, added by integers (``kernels/board/sum_i8.h``)."""
+"""Residual add of 8-bit tensors in integers (``kernels/board/sum_i8.h``)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from tvmrt.compiler.ir.float_to_int import to_integers
 
 BITS = 31
-_AROUND = range(-6, 7)  # factors that are tried, beside the nearest ones
-_NEAR = 1e-3  # of a half: no factor that is tried makes a difference farther from it
+_AROUND = range(-6, 7)  # offsets from the nearest factors that are tried
+_NEAR = 1e-3  # distance from a tie beyond which no tried factor changes the result
 
 
 @dataclass(frozen=True)
 class IntegerSum:
-    """(own byte * own + other byte * other + add) >> places, before it is bounded."""
+    """(own byte * own + other byte * other + add) >> places, before clamping."""
 
     own: int
     other: int
@@ -27,8 +27,7 @@ class IntegerSum:
 def integer_sum(
     own: Mapping[str, float], other: Mapping[str, float], result: Mapping[str, float]
 ) -> IntegerSum | None:
-    """Numbers by which integers give the byte of the sum of floats for every two bytes; None where
-    none were found.
+    """Find integers that give the byte of the float sum for every two bytes, or None.
 
     ``own`` and ``other`` have ``scale``, ``zero``, ``low`` and ``high`` of the bytes, ``result``
     those of the sum.
@@ -61,8 +60,8 @@ def integer_sum(
 
 
 def _constant(a, b, wanted, own, other, places, bounds, offset) -> tuple[int, int]:
-    """What must be added that these bytes come out right, in the middle of what may be, and how far
-    the bounds are apart: less than 0 where there is none."""
+    """Return the slack of the constant term and its midpoint, so that all given bytes come out
+    right; the slack is negative if there is no such constant."""
     raised = a * own + b * other
     least, most = (wanted << places) - raised, ((wanted + 1) << places) - 1 - raised
     near = round(offset * 2**places)
@@ -73,7 +72,7 @@ def _constant(a, b, wanted, own, other, places, bounds, offset) -> tuple[int, in
 
 
 def _by_floats(a, b, own, other, result) -> np.ndarray:
-    """As QuantizeLinear of the sum of two DequantizeLinear computes it."""
+    """Return QuantizeLinear of the sum of two DequantizeLinear."""
     parts = [
         (x - int(side["zero"])).astype(np.float32) * np.float32(side["scale"])
         for x, side in ((a, own), (b, other))
@@ -83,7 +82,7 @@ def _by_floats(a, b, own, other, result) -> np.ndarray:
 
 
 def _by_integers(a, b, found: IntegerSum, bounds: tuple[int, int]) -> np.ndarray:
-    """As the kernel computes it; -1 << BITS where 32 bits do not hold a part."""
+    """Return the kernel's result; -1 << BITS where an intermediate exceeds 32 bits."""
     first = a * found.own + found.add
     total = first + b * found.other
     held = (np.abs(first) < 1 << BITS) & (np.abs(total) < 1 << BITS)

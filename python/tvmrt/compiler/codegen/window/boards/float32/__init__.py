@@ -1,4 +1,4 @@
-"""The float kernels of microcontrollers: each module describes one by its ``KERNEL``."""
+"""Float kernels of microcontrollers: each module describes one as its ``KERNEL``."""
 
 from ..kernel import Kernels
 from ..layer_f32 import MicroLayer

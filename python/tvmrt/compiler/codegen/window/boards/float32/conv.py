@@ -1,4 +1,4 @@
-"""Dense layers, the windows of four pixels at a time."""
+"""Dense float layers, windows of four pixels at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIXELS = 4  # TVMRT_MICRO_F32_PIXELS
 
 
 def scratch(layer: MicroLayer) -> Windows:
-    """Windows of four pixels, or of one; none where they are read as they lie."""
+    """Return scratch for windows of four pixels or one, or none if they are read in place."""
     shape = layer.shape
     few = most(shape.pixels) < PIXELS
     if few and shape.pointwise and not layer.over_input:

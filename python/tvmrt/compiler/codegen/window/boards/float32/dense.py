@@ -1,4 +1,4 @@
-"""Small products of one row, by as little code as can be."""
+"""Small matmuls of one row, optimised for code size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..kernel import MicroKernel, MicroWeights
 from ..layer_f32 import MicroLayer
 from ..shape import Windows
 
-MOST_MACS = 512  # of a product whose code is to be small rather than fast
+MOST_MACS = 512  # of a matmul optimised for code size instead of speed
 
 
 def supports(layer: MicroLayer) -> bool:
@@ -19,7 +19,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """The bias and the weights of each result."""
+    """Pack the bias and the weights of each output."""
     packed = np.concatenate([layer.biases[:, None], layer.weights.astype(np.float32)], axis=1)
     return MicroWeights(packed.reshape(-1), None)
 

@@ -1,4 +1,4 @@
-"""Depthwise layers of any shape."""
+"""Depthwise float layers of any shape."""
 
 from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_f32 import by_fours

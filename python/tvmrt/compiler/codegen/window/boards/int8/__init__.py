@@ -1,7 +1,7 @@
-"""The integer kernels of microcontrollers: each module describes one by its ``KERNEL``.
+"""Integer kernels of microcontrollers: each module describes one as its ``KERNEL``.
 
-A module that is put here is found by itself, and tested with the others; how to write one tells
-``docs/how-to/add-a-board-kernel.md``.
+New modules in this package are found and tested automatically;
+``docs/how-to/add-a-board-kernel.md`` explains how to write one.
 """
 
 from ..kernel import Kernels

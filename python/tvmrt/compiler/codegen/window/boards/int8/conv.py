@@ -1,4 +1,4 @@
-"""Dense layers by pairs of 16-bit numbers: two at a time by DSP instructions, else one by one."""
+"""Dense layers with pairs of 16-bit integers: two at a time with DSP instructions, else one."""
 
 from ..layer_i8 import dense, pack_windows
 

@@ -1,4 +1,4 @@
-"""Dense layers by DSP instructions, with the weights of two channels in one number of 16 bits."""
+"""Dense layers with DSP instructions, the weights of two channels packed in 16 bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/joint_i8.h
 
 
 def supports(layer: MicroLayer) -> bool:
-    """Whether pairs of channels may be one number of 16 bits, whatever the input is."""
+    """Return whether pairs of channels fit into 16 bits for any input."""
     full, _ = layer.windows(conv.UNIT)
     joint, upper = full[::2] + 256 * full[1::2], full[1::2]
     least, most = (-128, 127) if layer.layer.x_signed else (0, 255)
@@ -25,7 +25,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Biases and weights of each pair of channels as int16, see ``board/joint_i8.h``."""
+    """Pack biases and weights of each pair of channels as int16, see ``board/joint_i8.h``."""
     full, shift = layer.windows(conv.UNIT)
     joint = (full[::2] + 256 * full[1::2]).astype(np.int16)
     quads = joint.reshape(len(joint), -1, 4)[:, :, QUAD_ORDER].reshape(len(joint), -1)

@@ -1,4 +1,4 @@
-"""Dense layers by Helium, 16 products of bytes at a time."""
+"""Dense layers with Helium, 16 int8 multiply-adds at a time."""
 
 from ..kernel import MicroWeights
 from ..layer_i8 import MicroLayer, dense, pack_windows
@@ -7,7 +7,7 @@ UNIT = 16
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Helium multiplies int8 by int8: what is uint8 is moved by 128 when it is copied."""
+    """Pack for int8 by int8 products: uint8 activations are shifted by 128 when copied."""
     return pack_windows(layer, UNIT, UNIT, layer.to_int8, block=4)
 
 

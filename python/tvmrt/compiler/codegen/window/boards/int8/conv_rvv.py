@@ -1,4 +1,4 @@
-"""Dense layers by RISC-V's vectors of output channels."""
+"""Dense layers with RISC-V vectors of output channels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNIT = 8
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Weights as int8 [element][channel], see ``board/conv_rvv_i8.h``."""
+    """Pack weights as int8 [element][channel], see ``board/conv_rvv_i8.h``."""
     full, shift = layer.windows(UNIT)
     weights = full[: len(shift)].T.astype(np.int8)
     folded = layer.folded(4, layer.to_int8)

@@ -1,4 +1,4 @@
-"""Dense layers of processors that multiply words alone, with two pixels in one number."""
+"""Dense layers for processors that only multiply words, two pixels packed per register."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..layer_i8 import MicroLayer, dense, shifts
 
 UNIT, QUAD = 8, 4
 FLAGGED = 128  # elements with one word of flags, TVMRT_MICRO_FLAGGED
-# what a block's sum may be, as 16 bits hold it
+# range of a block's sum in 16 bits
 LEAST, MOST = -0x7FFF, 0x8000
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Flags and weights of quads of channels, see ``board/conv_twin_i8.h``."""
+    """Pack flags and weights of quads of channels, see ``board/conv_twin_i8.h``."""
     windows, shift = layer.windows(UNIT)
     full = padded(windows, QUAD)
     quads = full.reshape(-1, QUAD, full.shape[1]).transpose(0, 2, 1)
@@ -30,8 +30,8 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 
 def flags(weights: np.ndarray) -> np.ndarray:
-    """The word of flags of weights [element, channel]: a bit for each block of four elements, the
-    first one's highest, that is set where some bytes make a sum that 16 bits do not hold."""
+    """Return the word of flags for weights [element, channel]: a bit per block of four elements,
+    the first block in the highest bit. It is set if the block's sum may exceed 16 bits."""
     blocks = weights.reshape(-1, 4, weights.shape[1])
     ends = np.stack([blocks * -128, blocks * 127])
     high, low = ends.max(axis=0).sum(axis=1), ends.min(axis=0).sum(axis=1)

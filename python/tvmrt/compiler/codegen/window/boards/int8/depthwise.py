@@ -1,4 +1,4 @@
-"""Depthwise layers of any shape."""
+"""Depthwise integer layers of any shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..shape import ring_of_rows
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Weights as int16 [quad of channels][row][column][channel in the quad's order]."""
+    """Pack weights as int16 [quad of channels][row][column][channel in the quad's order]."""
     full = padded(layer.weights.astype(np.int16), 4)
     quads = full.reshape(-1, 4, full.shape[1]).transpose(0, 2, 1)[:, :, QUAD_ORDER]
     return MicroWeights(np.ascontiguousarray(quads).reshape(-1), layer.folded(4))

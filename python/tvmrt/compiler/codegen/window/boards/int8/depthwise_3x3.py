@@ -1,4 +1,4 @@
-"""Depthwise layers of 3 x 3, stride 1 or 2, by pairs of rows."""
+"""Depthwise layers of 3 x 3, stride 1 or 2, in pairs of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Weights as int16 [channel][10], see ``board/depthwise_3x3_i8.h``."""
+    """Pack weights as int16 [channel][10], see ``board/depthwise_3x3_i8.h``."""
     full = padded(layer.weights.astype(np.int16), 4)
     packed = np.zeros((len(full), 10), np.int16)
     rows = full.reshape(-1, 3, 3)
@@ -28,9 +28,9 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 
 def ring_of_pairs(shape: MicroShape, columns: Whole, element: int, summed: Whole) -> Ring:
-    """Two pairs of rows a channel, and in front of them int32 sums.
+    """Return a line buffer of two pairs of rows per channel after the int32 accumulators.
 
-    ``element``: bytes of an element; ``summed``: columns that have sums, of four channels of two
+    ``element``: bytes of an element; ``summed``: columns with accumulators, of four channels of two
     output rows.
     """
     plane = columns * 4

@@ -1,4 +1,4 @@
-"""Depthwise layers of 3 x 3, stride 1 or 2, by Helium: a window is one instruction."""
+"""Depthwise layers of 3 x 3, stride 1 or 2, with Helium: one instruction per window."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..layer_i8 import MicroLayer
 from ..shape import MicroShape, Ring
 from . import depthwise_3x3
 
-MOST_COLUMNS = 4680  # seven planes of so many are within the 16 bits of a scattered store
+MOST_COLUMNS = 4680  # offsets of seven such planes fit the 16 bits of a scatter store
 
 
 def columns(shape: MicroShape) -> Whole:
-    """Columns that are kept of a row: vectors begin at even ones and have four."""
+    """Return the buffered columns of a row: vectors begin at even columns and have four."""
     return round_up(shape.out[1] * shape.stride[1], 2) + 2
 
 
@@ -27,7 +27,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Weights as int8 [channel][4 columns][4], see ``board/depthwise_3x3_mve_i8.h``."""
+    """Pack weights as int8 [channel][4 columns][4], see ``board/depthwise_3x3_mve_i8.h``."""
     full = padded(layer.weights.astype(np.int8), 4)
     packed = np.zeros((len(full), 4, 4), np.int8)
     packed[:, 1:, :3] = full.reshape(-1, 3, 3).transpose(0, 2, 1)

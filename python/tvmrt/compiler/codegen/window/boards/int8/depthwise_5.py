@@ -1,4 +1,4 @@
-"""Depthwise layers whose kernels have 4 or 5 columns, by pairs of columns."""
+"""Depthwise layers whose kernels have 4 or 5 columns, in pairs of columns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_i8 import QUAD_ORDER, MicroLayer
 from ..shape import MOST, Ring
 
-END = 3  # words behind the record of a kernel's rows, TVMRT_MICRO_WIDE_END
+END = 3  # words after the record of kernel rows, TVMRT_MICRO_WIDE_END
 
 
 def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
-    """The kernel by rows of so many weights, the last of which may be 0."""
+    """Return the kernel for rows of ``taps`` weights, the last of which may be 0."""
 
     def columns(layer: MicroLayer) -> Whole:
-        """Those that are kept of a row, read by four windows at a time."""
+        """Return the buffered columns of a row, for four windows at a time."""
         return layer.shape.stride[1] * round_up(layer.shape.out[1], 4) + taps - 1
 
     def supports(layer: MicroLayer) -> bool:
@@ -32,7 +32,7 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         return layer.fits_int8
 
     def pack(layer: MicroLayer) -> MicroWeights:
-        """Weights as int8 [channel][row][word][2], see ``board/depthwise_wide_i8.h``."""
+        """Pack weights as int8 [channel][row][word][2], see ``board/depthwise_wide_i8.h``."""
         full = padded(layer.weights.astype(np.int8), 4)
         rows = np.zeros((len(full), layer.shape.kernel[0], 8), np.int8)
         rows[..., : layer.shape.kernel[1]] = full.reshape(*rows.shape[:2], -1)
@@ -45,7 +45,7 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         shape = layer.shape
         plane = shape.ring_rows * columns(layer)
         words = taps - 1 if shape.stride[1] == 1 else 4  # of a kernel row's weights
-        front = round_up(shape.out[1], 4) * 4 * 4  # sums
+        front = round_up(shape.out[1], 4) * 4 * 4  # accumulators
         front += (shape.kernel[0] * (1 + words) + END) * 4
         return Ring(shape.ring_rows, columns(layer), plane, shape.whole_quads * plane * 2 + front)
 

@@ -1,4 +1,4 @@
-"""Depthwise layers by Helium, kernels of up to 6 columns: a window is three instructions."""
+"""Depthwise layers with Helium, up to 6 kernel columns: three instructions per window."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_i8 import MicroLayer
 from ..shape import Ring
 
-ROWS = 8  # of the ring, TVMRT_MICRO_MVE_ROWS
-MOST_COLUMNS = 1170  # seven planes of so many are within the 16 bits of a scattered store
+ROWS = 8  # of the line buffer, TVMRT_MICRO_MVE_ROWS
+MOST_COLUMNS = 1170  # offsets of seven such planes fit the 16 bits of a scatter store
 
 
 def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
-    """The kernel by windows of so many columns, the last of which may be zeros."""
+    """Return the kernel for windows of ``taps`` columns, the last of which may be zeros."""
 
     def columns(layer: MicroLayer) -> Whole:
-        """Those that are kept of a row."""
+        """Return the buffered columns of a row."""
         shape = layer.shape
         return (shape.out[1] - 1) * shape.stride[1] + taps
 
@@ -31,7 +31,7 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         return layer.fits_int8
 
     def pack(layer: MicroLayer) -> MicroWeights:
-        """Weights as int8 [channel][column][row], see ``board/depthwise_mve_i8.h``."""
+        """Pack weights as int8 [channel][column][row], see ``board/depthwise_mve_i8.h``."""
         full = padded(layer.weights.astype(np.int8), 4)
         rows, width = layer.shape.kernel
         packed = np.zeros((len(full), taps, ROWS), np.int8)
@@ -41,7 +41,7 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
     def scratch(layer: MicroLayer) -> Ring:
         shape = layer.shape
         plane = columns(layer) * ROWS
-        front = shape.out[1] * 8 * 4  # sums
+        front = shape.out[1] * 8 * 4  # accumulators
         return Ring(ROWS, columns(layer), plane, shape.whole_quads * plane + front)
 
     return MicroKernel(

@@ -1,4 +1,4 @@
-"""Depthwise layers whose kernels have 6 or 7 columns, by pairs of columns."""
+"""Depthwise layers whose kernels have 6 or 7 columns, in pairs of columns."""
 
 from .depthwise_5 import wide
 

@@ -1,4 +1,4 @@
-"""Depthwise layers by Helium, kernels of 7 or 8 columns: a window is four instructions."""
+"""Depthwise layers with Helium, 7 or 8 kernel columns: four instructions per window."""
 
 from .depthwise_6_mve import windows
 

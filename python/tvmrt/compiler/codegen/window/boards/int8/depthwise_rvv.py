@@ -1,4 +1,4 @@
-"""Depthwise layers of any shape by RISC-V's vectors of channels."""
+"""Depthwise layers of any shape with RISC-V vectors of channels."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..shape import Ring
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Weights as int16 [row][column][channel], see ``board/depthwise_rvv_i8.h``."""
+    """Pack weights as int16 [row][column][channel], see ``board/depthwise_rvv_i8.h``."""
     weights = np.ascontiguousarray(layer.weights.T.astype(np.int16))
     return MicroWeights(weights.reshape(-1), layer.folded(4, layer.to_int8))
 
 
 def scratch(layer: MicroLayer) -> Ring:
-    """All rows under a window, as they lie in the input."""
+    """Return a line buffer of all rows under a window, in the layout of the input."""
     shape = layer.shape
     row = shape.ring_columns * shape.in_c
     return Ring(shape.ring_rows, shape.ring_columns, row, round_up(shape.ring_rows * row, 8))
