@@ -15,7 +15,7 @@
 #include "conv_f32.h"
 #include "tile/bf16.h"
 
-/* Words that tiles read of the input for each pair. */
+/* Words per input pair that tiles read. */
 static inline int tvmrt_bf16_each(const tvmrt_rows* rows) {
   return rows->copied > (rows->floats + 1) / 2 ? 2 : 1;
 }
@@ -33,7 +33,7 @@ static inline void tvmrt_round_pixels(const tvmrt_row_reader* r, uint8_t* to, co
                         r->window->x_stride, rows->columns, rows->floats);
 }
 
-/* Rounds pixels [t, t + count) of the one row to the scratch. */
+/* Rounds pixels [t, t + count) of the one row into the scratch. */
 static inline void tvmrt_conv_bf16_round(const tvmrt_job_f32* job, tvmrt_rows_f32* rows,
                                          const float* x, int64_t t, int64_t count) {
   const tvmrt_rows* plan = &job->layer->rows;
@@ -50,7 +50,7 @@ static inline void tvmrt_conv_bf16_round(const tvmrt_job_f32* job, tvmrt_rows_f3
   }
 }
 
-/* Has pixels [t, t + count) lie in the scratch; those that do stay. */
+/* Ensures that pixels [t, t + count) are in the scratch; cached ones are not rounded again. */
 static inline void tvmrt_conv_bf16_hold(const tvmrt_job_f32* job, tvmrt_rows_f32* rows,
                                         const float* x, int64_t t, int64_t count) {
   if (rows->rounded == x && rows->rounded_first == t && rows->rounded_count >= count) return;
@@ -106,16 +106,16 @@ static inline int tvmrt_conv_bf16_task(int task, TVMParallelGroupEnv* env, void*
 }
 
 /*!
- * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue; x is rounded to bfloat16
- * as w is.
- * \param layer The layer: its in_channels and weights are pairs, and rows.floats the channels of a
- *        group; its rows lie in the ring, or are one of windows that are pixels.
- * \param tiles Register tiles of pairs whose widths cover a row of layer->window.out[2] pixels.
+ * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue; x and w are rounded to
+ * bfloat16.
+ * \param layer The layer: its in_channels and weights count pairs, rows.floats is the channels of a
+ * group; its rows are in the line buffer, or form one row of windows that are pixels.
+ * \param tiles Tiles of pairs whose widths cover a row of layer->window.out[2] pixels.
  * \param data The tensors; w points to pairs.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
- * Uses the threads of the runtime where the layer is large enough. The result does not depend on
- * their number.
+ * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
+ * number.
  */
 static inline int tvmrt_conv_bf16(const tvmrt_layer_f32* layer, const tvmrt_tiles_f32* tiles,
                                   const tvmrt_data_f32* data) {

@@ -13,8 +13,8 @@
 
 #include "layer_f32.h"
 
-/* Fills in the runs of input under columns [first, end) of the kernel, without rows outside the input:
- * those of the first column come first. `x` is the pixel, as rows are read, under column 0 of the
+/* Sets the input segments under kernel columns [first, end), without rows outside the input: those
+ * of the first column come first. `x` is the pixel, as rows are read, under column 0 of the
  * kernel. */
 TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                               tvmrt_rows_f32* r, int64_t output_row, int first,
@@ -42,15 +42,15 @@ TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_jo
   tile->segment_count = count;
 }
 
-/* Of so many columns of the kernel, dilation[2] apart, those before column 0 where the first is at
- * column x. */
+/* Number of `taps` kernel columns, dilation[2] apart, that are before input column 0 if the first
+ * is at column x. */
 static inline int tvmrt_taps_before(const tvmrt_window* window, int64_t x, int taps) {
   const int64_t step = window->dilation[2], count = x < 0 ? (-x + step - 1) / step : 0;
   return count < taps ? (int)count : taps;
 }
 
-/* Pixels [begin, end) of a row, a tile at a time without the columns of the kernel that only meet
- * padding: where the dilation is large these are many. */
+/* Pixels [begin, end) of a row, one tile at a time, without kernel columns that only cover padding:
+ * with a large dilation these are many. */
 static inline int tvmrt_conv_f32_tiles(const tvmrt_job_f32* job, const tvmrt_rows_f32* r,
                                        tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                        int c_begin, int c_end) {
@@ -72,8 +72,7 @@ static inline int tvmrt_conv_f32_tiles(const tvmrt_job_f32* job, const tvmrt_row
   return rc;
 }
 
-/* Where the run of pixels that begins with t ends, all of which meet columns [*first, *end) of the
- * kernel. */
+/* End of the run of pixels from t on that all use kernel columns [*first, *end). */
 static inline int64_t tvmrt_conv_run(const tvmrt_window* window, int64_t t, int taps, int* first,
                                      int* end) {
   const int64_t stride = window->stride[2], apart = window->dilation[2];
@@ -81,18 +80,18 @@ static inline int64_t tvmrt_conv_run(const tvmrt_window* window, int64_t t, int 
   int64_t stop = window->out[2];
   *first = tvmrt_taps_before(window, x, taps);
   *end = tvmrt_taps_before(window, x - window->in[2], taps);
-  if (*first > 0) { /* the last column in the padding before the row enters it */
+  if (*first > 0) { /* the last kernel column in the left padding before the row enters it */
     const int64_t enters = t + (-(x + (*first - 1) * apart) + stride - 1) / stride;
     if (enters < stop) stop = enters;
   }
-  if (*end > 0) { /* the last column before the padding behind the row leaves it */
+  if (*end > 0) { /* the last kernel column before the right padding leaves it */
     const int64_t leaves = t + (window->in[2] - (x + (*end - 1) * apart) + stride - 1) / stride;
     if (leaves < stop) stop = leaves;
   }
   return stop;
 }
 
-/* Output row `output_row` run by run, each as a row of its own. */
+/* Output row `output_row` run by run, each as a separate row. */
 TVMRT_INLINE int tvmrt_conv_f32_runs(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                      tvmrt_rows_f32* r, int64_t output_row,
                                      tvmrt_tile_row_f32_args* row, int c_begin, int c_end) {
@@ -109,23 +108,23 @@ TVMRT_INLINE int tvmrt_conv_f32_runs(tvmrt_copy_fn copy, const tvmrt_job_f32* jo
   return rc;
 }
 
-/*! \brief What is computed at a time: rows of all images, pixels of each row. */
+/*! \brief A part of the output: rows of all images, pixels of each row. */
 typedef struct tvmrt_conv_f32_part {
   int64_t row_begin, row_end;
   int64_t pixel_begin, pixel_end;
-  int then; /* so many channels of the group follow behind those of the part, or 0 */
+  int then; /* channels of the group that follow those of the part, or 0 */
 } tvmrt_conv_f32_part;
 
-/* Channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
+/* Computes channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
 typedef int (*tvmrt_conv_rows_fn)(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
                                   const tvmrt_conv_f32_part* part, int c_begin, int c_end);
 
-/* Fetches a part of `parts` of the next group's weights: tiles of one vector do not, and the hardware
- * stops where a page ends. What is large would come too early. */
+/* Prefetches part `part` of `parts` of the next group's weights: tiles of one vector do not, and
+ * the hardware prefetcher stops at the end of a page. Large weights would arrive too early. */
 static inline void tvmrt_conv_f32_next(const tvmrt_job_f32* job, int group, int64_t part,
                                        int64_t parts, const tvmrt_tile_row_f32_args* row) {
 #if !defined(TVMRT_NO_PREFETCH) && TVMRT_SIMD_LANES_F32 > 1
-  enum { kMost = 128 }; /* lines */
+  enum { kMost = 128 }; /* cache lines */
   const int64_t bytes = row->w_block * (int64_t)sizeof(float);
   const uintptr_t from = (uintptr_t)row->w + (uintptr_t)bytes;
   const int alone = job->layer->out_channels <= row->packed;
@@ -139,7 +138,7 @@ static inline void tvmrt_conv_f32_next(const tvmrt_job_f32* job, int group, int6
 #endif
 }
 
-/* Has the tiles that compute a part fetch the weights of the channels that follow. */
+/* Makes the tiles of a part prefetch the weights of the following channels. */
 static inline void tvmrt_conv_f32_fetch(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
                                         int c_begin, int c_end, tvmrt_tile_row_f32_args* row) {
   const int64_t pixels = part->pixel_end - part->pixel_begin;
@@ -150,13 +149,14 @@ static inline void tvmrt_conv_f32_fetch(const tvmrt_job_f32* job, const tvmrt_co
                   tiles * job->layer->weights);
 }
 
-/* Whether the rows that tasks share are the pixels of the one long row of a 1x1 convolution; runs are
-   those of a whole row. */
+/* Whether tasks divide the pixels of the one long row of a 1x1 convolution; runs belong to whole
+ * rows. */
 static inline int tvmrt_conv_f32_by_pixels(const tvmrt_layer_f32* layer) {
   return tvmrt_window_rows(&layer->window) == 1 && !layer->rows.runs;
 }
 
-/* Whether tiles of a row fetch pixels: nothing else is to be fetched, and pixels lie side by side. */
+/* Whether tiles of a row prefetch pixels: there is nothing else to prefetch, and pixels are
+ * contiguous. */
 static inline int tvmrt_conv_f32_is_far(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
                                         const tvmrt_tile_f32* tile) {
   if (TVMRT_SIMD_LANES_F32 == 1 || part->then > 0 || job->tiles->pairs) return 0;
@@ -164,8 +164,8 @@ static inline int tvmrt_conv_f32_is_far(const tvmrt_job_f32* job, const tvmrt_co
   return job->tiles->width[0] > 0 && tvmrt_conv_f32_by_pixels(job->layer);
 }
 
-/* The pixels of a part in a row. The tiles of some of them fetch those that come next: where tasks share
-   channels, other threads have written half of the pixels. */
+/* The pixels of a part in a row. Tiles prefetch the next pixels: where tasks divide channels, other
+ * threads have written half of the pixels. */
 static inline int tvmrt_conv_f32_pixels(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
                                         tvmrt_tile_row_f32_args* row, int c_begin, int c_end) {
   const int64_t width = job->tiles->width[0], block = job->tiles->block, end = part->pixel_end;
@@ -217,12 +217,13 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
-/* Pixels of an input up to which a layer without windows that computes it is shared by channels. */
+/* Maximum pixels of an input for which a layer without windows is divided by channels like its
+ * producer. */
 #define TVMRT_FEW_PIXELS 64
 
-/* Whether a layer's channels are shared, of so many units of rows, tiles of them; what does not divide is
-   dealt out in both cases. Tasks that share many groups read their own channels alone, as those of a
-   depthwise layer do; of few pixels these are what they have written themselves. */
+/* Whether tasks divide a layer's channels, given its units of rows and tiles of those. A remainder
+ * is distributed in both cases. Tasks that divide many groups only read their own channels, as in
+ * depthwise layers; if there are few pixels, they have written these themselves. */
 static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64_t units,
                                              int64_t tiles, int num_task) {
   const float evenly = tvmrt_task_imbalance(units * tiles, num_task);
@@ -238,9 +239,9 @@ static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64
                            num_task);
 }
 
-/* Of blocks of channels of all groups, by rows; of the one long row of a 1x1 convolution by pixels.
-   Few rows (the last layers of a network) are shared by channels, which also reads each weight only
-   once. */
+/* Part of a task: blocks of channels of all groups divided by rows, or by pixels for the one long
+ * row of a 1x1 convolution. Few rows (the last layers of a network) are divided by channels, which
+ * also reads each weight only once. */
 static inline tvmrt_share tvmrt_conv_f32_share(const tvmrt_job_f32* job, int task, int num_task) {
   const tvmrt_layer_f32* layer = job->layer;
   const int block = job->tiles->block, groups = layer->groups;
@@ -259,7 +260,7 @@ static inline tvmrt_share tvmrt_conv_f32_share(const tvmrt_job_f32* job, int tas
                             whole);
 }
 
-/* Blocks of channels from unit `u` on that are computed together: as many as stay in the cache. */
+/* Blocks of channels from unit `u` on that are computed together: as many as fit the cache. */
 static inline int64_t tvmrt_conv_f32_count(const tvmrt_job_f32* job, const tvmrt_share* share,
                                            int64_t blocks, int64_t u) {
   const int64_t at_once = tvmrt_channels_at_once(job->tiles) / job->tiles->block;
@@ -270,9 +271,9 @@ static inline int64_t tvmrt_conv_f32_count(const tvmrt_job_f32* job, const tvmrt
   return count > 1 && (u > share->begin.unit || share->begin.row == 0) ? count : 1;
 }
 
-/* Channels whose weights tiles fetch that compute what is before unit `u`: those of the same group
-   that are computed from it on. Behind all of a layer's as a rule lies the next layer's, and tasks that
-   share rows read that from its begin; so those fetch as many of them, too. */
+/* Channels whose weights the tiles before unit `u` prefetch: those of the same group computed next.
+ * After a layer's weights usually come the next layer's, which tasks that divide rows read from the
+ * start. These tasks prefetch the same amount of them. */
 static inline int tvmrt_conv_f32_then(const tvmrt_job_f32* job, const tvmrt_share* share,
                                       int64_t blocks, int64_t u) {
   const int64_t units = blocks * job->layer->groups;
@@ -284,7 +285,7 @@ static inline int tvmrt_conv_f32_then(const tvmrt_job_f32* job, const tvmrt_shar
   return (int)tvmrt_conv_f32_count(job, share, blocks, u) * job->tiles->block;
 }
 
-/* What a task computes; `floats` of a pixel of x belong to a group. */
+/* What a task computes; `floats` is the size of a group's part of a pixel of x. */
 TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
                                     int32_t floats, int task, int num_task) {
   const int32_t channels = job->layer->out_channels, block = job->tiles->block;
@@ -318,8 +319,8 @@ static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* 
   return tvmrt_conv_task_by(tvmrt_conv_f32_rows, job, job->layer->in_channels, task, env->num_task);
 }
 
-/*! \brief Channels [c_begin, c_end) of a layer of one group, on this thread, the first of which
- * begins a block. */
+/*! \brief Channels [c_begin, c_end) of a layer of one group, on this thread; c_begin starts a
+ * block. */
 static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
                                           const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data,
                                           int c_begin, int c_end) {
@@ -340,14 +341,14 @@ static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
 
 /*!
  * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue.
- * \param layer The layer, in rows as long as can be.
- * \param tiles Register tiles whose widths cover a row of layer->window.out[2] pixels. The weights
- *        are packed for tiles->block.
+ * \param layer The layer, in maximally long rows.
+ * \param tiles Tiles whose widths cover a row of layer->window.out[2] pixels. The weights are
+ * packed for tiles->block.
  * \param data The tensors.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
- * Uses the threads of the runtime where the layer is large enough. The result does not depend on
- * their number.
+ * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
+ * number.
  */
 static inline int tvmrt_conv_f32(const tvmrt_layer_f32* layer, const tvmrt_tiles_f32* tiles,
                                  const tvmrt_data_f32* data) {

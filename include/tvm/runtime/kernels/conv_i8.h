@@ -25,50 +25,50 @@
 #include "window.h"
 
 /*!
- * \brief A layer and how it is cut into tiles, all of it computed by the compiler
+ * \brief A layer and its tiling, precomputed by the compiler
  * (tvmrt.compiler.codegen.window.layer_i8).
  */
 typedef struct tvmrt_conv_i8 {
-  tvmrt_window window; /*!< In rows as long as can be; its elements are bytes. */
+  tvmrt_window window; /*!< In maximally long rows; elements are bytes. */
   tvmrt_rows rows;
   int32_t groups;
   int32_t in_c;      /*!< Input channels of a group. */
   int32_t out_c;     /*!< Output channels of a group. */
-  int32_t padded;    /*!< The same with those that fill up the last vector (depthwise: block). */
+  int32_t padded;    /*!< out_c padded to whole vectors (depthwise: blocks). */
   int32_t x_signed;  /*!< 1: int8, 0: uint8; as in the tiles. */
-  int32_t x_zero;    /*!< Zero point of the input, which padding has. */
-  int32_t depthwise; /*!< 1: every channel has a kernel of its own, see depthwise_i8.h. */
+  int32_t x_zero;    /*!< Zero point of the input and value of padding. */
+  int32_t depthwise; /*!< 1: every channel has its own kernel, see depthwise_i8.h. */
   int32_t spare_row; /*!< Kernel row that a depthwise tile reads twice, or -1. */
-  /*! {segment, first byte} of each quad that is counted twice, see tile/i8.h. */
+  /*! {segment, first byte} of each overflow quad, counted twice, see tile/i8.h. */
   int32_t extra[TVMRT_TILE_I8_MAX_EXTRAS][2];
   int32_t extras;         /*!< Number of those quads. */
   int32_t block;          /*!< Output channels of a block. */
   int32_t blocks;         /*!< Blocks of a group. */
-  int32_t whole_blocks;   /*!< Those that tile[0] computes; tile[1] computes what is left. */
-  int32_t blocks_at_once; /*!< Blocks whose weights stay in the cache while the image passes by. */
-  int64_t channel_bytes;  /*!< Packed weights of an output channel. */
-  int32_t packed; /*!< Channels of a block of packed weights, a multiple of a tile's; 0: as many. */
-  int32_t wt;     /*!< Pixels in a tile. */
-  int32_t rest;   /*!< Pixels in a tile for those left over; 0: it takes all of them. */
+  int32_t whole_blocks;   /*!< Blocks that tile[0] computes; tile[1] computes the tail. */
+  int32_t blocks_at_once; /*!< Blocks whose weights stay in the cache. */
+  int64_t channel_bytes;  /*!< Bytes of packed weights per output channel. */
+  int32_t packed; /*!< Channels of a block of packed weights, a multiple of a tile's; 0: equal. */
+  int32_t wt;     /*!< Pixels in a tile (MR). */
+  int32_t rest;   /*!< Pixels in a tail tile; 0: it takes all of them. */
   int32_t chunk;  /*!< Pixels of a row that are finished for all blocks at a time. */
   int32_t chunks; /*!< Chunks in a row. */
-  /*! For wt pixels and for those left over in a row. Those that do not occur are NULL. */
+  /*! Tiles for wt pixels and for the tail of a row. Unused ones are NULL. */
   tvmrt_tile_i8 tile[2][2];
-  /*! \brief Bytes of scratch in front of a row of padding, gathered windows, the sums of the windows
-   * of a chunk, the int32 sums of a chunk. */
+  /*! \brief Scratch offsets of a row of padding, im2col windows, window sums of a chunk, int32
+   * accumulators of a chunk. */
   int64_t at_none, at_patches, at_sums, at_acc;
-  int64_t work;      /*!< As tvmrt_launch() counts it. */
-  int32_t by_blocks; /*!< 1: threads share the blocks of channels, 0: the pixels. */
-  int32_t
-      threads;   /*!< 1: on the caller only; so many at most where the work is worth it; 0: any. */
-  int32_t flat;  /*!< 1: windows are gathered across rows, so that all pixels are one. */
-  int32_t ahead; /*!< Tiles of matrices fetch weights so many bytes before they are multiplied,
-                      those of the layers behind too; 0: they do not. */
-  int32_t plane; /*!< Pixels from one row to the next of an image that lies in scratch with its
-                      padding, all of it a row for tiles of matrices; else 0. */
+  int64_t work;      /*!< In the unit of tvmrt_launch(). */
+  int32_t by_blocks; /*!< 1: threads divide the blocks of channels, 0: the pixels. */
+  int32_t threads; /*!< 1: calling thread only; n: at most n threads if the work is large enough; 0:
+                      any. */
+  int32_t flat;    /*!< 1: im2col across rows, so that all pixels form one row. */
+  int32_t ahead; /*!< Prefetch distance of weights of AMX tiles in bytes, into the next layers too;
+                      0: none. */
+  int32_t plane; /*!< Row pitch in pixels of a padded image copy, which is one row for AMX tiles;
+                      else 0. */
   int32_t pairs; /*!< 1: rows are read in pairs, see row_pairs_i8.h; 0: one by one. */
-  int32_t words; /*!< Quads that tiles of matrices multiply at once. */
-  void (*end)(void); /*!< What such tiles ask of a task behind the last one, or NULL. */
+  int32_t words; /*!< Quads per AMX instruction. */
+  void (*end)(void); /*!< Releases the tile registers at the end of a task, or NULL. */
 } tvmrt_conv_i8;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -79,38 +79,39 @@ typedef struct tvmrt_conv_i8_data {
   const float* scale;    /*!< Laid out like bias; NULL with an epilogue that needs none. */
   const int32_t* shift;  /*!< Laid out like bias, or NULL. */
   void* y;
-  const tvmrt_i8_range* range; /*!< Output as bytes. Not used with an epilogue. */
-  tvmrt_i8_epilogue epilogue;  /*!< NULL: y = rescaled bytes. */
-  const void* ctx;             /*!< For the epilogue. */
+  const tvmrt_i8_range* range; /*!< Range of the output bytes. Not used with an epilogue. */
+  tvmrt_i8_epilogue epilogue;  /*!< NULL: y = requantised bytes. */
+  const void* ctx;             /*!< Context of the epilogue. */
   int32_t y_bytes;             /*!< Size of one element of y: 1 or 4. */
-  const tvmrt_add_i8* plus;    /*!< For tiles that add: by what factors; not with an epilogue. */
-  const struct tvmrt_quick_add_i8* quick; /*!< For them, where they are quick. */
-  const void* added;    /*!< For them: bytes at the places of y, whose memory they may have. */
-  int64_t added_stride; /*!< Bytes of it from one pixel to the next. */
+  const tvmrt_add_i8* plus;    /*!< Scales of a fused residual add; not with an epilogue. */
+  const struct tvmrt_quick_add_i8* quick; /*!< Its constants for quick AMX tiles. */
+  const void* added;                      /*!< Residual bytes, indexed like y; may be y. */
+  int64_t added_stride;                   /*!< Pixel stride of it in bytes. */
 } tvmrt_conv_i8_data;
 
-/*! \brief Everything that one task keeps while it walks over its part of the output. */
+/*! \brief State of one task. */
 typedef struct tvmrt_conv_i8_walk {
   const tvmrt_conv_i8* conv;
   const tvmrt_conv_i8_data* data;
   tvmrt_tile_i8_args args;
   tvmrt_row_reader reader;
-  uint64_t small[8];       /* scratch where 64 bytes do: a few segments */
-  const uint8_t** segment; /* scratch: starts of the segments */
+  uint64_t small[8];       /* replaces scratch if 64 bytes suffice: a few segments */
+  const uint8_t** segment; /* scratch: segment pointers */
   const uint8_t* none;     /* scratch: a row of padding */
-  uint8_t* patches;        /* scratch: gathered windows */
-  int32_t* sums;           /* scratch: sums of the windows of a chunk */
-  int32_t* acc;            /* scratch: int32 sums of a chunk */
+  uint8_t* patches;        /* scratch: im2col windows */
+  int32_t* sums;           /* scratch: window sums of a chunk */
+  int32_t* acc;            /* scratch: int32 accumulators of a chunk */
   int64_t acc_stride;
-  uintptr_t ahead;     /* where weights lie that are fetched next, in other layers' arrays, too */
-  uintptr_t ahead_end; /* and where they end */
-  int32_t image;       /* the one that lies in scratch */
-  int32_t configured;  /* pixels that tiles of matrices are ready for */
+  uintptr_t ahead;     /* address of the next weights to prefetch, possibly in other layers'
+                          arrays */
+  uintptr_t ahead_end; /* end of the weights to prefetch */
+  int32_t image;       /* index of the image in the padded copy */
+  int32_t configured;  /* pixels for which the AMX registers are configured */
 } tvmrt_conv_i8_walk;
 
 /*!
- * \brief Lays out the scratch of a task.
- * \param block [out] What to give back, or NULL.
+ * \brief Sets up the scratch of a task.
+ * \param block [out] The allocation to free, or NULL.
  * \return 0, or -1 with the text of tvmrt_scratch_alloc().
  */
 static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8* c,
@@ -156,7 +157,7 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   return 0;
 }
 
-/*! \brief Copies an image with its padding into the scratch, if it is not there. */
+/*! \brief Makes the padded copy of an image, unless it is there already. */
 static inline void tvmrt_conv_i8_set_plane(tvmrt_conv_i8_walk* w, int32_t image) {
   const tvmrt_window* window = &w->conv->window;
   const tvmrt_rows* rows = &w->conv->rows;
@@ -176,7 +177,7 @@ static inline void tvmrt_conv_i8_set_plane(tvmrt_conv_i8_walk* w, int32_t image)
   }
 }
 
-/*! \brief Where the segments of output row `row` start; `row` counts [batch][depth][height]. */
+/*! \brief Sets the segment pointers of output row `row`; `row` counts [batch][depth][height]. */
 static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row) {
   const tvmrt_window* window = &w->conv->window;
   const tvmrt_rows* rows = &w->conv->rows;
@@ -207,8 +208,8 @@ static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row
   if (w->conv->spare_row >= 0) *segment = w->segment[w->conv->spare_row];
 }
 
-/*! \brief Rows that a task walks over, and pixels of one: all of them are one where windows are
- * gathered across rows, those of an image where that lies in scratch. */
+/*! \brief Rows and row length of a task's loops. All pixels are one row with im2col across rows,
+ * the pixels of an image with a padded image copy. */
 static inline int64_t tvmrt_conv_i8_rows(const tvmrt_conv_i8* c) {
   return c->flat ? 1 : c->plane > 0 ? c->window.batch : tvmrt_window_rows(&c->window);
 }
@@ -218,8 +219,8 @@ static inline int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
   return c->flat ? (int32_t)(tvmrt_window_rows(s) * s->out[2]) : s->out[2];
 }
 
-/*! \brief Copies what the windows' columns from x on have of an input row, for one group; `from` is the
- * row's pixel 0, or NULL for a row of padding. Returns the end of what was written. */
+/*! \brief Copies the window columns from x on of an input row, for one group; `from` is the row's
+ * pixel 0, or NULL for a row of padding. Returns the end of the written bytes. */
 static inline uint8_t* tvmrt_conv_i8_gather_row(const tvmrt_conv_i8* c, const uint8_t* from,
                                                 int32_t x, uint8_t* to) {
   const tvmrt_window* s = &c->window;
@@ -241,8 +242,8 @@ static inline uint8_t* tvmrt_conv_i8_gather_row(const tvmrt_conv_i8* c, const ui
   return to + all;
 }
 
-/*! \brief Copies the windows of a chunk for one group: [pixel][kd][kh][kw][channel of the group],
- * then zeros. */
+/*! \brief im2col of a chunk for one group: [pixel][kd][kh][kw][channel of the group], then
+ * zeros. */
 static inline void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                         int32_t pixels, int32_t group) {
   const tvmrt_conv_i8* c = w->conv;
@@ -266,27 +267,28 @@ static inline void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int3
   }
 }
 
-/*! \brief Index of a pixel of the output; that of pixel 0 of an image that lies in scratch. */
+/*! \brief Index of an output pixel; with a padded image copy, of pixel 0 of the image. */
 static inline int64_t tvmrt_conv_i8_pixel(const tvmrt_conv_i8* c, int32_t row, int32_t pixel) {
   if (c->plane > 0) return (int64_t)row * c->window.out[1] * c->window.out[2];
   return (int64_t)row * c->window.out[2] + pixel;
 }
 
-/*! \brief Bytes from the starts of the segments to the window of a row's pixel, for one group. */
+/*! \brief Byte offset from the segment pointers to the window of a row's pixel, for one group. */
 static inline int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_walk* w, int32_t pixel,
                                              int32_t group) {
   if (w->conv->rows.source == TVMRT_SOURCE_GATHER) return 0;
   return pixel * w->args.x_step + (int64_t)group * w->conv->in_c;
 }
 
-/*! \brief 1 if any of n numbers is not 0. */
+/*! \brief Returns 1 if any of n values is not 0. */
 static inline int tvmrt_i8_any(const int32_t* v, int32_t n) {
   int32_t any = 0;
   for (int32_t i = 0; i < n; i++) any |= v[i];
   return any != 0;
 }
 
-/*! \brief Where the vectors of a block lie, of which `channel` is the first of its group. */
+/*! \brief Sets the weight pointers of a block's vectors; the block starts at `channel` of its
+ * group. */
 static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, int32_t channel) {
   const tvmrt_conv_i8* c = w->conv;
   const int32_t packed = c->packed > 0 ? c->packed : c->block;
@@ -298,10 +300,10 @@ static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, i
   }
 }
 
-/*! \brief What tiles of matrices fetch while a task multiplies `blocks` of weights from `block` on, in
- * as many equal parts as there are products: as many bytes as these blocks have, c->ahead bytes
- * behind them, so that what layers with little to read fetch is there for those with much. Who
- * has a share of the blocks fetches those of it alone, each a block before. */
+/*! \brief Sets what AMX tiles prefetch while a task multiplies `blocks` of weights from `block` on,
+ * in equal parts per product. They prefetch as many bytes as these blocks have, from c->ahead
+ * bytes after them, so that layers with few weights prefetch for layers with many. A task with a
+ * part of the blocks prefetches its own blocks only, one block ahead. */
 static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int32_t block, int32_t blocks,
                                             int64_t chunks) {
   const tvmrt_conv_i8* c = w->conv;
@@ -320,7 +322,7 @@ static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int32_t block
   w->args.ahead_lines = (int32_t)((bytes / 32 + parts - 1) / parts);
 }
 
-/*! \brief All pixels of a chunk by tiles of matrices. */
+/*! \brief All pixels of a chunk with AMX tiles. */
 static inline void tvmrt_conv_i8_matrices(tvmrt_conv_i8_walk* w, const tvmrt_tile_i8* tile,
                                           int32_t pixels, int64_t offset, void* y,
                                           const int32_t* sums) {
@@ -389,7 +391,7 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   }
 }
 
-/*! \brief Hands the sums of some blocks of one group to the epilogue. */
+/*! \brief Passes the accumulators of some blocks of one group to the epilogue. */
 static inline void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                         int32_t pixels, int32_t block0, int32_t block1) {
   const tvmrt_conv_i8* c = w->conv;
@@ -435,7 +437,8 @@ static inline void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32
   }
 }
 
-/*! \brief Computes the share of one of `count` tasks. \return 0, or -1 with a text if out of memory. */
+/*! \brief Computes the part of one of `count` tasks. \return 0, or -1 with a text if out of
+ * memory. */
 static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
                                      int task, int count) {
   const int by_blocks = c->by_blocks && count > 1;
@@ -482,11 +485,11 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
  * \brief y = convolution of x.
  *
  * \param c    [in] The layer; best a `static const` that the compiler sees.
- * \param data [in] The tensors. x and y do not overlap; `added` may be y.
+ * \param data [in] The tensors. x and y must not overlap; `added` may be y.
  *
- * Values:  exact int32 sums (they must fit), then as tile/i8.h says or as the epilogue does.
+ * Values:  exact int32 sums (they must fit), then as in tile/i8.h or the epilogue.
  * Errors:  0, or -1 with a text if there is no memory for scratch or a task failed.
- * Threads: thread-safe; uses the workers of the runtime as c->threads says.
+ * Threads: thread-safe; uses the workers of the runtime according to c->threads.
  */
 static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {
   tvmrt_conv_i8_job job = {c, data};

@@ -23,9 +23,9 @@ static inline int tvmrt_conv_transpose_bf16_task(int task, TVMParallelGroupEnv* 
   return rc;
 }
 
-/*! \brief y = clamp(transposed convolution(x, w) + bias + residual), then the epilogue; as
- * tvmrt_conv_transpose_f32() but for the rounding of x and w to bfloat16. The layer is one of
- * tvmrt_conv_bf16(), whose rows lie in the ring. */
+/*! \brief y = clamp(transposed convolution(x, w) + bias + residual), then the epilogue; like
+ * tvmrt_conv_transpose_f32() with x and w rounded to bfloat16. Layer as in tvmrt_conv_bf16(); its
+ * rows are in the line buffer. */
 static inline int tvmrt_conv_transpose_bf16(const tvmrt_layer_f32* layer,
                                             const tvmrt_tiles_f32* tiles,
                                             const tvmrt_data_f32* data) {

@@ -18,14 +18,15 @@
 
 #include "layer_f32.h"
 
-/* The index i with at = i * stride + k * dilation in dimension dim, or -1 for none in the input. */
+/* The index i with at = i * stride + k * dilation in dimension dim, or -1 if none is in the
+ * input. */
 static inline int tvmrt_conv_transpose_f32_index(const tvmrt_window* w, int dim, int at, int k) {
   const int from = at - k * w->dilation[dim];
   if (from < 0 || from % w->stride[dim] != 0) return -1;
   return from / w->stride[dim] < w->in[dim] ? from / w->stride[dim] : -1;
 }
 
-/* The runs of input under the first column of phase `phase` of an output row. */
+/* Sets the input segments under the first column of phase `phase` of an output row. */
 TVMRT_INLINE int tvmrt_conv_transpose_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                                tvmrt_rows_f32* r, int64_t output_row, int phase) {
   const tvmrt_window* w = &job->layer->window;
@@ -54,10 +55,8 @@ TVMRT_INLINE int tvmrt_conv_transpose_segments(tvmrt_copy_fn copy, const tvmrt_j
   return count;
 }
 
-/*
- * Output rows [begin, end) of all images for channels [c_begin, c_end) of one group. The epilogue
- * wants neighbouring pixels, so it runs when all phases of a row are done.
- */
+/* Output rows [begin, end) of all images for channels [c_begin, c_end) of one group. The epilogue
+ * needs neighbouring pixels, so it runs after all phases of a row. */
 TVMRT_INLINE int tvmrt_conv_transpose_rows(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                            tvmrt_rows_f32* rows, int group, int64_t begin,
                                            int64_t end, int c_begin, int c_end) {
@@ -85,7 +84,7 @@ TVMRT_INLINE int tvmrt_conv_transpose_rows(tvmrt_copy_fn copy, const tvmrt_job_f
   return 0;
 }
 
-/* What a task computes; `floats` of a pixel of x belong to a group. */
+/* What a task computes; `floats` is the size of a group's part of a pixel of x. */
 TVMRT_INLINE int tvmrt_conv_transpose_task_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                               int32_t floats, int task, int num_task) {
   const tvmrt_layer_f32* layer = job->layer;
@@ -116,15 +115,15 @@ static inline int tvmrt_conv_transpose_f32_task(int task, TVMParallelGroupEnv* e
 
 /*!
  * \brief y = clamp(transposed convolution(x, w) + bias + residual), then the epilogue.
- * \param layer The layer; the window's pad is what is cut off before the first depth, row, column
- *        of the full output.
- * \param tiles Register tiles whose widths cover the phases of a row: out[2] / stride[2] pixels,
- *        rounded up for the first phases and down for the others; the weights are packed for them.
+ * \param layer The layer; the window's pad is cropped before the first depth, row, column of the
+ * full output.
+ * \param tiles Tiles whose widths cover the phases of a row: out[2] / stride[2] pixels, rounded up
+ * for the first phases and down for the others; the weights are packed for them.
  * \param data The tensors.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
- * Uses the threads of the runtime where the layer is large enough. The result does not depend on
- * their number.
+ * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
+ * number.
  */
 static inline int tvmrt_conv_transpose_f32(const tvmrt_layer_f32* layer,
                                            const tvmrt_tiles_f32* tiles,

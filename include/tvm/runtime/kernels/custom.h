@@ -29,14 +29,14 @@
 #include <stdint.h>
 #include <tvm/runtime/c_backend_api.h>
 
-/*! \brief Most dimensions of an operand. */
+/*! \brief Maximum dimensions of an operand. */
 #define TVMRT_SHAPE_MAX_DIMS 8
 
 /*! \brief Logical extents of a tensor, [N, C, *spatial] for images in every layout. */
 typedef struct tvmrt_shape {
   int32_t ndim;                      /*!< 0 for a scalar. */
   int64_t size;                      /*!< Product of the extents: number of elements. */
-  int64_t dim[TVMRT_SHAPE_MAX_DIMS]; /*!< Extents in elements; the first ndim count. */
+  int64_t dim[TVMRT_SHAPE_MAX_DIMS]; /*!< Extents in elements; the first ndim are valid. */
 } tvmrt_shape;
 
 #endif /* TVM_RUNTIME_KERNELS_CUSTOM_H_ */

@@ -25,45 +25,46 @@
 
 #include "layer_f32.h"
 
-/*! \brief Input rows that a tile sums at a time; a window of more rows takes several passes. */
+/*! \brief Input rows that a tile accumulates at a time; a window of more rows takes several
+ * passes. */
 enum { TVMRT_DEPTHWISE_ROWS = 16 };
 
-/*! \brief What a tile function works on: the input rows under one output row. */
+/*! \brief Input of a tile function: the input rows under one output row. */
 typedef struct tvmrt_depthwise_f32_rows {
   const tvmrt_layer_f32* layer;
   const tvmrt_data_f32* data;
-  /*! \brief Bounds, infinite unless this is the last pass. */
+  /*! \brief Clamp bounds, infinite unless this is the last pass. */
   float lo;
   float hi;
-  /*! \brief Whether the sum continues that of the pass before, which is in out. */
+  /*! \brief Whether the sum continues that of the previous pass, which is in out. */
   int32_t continues;
   int32_t row_count;
   struct {
     /*! \brief Column 0, channel 0 of a row inside the input. */
     const float* x;
-    /*! \brief Number of the window's element that meets column 0. */
+    /*! \brief Index of the window element at column 0. */
     int64_t tap;
   } row[TVMRT_DEPTHWISE_ROWS];
 } tvmrt_depthwise_f32_rows;
 
 /*!
- * \brief Computes `pixels` output pixels of a row, all channels, the instance's WT at a time.
- * \param column Input column under the first column of the first pixel's window; may lie outside
- *        the input.
+ * \brief Computes `pixels` output pixels of a row, all channels, WT (MR) at a time.
+ * \param column Input column under the first column of the first pixel's window; may be outside the
+ * input.
  * \param residual First pixel, channel 0, or NULL.
  * \param out First pixel, channel 0.
  */
 typedef void (*tvmrt_depthwise_f32_fn)(const tvmrt_depthwise_f32_rows* rows, int64_t column,
                                        int pixels, const float* residual, float* out);
 
-/* What the inner loops need of a layer: a copy that no store can change, to stay in registers. */
+/* Layer sizes for the inner loops: a copy that no store can alias, so it stays in registers. */
 typedef struct tvmrt_depthwise_f32_sizes {
   intptr_t x_stride, y_stride, residual_stride;
   intptr_t kernel, stride, dilation;
   float lo, hi;
 } tvmrt_depthwise_f32_sizes;
 
-/* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
+/* Loops of the tile, fully unrolled so that its arrays of vectors stay in registers. */
 #define TVMRT_DEPTHWISE_EACH(variable, count) \
   TVMRT_UNROLL(64)                            \
   for (int variable = 0; variable < (count); variable++)
@@ -81,7 +82,7 @@ typedef struct tvmrt_depthwise_f32_sizes {
                                   ((WT) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, V,\
                                   0)
 
-/* The same for weights and bias that are packed for P channels, a multiple of V. */
+/* Instance for weights and bias that are packed for P channels, a multiple of V. */
 #define TVMRT_DEFINE_DEPTHWISE_OF_F32(V, KW, S, WT, P)                                             \
   TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##WT,               \
                                  tvmrt_f32x##V, V, WT, KW, S, P)                                   \
@@ -96,9 +97,9 @@ typedef struct tvmrt_depthwise_f32_sizes {
                                   ((WT) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, P,\
                                   0)
 
-/* NAME_sum adds to sum[] what one input row gives under the tile's WT pixels. x is the row's first
-   column of the tile; only columns [first, last) of it are inside the input; n channels exist.
-   Here each column is loaded once for all windows that it lies in; pointers as in tile/f32.h. */
+/* NAME_sum adds the contribution of one input row to sum[] of the tile's WT pixels. x is the row's
+ * first column of the tile; only columns [first, last) of it are inside the input; n channels
+ * exist. Each column is loaded once for all windows that contain it; pointers as in tile/f32.h. */
 #define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, WT, KW, S, P)                                 \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
                                const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
@@ -138,12 +139,12 @@ typedef struct tvmrt_depthwise_f32_sizes {
     }                                                                                              \
   }
 
-/* Where the weights of channel c begin; `window` of them a channel. */
+/* Offset of the weights of channel c; `window` weights per channel. */
 #define TVMRT_DEPTHWISE_AT(V, P) (c * window - ((V) == (P) ? 0 : c % (P) * (window - 1)))
 
-/* One vector of channels of the tile, then the tile, then a run of them. The usual edges (none, or
-   half a window to the left, to the right or to both sides) are compiled each for itself; so are
-   tiles that meet no edge with a square window, `known` rows of it: most of an image. */
+/* One vector of channels of the tile, then the tile, then a run of tiles. The usual edges (none, or
+ * half a window to the left, to the right or to both sides) are compiled separately. So are inner
+ * tiles with a square window of `known` rows: most of an image. */
 #define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS, P, ROWS)                  \
   TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows,                            \
                                   const tvmrt_depthwise_f32_sizes* of, const float* w,             \
@@ -247,22 +248,22 @@ typedef struct tvmrt_depthwise_f32_sizes {
   }
 /* clang-format on */
 
-/*! \brief The instance that a layer runs on. */
+/*! \brief The tile instance of a layer. */
 typedef struct tvmrt_depthwise_f32_tile {
   int32_t lanes;
   int32_t width;
   tvmrt_depthwise_f32_fn run;
 } tvmrt_depthwise_f32_tile;
 
-/*! \brief What all tasks share. */
+/*! \brief Shared data of all tasks. */
 typedef struct tvmrt_depthwise_f32_job {
   const tvmrt_layer_f32* layer;
   const tvmrt_depthwise_f32_tile* tile;
   const tvmrt_data_f32* data;
-  int32_t channel; /*!< The first one, as epilogues count. */
+  int32_t channel; /*!< The first channel, for epilogues. */
 } tvmrt_depthwise_f32_job;
 
-/* One output row with the input rows that `rows` holds; finishes: this is the last pass over it. */
+/* One output row with the input rows in `rows`; finishes: this is the last pass over it. */
 static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
                                            tvmrt_depthwise_f32_rows* rows, int64_t pixel,
                                            int finishes) {
@@ -289,7 +290,7 @@ static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
   rows->continues = 1;
 }
 
-/* An output row: gathers its rows inside the input, a handful at a time. */
+/* An output row: collects its rows inside the input, at most TVMRT_DEPTHWISE_ROWS at a time. */
 static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job,
                                               const tvmrt_row_reader* reader, int64_t output_row) {
   const tvmrt_window* w = &job->layer->window;
@@ -313,11 +314,10 @@ static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job
   tvmrt_depthwise_f32_row(job, &rows, pixel, 1);
 }
 
-/* Channels from which on weights and results are read and written as from channel 0 on: those of a
-   vector of any processor. */
+/* Alignment of channel offsets into weights and results: a multiple of any processor's vector. */
 enum { TVMRT_DEPTHWISE_UNIT = 16 };
 
-/* Rows [begin, end) of channels [c_begin, c_end), the first of which begins a unit. */
+/* Rows [begin, end) of channels [c_begin, c_end); c_begin starts a unit. */
 static inline void tvmrt_depthwise_f32_part(const tvmrt_depthwise_f32_job* whole, int c_begin,
                                             int c_end, int64_t begin, int64_t end) {
   tvmrt_layer_f32 layer = *whole->layer;
@@ -334,7 +334,7 @@ static inline void tvmrt_depthwise_f32_part(const tvmrt_depthwise_f32_job* whole
   for (int64_t r = begin; r < end; r++) tvmrt_depthwise_f32_window(&job, &reader, r);
 }
 
-/* Tasks share rows, which lie together in memory, or few of them by channels. */
+/* Tasks divide rows, which are contiguous in memory, or channels if there are few rows. */
 static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_depthwise_f32_job* job = (const tvmrt_depthwise_f32_job*)closure;
   const int channels = job->layer->out_channels, unit = TVMRT_DEPTHWISE_UNIT, n = env->num_task;
@@ -351,7 +351,7 @@ static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, v
   return 0;
 }
 
-/*! \brief Channels [c_begin, c_end) of a layer, on this thread; the first of them begins a unit. */
+/*! \brief Channels [c_begin, c_end) of a layer, on this thread; c_begin starts a unit. */
 static inline int tvmrt_depthwise_f32_channels(const tvmrt_layer_f32* layer,
                                                const tvmrt_depthwise_f32_tile* tile,
                                                const tvmrt_data_f32* data, int c_begin, int c_end) {
@@ -362,10 +362,10 @@ static inline int tvmrt_depthwise_f32_channels(const tvmrt_layer_f32* layer,
 
 /*!
  * \brief y = clamp(depthwise convolution(x, w) + bias + residual), then the epilogue.
- * \param layer The layer; its rows are read where they lie, from column 0 on.
+ * \param layer The layer; its rows are read in place, from column 0 on.
  * \param tile The instance; a fixed one must match the layer's kernel width and stride, with
- *        dilation 1.
- * \param data The tensors; weights and bias are packed as the head of this file says.
+ * dilation 1.
+ * \param data The tensors; weights and bias are packed as the head of this file describes.
  * \return 0; -1 if a thread failed.
  *
  * Needs no scratch memory. The result does not depend on the number of threads.

@@ -31,16 +31,16 @@
 
 #include "conv_i8.h"
 
-/*! \brief Shape of a depthwise tile; all of it literals. */
+/*! \brief Shape of a depthwise tile; all members are literals. */
 typedef struct tvmrt_depthwise_i8_shape {
   int rows, columns, stride, dilation; /* of the columns */
-  int wt;                              /* output pixels */
+  int wt;                              /* output pixels (MR) */
   int channels;                        /* in this block */
-  int parts;                           /* 1, or 2 or 3 where the weights need it */
-  int is_signed;                       /* input int8 rather than uint8 */
+  int parts;                           /* 1, or 2 or 3 if the weights need it */
+  int is_signed;                       /* input is int8, else uint8 */
 } tvmrt_depthwise_i8_shape;
 
-/*! \brief The kernel column that output pixel t meets in input column `column`, or -1. */
+/*! \brief The kernel column that output pixel t uses in input column `column`, or -1. */
 TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int column, int t) {
   int distance = column - t * s.stride;
   if (distance < 0 || distance % s.dilation != 0 || distance / s.dilation >= s.columns) return -1;
@@ -49,7 +49,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256
 
-/* Loads of the first n bytes of a vector; n is a literal. */
+/* Loads the first n bytes of a vector; n is a literal. */
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
 #define TVMRT_DW_LOAD(B, V, M)                                                        \
   TVMRT_INLINE V tvmrt_dw##B##_load(const uint8_t* p, int n) {                        \
@@ -104,7 +104,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
   TVMRT_DW_LOAD(B, V, M)                                                                           \
   TVMRT_DW_STORE(B, V, M)                                                                          \
   TVMRT_DW_DOT(B, V, M)                                                                            \
-  /* Four rows of an input column to four quarters of quads. */                                    \
+  /* Interleaves four rows of an input column to four quarters of quads. */                        \
   TVMRT_INLINE void tvmrt_dw##B##_column(const tvmrt_depthwise_i8_shape s,                         \
                                          const uint8_t* const* row, int64_t offset, int first,     \
                                          V quads[4]) {                                             \
@@ -124,7 +124,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
   TVMRT_INLINE V tvmrt_dw##B##_rescale(V acc, const float* scale) {                                \
     return M##cvtps_epi32(M##mul_ps(M##cvtepi32_ps(acc), M##loadu_ps(scale)));                     \
   }                                                                                                \
-  /* The packs work within 128 bits, as the unpacking did: the bytes come out in order. */         \
+  /* The packs work within 128 bits like the unpacks: the bytes come out in order. */              \
   TVMRT_INLINE void tvmrt_dw##B##_finish(                                                          \
       const tvmrt_depthwise_i8_shape s, const tvmrt_tile_i8_args* a, uint8_t* y, const V acc[4]) { \
     const tvmrt_i8_range* range = a->range;                                                        \
@@ -206,7 +206,7 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
   }
 }
 
-#else /* neither: the compiler vectorises over the channels where there are vectors */
+#else /* neither: the compiler vectorises over the channels if it can */
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_PLAIN
 #define TVMRT_DW_BLOCK 4
@@ -304,7 +304,7 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
  * \param stride    of the output pixels in a row.
  * \param dilation  of the columns.
  * \param wt        output pixels, 1 to 16.
- * \param channels  to compute: the block, or what the last block has.
+ * \param channels  to compute: the block, or the remainder in the last block.
  * \param parts     1, 2 or 3 as the weights were packed.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
  */

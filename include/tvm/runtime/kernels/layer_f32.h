@@ -14,21 +14,20 @@
 #include "tile/f32.h"
 #include "window.h"
 
-/*! \brief A layer, all of it computed by the compiler (tvmrt.compiler.codegen.window.conv). */
+/*! \brief A layer, precomputed by the compiler (tvmrt.compiler.codegen.window.conv). */
 typedef struct tvmrt_layer_f32 {
   tvmrt_window window;
   tvmrt_rows rows;
   int32_t groups;
-  int32_t in_channels;     /*!< Of a group. */
-  int32_t out_channels;    /*!< Of a group. */
-  int32_t weights;         /*!< Weights of an output channel. */
-  int32_t residual_stride; /*!< Floats from one pixel of the residual to the next. */
-  float lo;                /*!< Bounds of the result, -INFINITY and INFINITY for none. */
+  int32_t in_channels;     /*!< Per group. */
+  int32_t out_channels;    /*!< Per group. */
+  int32_t weights;         /*!< Weights per output channel. */
+  int32_t residual_stride; /*!< Pixel stride of the residual in floats. */
+  float lo;                /*!< Clamp bounds, -INFINITY and INFINITY for none. */
   float hi;
-  int64_t work; /*!< As tvmrt_launch() counts it. */
-  int32_t
-      packed; /*!< Channels of a block of packed weights, over which no tile reaches; 0: a tile's. */
-  int32_t threads; /*!< So many share the layer at most; 0: all. */
+  int64_t work;   /*!< In the unit of tvmrt_launch(). */
+  int32_t packed; /*!< Channels of a block of packed weights, which no tile crosses; 0: a tile's. */
+  int32_t threads; /*!< Maximum threads; 0: all. */
 } tvmrt_layer_f32;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -36,13 +35,13 @@ typedef struct tvmrt_data_f32 {
   const float* x;
   const float* w;              /*!< Packed weights. */
   const float* bias;           /*!< Padded bias, or NULL for none. */
-  const float* residual;       /*!< Added before the bounds, laid out like y, or NULL; may be y. */
+  const float* residual;       /*!< Added before clamping, laid out like y, or NULL; may be y. */
   float* y;                    /*!< Must not overlap x. */
   tvmrt_epilogue_f32 epilogue; /*!< Called on finished parts of y, or NULL. */
-  const void* ctx;             /*!< For the epilogue. */
+  const void* ctx;             /*!< Context of the epilogue. */
 } tvmrt_data_f32;
 
-/*! \brief What all tasks of a layer by register tiles share. */
+/*! \brief Shared data of all tasks of a tiled layer. */
 typedef struct tvmrt_job_f32 {
   const tvmrt_layer_f32* layer;
   const tvmrt_tiles_f32* tiles;
@@ -54,20 +53,20 @@ static inline int tvmrt_packed_f32(const tvmrt_job_f32* job) {
   return job->layer->packed > 0 ? job->layer->packed : job->tiles->block;
 }
 
-/*! \brief So many segments lie on a task's stack; the compiler plans scratch for more. */
+/*! \brief Segments that fit on a task's stack; the compiler plans scratch for more. */
 enum { TVMRT_SEGMENTS_F32 = 9 };
 
-/*! \brief The rows that a task reads, and the segments of the row that it is at. */
+/*! \brief The rows that a task reads, and the segments of the current row. */
 typedef struct tvmrt_rows_f32 {
   tvmrt_row_reader reader;
   tvmrt_segment_f32* segments;
   void* scratch;
-  const float* rounded; /* what pixels of a long row lie in the scratch of, or NULL; which */
+  const float* rounded; /* pixels whose rounded copy is in scratch, or NULL; their range */
   int64_t rounded_first, rounded_count;
   tvmrt_segment_f32 few[TVMRT_SEGMENTS_F32];
 } tvmrt_rows_f32;
 
-/*! \brief \return 0, or -1 with the text of tvmrt_scratch_alloc(). */
+/*! \brief Initialises the reader. \return 0, or -1 with the text of tvmrt_scratch_alloc(). */
 static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* job) {
   const tvmrt_rows* rows = &job->layer->rows;
   r->scratch = NULL;
@@ -81,7 +80,7 @@ static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* j
   return 0;
 }
 
-/*! \brief The arguments that all rows of a group have in common; the tile's x_stride is a row's. */
+/*! \brief Sets the arguments shared by all rows of a group; the tile's x_stride is a row's. */
 static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* r, int group,
                                       tvmrt_tile_row_f32_args* row) {
   const tvmrt_layer_f32* layer = job->layer;
@@ -106,7 +105,7 @@ static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   row->ctx = job->data->ctx;
 }
 
-/*! \brief Moves to pixel `pixel` of the output. */
+/*! \brief Moves the pointers to pixel `pixel` of the output. */
 static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
                                        tvmrt_tile_row_f32_args* row) {
   const float* residual = job->data->residual;
@@ -115,8 +114,8 @@ static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
   row->residual = residual ? residual + pixel * job->layer->residual_stride + row->channel : NULL;
 }
 
-/*! \brief Has tiles of pairs ask for what lies behind the weights of channels [c_begin, c_end), as much
- * again, a part of `parts`: those of the next channels, or as a rule the next layer's. */
+/*! \brief Makes tiles of pairs prefetch what follows the weights of channels [c_begin, c_end), as
+ * much again, a part of `parts`: the next channels' weights, or usually the next layer's. */
 static inline void tvmrt_row_f32_ahead(const tvmrt_job_f32* job, int c_begin, int c_end,
                                        int64_t part, int64_t parts, tvmrt_tile_row_f32_args* row) {
 #ifndef TVMRT_NO_PREFETCH
@@ -130,7 +129,7 @@ static inline void tvmrt_row_f32_ahead(const tvmrt_job_f32* job, int c_begin, in
 #endif
 }
 
-/*! \brief Channels whose weights stay in the cache while the pixels pass by. */
+/*! \brief Channels whose weights stay in the cache while the pixels stream past. */
 static inline int tvmrt_channels_at_once(const tvmrt_tiles_f32* tiles) {
   return tiles->block * (tiles->blocks_per_group > 0 ? tiles->blocks_per_group : 1);
 }

@@ -49,26 +49,26 @@
 #include <sys/auxv.h>
 #endif
 
-/*! \brief A processor: its family, what its maker calls it, and the levels that it has. */
+/*! \brief A processor: family, model name, and supported ISA levels. */
 typedef struct tvmrt_processor {
   const char* family;
-  char name[49]; /*!< "" where nobody says. */
+  char name[49]; /*!< "" if unknown. */
   const char* levels[8];
-  int count; /*!< Of the levels. */
+  int count; /*!< Number of levels. */
 } tvmrt_processor;
 
-/*! \brief What CPUID says of a processor, and XGETBV of the registers that the system saves. */
+/*! \brief Raw CPUID words of a processor, and XGETBV's registers that the system saves. */
 typedef struct tvmrt_x86 {
   uint32_t leaf1_ecx;
-  uint32_t leaf7_ebx, leaf7_ecx; /*!< Of subleaf 0. */
-  uint32_t extended1_ecx;        /*!< Of leaf 0x80000001. */
-  uint64_t xcr0;                 /*!< 0 where there is no XGETBV. */
-  uint32_t leaf71_eax;           /*!< Of leaf 7, subleaf 1; 0 where there is none. */
-  uint32_t leaf7_edx;            /*!< Of subleaf 0. */
-  char name[49];                 /*!< As the maker calls it; "" where it does not say. */
+  uint32_t leaf7_ebx, leaf7_ecx; /*!< Subleaf 0. */
+  uint32_t extended1_ecx;        /*!< Leaf 0x80000001. */
+  uint64_t xcr0;                 /*!< 0 without XGETBV. */
+  uint32_t leaf71_eax;           /*!< Leaf 7, subleaf 1; 0 if absent. */
+  uint32_t leaf7_edx;            /*!< Subleaf 0. */
+  char name[49];                 /*!< Model name; "" if unknown. */
 } tvmrt_x86;
 
-/*! \brief The features of a level; every bit of every word must be set. */
+/*! \brief The features of a level; all bits of all words are required. */
 typedef struct tvmrt_x86_level {
   const char* name;
   uint32_t leaf1_ecx, leaf7_ebx, leaf7_ecx, extended1_ecx;
@@ -78,7 +78,7 @@ typedef struct tvmrt_x86_level {
 
 enum { TVMRT_X86_LEVELS = 8 };
 
-/*! \brief Level `number` of TVMRT_X86_LEVELS, counted from 0, the narrowest. */
+/*! \brief Level `number` of TVMRT_X86_LEVELS, counted from 0, the lowest. */
 static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
   /* 1.ECX: SSE3 0, SSSE3 9, FMA 12, CX16 13, SSE4.1 19, SSE4.2 20, MOVBE 22, POPCNT 23, OSXSAVE 27,
    * AVX 28, F16C 29. 7.EBX: BMI1 3, AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31. 7.ECX: VBMI
@@ -109,7 +109,7 @@ static inline int tvmrt_x86_has(const tvmrt_x86* x86, const tvmrt_x86_level* lev
          (x86->leaf7_edx & level->leaf7_edx) == level->leaf7_edx;
 }
 
-/*! \brief Asks this processor; all zeros where the program is compiled for another family. */
+/*! \brief Queries this processor; all zeros if the program is compiled for another family. */
 static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
   memset(x86, 0, sizeof(*x86));
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -122,7 +122,7 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) x86->leaf71_eax = a;
   }
   if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) x86->extended1_ecx = c;
-  if (x86->leaf1_ecx >> 27 & 1) { /* the system has set OSXSAVE: XGETBV is an instruction */
+  if (x86->leaf1_ecx >> 27 & 1) { /* the system has set OSXSAVE: XGETBV is available */
     __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(a), "=d"(d) : "c"(0));
     x86->xcr0 = (uint64_t)d << 32 | a;
   }
@@ -142,7 +142,7 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
 #endif
 }
 
-/*! \brief The levels of an x86-64 processor. */
+/*! \brief Determines the levels of an x86-64 processor. */
 static inline void tvmrt_x86_processor(const tvmrt_x86* x86, tvmrt_processor* out) {
   memset(out, 0, sizeof(*out));
   out->family = "x86-64";
@@ -154,9 +154,9 @@ static inline void tvmrt_x86_processor(const tvmrt_x86* x86, tvmrt_processor* ou
 }
 
 /*!
- * \brief The levels of an AArch64 processor.
- * \param hwcap  Linux's AT_HWCAP, of which bit 20 is ASIMDDP.
- * \param hwcap2 AT_HWCAP2, of which bit 13 is I8MM, bit 14 BF16.
+ * \brief Determines the levels of an AArch64 processor.
+ * \param hwcap  Linux's AT_HWCAP; bit 20 is ASIMDDP.
+ * \param hwcap2 AT_HWCAP2; bit 13 is I8MM, bit 14 BF16.
  */
 static inline void tvmrt_arm_processor(uint64_t hwcap, uint64_t hwcap2, tvmrt_processor* out) {
   memset(out, 0, sizeof(*out));
@@ -170,8 +170,9 @@ static inline void tvmrt_arm_processor(uint64_t hwcap, uint64_t hwcap2, tvmrt_pr
 }
 
 /*!
- * \brief The levels of a 32-bit ARM processor that has floats in registers, as ARMv7 programs need.
- * \param hwcap Linux's AT_HWCAP, of which bit 12 is NEON.
+ * \brief Determines the levels of a 32-bit ARM processor with a floating-point unit, as ARMv7
+ * programs need.
+ * \param hwcap Linux's AT_HWCAP; bit 12 is NEON.
  */
 static inline void tvmrt_arm32_processor(uint64_t hwcap, tvmrt_processor* out) {
   memset(out, 0, sizeof(*out));
@@ -181,8 +182,8 @@ static inline void tvmrt_arm32_processor(uint64_t hwcap, tvmrt_processor* out) {
 }
 
 /*!
- * \brief The levels of a RISC-V processor of 64 bits.
- * \param hwcap Linux's AT_HWCAP, of which bit 21 is V: with it, registers have 128 bits or more.
+ * \brief Determines the levels of a 64-bit RISC-V processor.
+ * \param hwcap Linux's AT_HWCAP; bit 21 is V, with registers of 128 bits or more.
  */
 static inline void tvmrt_riscv_processor(uint64_t hwcap, tvmrt_processor* out) {
   memset(out, 0, sizeof(*out));
@@ -191,7 +192,7 @@ static inline void tvmrt_riscv_processor(uint64_t hwcap, tvmrt_processor* out) {
   if ((hwcap >> 21 & 1) != 0) out->levels[out->count++] = "rvv";
 }
 
-/*! \brief Asks this processor; no levels where the program is compiled for another family. */
+/*! \brief Queries this processor; no levels if the program is compiled for another family. */
 static inline void tvmrt_processor_ask(tvmrt_processor* out) {
 #if defined(__aarch64__) && defined(__linux__)
   tvmrt_arm_processor(getauxval(16), getauxval(26), out);
@@ -209,15 +210,15 @@ static inline void tvmrt_processor_ask(tvmrt_processor* out) {
 }
 
 /*!
- * \brief Asks the system for the registers of AMX, which it gives a process only so. Takes v4amx, the
- * last of a processor's levels, away where it does not.
+ * \brief Requests AMX permission for the process from the system. Without it, removes v4amx, the
+ * last of a processor's levels.
  */
 static inline void tvmrt_processor_permit(tvmrt_processor* processor) {
   long rc = -1;
   if (processor->count == 0 || strcmp(processor->levels[processor->count - 1], "v4amx") != 0)
     return;
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-  /* arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA), of which C libraries have no function */
+  /* arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA), which C libraries do not wrap */
   __asm__ volatile("syscall"
                    : "=a"(rc)
                    : "a"(158L), "D"(0x1023L), "S"(18L)
@@ -226,13 +227,13 @@ static inline void tvmrt_processor_permit(tvmrt_processor* processor) {
   if (rc != 0) processor->count--;
 }
 
-/* Adds words to a text, as many as there is room for. */
+/* Appends words to a text, truncated to its size. */
 static inline void tvmrt_level_add(char* text, size_t size, const char* words) {
   size_t used = strlen(text);
   if (used + 1 < size) (void)snprintf(text + used, size - used, "%s", words);
 }
 
-/* Adds names with commas between them. */
+/* Appends names, separated by commas. */
 static inline void tvmrt_level_add_names(const char* const* names, int count, char* text,
                                          size_t size) {
   for (int i = 0; i < count; i++) {
@@ -241,7 +242,7 @@ static inline void tvmrt_level_add_names(const char* const* names, int count, ch
   }
 }
 
-/* Adds the processor with its levels, as the end of a sentence. */
+/* Appends the processor with its levels, as the end of a sentence. */
 static inline void tvmrt_level_add_processor(const tvmrt_processor* processor, char* text,
                                              size_t size) {
   tvmrt_level_add(text, size, "this processor");
@@ -258,7 +259,7 @@ static inline void tvmrt_level_add_processor(const tvmrt_processor* processor, c
   }
 }
 
-/* Whether the processor has the level of that name. */
+/* Whether the processor has the named level. */
 static inline int tvmrt_level_is_there(const tvmrt_processor* processor, const char* name) {
   for (int i = 0; i < processor->count; i++) {
     if (strcmp(processor->levels[i], name) == 0) return 1;
@@ -269,12 +270,12 @@ static inline int tvmrt_level_is_there(const tvmrt_processor* processor, const c
 /*!
  * \brief Chooses one of a library's levels.
  * \param processor The processor.
- * \param names The library's levels, the narrowest first.
- * \param count How many they are.
- * \param forced The name of the one to take; NULL or "" for the widest that the processor has.
- * \param text [out] Why none fits, a sentence of fewer than `size` bytes; untouched where one does.
+ * \param names The library's levels, lowest first.
+ * \param count Number of names.
+ * \param forced Name of the level to use; NULL or "" for the highest that the processor supports.
+ * \param text [out] Error text if none fits, a sentence of fewer than `size` bytes; else unchanged.
  * \param size Bytes of text, at least 1.
- * \return The number of the level among names; -1 if none fits.
+ * \return The index of the level among names; -1 if none fits.
  */
 static inline int tvmrt_level_choose(const tvmrt_processor* processor, const char* const* names,
                                      int count, const char* forced, char* text, size_t size) {

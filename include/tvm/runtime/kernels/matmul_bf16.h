@@ -13,22 +13,23 @@
 #include "matmul_f32.h"
 #include "tile/bf16.h"
 
-/* Bytes of rows of a that are rounded at a time, for which generated code has scratch; at least as many
- * rows as a tile has. */
+/* Bytes of rows of a that are rounded at a time, for which generated code has scratch; at least as
+ * many rows as a tile. */
 #ifndef TVMRT_MATMUL_BF16_BYTES
 #define TVMRT_MATMUL_BF16_BYTES 65536
 #endif
 
-/*! \brief The scratch of a task: a panel of b, and rows of a that were rounded. */
+/*! \brief The scratch of a task: a panel of b, and rounded rows of a. */
 typedef struct tvmrt_matmul_bf16_scratch {
   int32_t* panel;
   int32_t* rows;
-  int each; /*!< Words a pair in the rows. */
+  int each; /*!< Words per pair in the rows. */
   int64_t rows_at_once;
-  const float* held; /*!< The first of the rows that are there. */
+  const float* held; /*!< The first of the rows that are in scratch. */
 } tvmrt_matmul_bf16_scratch;
 
-/* Rows k and k + 1 of b as pairs, `count` of them, the others of the block 0; the second may lack. */
+/* Pairs rows k and k + 1 of b, `count` columns, zero-padded to the block; the second row may be
+ * NULL. */
 static inline void tvmrt_matmul_bf16_pair_rows(const float* first, const float* second, int count,
                                                int block, int32_t* panel) {
   if (second) {
@@ -39,7 +40,7 @@ static inline void tvmrt_matmul_bf16_pair_rows(const float* first, const float* 
   for (int i = count; i < block; i++) panel[i] = 0;
 }
 
-/* Columns [c, c + count) of b in packed order at the panel; count <= block. */
+/* Packs columns [c, c + count) of b into the panel; count <= block. */
 static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, const float* b,
                                           int c, int count, int block, int32_t* panel) {
   enum { kAtOnce = 32 };
@@ -52,7 +53,7 @@ static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, c
     }
     return;
   }
-  /* A few k at a time, so that the lines of the panel that are written stay in the cache. */
+  /* A few k at a time, so that the written lines of the panel stay in the cache. */
   for (int k = 0; k < layer->k; k += kAtOnce) {
     const int some = layer->k - k < kAtOnce ? (int)layer->k - k : (int)kAtOnce;
     int32_t* to = panel + (int64_t)(k / 2) * block;
@@ -66,7 +67,7 @@ static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, c
   }
 }
 
-/* Rows [begin, end) of one block of columns of one product of the batch. */
+/* Rows [begin, end) of one block of columns of one matrix of the batch. */
 static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
                                           int64_t begin, int64_t end,
                                           tvmrt_matmul_bf16_scratch* scratch) {
@@ -106,7 +107,7 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
   return rc;
 }
 
-/* Takes the scratch of a task with that many rows. \return Its memory, or NULL. */
+/* Allocates the scratch of a task with that many rows. \return Its memory, or NULL. */
 static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int64_t rows,
                                             tvmrt_matmul_bf16_scratch* scratch) {
   const int each = job->tiles->pairs && job->tiles->pairs->wide ? 2 : 1;
@@ -118,7 +119,7 @@ static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int
   some = some < 2 * width ? 2 * width : some / width * width;
   some = some < rows ? some : rows;
   const int64_t behind = job->tiles->pairs && job->tiles->pairs->begin ? TVMRT_PIXELS_BEHIND : 0;
-  /* a byte where nothing is summed: NULL is an error */
+  /* at least a byte: NULL is an error */
   void* memory = tvmrt_scratch_alloc((panel + (some + behind) * row) * size + 1);
   scratch->panel = (int32_t*)memory;
   scratch->rows = memory ? (int32_t*)memory + panel : NULL;
@@ -154,8 +155,8 @@ static inline int tvmrt_matmul_bf16_task(int task, TVMParallelGroupEnv* env, voi
   return rc;
 }
 
-/*! \brief y = clamp(a * b + bias + residual), then the epilogue; as tvmrt_matmul_f32() but for the
- * rounding of a and b to bfloat16. The tiles are those of pairs. */
+/*! \brief y = clamp(a * b + bias + residual), then the epilogue; like tvmrt_matmul_f32() with a and
+ * b rounded to bfloat16, and tiles of pairs. */
 static inline int tvmrt_matmul_bf16(const tvmrt_matmul_f32_layer* layer,
                                     const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data) {
   tvmrt_matmul_f32_job job = {layer, tiles, data};

@@ -24,30 +24,30 @@
 typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
 
 /*!
- * \brief A matrix product over two batch dimensions (1 where not needed); all strides are in
- * floats and may be 0.
+ * \brief A matmul over two batch dimensions (1 if not needed); all strides are in floats and may be
+ * 0.
  */
 typedef struct tvmrt_matmul_f32_layer {
   int32_t batch[2];
   int32_t m, n, k;
   int64_t a_batch[2], b_batch[2], y_batch[2], residual_batch[2];
   int32_t a_stride;
-  /*! \brief Distance of the rows of b as stored; not used where it is packed. */
+  /*! \brief Row stride of b as stored; unused if it is packed. */
   int32_t b_stride;
   int32_t y_stride;
   /*! \brief 0 adds one row of n floats to all rows: a computed bias. */
   int32_t residual_stride;
-  /*! \brief Bounds of the result, -INFINITY and INFINITY for none. */
+  /*! \brief Clamp bounds, -INFINITY and INFINITY for none. */
   float lo;
   float hi;
   tvmrt_b_order b_order;
 } tvmrt_matmul_f32_layer;
 
-/*! \brief Rows of a up to which b is read in place. */
+/*! \brief Maximum rows of a for which b is read in place. */
 enum { TVMRT_MATMUL_FEW_ROWS = 4 };
 
-/*! \brief Rows of a task beside which it matters little that it packs b of a product that it shares
- * with others: as long as some sixteen rows take. */
+/*! \brief Rows of a per task that amortise packing a b shared with other tasks: packing takes as
+ * long as some sixteen rows. */
 enum { TVMRT_MATMUL_MANY_ROWS = 64 };
 
 typedef struct tvmrt_matmul_f32_job {
@@ -56,13 +56,13 @@ typedef struct tvmrt_matmul_f32_job {
   const tvmrt_data_f32* data;
 } tvmrt_matmul_f32_job;
 
-/*! \brief Bytes of scratch memory that each task of the layer takes, 0 for none. */
+/*! \brief Scratch bytes of each task of the layer, 0 for none. */
 static inline int64_t tvmrt_matmul_f32_scratch_bytes(const tvmrt_matmul_f32_layer* layer,
                                                      int block) {
   return layer->b_order == TVMRT_B_PACKED ? 0 : (int64_t)layer->k * block * (int64_t)sizeof(float);
 }
 
-/* Columns [c, c + count) of b, whose rows lie along memory, in blocks of `block`. */
+/* Packs columns [c, c + count) of a row-major b, in blocks of `block`. */
 static inline void tvmrt_matmul_f32_pack_rows(const tvmrt_matmul_f32_layer* layer, const float* b,
                                               int c, int count, int block, float* panel) {
   for (int k = 0; k < layer->k; k++) {
@@ -79,7 +79,7 @@ static inline void tvmrt_matmul_f32_pack_rows(const tvmrt_matmul_f32_layer* laye
   }
 }
 
-/* The same where columns lie along memory. */
+/* Packs columns [c, c + count) of a column-major b, in blocks of `block`. */
 static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* layer,
                                                  const float* b, int c, int count, int block,
                                                  float* panel) {
@@ -87,7 +87,7 @@ static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* l
   tvmrt_transpose_float(b + (int64_t)c * layer->b_stride, layer->b_stride, panel, block, layer->k,
                         count);
 #else
-  /* A few k at a time, so that the lines of the panel that are written stay in the cache. */
+  /* A few k at a time, so that the written lines of the panel stay in the cache. */
   for (int k = 0; k < layer->k; k += 16) {
     const int k_end = layer->k - k < 16 ? layer->k : k + 16;
     for (int i = 0; i < count; i++) {
@@ -98,7 +98,7 @@ static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* l
 #endif
 }
 
-/* Columns [c, c + count) of b, in packed order, at panel; count <= block. */
+/* Packs columns [c, c + count) of b at panel; count <= block. */
 static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, const float* b, int c,
                                          int count, int block, float* panel) {
   if (layer->b_order == TVMRT_B_ROWS) {
@@ -111,7 +111,7 @@ static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, co
   }
 }
 
-/* Scalar products of x with four rows of b, k floats each. */
+/* Dot products of x with four rows of b, k floats each. */
 static inline void tvmrt_matmul_f32_dot4(const float* x, const float* const b[4], int k,
                                          float result[4]) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
@@ -131,7 +131,7 @@ static inline void tvmrt_matmul_f32_dot4(const float* x, const float* const b[4]
   }
 }
 
-/* Few rows times columns that lie along memory: b is met too rarely for packing to pay. */
+/* Few rows times a column-major b: too few uses of b for packing to pay. */
 static inline void tvmrt_matmul_f32_dots(const tvmrt_tile_row_f32_args* row, const float* b,
                                          const tvmrt_matmul_f32_layer* layer, int64_t begin,
                                          int64_t end, int count) {
@@ -156,8 +156,8 @@ static inline void tvmrt_matmul_f32_dots(const tvmrt_tile_row_f32_args* row, con
   }
 }
 
-/* What all rows of one block of columns have in common, sums of `run` elements from rows of a that are
- * x_stride apart; out and residual are those of row 0. */
+/* Sets the arguments shared by all rows of one block of columns: sums of `run` elements from rows
+ * of a that are x_stride apart; out and residual are those of row 0. */
 static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
                                         int64_t run, int64_t x_stride,
                                         tvmrt_tile_row_f32_args* row) {
@@ -186,14 +186,14 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
   row->ctx = data->ctx;
 }
 
-/* What is read after a block of columns: rows of so many floats, which tiles fetch meanwhile. */
+/* Memory to read after a block of columns, which tiles prefetch: rows of `floats` floats. */
 typedef struct tvmrt_matmul_f32_ahead {
   const float* from;
   int64_t stride;
   int32_t rows, floats;
 } tvmrt_matmul_f32_ahead;
 
-/* What the task packs for unit u, nothing where that does not follow. */
+/* What the task packs for unit u, empty if it does not follow. */
 static inline tvmrt_matmul_f32_ahead tvmrt_matmul_f32_next(const tvmrt_matmul_f32_job* job,
                                                            int64_t u) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
@@ -209,8 +209,8 @@ static inline tvmrt_matmul_f32_ahead tvmrt_matmul_f32_next(const tvmrt_matmul_f3
   return ahead;
 }
 
-/* Rows [begin, end) of a block of columns. Between tiles lines of what is ahead are asked for: half of
-   them come from another core where threads share what made b. */
+/* Rows [begin, end) of a block of columns. Between tiles, lines of `ahead` are prefetched: half of
+ * them come from another core if threads shared the computation of b. */
 static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                          int count, const tvmrt_matmul_f32_ahead* ahead) {
 #ifndef TVMRT_NO_PREFETCH
@@ -235,8 +235,8 @@ static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t b
   return tvmrt_tile_row_f32(row, begin, end, 0, count);
 }
 
-/* Rows [begin, end) of one block of columns of one product of the batch. `more`: whether another one
-   follows, of which the weights are fetched meanwhile. */
+/* Rows [begin, end) of one block of columns of one matrix of the batch. `more`: another block
+ * follows, whose weights are prefetched. */
 static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
                                          int64_t begin, int64_t end, int more,
                                          const tvmrt_matmul_f32_ahead* ahead, float* panel) {
@@ -271,23 +271,23 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   return tvmrt_matmul_f32_tiles(&row, begin, end, count, ahead);
 }
 
-/* Of blocks of columns, which are counted over the batch, by rows. Tasks have whole products of a
-   batch, and rows of those that lie across their borders: steps before and behind are shared by rows,
-   such as the softmax of an attention, so that hardly any of them goes to another core. */
+/* Part of a task: blocks of columns, counted over the batch, divided by rows. Tasks have whole
+ * matrices of a batch, and rows of those at their boundaries. Neighbouring steps, such as the
+ * softmax of an attention, are divided by rows too, so little data moves to another core. */
 static inline tvmrt_share tvmrt_matmul_f32_cut(const tvmrt_matmul_f32_job* job, int64_t rows,
                                                int task, int num_task) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t blocks = (layer->n + block - 1) / block, tiles = (rows + width - 1) / width;
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1], units = blocks * batch;
-#ifndef TVMRT_FREESTANDING /* where one task has all: what is called twice would not be left out */
+#ifndef TVMRT_FREESTANDING /* with one task: a second call would not be optimised out */
   if (batch > 1 && batch * rows >= (int64_t)num_task * TVMRT_MATMUL_MANY_ROWS) {
     return tvmrt_share_batch(batch, blocks, rows, width, task, num_task);
   }
 #endif
   const float by_rows = tvmrt_task_imbalance(tiles, num_task);
   const float by_units = tvmrt_task_imbalance(units * tiles, num_task);
-  /* products of a batch have factors of their own, and tasks with rows would each pack all of b */
+  /* matrices of a batch have separate operands, and tasks with rows would each pack all of b */
   const int alone = batch == 1 && layer->b_order == TVMRT_B_PACKED;
   if (alone ? !tvmrt_by_channels(by_units, by_rows, (float)layer->n, (float)layer->m, num_task)
             : by_rows < by_units) {
@@ -330,13 +330,13 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
 
 /*!
  * \brief y = clamp(a * b + bias + residual), then the epilogue.
- * \param layer Sizes, strides, bounds and the order of b.
- * \param tiles Register tiles whose widths cover m rows.
- * \param data x is a, rows of k contiguous floats; w is b, in the order that the layer says. To the
- *        epilogue a row of the batch is a pixel, a column a channel.
+ * \param layer Sizes, strides, clamp bounds and the layout of b.
+ * \param tiles Tiles whose widths cover m rows.
+ * \param data x is a, rows of k contiguous floats; w is b, in the layout given by the layer. For
+ * the epilogue, a row of the batch is a pixel, a column a channel.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
- * Uses the threads of the runtime where the product is large enough. The result does not depend on
+ * Uses the threads of the runtime if the matmul is large enough. The result does not depend on
  * their number.
  */
 static inline int tvmrt_matmul_f32(const tvmrt_matmul_f32_layer* layer,

@@ -12,18 +12,18 @@
 #include "conv_i8.h"
 #include "tile/requantize.h"
 
-/*! \brief A right operand that is known at run time. */
+/*! \brief A right operand computed at run time. */
 typedef struct tvmrt_matmul_i8_b {
   const void* b;
   int64_t k_stride; /*!< Bytes from b[k][n] to b[k + 1][n]; one of the strides is 1. */
   int64_t n_stride; /*!< Bytes from b[k][n] to b[k][n + 1]. */
   int32_t b_signed; /*!< 1: int8, 0: uint8. */
   int32_t b_zero;   /*!< Zero point. */
-  /*! \brief Bytes of scratch for a number per padded channel, and for the packed operand. */
+  /*! \brief Scratch bytes for an integer per padded channel, and for the packed operand. */
   int64_t table, packed;
 } tvmrt_matmul_i8_b;
 
-/*! \brief Writes one weight less the zero point into a quad of LANES channels. */
+/*! \brief Writes one weight minus the zero point into a quad of LANES channels. */
 TVMRT_INLINE void tvmrt_i8_put(int8_t* quad, int lane, int i, int32_t value) {
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
   int16_t wide = (int16_t)value;
@@ -35,13 +35,14 @@ TVMRT_INLINE void tvmrt_i8_put(int8_t* quad, int lane, int i, int32_t value) {
 #endif
 }
 
-/*! \brief What is taken off b to make it a packed weight; the rest is the shift. */
+/*! \brief Offset subtracted from b to make it a packed weight; the shift compensates for the
+ * remainder. */
 TVMRT_INLINE int32_t tvmrt_i8_b_offset(const tvmrt_matmul_i8_b* b) {
   if (TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2) return b->b_zero;
   return b->b_signed ? 0 : 128;
 }
 
-/*! \brief Packs one quad of up to LANES channels and adds it to the sums of b. */
+/*! \brief Packs one quad of up to LANES channels and adds it to the column sums of b. */
 TVMRT_INLINE void tvmrt_i8_pack_quad(const tvmrt_matmul_i8_b* b, int64_t k, int from, int to,
                                      int32_t n, int32_t lanes, int8_t* quad, int32_t* sums) {
   const int32_t offset = tvmrt_i8_b_offset(b);
@@ -73,15 +74,15 @@ TVMRT_INLINE void tvmrt_i8_pack_rows(const tvmrt_matmul_i8_b* b, int64_t k, int3
   v = _mm512_inserti32x4(v, _mm_unpacklo_epi16(hi01, hi23), 2);
   v = _mm512_inserti32x4(v, _mm_unpackhi_epi16(hi01, hi23), 3);
   _mm512_storeu_si512(quad, v);
-  /* 1 * v, so that the sums are those of b less its offset; what is left of the zero point is
-     the same for all quads */
+  /* 1 * v, so that the sums are those of b minus its offset; the remainder of the zero point is the
+   * same for all quads */
   __m512i zero = _mm512_set1_epi32(4 * (tvmrt_i8_b_offset(b) - b->b_zero));
   __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(sums), zero);
   _mm512_storeu_si512(sums, _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(1), v));
 }
 #endif
 
-/*! \brief Packs all of b for the matrix product `c`; sums has an entry per padded channel. */
+/*! \brief Packs all of b for the matmul `c`; sums has an entry per padded channel. */
 static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8_b* b,
                                    int8_t* packed, int32_t* sums) {
   const int32_t depth = c->in_c, block = c->block, padded = c->padded;
@@ -107,11 +108,11 @@ static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8
 }
 
 /*!
- * \brief y = x * b with both operands known at run time.
+ * \brief y = x * b with both operands computed at run time.
  *
- * \param c       [in] The product as a convolution (ConvI8.matmul in Python) but for its x_zero.
+ * \param c       [in] The matmul as a convolution (ConvI8.matmul in Python), without its x_zero.
  * \param data    [in] The tensors. weights, bias and shift are set here; scale is an array of one
- *                factor per padded channel, or NULL with an epilogue that needs none.
+ * scale per padded channel, or NULL with an epilogue that needs none.
  * \param b       [in] The right operand.
  * \param x_zero  [in] Zero point of x.
  *
@@ -123,7 +124,7 @@ static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_co
   const int32_t shift = tvmrt_i8_b_offset(b) - b->b_zero;
   int32_t offset = 0;
   if (c->words > 0) {
-    /* matrices are multiplied as they are */
+    /* AMX multiplies bytes as stored */
   } else if (TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256 ||
              TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41) {
     offset = c->x_signed ? 128 : 0;

@@ -14,11 +14,11 @@
 
 #include "pack_once.h"
 
-/*! \brief How weights lie: the elements of a window follow each other, strides count floats. */
+/*! \brief Layout of weights: the elements of a window are contiguous, strides count floats. */
 typedef struct tvmrt_pack_f32 {
   int groups;
-  int channels; /*!< of a group's results */
-  int inputs;   /*!< channels that each of them reads */
+  int channels; /*!< output channels of a group */
+  int inputs;   /*!< input channels of each */
   int taps;     /*!< elements of the window */
   int block;    /*!< channels of a block of packed weights */
   int64_t group_stride;
@@ -26,7 +26,7 @@ typedef struct tvmrt_pack_f32 {
   int64_t input_stride;
 } tvmrt_pack_f32;
 
-/*! \brief Packs the block of a group's channels from `first` on; returns the end of it. */
+/*! \brief Packs one block of a group's channels from `first` on; returns its end. */
 static inline float* tvmrt_pack_block_f32(const tvmrt_pack_f32* p, const float* w, int first,
                                           float* packed) {
   for (int tap = 0; tap < p->taps; ++tap) {
@@ -49,7 +49,7 @@ static inline void tvmrt_pack_weights_f32(const tvmrt_pack_f32* p, const float* 
   }
 }
 
-/*! \brief The weights, packed by the first run; see tvmrt_pack_begin(). */
+/*! \brief Returns the weights, packed by the first run; see tvmrt_pack_begin(). */
 static inline const float* tvmrt_pack_once_f32(const tvmrt_pack_f32* p, const float* w,
                                                const tvmrt_kept* kept, float* own) {
   int packs;

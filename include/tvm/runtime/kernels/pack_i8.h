@@ -15,34 +15,34 @@
 
 #include "pack_once.h"
 
-/*! \brief How weights lie: the elements of a window follow each other, strides count elements. */
+/*! \brief Layout of weights: the elements of a window are contiguous, strides count elements. */
 typedef struct tvmrt_pack_i8 {
   int groups;
-  int channels; /*!< of a group's results */
-  int inputs;   /*!< channels that each of them reads */
+  int channels; /*!< output channels of a group */
+  int inputs;   /*!< input channels of each */
   int taps;     /*!< elements of the window */
-  int run;      /*!< elements that the kernel reads one after the other, channels innermost */
-  int gathered; /*!< 1: zeros fill the last quad of a run up at its end, 0: at its beginning */
-  int vectors;  /*!< of a group's results */
+  int run;      /*!< contiguous elements that the kernel reads, channels innermost */
+  int gathered; /*!< 1: zeros pad the last quad of a run at its end, 0: at its beginning */
+  int vectors;  /*!< vectors of a group's output channels */
   int lanes;
   int block; /*!< vectors of a block; the last one of a group may have fewer */
-  int pairs; /*!< 0: quads lie whole; 1: elements 0 and 1 of all lanes, then 2 and 3; 2: 0 and 2, then
-                  1 and 3 */
-  int wide;      /*!< 1: packed as int16, 0: as int8 */
-  int is_signed; /*!< whether weights are int8, else uint8 */
+  int pairs; /*!< 0: whole quads; 1: elements 0 and 1 of all lanes, then 2 and 3; 2: 0 and 2, then 1
+                  and 3 */
+  int wide;  /*!< 1: packed as int16, 0: as int8 */
+  int is_signed; /*!< weights are int8, else uint8 */
   int64_t group_stride;
   int64_t channel_stride;
   int64_t input_stride;
 } tvmrt_pack_i8;
 
-/*! \brief Element `place` of a channel's window in the order of runs, less `zero`. */
+/*! \brief Element `place` of a channel's window in the order of runs, minus `zero`. */
 static inline int tvmrt_pack_element_i8(const tvmrt_pack_i8* p, const uint8_t* w, int place,
                                         int zero) {
   const uint8_t value = w[place % p->inputs * p->input_stride + place / p->inputs];
   return (p->is_signed ? (int8_t)value : (int)value) - zero;
 }
 
-/*! \brief Element j of quad `quad` of a channel, 0 where a run has none. */
+/*! \brief Element j of quad `quad` of a channel, 0 outside the run. */
 static inline int tvmrt_pack_quad_i8(const tvmrt_pack_i8* p, const uint8_t* w, int quad, int j,
                                      int zero) {
   const int quads = (p->run + 3) / 4, within = quad % quads * 4 + j;
@@ -51,7 +51,7 @@ static inline int tvmrt_pack_quad_i8(const tvmrt_pack_i8* p, const uint8_t* w, i
   return tvmrt_pack_element_i8(p, w, quad / quads * p->run + within - late, zero);
 }
 
-/*! \brief Packs one quad of the lanes of a vector; returns how many elements. */
+/*! \brief Packs one quad of the lanes of a vector; returns the number of elements. */
 static inline int tvmrt_pack_vector_i8(const tvmrt_pack_i8* p, const uint8_t* w,
                                        const int32_t* zeros, int first, int quad, void* packed) {
   int at = 0;
@@ -73,7 +73,7 @@ static inline int tvmrt_pack_vector_i8(const tvmrt_pack_i8* p, const uint8_t* w,
   return at;
 }
 
-/*! \brief Packs all groups; `zeros` has for each of their channels what is taken off its weights. */
+/*! \brief Packs all groups; `zeros` has the value to subtract from the weights of each channel. */
 static inline void tvmrt_pack_weights_i8(const tvmrt_pack_i8* p, const void* w,
                                          const int32_t* zeros, void* packed) {
   const int quads = p->taps * p->inputs / p->run * ((p->run + 3) / 4);
@@ -92,7 +92,7 @@ static inline void tvmrt_pack_weights_i8(const tvmrt_pack_i8* p, const void* w,
   }
 }
 
-/*! \brief The weights, packed by the first run; see tvmrt_pack_begin(). */
+/*! \brief Returns the weights, packed by the first run; see tvmrt_pack_begin(). */
 static inline const int8_t* tvmrt_pack_once_i8(const tvmrt_pack_i8* p, const void* w,
                                                const int32_t* zeros, const tvmrt_kept* kept,
                                                void* own) {

@@ -9,17 +9,17 @@
 #ifndef TVM_RUNTIME_KERNELS_PACK_ONCE_H_
 #define TVM_RUNTIME_KERNELS_PACK_ONCE_H_
 
-/*! \brief Memory for packed weights that a library begins with as zeros, and whether they are there. */
+/*! \brief Static memory for packed weights, initially zero, and its state. */
 typedef struct tvmrt_kept {
   void* weights;
-  int* state; /*!< 0: nobody has packed; 1: a run is about it; 2: packed. */
+  int* state; /*!< 0: not packed; 1: a run is packing; 2: packed. */
 } tvmrt_kept;
 
 /*!
- * \brief Where a run finds packed weights, and whether it has to pack them there first.
+ * \brief Returns the memory for packed weights, and whether the run has to pack them there first.
  *
- * The first one packs into `kept` and calls tvmrt_pack_end(). One that meets it packs for itself, into
- * `own`, and waits for nobody; so does every run where the compiler has none of these atomic operations.
+ * The first run packs into `kept` and calls tvmrt_pack_end(). A concurrent run packs into its `own`
+ * memory without waiting; so does every run if the compiler lacks these atomic operations.
  */
 static inline void* tvmrt_pack_begin(const tvmrt_kept* kept, void* own, int* packs) {
 #if defined(__GNUC__)
@@ -37,7 +37,7 @@ static inline void* tvmrt_pack_begin(const tvmrt_kept* kept, void* own, int* pac
   return own;
 }
 
-/*! \brief The weights are packed at this place, which tvmrt_pack_begin() gave. */
+/*! \brief Marks the weights as packed at `place`, which tvmrt_pack_begin() returned. */
 static inline void tvmrt_pack_end(const tvmrt_kept* kept, const void* place) {
 #if defined(__GNUC__)
   if (place == kept->weights) __atomic_store_n(kept->state, 2, __ATOMIC_RELEASE);

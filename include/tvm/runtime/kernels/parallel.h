@@ -29,37 +29,34 @@
 #include <tvm/runtime/c_backend_api.h>
 
 /*!
- * \brief Nanoseconds of one core's work that are shared by two.
+ * \brief Minimum work in nanoseconds of one core for two threads.
  *
- * A launch takes 0.6 microseconds where the worker is awake, and what steps of one thread and of two
- * hand to each other 10 nanoseconds a line: layers shared one after the other win from some 2
- * microseconds on. python/tvmrt/compiler/codegen/c/initializers.py has the same number.
+ * A launch takes 0.6 microseconds with an awake worker, and each cache line passed between steps of
+ * one thread and of two takes 10 nanoseconds: consecutive shared layers win from some 2
+ * microseconds on. python/tvmrt/compiler/codegen/c/initializers.py has the same constant.
  */
 #define TVMRT_PARALLEL_MIN_NS 2000
 
 /*!
- * \brief The same in multiply-adds of float layers with windows: a core does four for each lane of its
- * vectors in a nanosecond.
+ * \brief Minimum work in multiply-adds of float layers with windows: a core does four per vector
+ * lane and nanosecond.
  */
 #ifndef TVMRT_PARALLEL_MIN_MACS
 #define TVMRT_PARALLEL_MIN_MACS (TVMRT_PARALLEL_MIN_NS * 4 * TVMRT_SIMD_LANES_F32)
 #endif
 
 /*!
- * \brief The same of matrix products: their factors come from steps that were shared by other rows or
- * columns, or not at all, so that half of them moves to another core.
+ * \brief Minimum work of a matmul. Its operands come from steps that were divided differently, or
+ * not at all, so half of them moves to another core.
  */
 #define TVMRT_PARALLEL_MIN_PRODUCT (5 * TVMRT_PARALLEL_MIN_MACS)
 
-/*! \brief Floats of moved memory that are shared. */
+/*! \brief Minimum floats of a memory-bound step for two threads. */
 #ifndef TVMRT_PARALLEL_MIN_FLOATS
 #define TVMRT_PARALLEL_MIN_FLOATS 100000
 #endif
 
-/*!
- * \brief The end of the part of [0, extent) that comes before task's, in units: its begin; task +
- * 1 gives its end.
- */
+/*! \brief Start of task's part of [0, extent), in units; task + 1 gives its end. */
 static inline int64_t tvmrt_task_begin(int64_t extent, int64_t unit, int task, int num_task) {
   const int64_t units = (extent + unit - 1) / unit;
   const int64_t begin = units * task / num_task * unit;
@@ -67,25 +64,25 @@ static inline int64_t tvmrt_task_begin(int64_t extent, int64_t unit, int task, i
 }
 
 /*!
- * \brief Time of the largest task where `extent` units are dealt out among tasks: 1 is ideal, 2 twice
- * the ideal time.
+ * \brief Time of the largest task if `extent` units are distributed among tasks: 1 is ideal, 2
+ * twice the ideal time.
  */
 static inline float tvmrt_task_imbalance(int64_t extent, int num_task) {
   return (float)((extent + num_task - 1) / num_task * num_task) / (float)(extent > 0 ? extent : 1);
 }
 
 /*!
- * \brief Whether tasks share a layer's channels, not its pixels.
+ * \brief Whether tasks divide a layer's channels instead of its pixels.
  *
- * By channels a task reads all of the input, of which others made a part and have it in their caches,
- * and they will wait for those lines when they write there again; by pixels it reads all weights. Both
- * are added as parts of a task's time: a line of inputs is reckoned at as much as 1000 products. Weights
- * come while others are multiplied: with the pixels of 14 x 14 hardly anything is waited for, with those
- * of 7 x 7 a quarter of the time.
- * \param channels The imbalance where channels are shared.
- * \param pixels The imbalance where pixels are.
- * \param products Of an input.
- * \param outputs Pixels of the output, which are the products of a weight.
+ * By channels, a task reads all of the input. Other cores have written a part of it, and have to
+ * reclaim those cache lines when they write there again. By pixels, it reads all weights. Both are
+ * added as parts of a task's time: a cache line of inputs counts as 1000 multiplications. Weights
+ * arrive while others are multiplied: with 14 x 14 pixels there is hardly any wait, with 7 x 7 a
+ * quarter of the time.
+ * \param channels The imbalance if channels are divided.
+ * \param pixels The imbalance if pixels are divided.
+ * \param products Multiplications per input.
+ * \param outputs Pixels of the output, the multiplications per weight.
  */
 static inline int tvmrt_by_channels(float channels, float pixels, float products, float outputs,
                                     int num_task) {
@@ -94,17 +91,18 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
 }
 
 /*!
- * \brief How much longer the largest task may take by rows than by channels, as a part of the ideal
- * time, where channels read their own alone: in depthwise layers, and where tasks have whole groups.
+ * \brief Accepted extra time of the largest task by rows compared with channels, as a part of the
+ * ideal time, if channels only read their own inputs: in depthwise layers, and if tasks have whole
+ * groups.
  *
- * The layers around such a one share pixels: by channels half of what they leave comes from another
- * processor's cache, which takes several times as long as the nine products of a line.
+ * The layers around such a layer divide pixels. By channels, half of its data comes from another
+ * core's cache, which takes several times as long as the nine multiplications of a line.
  */
 #define TVMRT_OWN_ROWS_FIRST 0.1f
 
 /*!
- * \brief Tells the C compiler between which numbers a size of the run is, so that it decides what all
- * of them decide: work that is never worth a thread is computed in place.
+ * \brief Gives the C compiler the bounds of a dynamic size, so that it can resolve decisions that
+ * are the same for all sizes: work that is never worth a thread is computed in place.
  */
 #ifdef __GNUC__
 #define TVMRT_WITHIN(size, least, most)                               \
@@ -116,11 +114,11 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
 #endif
 
 /*!
- * \brief Runs lambda on two threads where the work is threshold, on one more for each time that, or
- * here alone where it is less.
- * \param work The size of the work, in the unit of threshold.
- * \param most So many threads at most; 0: any number.
- * \return 0, or -1 where a task failed or no thread could be started.
+ * \brief Runs lambda on the calling thread if work < threshold, else on two threads, and one more
+ * for each further multiple.
+ * \param work The amount of work, in the unit of threshold.
+ * \param most Maximum threads; 0: any number.
+ * \return 0, or -1 if a task failed or no thread could be started.
  */
 static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int64_t work,
                                   int64_t threshold, int32_t most) {
@@ -137,8 +135,8 @@ static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int6
 #endif
   TVMParallelGroupEnv alone = {0, 1};
 #if !defined(TVMRT_FREESTANDING) && defined(__GNUC__)
-  /* What has both ways, because a run decides its work, calls one task: inlined it would be a copy
-     of the kernel in every function. */
+  /* If the work is dynamic, call the task through its address: inlining would copy the kernel into
+   * every function. */
   if (!__builtin_constant_p(work >= threshold)) {
     __asm__("" : "+r"(lambda));
     return lambda(0, &alone, closure);
@@ -147,16 +145,16 @@ static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int6
   return lambda(0, &alone, closure);
 }
 
-/*! \brief The same on any number of threads. */
+/*! \brief tvmrt_launch_on() without a limit of threads. */
 static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t work,
                                int64_t threshold) {
   return tvmrt_launch_on(lambda, closure, work, threshold, 0);
 }
 
 /*!
- * \brief Copies a constant struct, to which the extents of a run are added, as it lies in memory.
+ * \brief Copies a constant struct, to which dynamic extents are added, with memcpy().
  *
- * A compiler that knew its members would write each by instructions of its own.
+ * A compiler that sees its members would store each with separate instructions.
  */
 static inline void tvmrt_copy_struct(void* to, const void* from, size_t bytes) {
 #ifdef __GNUC__
@@ -166,8 +164,8 @@ static inline void tvmrt_copy_struct(void* to, const void* from, size_t bytes) {
 }
 
 /*!
- * \brief Scratch memory of this thread, at least 64-byte aligned where the runtime is; NULL where
- * there is none left.
+ * \brief Allocates scratch memory of this thread, at least 64-byte aligned if the runtime's is;
+ * NULL if there is none left.
  */
 #ifdef TVMRT_FREESTANDING
 static struct {
@@ -176,7 +174,7 @@ static struct {
 } tvmrt_scratch_lent;
 
 /*!
- * \brief Lends memory to the kernels that this file calls next.
+ * \brief Provides memory for the kernels that this file calls next.
  * \param memory [in] Aligned to 16 bytes; borrowed until the next call.
  */
 static inline void tvmrt_scratch_lend(uint8_t* memory, int64_t bytes) {
@@ -206,8 +204,8 @@ static inline void* tvmrt_scratch_alloc(int64_t bytes) {
 }
 
 /*!
- * \brief Gives scratch back, in the reverse order of allocation; NULL is fine. Returns 0, or -1
- * for a foreign pointer.
+ * \brief Frees scratch, in reverse order of allocation; NULL is allowed. Returns 0, or -1 for a
+ * foreign pointer.
  */
 static inline int tvmrt_scratch_free(void* scratch) {
   return scratch ? TVMBackendFreeWorkspace(1, 0, scratch) : 0;

@@ -23,9 +23,10 @@ typedef struct tvmrt_pool_f32_job {
   const void* ctx;
 } tvmrt_pool_f32_job;
 
-/* `count` vectors over windows, of n channels each and `apart` floats from one to the next: channels
-   of a pixel that follow each other, or the same channels of pixels that do. x is the first element.
-   A row is summed by itself first, which keeps the rounding of large windows small. */
+/* Reduces `count` vectors over windows, of n channels each and `apart` floats from one to the next:
+ * neighbouring channels of a pixel, or the same channels of neighbouring pixels. x is the first
+ * element. Each row is summed separately first, which limits the rounding error of large
+ * windows. */
 #ifdef TVMRT_NO_WIDE_LOOPS
 enum { TVMRT_POOL_VECTORS = 1 }; /* little code, little stack */
 #else
@@ -64,7 +65,7 @@ TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_sum, 0.0f, TVMRT_POOL_F32_ADD, TVMRT_POOL_F
 TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l1, 0.0f, TVMRT_POOL_F32_ADD_SIZE, TVMRT_POOL_F32_ADD)
 TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l2, 0.0f, TVMRT_POOL_F32_ADD_SQUARE, TVMRT_POOL_F32_ADD)
 
-/* The maximum of one channel over the window; NaN where there is one. */
+/* Maximum of one channel over the window; NaN if there is one. */
 static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_window* window, const float* x) {
   float best = -INFINITY;
   for (int d = 0; d < window->count[0]; d++) {
@@ -85,9 +86,9 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const floa
   for (int i = 0; i < count; i++) total[i] = tvmrt_pool_f32_max_of(window, x + i * apart);
 }
 #else
-/* The maximum of `count` vectors. The vectors' maximum passes over a NaN on most processors, so
-   products of the elements are added up beside it: a sum that NaN went into is NaN, and so are few
-   others. One multiply-add for two elements is less work than to compare each with itself. */
+/* Maximum of `count` vectors. Vector maximum ignores NaN on most processors. So products of the
+ * elements are summed too: the sum is NaN if an element is, and rarely otherwise. One multiply-add
+ * for two elements is cheaper than comparing each with itself. */
 TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const float* x,
                                      intptr_t apart, int count, int n, tvmrt_f32v* total) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
@@ -126,7 +127,7 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const floa
 }
 #endif
 
-/* Any p, one channel at a time. */
+/* Lp for any p, one channel at a time. */
 static inline float tvmrt_pool_f32_lp(const tvmrt_pool_window* window, const float* x, int p) {
   float total = 0.0f;
   for (int d = 0; d < window->count[0]; d++) {
@@ -148,7 +149,7 @@ TVMRT_INLINE void tvmrt_pool_f32_put(float* y, tvmrt_f32v value, int n) {
   }
 }
 
-/* `count` vectors of n channels, as they are reduced; those of y are y_apart floats from each other. */
+/* Reduces `count` vectors of n channels; those of y are y_apart floats apart. */
 TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_layer* layer,
                                          const tvmrt_pool_window* window, const float* x,
                                          intptr_t apart, float* y, intptr_t y_apart, int count,
@@ -195,8 +196,8 @@ TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_layer* layer,
   }
 }
 
-/* Output pixels from `pixel` on, 1 or TVMRT_POOL_VECTORS of them, of whose windows several are
-   whole, for channels [c_begin, c_end). */
+/* Output pixels from `pixel` on for channels [c_begin, c_end): 1, or TVMRT_POOL_VECTORS of them
+ * with windows inside the input. */
 static inline void tvmrt_pool_f32_pixels(const tvmrt_pool_f32_job* job,
                                          const tvmrt_pool_window* window, int64_t pixel, int pixels,
                                          int c_begin, int c_end) {
@@ -223,15 +224,15 @@ static inline void tvmrt_pool_f32_pixels(const tvmrt_pool_f32_job* job,
   if (job->epilogue) job->epilogue(y + c_begin, pixel, pixels, c_begin, c_end - c_begin, job->ctx);
 }
 
-/* Whether the windows of output columns [begin, end) lie inside the input's rows. */
+/* Whether the windows of output columns [begin, end) are inside the input's rows. */
 static inline int tvmrt_pool_f32_whole(const tvmrt_window* window, int begin, int end) {
   const int64_t reach = (int64_t)(window->kernel[2] - 1) * window->dilation[2];
   const int64_t last = (int64_t)(end - 1) * window->stride[2] - window->pad[2] + reach;
   return (int64_t)begin * window->stride[2] >= window->pad[2] && last < window->in[2];
 }
 
-/* Pixels [begin, end) of one output row, counted from its first. Where windows are whole, several are
-   computed at once: of few channels one would take longer to find than to compute. */
+/* Pixels [begin, end) of one output row, counted from its first. Several inner pixels are computed
+ * at once: with few channels, finding a window takes longer than reducing it. */
 static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row, int begin,
                                       int end, int c_begin, int c_end) {
   const tvmrt_pool_layer* layer = job->layer;
@@ -257,7 +258,7 @@ static inline void tvmrt_pool_f32_part(const tvmrt_pool_f32_job* job, int64_t be
   }
 }
 
-/* Pixels are shared, or the channels where there are few pixels (global pooling). */
+/* Tasks divide pixels, or the channels if there are few pixels (global pooling). */
 static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_pool_f32_job* job = (const tvmrt_pool_f32_job*)closure;
   const tvmrt_pool_layer* layer = job->layer;
@@ -281,7 +282,7 @@ static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* 
  * \param x Input, [batch][in][x_stride].
  * \param y Output, [batch][out][y_stride]; must not overlap x.
  * \param epilogue Called on finished pixels of y, or NULL.
- * \param ctx Given to the epilogue.
+ * \param ctx Context of the epilogue.
  * \return 0; -1 if a thread failed.
  *
  * A window without any element inside the input gives -INFINITY for the maximum and 0 otherwise.

@@ -14,10 +14,11 @@
 #include "tile/simd_i8.h"
 
 /*!
- * \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale + shift) + zero).
+ * \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale + shift) +
+ * zero).
  *
- * shift is 0, or the zero point of the result where that of the range is 0: ties round to another
- * number then.
+ * shift is 0, or the zero point of the result if that of the range is 0: it changes the rounding of
+ * ties.
  */
 typedef struct tvmrt_average_i8 {
   float x_scale, y_scale, shift;
@@ -38,7 +39,7 @@ TVMRT_INLINE void tvmrt_max_i8_row(uint8_t* y, const uint8_t* x, int32_t n, int 
   }
 }
 
-/*! \brief A layer and its tensors; elements of windows are counted from x on. */
+/*! \brief A layer and its tensors; window offsets are relative to x. */
 typedef struct tvmrt_pool_i8_job {
   const tvmrt_pool_layer* layer;
   const tvmrt_average_i8* average; /* NULL: maximum */
@@ -46,7 +47,7 @@ typedef struct tvmrt_pool_i8_job {
   uint8_t* y;
 } tvmrt_pool_i8_job;
 
-/*! \brief The tensors of a call, for tasks that know their layer. */
+/*! \brief The tensors of a call, for tasks with a known layer. */
 typedef struct tvmrt_pool_i8_tensors {
   const void* x;
   void* y;
@@ -69,10 +70,10 @@ TVMRT_INLINE void tvmrt_max_pool_i8_pixel(const tvmrt_pool_i8_job* job, const tv
       }
     }
   }
-  if (first) memset(y, p->is_signed ? 0x80 : 0, (size_t)p->channels); /* nothing but padding */
+  if (first) memset(y, p->is_signed ? 0x80 : 0, (size_t)p->channels); /* padding only */
 }
 
-/*! \brief LANES channels, of which n exist, of the mean of a window. */
+/*! \brief The mean of a window for LANES channels, of which n exist. */
 TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
                                               const tvmrt_pool_window* at, int32_t channel,
                                               int32_t n, uint8_t* y) {
@@ -99,7 +100,7 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
   }
 }
 
-/*! \brief One task's share of the output rows. */
+/*! \brief One task's part of the output rows. */
 TVMRT_INLINE void tvmrt_pool_i8_rows(const tvmrt_pool_i8_job* job, int task, int count) {
   const tvmrt_pool_layer* p = job->layer;
   const int64_t rows = tvmrt_window_rows(&p->window);
@@ -120,8 +121,8 @@ TVMRT_INLINE void tvmrt_pool_i8_rows(const tvmrt_pool_i8_job* job, int task, int
 }
 
 /*!
- * \brief One task's share, where the function that is the task knows its layer, which is inlined then:
- * maxima of 3 x 3 take a quarter of the time.
+ * \brief One task's part, inlined into a task function that knows its layer: maxima of 3 x 3 take a
+ * quarter of the time.
  *
  * \param average [in] NULL: maximum.
  */
@@ -133,7 +134,7 @@ TVMRT_INLINE int tvmrt_pool_i8_part(const tvmrt_pool_layer* layer, const tvmrt_a
   return 0;
 }
 
-/* One of several threads calls it by its address, which compilers need not inline. */
+/* Task function for several threads; called through its address, it is not inlined. */
 static inline int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
   tvmrt_pool_i8_rows((const tvmrt_pool_i8_job*)closure, task, env->num_task);
   return 0;
@@ -146,14 +147,14 @@ TVMRT_INLINE int tvmrt_pool_i8_run(tvmrt_pool_i8_job job) {
   if (bytes / 4 >= TVMRT_PARALLEL_MIN_FLOATS) {
     return tvmrt_launch(tvmrt_pool_i8_task, &job, bytes / 4, TVMRT_PARALLEL_MIN_FLOATS);
   }
-  tvmrt_pool_i8_rows(&job, 0, 1); /* inlined, it knows its layer */
+  tvmrt_pool_i8_rows(&job, 0, 1); /* inlined with a constant layer */
   return 0;
 }
 
 /*!
- * \brief MaxPool. Padding never wins; the scale of the output is that of the input.
+ * \brief MaxPool. Padding never wins; the output has the scale of the input.
  *
- * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
+ * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y must not overlap.
  */
 TVMRT_INLINE int tvmrt_max_pool_i8(const tvmrt_pool_layer* layer, const void* x, void* y) {
   const tvmrt_pool_i8_job job = {layer, NULL, (const uint8_t*)x, (uint8_t*)y};
@@ -162,9 +163,9 @@ TVMRT_INLINE int tvmrt_max_pool_i8(const tvmrt_pool_layer* layer, const void* x,
 
 /*!
  * \brief AveragePool between quantised tensors: the values are dequantised, added in the order of
- *        depth, row and column, divided and quantised, each in one float rounding.
+ * depth, row and column, divided and quantised, each with one float rounding.
  *
- * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
+ * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y must not overlap.
  */
 TVMRT_INLINE int tvmrt_average_pool_i8(const tvmrt_pool_layer* layer,
                                        const tvmrt_average_i8* average, const void* x, void* y) {
@@ -175,7 +176,8 @@ TVMRT_INLINE int tvmrt_average_pool_i8(const tvmrt_pool_layer* layer,
 /*!
  * \brief Adds the bytes of `width` neighbouring channels of all pixels to their sums.
  *
- * Without vectors, sums of a few channels stay in registers; with them, those of a pixel are vectors.
+ * Without vectors, sums of a few channels stay in registers; with vectors, the sums of a pixel are
+ * vectors.
  */
 TVMRT_INLINE void tvmrt_pixel_sums_i8(int32_t* sum, const uint8_t* from, int32_t pixels,
                                       int64_t x_stride, int is_signed, int width) {

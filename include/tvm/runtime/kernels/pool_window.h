@@ -15,7 +15,7 @@ typedef enum {
   TVMRT_POOL_AVERAGE,
   /*! \brief The mean of the elements inside the input and its padding, which counts as zeros. */
   TVMRT_POOL_AVERAGE_PADDED,
-  /*! \brief The p-th root of the sum of the p-th powers of the absolute values; floats alone. */
+  /*! \brief The p-th root of the sum of the p-th powers of the absolute values; floats only. */
   TVMRT_POOL_LP
 } tvmrt_pool_kind;
 
@@ -24,25 +24,25 @@ typedef struct tvmrt_pool_layer {
   tvmrt_pool_kind kind;
   int32_t p;
   int32_t channels;
-  tvmrt_window window; /*!< Windows may reach beyond the padding behind (ceil_mode). */
-  int32_t pad_end[3];  /*!< Padding behind. */
-  int32_t is_signed;   /*!< Bytes of the input: 1: int8, 0: uint8. */
+  tvmrt_window window; /*!< Windows may extend past the end padding (ceil_mode). */
+  int32_t pad_end[3];  /*!< Padding at the end. */
+  int32_t is_signed;   /*!< Input bytes: 1: int8, 0: uint8. */
 } tvmrt_pool_layer;
 
-/*! \brief The elements of one output's window that lie inside the input. */
+/*! \brief The elements of one output's window that are inside the input. */
 typedef struct tvmrt_pool_window {
-  intptr_t at;      /*!< Elements of the input in front of the first one. */
-  intptr_t row;     /*!< And in front of the first row. */
-  int32_t count[3]; /*!< How many there are in each dimension. */
-  int32_t among[3]; /*!< Of how many an average is. */
-  intptr_t step[3]; /*!< Distance of the elements in each dimension. */
-  float divisor;    /*!< What an average divides by. */
+  intptr_t at;      /*!< Offset of the first element in the input. */
+  intptr_t row;     /*!< Offset of the first row. */
+  int32_t count[3]; /*!< Number of elements in each dimension. */
+  int32_t among[3]; /*!< Number of elements that an average counts. */
+  intptr_t step[3]; /*!< Stride of the elements in each dimension. */
+  float divisor;    /*!< Divisor of an average. */
 } tvmrt_pool_window;
 
-/*! \brief How many k of [0, kernel) there are with begin + k * dilation in [low, high), from *first on. */
+/*! \brief Number of k in [0, kernel) with begin + k * dilation in [low, high), from *first on. */
 TVMRT_INLINE int32_t tvmrt_pool_inside(int32_t begin, int32_t kernel, int32_t dilation, int32_t low,
                                        int32_t high, int32_t* first) {
-  int32_t last = kernel; /* divisions are only for windows that are cut */
+  int32_t last = kernel; /* only clipped windows need divisions */
   *first = begin < low ? (low - begin + dilation - 1) / dilation : 0;
   if (begin + (kernel - 1) * dilation >= high) {
     last = high > begin ? (high - begin + dilation - 1) / dilation : 0;
@@ -50,7 +50,7 @@ TVMRT_INLINE int32_t tvmrt_pool_inside(int32_t begin, int32_t kernel, int32_t di
   return last > *first ? last - *first : 0;
 }
 
-/* The part of the window in one dimension, which begins there; returns its first element inside. */
+/* Clips the window in one dimension, from `begin` on; returns its first element inside. */
 static inline int32_t tvmrt_pool_dim(const tvmrt_pool_layer* layer, int dim, int32_t begin,
                                      tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;
@@ -65,7 +65,7 @@ static inline int32_t tvmrt_pool_dim(const tvmrt_pool_layer* layer, int dim, int
   return begin + first * dilation;
 }
 
-/*! \brief The windows of an output row, where rows are counted over images and planes. */
+/*! \brief Sets up the windows of an output row; rows are counted over images and planes. */
 TVMRT_INLINE void tvmrt_pool_row(const tvmrt_pool_layer* layer, int64_t row,
                                  tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;
@@ -80,7 +80,7 @@ TVMRT_INLINE void tvmrt_pool_row(const tvmrt_pool_layer* layer, int64_t row,
   window->divisor = 1.0f;
 }
 
-/*! \brief Moves them to that of output column `column`. */
+/*! \brief Moves the window to output column `column`. */
 static inline void tvmrt_pool_column(const tvmrt_pool_layer* layer, int32_t column,
                                      tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;

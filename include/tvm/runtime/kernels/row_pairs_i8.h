@@ -15,18 +15,19 @@
 #include "tile/pairs_i8.h"
 #include "window.h"
 
-/* Row h of an image, or one of padding. */
+/* Row h of an image, or the row of padding. */
 static inline const uint8_t* tvmrt_row_or_none(const tvmrt_row_reader* r, const uint8_t* none,
                                                int32_t image, int32_t h) {
   return h < 0 || h >= r->window->in[1] ? none : tvmrt_input_row(r, image, 0, h);
 }
 
 /*!
- * \brief Where the pairs of rows under the windows of an output row begin, from its padding on.
+ * \brief Sets the pointers to the pairs of rows under the windows of an output row, including its
+ * padding.
  *
  * \param none    [in] A row of padding.
- * \param at      [in] The row's place.
- * \param segment [out] As many as the ring has rows.
+ * \param at      [in] The row's coordinates.
+ * \param segment [out] As many as the line buffer has rows.
  */
 static inline void tvmrt_row_pairs(const tvmrt_row_reader* r, const uint8_t* none, tvmrt_place at,
                                    const uint8_t** segment) {

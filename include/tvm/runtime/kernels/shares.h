@@ -13,16 +13,17 @@
 
 #include "parallel.h"
 
-/*! \brief A place in work that is units of rows each: all units before `unit`, and of it the rows before
+/*! \brief A position in work of units with rows: all units before `unit`, and the rows of it before
  * `row`. */
 typedef struct tvmrt_cut {
   int64_t unit, row;
 } tvmrt_cut;
 
 /*!
- * \brief Where the part of a task begins; task + 1 gives its end.
- * \param batch So many times n columns, which blocks make units: the last one of n may be narrower.
- * \param rows Of each column. A unit that lies across the cut is cut at a multiple of `width`.
+ * \brief Start of a task's part; task + 1 gives its end.
+ * \param batch Number of matrices of n columns; blocks make them units, the last of which may be
+ * narrower.
+ * \param rows Rows per column. A unit that is divided is cut at a multiple of `width`.
  */
 static inline tvmrt_cut tvmrt_task_cut(int64_t batch, int64_t n, int64_t block, int64_t rows,
                                        int64_t width, int task, int num_task) {
@@ -32,23 +33,24 @@ static inline tvmrt_cut tvmrt_task_cut(int64_t batch, int64_t n, int64_t block, 
   const int64_t number = inside / (block * (rows > 0 ? rows : 1));
   const int64_t left = n - number * block, columns = left < block ? left : block;
   const int64_t over = inside - number * block * rows;
-  const int64_t apart = width < rows ? width : rows; /* cuts, of which the nearest one is taken */
+  const int64_t apart = width < rows ? width : rows; /* distance of the possible cuts; the nearest
+                                                        one is used */
   const int64_t step = columns * apart, row = step > 0 ? (over + step / 2) / step * apart : 0;
   const int after = row > 0 && row >= rows;
   const tvmrt_cut cut = {image * blocks + number + after, after ? 0 : row};
   return cut;
 }
 
-/*! \brief What a task has of such work: rows [first, last) of the units between two cuts, of which a
- * cut with a row cuts so many together. Where rows do not divide,
- * the first units begin and end some rows later. */
+/*! \brief A task's part of such work: rows [first, last) of the units between two cuts. A cut with
+ * a row divides `together` units at that row. If rows do not divide evenly, the first units begin
+ * and end some rows later. */
 typedef struct tvmrt_share {
   tvmrt_cut begin, end;
   int64_t first, last;
   int64_t together;
-  int64_t first_later, last_later; /* the units in front of which begin, and end, `apart` later */
+  int64_t first_later, last_later; /* units before these begin, and end, `apart` later */
   int64_t apart;
-  int64_t rows, longer; /* of a unit: as many as are dealt out, and as many as there are */
+  int64_t rows, longer; /* of a unit: distributed rows, and all rows */
 } tvmrt_share;
 
 /* Rows [first, last) of units of `rows` rows. */
@@ -58,7 +60,7 @@ static inline tvmrt_share tvmrt_share_between(tvmrt_cut begin, tvmrt_cut end, in
   return share;
 }
 
-/*! \brief Some of all units, of which the first and the last may be shared with other tasks. */
+/*! \brief Some of all units; the first and the last may be shared with other tasks. */
 static inline tvmrt_share tvmrt_share_units(int64_t batch, int64_t n, int64_t block, int64_t rows,
                                             int64_t width, int task, int num_task) {
   return tvmrt_share_between(tvmrt_task_cut(batch, n, block, rows, width, task, num_task),
@@ -75,8 +77,9 @@ static inline tvmrt_share tvmrt_share_rows(int64_t units, int64_t rows, int64_t 
 }
 
 /*!
- * \brief The same in equal parts, as rows of all units follow each other: where a cut would lie inside
- * of rows that are computed together, some units have them before it, the others behind.
+ * \brief Some rows of all units in equal parts, as if the rows of all units were concatenated. If a
+ * cut falls inside rows that are computed together, some units have them before the cut, the others
+ * after it.
  *
  * Example: 7 rows of 8 units: the first of two tasks has 3 rows of all, and the fourth of 4 units.
  */
@@ -96,11 +99,11 @@ static inline tvmrt_share tvmrt_share_rows_evenly(int64_t units, int64_t rows, i
 }
 
 /*!
- * \brief Some of the rows of all products of a batch, one product after the other, each of so many
- * units: where a product lies across the border of two tasks, each has some rows of all its units.
+ * \brief Some rows of all matrices of a batch, one matrix after the other, each of `units` units.
+ * If a matrix extends over the boundary of two tasks, each has some rows of all its units.
  *
- * Example: 3 products of 197 rows in tiles of 14: the first of two tasks has the first product and 98
- * rows of the second.
+ * Example: 3 matrices of 197 rows in tiles of 14: the first of two tasks has the first matrix and
+ * 98 rows of the second.
  */
 static inline tvmrt_share tvmrt_share_batch(int64_t batch, int64_t units, int64_t rows,
                                             int64_t width, int task, int num_task) {
@@ -111,7 +114,8 @@ static inline tvmrt_share tvmrt_share_batch(int64_t batch, int64_t units, int64_
   return share;
 }
 
-/*! \brief The same of units of so many more rows, which those who have a unit's last ones have, too. */
+/*! \brief Extends units to `longer` rows; the task with a unit's last rows also has the additional
+ * ones. */
 static inline tvmrt_share tvmrt_share_longer(tvmrt_share share, int64_t rows, int64_t longer) {
   if (share.first == rows) share.first = longer;
   if (share.last == rows) share.last = longer;
@@ -119,30 +123,30 @@ static inline tvmrt_share tvmrt_share_longer(tvmrt_share share, int64_t rows, in
   return share;
 }
 
-/*! \brief The end of its units. */
+/*! \brief End of the part's units. */
 static inline int64_t tvmrt_share_end(const tvmrt_share* share) {
   return share->end.unit + (share->end.row > 0 ? share->together : 0);
 }
 
-/* A row of a unit that begins or ends later than others. */
+/* A row bound of a unit that begins or ends later than others. */
 static inline int64_t tvmrt_share_later(const tvmrt_share* share, int64_t row) {
   return row + share->apart < share->rows ? row + share->apart : share->longer;
 }
 
-/*! \brief The first of its rows of a unit. */
+/*! \brief First row of the part in a unit. */
 static inline int64_t tvmrt_share_first(const tvmrt_share* share, int64_t unit) {
   const int is_cut = share->begin.row > 0 && unit < share->begin.unit + share->together;
   if (is_cut) return share->begin.row;
   return unit < share->first_later ? tvmrt_share_later(share, share->first) : share->first;
 }
 
-/*! \brief The end of its rows of a unit. */
+/*! \brief End of the part's rows in a unit. */
 static inline int64_t tvmrt_share_last(const tvmrt_share* share, int64_t unit) {
   if (unit >= share->end.unit) return share->end.row;
   return unit < share->last_later ? tvmrt_share_later(share, share->last) : share->last;
 }
 
-/*! \brief So many of `count` units from `unit` on have the same of its rows, as far as some begin or end
+/*! \brief How many of `count` units from `unit` on have the same rows, given that some begin or end
  * later. */
 static inline int64_t tvmrt_share_alike(const tvmrt_share* share, int64_t unit, int64_t count) {
   const int64_t first = share->first_later - unit, last = share->last_later - unit;
@@ -150,7 +154,7 @@ static inline int64_t tvmrt_share_alike(const tvmrt_share* share, int64_t unit, 
   return last > 0 && last < count ? last : count;
 }
 
-/*! \brief Whether it has nothing. */
+/*! \brief Whether the part is empty. */
 static inline int tvmrt_share_is_empty(const tvmrt_share* share) {
   return (share->first == share->last && share->first_later >= share->last_later) ||
          share->begin.unit > share->end.unit ||

@@ -8,7 +8,7 @@
 
 #include "slabs_f32.h"
 
-/* So many vectors of a pixel's channels. */
+/* Scales `vectors` vectors of a pixel's channels. */
 TVMRT_INLINE void tvmrt_factors_f32_vectors(const float* x, const float* factors, float* y,
                                             const int vectors) {
   const int lanes = TVMRT_SIMD_LANES_F32;
@@ -18,7 +18,7 @@ TVMRT_INLINE void tvmrt_factors_f32_vectors(const float* x, const float* factors
   }
 }
 
-/*! \brief As tvmrt_slab_kernel_fn says; the factors are the weights. */
+/*! \brief A tvmrt_slab_kernel_fn; the scales are the weights. */
 static inline void tvmrt_factors_f32_slab(const struct tvmrt_pool_layer* none,
                                           const tvmrt_layer_f32* part, int32_t behind,
                                           const tvmrt_data_f32* data, int c_begin, int c_end) {

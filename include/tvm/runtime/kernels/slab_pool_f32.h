@@ -8,14 +8,14 @@
 #include "pool.h"
 #include "slabs_f32.h"
 
-/*! \brief As tvmrt_slab_kernel_fn says. */
+/*! \brief A tvmrt_slab_kernel_fn. */
 static inline void tvmrt_pool_f32_slab(const struct tvmrt_pool_layer* pool,
                                        const tvmrt_layer_f32* part, int32_t behind,
                                        const tvmrt_data_f32* data, int c_begin, int c_end) {
   tvmrt_pool_layer layer = *pool;
   const tvmrt_pool_f32_job job = {&layer, data->x, data->y, data->epilogue, data->ctx};
   layer.window = part->window;
-  layer.pad_end[1] += behind; /* where padding ends, counted from the last row that is there */
+  layer.pad_end[1] += behind; /* end of the padding, relative to the last available row */
   tvmrt_pool_f32_part(&job, 0, (int64_t)layer.window.out[1] * layer.window.out[2], c_begin, c_end);
 }
 

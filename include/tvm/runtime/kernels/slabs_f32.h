@@ -22,54 +22,54 @@
 #include "depthwise_f32.h"
 #include "shares.h"
 
-/* The most layers of a chain, whose states a task has on its stack. */
+/* Maximum layers of a chain, whose states a task has on its stack. */
 #ifndef TVMRT_SLAB_LAYERS
 #define TVMRT_SLAB_LAYERS 8
 #endif
 
 struct tvmrt_pool_layer;
 
-/*! \brief Pools rows of an image, or multiplies its channels, on this thread: the windows of `part` in
- * channels [c_begin, c_end); `behind` rows of the image follow on those that it reads. */
+/*! \brief Pools rows of an image, or scales its channels, on this thread: the windows of `part` in
+ * channels [c_begin, c_end); `behind` rows of the image follow those that it reads. */
 typedef void (*tvmrt_slab_kernel_fn)(const struct tvmrt_pool_layer* pool,
                                      const tvmrt_layer_f32* part, int32_t behind,
                                      const tvmrt_data_f32* data, int c_begin, int c_end);
 
-/*! \brief What computes a layer of a chain that is no convolution. */
+/*! \brief Kernel of a chain's layer that is not a convolution. */
 typedef struct tvmrt_slab_kernel_f32 {
-  /*! \brief Its windows are those of the chain's layer; NULL where channels are multiplied. */
+  /*! \brief Its windows are those of the chain's layer; NULL for channel-wise scaling. */
   const struct tvmrt_pool_layer* pool;
-  /*! \brief tvmrt_pool_f32_slab() or tvmrt_factors_f32_slab(), of which only chains that have such
-   * layers include the headers. */
+  /*! \brief tvmrt_pool_f32_slab() or tvmrt_factors_f32_slab(); chains include these headers on
+   * demand. */
   tvmrt_slab_kernel_fn run;
 } tvmrt_slab_kernel_f32;
 
-/*! \brief A layer of a chain, of one image; it reads what the one before it writes. */
+/*! \brief A layer of a chain, for one image; it reads the previous layer's output. */
 typedef struct tvmrt_slab_layer_f32 {
   const tvmrt_layer_f32* layer;
-  const tvmrt_tiles_f32* tiles;              /*!< Of a dense layer, else NULL. */
-  const tvmrt_depthwise_f32_tile* depthwise; /*!< Of a depthwise layer, else NULL. */
-  const tvmrt_slab_kernel_f32* kernel;       /*!< Of pooling and of factors, else NULL. */
-  /*! \brief x is the first layer's alone, y and residual the last one's; an epilogue must not depend
-   * on the pixel. */
+  const tvmrt_tiles_f32* tiles;              /*!< For a dense layer, else NULL. */
+  const tvmrt_depthwise_f32_tile* depthwise; /*!< For a depthwise layer, else NULL. */
+  const tvmrt_slab_kernel_f32* kernel;       /*!< For pooling and scaling, else NULL. */
+  /*! \brief Only the first layer has x, only the last has y and residual; an epilogue must not
+   * depend on the pixel. */
   const tvmrt_data_f32* data;
-  int64_t place; /*!< Floats of the scratch in front of its result; 0 for the last layer. */
+  int64_t place; /*!< Offset of its result in the scratch in floats; 0 for the last layer. */
 } tvmrt_slab_layer_f32;
 
 /*! \brief A chain. */
 typedef struct tvmrt_slab_chain_f32 {
   const tvmrt_slab_layer_f32* layers;
-  int32_t count;   /*!< Of layers, 2 to TVMRT_SLAB_LAYERS. */
-  int64_t pixels;  /*!< Of the result in a slab: a multiple of the last layer's unit. */
-  int64_t scratch; /*!< Bytes that a task takes. */
+  int32_t count;   /*!< Number of layers, 2 to TVMRT_SLAB_LAYERS. */
+  int64_t pixels;  /*!< Pixels of the result per slab: a multiple of the last layer's unit. */
+  int64_t scratch; /*!< Scratch bytes of a task. */
 } tvmrt_slab_chain_f32;
 
-/*! \brief The channels that a task computes of all layers; end is 0 for all that there are. */
+/*! \brief The channels that a task computes in all layers; end is 0 for all channels. */
 typedef struct tvmrt_slab_channels {
   int begin, end;
 } tvmrt_slab_channels;
 
-/*! \brief How far a task is with a layer: pixels [first, end) of its result lie in its place. */
+/*! \brief A task's progress in a layer: pixels [first, end) of its result are in the scratch. */
 typedef struct tvmrt_slab_f32 {
   int64_t first, end;
 } tvmrt_slab_f32;
@@ -79,25 +79,25 @@ static inline int64_t tvmrt_slab_pixels(const tvmrt_slab_layer_f32* l) {
   return (int64_t)l->layer->window.out[1] * l->layer->window.out[2];
 }
 
-/*! \brief Pixels that are computed together: a row, or of one long row a tile, or one. */
+/*! \brief Pixels that are computed together: a row; for one long row a tile, or one. */
 static inline int64_t tvmrt_slab_unit(const tvmrt_slab_layer_f32* l) {
   if (l->layer->window.out[1] > 1) return l->layer->window.out[2];
   return l->tiles ? l->tiles->width[0] : 1;
 }
 
-/* Input row `row`, or the nearest that exists. */
+/* Input row `row`, clamped to the image. */
 static inline int64_t tvmrt_slab_row(const tvmrt_window* w, int64_t row) {
   return row < 0 ? 0 : row < w->in[1] ? row : w->in[1];
 }
 
-/*! \brief The first input pixel that the result is computed from, from pixel `pixel` of it on. */
+/*! \brief The first input pixel needed for the result from pixel `pixel` on. */
 static inline int64_t tvmrt_slab_first(const tvmrt_slab_layer_f32* l, int64_t pixel) {
   const tvmrt_window* w = &l->layer->window;
   if (w->out[1] == 1) return pixel;
   return tvmrt_slab_row(w, pixel / w->out[2] * w->stride[1] - w->pad[1]) * w->in[2];
 }
 
-/*! \brief The end of those that its pixels in front of `end` are computed from. */
+/*! \brief End of the input pixels needed for the result before `end`. */
 static inline int64_t tvmrt_slab_end(const tvmrt_slab_layer_f32* l, int64_t end) {
   const tvmrt_window* w = &l->layer->window;
   if (w->out[1] == 1) return end;
@@ -131,8 +131,8 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_
   if (data.residual) data.residual += begin * part.residual_stride;
   data.y = y;
   part.work = 0;
-  /* of the image in front of a chain tiles fetch pixels, as channels that are named do; of what lies in
-     a task's own scratch the weights of what follows */
+  /* prefetch pixels of the image before a chain, as calls with named channels do; for input in a
+   * task's own scratch prefetch the next weights instead */
   if (l->tiles && some.end == 0 && (part.groups != 1 || !l->data->x)) {
     return tvmrt_conv_f32(&part, l->tiles, &data);
   }
@@ -145,7 +145,8 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_
   return tvmrt_depthwise_f32_channels(&part, l->depthwise, &data, some.begin, some.end);
 }
 
-/* What is not read again of layer k's result goes, and what is left to the front of its place. */
+/* Discards pixels of layer k's result that are not read again, and moves the others to the start of
+ * its buffer. */
 static inline void tvmrt_slabs_f32_move(const tvmrt_slab_chain_f32* s, tvmrt_slab_f32* at, int k,
                                         float* place) {
   const int64_t pixel = s->layers[k].layer->window.y_stride;
@@ -157,7 +158,7 @@ static inline void tvmrt_slabs_f32_move(const tvmrt_slab_chain_f32* s, tvmrt_sla
   at[k].first = kept;
 }
 
-/* The pixels of the result in front of `end`, which are those of a slab. */
+/* Computes the pixels of the result before `end`, those of a slab. */
 static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab_channels some,
                                        tvmrt_slab_f32* at, int64_t end, float* scratch) {
   int64_t ends[TVMRT_SLAB_LAYERS];
@@ -187,7 +188,7 @@ static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab
   return rc;
 }
 
-/* Where a task begins with each layer whose part of the result begins with pixel `begin`. */
+/* Sets a task's start in each layer if its part of the result begins with pixel `begin`. */
 static inline void tvmrt_slabs_f32_begin(const tvmrt_slab_chain_f32* s, int64_t begin,
                                          tvmrt_slab_f32* at) {
   const int last = s->count - 1;
@@ -198,8 +199,8 @@ static inline void tvmrt_slabs_f32_begin(const tvmrt_slab_chain_f32* s, int64_t 
   }
 }
 
-/* Channels that tasks may have of all layers: whole blocks and vectors; 0 where a layer behind the
-   first one reads other channels than its own. */
+/* Unit of channels that tasks may divide in all layers: whole blocks and vectors; 0 if a layer
+ * after the first one reads other channels than its own. */
 static inline int tvmrt_slabs_f32_block(const tvmrt_slab_chain_f32* s) {
   const tvmrt_slab_layer_f32* l = s->layers;
   const int block = l->tiles ? (int)l->tiles->block : (int)TVMRT_DEPTHWISE_UNIT;
@@ -212,8 +213,8 @@ static inline int tvmrt_slabs_f32_block(const tvmrt_slab_chain_f32* s) {
   return unit;
 }
 
-/* How much longer the part of a task in the middle takes than a part of the whole, where tasks share
-   pixels: they compute what lies around their parts, too. */
+/* Relative time of a task in the middle if tasks divide pixels: they also compute the halo of their
+ * parts. */
 static inline float tvmrt_slabs_f32_around(const tvmrt_slab_chain_f32* s, int num_task) {
   const tvmrt_slab_layer_f32* l = &s->layers[s->count - 1];
   const int64_t pixels = tvmrt_slab_pixels(l), unit = tvmrt_slab_unit(l);
@@ -230,9 +231,9 @@ static inline float tvmrt_slabs_f32_around(const tvmrt_slab_chain_f32* s, int nu
   return all > 0.0f ? most / all * (float)num_task : 1.0f;
 }
 
-/* Whether tasks share units of channels, where few rows would each be computed by several. A unit that
-   lies across the border of two tasks is then cut by rows, `*cut`, where that is more even: both
-   compute what lies around their rows, and one has half a row more. */
+/* Whether tasks divide units of channels, because by rows several tasks would compute the same
+ * rows. A unit at the boundary of two tasks may be divided by rows, `*cut`, if that is more even:
+ * both compute the halo of their rows, and one has half a row more. */
 static inline int tvmrt_slabs_f32_by_channels(const tvmrt_slab_chain_f32* s, int unit, int num_task,
                                               int* cut) {
   const tvmrt_layer_f32* first = s->layers[0].layer;
@@ -246,15 +247,15 @@ static inline int tvmrt_slabs_f32_by_channels(const tvmrt_slab_chain_f32* s, int
   const float more = around - 1.0f + 0.5f * (float)num_task / rows;
   const float whole = tvmrt_task_imbalance(units, num_task), part = 1.0f + more / (float)units;
   const float outputs = (float)tvmrt_slab_pixels(&s->layers[0]);
-  /* a depthwise layer has input channels of its own */
+  /* a depthwise layer has separate input channels */
   const float products = s->layers[0].tiles ? (float)first->work / in : INFINITY;
   *cut = part < whole;
   return tvmrt_by_channels(*cut ? part : whole, around, products, outputs, num_task);
 }
 
-/* Pixels of the result of which tasks have whole numbers: units, or single pixels of one long row where
-   there are so few units that some tasks would have twice as much to do as others, and the layer's
-   tiles can compute any number of pixels. */
+/* Granularity in pixels of the tasks' parts: units, or single pixels of one long row if there are
+ * so few units that some tasks would have twice as much work as others, and the layer's tiles can
+ * compute any number of pixels. */
 static inline int64_t tvmrt_slabs_f32_cut(const tvmrt_slab_layer_f32* last, int num_task) {
   const int64_t unit = tvmrt_slab_unit(last), units = (tvmrt_slab_pixels(last) + unit - 1) / unit;
   if (last->layer->window.out[1] > 1) return unit;
@@ -275,7 +276,7 @@ static inline int tvmrt_slabs_f32_range(const tvmrt_slab_chain_f32* s, tvmrt_sla
   return rc;
 }
 
-/* Its units of channels: the whole ones together, and its pixels of those that are cut. */
+/* A task's units of channels: whole ones together, and its pixels of divided ones. */
 static inline int tvmrt_slabs_f32_units(const tvmrt_slab_chain_f32* s, const tvmrt_share* share,
                                         int unit, float* scratch) {
   const int channels = s->layers[0].layer->out_channels;
@@ -314,15 +315,15 @@ static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void*
 }
 
 /*!
- * \brief The result of the last layer, as each of them computes its own: see tvmrt_conv_f32(),
- * tvmrt_depthwise_f32() and tvmrt_pool_f32().
- * \param chain The chain. Rows that a task's range needs above and below it are computed by the task
- *        itself; where these are many, and no layer behind the first reads other channels than its
- *        own, tasks have channels. Results inside of the chain are written nowhere else.
+ * \brief Computes the result of the last layer, bit-identical to separate layers: see
+ * tvmrt_conv_f32(), tvmrt_depthwise_f32() and tvmrt_pool_f32().
+ * \param chain The chain. Each task computes the halo rows above and below its range itself. If
+ * these are many, and no layer after the first reads other channels than its own, tasks divide
+ * channels. Intermediate results are written nowhere else.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
- * Uses the threads of the runtime where the chain is large enough. The result does not depend on
- * their number.
+ * Uses the threads of the runtime if the chain is large enough. The result does not depend on their
+ * number.
  */
 static inline int tvmrt_slabs_f32(const tvmrt_slab_chain_f32* chain) {
   tvmrt_slab_chain_f32 job = *chain;

@@ -15,12 +15,12 @@
 
 #include "scalar/half.h"
 
-/*! \brief The hash of no elements. */
+/*! \brief Initial value of the hash. */
 #define TVMRT_TRACE_HASH 0x811c9dc5u
-/*! \brief Most axes of a traced tensor, those merged that lie without gaps. */
+/*! \brief Maximum axes of a traced tensor, after merging contiguous ones. */
 #define TVMRT_TRACE_AXES 8
 
-/*! \brief Element types as a trace tells them apart. */
+/*! \brief Element type classes of a trace. */
 typedef enum {
   TVMRT_TRACE_SIGNED,
   TVMRT_TRACE_UNSIGNED,
@@ -28,16 +28,16 @@ typedef enum {
   TVMRT_TRACE_BFLOAT
 } tvmrt_trace_type;
 
-/*! \brief A tensor that is recorded, but for its place. */
+/*! \brief Description of a recorded tensor, without its address. */
 typedef struct tvmrt_traced_tensor {
   uint16_t op, result;
   uint8_t type;        /*!< tvmrt_trace_type */
-  uint8_t bytes;       /*!< Of one element: 1, 2, 4 or 8. */
+  uint8_t bytes;       /*!< Size of one element: 1, 2, 4 or 8. */
   uint8_t num_axes;    /*!< At most TVMRT_TRACE_AXES. */
   const int32_t* axes; /*!< Extent and stride in elements of each axis, innermost first. */
 } tvmrt_traced_tensor;
 
-/* Smallest and largest are kept as keys whose order as unsigned words is that of the elements. */
+/* Minimum and maximum are kept as unsigned keys that order like the elements. */
 
 static inline uint32_t tvmrt_trace_key_of_float(float value) {
   const uint32_t bits = tvmrt_bits_f32(value);
@@ -55,7 +55,7 @@ static inline uint32_t tvmrt_trace_bits_of_key(uint32_t key, uint8_t type) {
   return (key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key;
 }
 
-/* The bits of one element, sign extended where it has a sign. */
+/* The bits of one element, sign-extended for signed types. */
 static inline uint64_t tvmrt_trace_load(const char* at, uint8_t bytes, uint8_t type) {
   if (bytes == 1) {
     const uint8_t value = (uint8_t)*at;
@@ -93,7 +93,7 @@ static inline uint32_t tvmrt_trace_mix(uint32_t hash, uint32_t word) {
   return mixed ^ (mixed >> 15);
 }
 
-/* Take one element into a record whose min and max are keys. */
+/* Adds one element to a record whose min and max are keys. */
 static inline void tvmrt_trace_element(tvmrt_trace_record* record,
                                        const tvmrt_traced_tensor* tensor, const char* at) {
   const uint64_t bits = tvmrt_trace_load(at, tensor->bytes, tensor->type);
@@ -113,7 +113,7 @@ static inline void tvmrt_trace_element(tvmrt_trace_record* record,
   if (key > record->max) record->max = key;
 }
 
-/* Move to the next element in memory's order; 0 once there is none. */
+/* Moves to the next element in memory order; 0 at the end. */
 static inline int tvmrt_trace_advance(const tvmrt_traced_tensor* tensor, int32_t* index,
                                       ptrdiff_t* place) {
   for (int axis = 0; axis < tensor->num_axes; ++axis) {
@@ -126,7 +126,7 @@ static inline int tvmrt_trace_advance(const tvmrt_traced_tensor* tensor, int32_t
   return 0;
 }
 
-/*! \brief Hash, smallest and largest element of the tensor at `data`. */
+/*! \brief Hash, minimum and maximum of the tensor at `data`. */
 static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_traced_tensor* tensor,
                                       const void* data) {
   int32_t index[TVMRT_TRACE_AXES] = {0};
@@ -143,7 +143,7 @@ static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_tr
   do {
     tvmrt_trace_element(record, tensor, (const char*)data + place * tensor->bytes);
   } while (tvmrt_trace_advance(tensor, index, &place));
-  if (record->min > record->max) { /* nothing but NaN */
+  if (record->min > record->max) { /* only NaN */
     record->min = record->max = 0x7fc00000u;
     return;
   }
@@ -152,10 +152,10 @@ static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_tr
 }
 
 /*!
- * \brief Make a ring ready: keep what it holds if it is of the same network, else clear it.
+ * \brief Prepares a ring buffer: keeps its records if they are of the same network, else clears it.
  *
- * \param header [in,out] Whatever the memory held.
- * \param fresh  [in] The network's own header, with no record.
+ * \param header [in,out] The previous contents of the memory.
+ * \param fresh  [in] The network's own header, without records.
  */
 static inline void tvmrt_trace_prepare(tvmrt_trace_header* header,
                                        const tvmrt_trace_header* fresh) {
@@ -165,7 +165,7 @@ static inline void tvmrt_trace_prepare(tvmrt_trace_header* header,
   if (!kept) *header = *fresh;
 }
 
-/*! \brief The record that comes next, counted as valid; its members are to be written. */
+/*! \brief Returns the next record, counted as valid; the caller fills its members. */
 static inline tvmrt_trace_record* tvmrt_trace_take(tvmrt_trace_header* header,
                                                    tvmrt_trace_record* records) {
   tvmrt_trace_record* record = &records[header->next];

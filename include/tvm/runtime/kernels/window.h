@@ -33,7 +33,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/*! \brief A window and the images that it moves over. Triples are {depth, height, width}. */
+/*! \brief A window and the images that it slides over. Triples are {depth, height, width}. */
 typedef struct tvmrt_window {
   int32_t batch;
   int32_t in[3];
@@ -42,8 +42,8 @@ typedef struct tvmrt_window {
   int32_t stride[3];
   int32_t dilation[3];
   int32_t pad[3];   /*!< At the start; negative crops. The end follows from `out`. */
-  int32_t x_stride; /*!< Elements from one input pixel to the next. */
-  int32_t y_stride; /*!< Elements from one output pixel to the next. */
+  int32_t x_stride; /*!< Pixel stride of the input in elements. */
+  int32_t y_stride; /*!< Pixel stride of the output in elements. */
 } tvmrt_window;
 
 typedef enum tvmrt_source {
@@ -52,47 +52,46 @@ typedef enum tvmrt_source {
   TVMRT_SOURCE_GATHER
 } tvmrt_source;
 
-/*! \brief How the rows of input under a window are read. Members of the ring are 0 without one. */
+/*! \brief How the input rows under a window are read. Members of the line buffer ("Ring:") are 0
+ * without one. */
 typedef struct tvmrt_rows {
   tvmrt_source source;
   int32_t element;  /*!< Bytes of an element. */
   int32_t run;      /*!< Elements of a segment. */
-  int32_t segments; /*!< Most segments of a window. */
-  int32_t taps;     /*!< Segments of a kernel row: 1 where its columns touch. */
-  int64_t x_pixel;  /*!< Elements from one pixel to the next where the rows are read. */
-  int64_t x_step;   /*!< Elements from the window of an output pixel to that of the next. */
+  int32_t segments; /*!< Maximum segments of a window. */
+  int32_t taps;     /*!< Segments of a kernel row: 1 if its columns touch. */
+  int64_t x_pixel;  /*!< Pixel stride in elements of the rows as read. */
+  int64_t x_step;   /*!< Elements between the windows of neighbouring output pixels. */
   int32_t skip;     /*!< First column of the input that is read. */
-  int32_t runs;     /*!< Whether a row is computed in runs of pixels that meet the same columns. */
-  int32_t slots[2]; /*!< Ring: rows of a plane are kept in slots[1], planes in slots[0] of those. */
+  int32_t runs;     /*!< Whether a row is computed in runs of pixels with the same kernel
+                         columns. */
+  int32_t slots[2]; /*!< Ring: slots[0] planes of slots[1] rows each. */
   int32_t pitch;    /*!< Ring: bytes of a row. */
-  int32_t left;     /*!< Ring: columns of padding in front of the first of the input. */
+  int32_t left;     /*!< Ring: columns of left padding. */
   int32_t columns;  /*!< Ring: columns of the input that are copied. */
-  int32_t copied;   /*!< Ring: elements of a pixel that are copied. */
-  int32_t floats;   /*!< Floats of a pixel that are rounded to pairs of bfloat16 as they are copied;
-                         else 0. */
-  int32_t fill;     /*!< Ring: byte of padding. */
-  int64_t at_held;  /*!< Bytes of the scratch in front of the numbers of the rows in the ring. */
-  int64_t at_ring;  /*!< And in front of the rows themselves. */
-  int64_t scratch;  /*!< Bytes of scratch that each task takes; 0 where its stack is enough. */
-  int64_t line; /*!< Where pixels of several rows are one long row that is copied: those of each;
-                         0 where they follow each other in the input, too. */
-  int64_t line_step; /*!< Elements of the input from one of those rows to the next. */
+  int32_t copied;   /*!< Ring: copied elements per pixel. */
+  int32_t floats;   /*!< Floats per pixel rounded to bfloat16 pairs when copied; else 0. */
+  int32_t fill;     /*!< Ring: byte value of padding. */
+  int64_t at_held;  /*!< Scratch offset in bytes of the line buffer's row numbers. */
+  int64_t at_ring;  /*!< Scratch offset in bytes of its rows. */
+  int64_t scratch;  /*!< Scratch bytes of each task; 0 if its stack suffices. */
+  int64_t line; /*!< Pixels per row of a copy of several rows as one long row; 0 if contiguous. */
+  int64_t line_step; /*!< Row stride of the input in elements for such a copy. */
 #ifndef TVMRT_NO_PLANES
-  int64_t planes; /*!< Ring: floats from one channel of the input to the next, where each is a
-                         plane that begins with its pixels; 0: channels are innermost. */
+  int64_t planes; /*!< Ring: channel stride of NCHW input in floats; 0: channels are innermost. */
 #endif
 } tvmrt_rows;
 
-/*! \brief The rows that a task reads. */
+/*! \brief Reader of a task's input rows. */
 typedef struct tvmrt_row_reader {
   const tvmrt_window* window;
   const tvmrt_rows* rows;
   const uint8_t* x; /* pixel 0 of image 0 */
-  int32_t* held;    /* number of the row in each slot, or -1 */
+  int32_t* held;    /* row number in each slot, or -1 */
   uint8_t* ring;
 } tvmrt_row_reader;
 
-/*! \brief Lays the ring out in the task's scratch; what is padding in its rows stays. */
+/*! \brief Sets up the line buffer in the task's scratch; the padding in its rows is constant. */
 static inline void tvmrt_row_reader_init(tvmrt_row_reader* r, const tvmrt_window* window,
                                          const tvmrt_rows* rows, const void* x, void* scratch) {
   const int32_t pixel = rows->copied * rows->element;
@@ -113,7 +112,8 @@ static inline void tvmrt_row_reader_init(tvmrt_row_reader* r, const tvmrt_window
   }
 }
 
-/*! \brief Moves to a part of the channels, `x` being its pixel 0: what is held of another is not it. */
+/*! \brief Switches to a part of the channels; `x` is its pixel 0. Rows of other channels are
+ * dropped. */
 static inline void tvmrt_row_reader_move(tvmrt_row_reader* r, const void* x) {
   if (r->x == (const uint8_t*)x) return;
   r->x = (const uint8_t*)x;
@@ -121,7 +121,7 @@ static inline void tvmrt_row_reader_move(tvmrt_row_reader* r, const void* x) {
   memset(r->held, -1, (size_t)(r->rows->slots[0] * r->rows->slots[1]) * sizeof(*r->held));
 }
 
-/*! \brief Where input row (d, h) of an image begins, which exists. */
+/*! \brief Address of the existing input row (d, h) of an image. */
 static inline const uint8_t* tvmrt_input_row(const tvmrt_row_reader* r, int32_t image, int32_t d,
                                              int32_t h) {
   const tvmrt_window* w = r->window;
@@ -130,7 +130,7 @@ static inline const uint8_t* tvmrt_input_row(const tvmrt_row_reader* r, int32_t 
 }
 
 #ifndef TVMRT_NO_PLANES
-/* Pixels of planes, which become neighbours; three of them are what compilers have shuffles for. */
+/* Interleaves NCHW pixels; compilers have shuffles for three channels. */
 static inline void tvmrt_copy_planes(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
   const int32_t columns = r->rows->columns, channels = r->rows->copied;
   const int64_t apart = r->rows->planes;
@@ -165,7 +165,7 @@ static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, con
     return;
   }
 #ifndef TVMRT_NO_WIDE_LOOPS
-  /* groups of 8 and of 16 floats: a call for each would take longer than the copy */
+  /* groups of 8 and of 16 floats: calling memcpy() for each would take longer than the copy */
   if (pixel == 32) {
     for (int32_t i = 0; i < r->rows->columns; i++, to += 32, from += step) memcpy(to, from, 32);
     return;
@@ -178,12 +178,12 @@ static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, con
   for (int32_t i = 0; i < r->rows->columns; i++, to += pixel, from += step) memcpy(to, from, pixel);
 }
 
-/*! \brief How `columns` pixels of a row come into the ring. */
+/*! \brief Copies `columns` pixels of a row into the line buffer. */
 typedef void (*tvmrt_copy_fn)(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from);
 
 /*!
- * \brief Input row (d, h) of an image from the first column on that a window reads, its padding
- * included; NULL where all of it is padding.
+ * \brief Input row (d, h) of an image from the first column that a window reads, padding included;
+ * NULL if all of it is padding. `copy` fills the line buffer.
  */
 static inline const uint8_t* tvmrt_row_by(tvmrt_copy_fn copy, const tvmrt_row_reader* r,
                                           int32_t image, int32_t d, int32_t h) {
@@ -202,13 +202,13 @@ static inline const uint8_t* tvmrt_row_by(tvmrt_copy_fn copy, const tvmrt_row_re
   return to;
 }
 
-/*! \brief The same, of a row that is copied as it is. */
+/*! \brief tvmrt_row_by() with a plain copy. */
 static inline const uint8_t* tvmrt_row(const tvmrt_row_reader* r, int32_t image, int32_t d,
                                        int32_t h) {
   return tvmrt_row_by(tvmrt_copy_pixels, r, image, d, h);
 }
 
-/*! \brief The place of an output row, where rows are counted over images and planes. */
+/*! \brief Coordinates of an output row; rows are counted over images and planes. */
 typedef struct tvmrt_place {
   int32_t image;
   int32_t d, h; /* input row under the window's first row; may be padding */

@@ -20,23 +20,23 @@
 
 #include "layer_f32.h"
 
-/*! \brief A layer, all of it computed by the compiler. Strides and pitches are in floats. */
+/*! \brief A layer, precomputed by the compiler. Strides and pitches are in floats. */
 typedef struct tvmrt_winograd_f32 {
   tvmrt_window window; /*!< 3x3, stride and dilation 1, one plane. */
   int32_t in_channels;
   int32_t out_channels;
-  int32_t down; /*!< Squares of a column of the output, and of a row. */
+  int32_t down; /*!< Winograd tiles in a column of the output, and in a row. */
   int32_t across;
-  int32_t at_once;         /*!< Squares whose positions lie in scratch: whole tiles. */
+  int32_t at_once;         /*!< Winograd tiles whose elements are in scratch: whole matmul tiles. */
   int32_t packed;          /*!< Channels of a block of packed weights. */
-  int32_t residual_stride; /*!< From one pixel of the residual to the next. */
-  int64_t w_position;      /*!< From the weights of a position to those of the next. */
-  int64_t x_position;      /*!< From the inputs of a position to those of the next, in scratch. */
-  int64_t y_position;      /*!< And of the sums of a block. */
-  int64_t scratch;         /*!< Bytes of scratch that each task takes. */
-  float lo;                /*!< Bounds of the result, -INFINITY and INFINITY for none. */
+  int32_t residual_stride; /*!< Pixel stride of the residual. */
+  int64_t w_position;      /*!< Stride of the weights between elements of the transform domain. */
+  int64_t x_position;      /*!< Stride of the inputs between elements, in scratch. */
+  int64_t y_position;      /*!< Stride of the sums of a block between elements. */
+  int64_t scratch;         /*!< Scratch bytes of each task. */
+  float lo;                /*!< Clamp bounds, -INFINITY and INFINITY for none. */
   float hi;
-  int64_t work; /*!< As tvmrt_launch() counts it. */
+  int64_t work; /*!< In the unit of tvmrt_launch(). */
 } tvmrt_winograd_f32;
 
 typedef struct tvmrt_winograd_job {
@@ -45,20 +45,20 @@ typedef struct tvmrt_winograd_job {
   const tvmrt_data_f32* data;
 } tvmrt_winograd_job;
 
-/* Pixels under a square along an axis, at most. */
+/* Maximum input pixels of a Winograd tile along an axis. */
 enum { TVMRT_WINOGRAD_EDGE = 6 };
 
-/* Where a square lies, and how much of its input and output there is. */
+/* Position of a Winograd tile, clipped to the input and output. */
 typedef struct tvmrt_winograd_square {
-  int64_t first; /* Of the input the first pixel under the square, which may be padding. */
-  int row[2];    /* Of the rows under it those of the input: [begin, end). */
+  int64_t first; /* Offset of the first input pixel of the tile, which may be padding. */
+  int row[2];    /* Rows of the tile that are inside the input: [begin, end). */
   int column[2];
-  int64_t pixel; /* Number of its first output pixel. */
+  int64_t pixel; /* Index of its first output pixel. */
   int height;
   int width;
 } tvmrt_winograd_square;
 
-/* What is computed: squares [begin, end), and of them output channels [c_begin, c_end). */
+/* A part of the output: Winograd tiles [begin, end), output channels [c_begin, c_end). */
 typedef struct tvmrt_winograd_part {
   int64_t begin, end;
   int c_begin, c_end;
@@ -107,7 +107,7 @@ TVMRT_INLINE void tvmrt_winograd_out_4(tvmrt_f32v* m) {
   m[3] = TVMRT_F32V(fma)(TVMRT_F32V(splat)(2.0f * b), odd_b, odd_a * (0.5f * a)) + m[5];
 }
 
-/* `size` is a constant wherever these are inlined, the arrays of an axis then live in registers. */
+/* `size` is a constant wherever these are inlined; the arrays of an axis then stay in registers. */
 TVMRT_INLINE void tvmrt_winograd_in(int size, tvmrt_f32v* d) {
   if (size == 2) {
     tvmrt_winograd_in_2(d);
@@ -136,7 +136,7 @@ TVMRT_INLINE void tvmrt_winograd_store(float* to, tvmrt_f32v v, int n) {
   }
 }
 
-/* ---- a square ---- */
+/* ---- a Winograd tile ---- */
 
 TVMRT_INLINE tvmrt_winograd_square tvmrt_winograd_find(const tvmrt_winograd_job* job, int size,
                                                        int64_t number) {
@@ -158,7 +158,7 @@ TVMRT_INLINE tvmrt_winograd_square tvmrt_winograd_find(const tvmrt_winograd_job*
   return at;
 }
 
-/* The positions of n channels; `whole`: no pixel under the square is padding. */
+/* Transforms the input of n channels; `whole`: the tile has no padding. */
 TVMRT_INLINE void tvmrt_winograd_read(int size, const tvmrt_winograd_f32* layer, const float* x,
                                       const tvmrt_winograd_square* at, int whole, int n,
                                       float* to) {
@@ -204,7 +204,7 @@ TVMRT_INLINE void tvmrt_winograd_read_square(int size, const tvmrt_winograd_job*
   }
 }
 
-/* A row of pixels of a square: bias, residual and bounds of n channels. */
+/* A row of pixels of a tile: bias, residual and clamping of n channels. */
 TVMRT_INLINE void tvmrt_winograd_write(const tvmrt_winograd_job* job, const tvmrt_f32v* sum,
                                        int64_t pixel, int pixels, int c, int n) {
   const tvmrt_winograd_f32* layer = job->layer;
@@ -222,7 +222,7 @@ TVMRT_INLINE void tvmrt_winograd_write(const tvmrt_winograd_job* job, const tvmr
   }
 }
 
-/* The pixels of a square in n channels from c on, of which `from` has the sums. */
+/* Transforms the sums in `from` back to the pixels of a tile, in n channels from c on. */
 TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
                                      const tvmrt_winograd_square* at, const float* from, int c,
                                      int n) {
@@ -266,10 +266,10 @@ TVMRT_INLINE void tvmrt_winograd_write_square(int size, const tvmrt_winograd_job
   }
 }
 
-/* ---- all squares ---- */
+/* ---- all Winograd tiles ---- */
 
-/* Time of the largest task where tasks share squares by whole tiles, of which the last may be narrow: 1 is
-   ideal. */
+/* Time of the largest task if tasks divide Winograd tiles by whole matmul tiles, the last of which
+ * may be narrow: 1 is ideal. */
 static inline float tvmrt_winograd_imbalance(int64_t count, int64_t width, int num_task) {
   int64_t most = 0;
   for (int task = 0; task < num_task; task++) {
@@ -280,8 +280,9 @@ static inline float tvmrt_winograd_imbalance(int64_t count, int64_t width, int n
   return (float)(most * num_task) / (float)(count > 0 ? count : 1);
 }
 
-/* Few squares are shared by channels, which also reads each weight only once; every task then transforms
-   all of the input, which takes as long as TVMRT_WINOGRAD_READING products of each of it. */
+/* Few Winograd tiles are divided by channels, which also reads each weight only once. Every task
+ * then transforms all of the input, which takes as long as TVMRT_WINOGRAD_READING multiplications
+ * per element. */
 #define TVMRT_WINOGRAD_READING 40.0f
 static inline tvmrt_winograd_part tvmrt_winograd_part_of(const tvmrt_winograd_job* job, int task,
                                                          int num_task) {
@@ -303,15 +304,15 @@ static inline tvmrt_winograd_part tvmrt_winograd_part_of(const tvmrt_winograd_jo
   return part;
 }
 
-/* Where the channels end that are computed with channel c, those of a block of weights. */
+/* End of the channels that are computed with channel c: those of a block of weights. */
 static inline int tvmrt_winograd_block_end(const tvmrt_winograd_f32* layer, int c, int c_end) {
   const int end = (c / layer->packed + 1) * layer->packed;
   return end < c_end ? end : c_end;
 }
 
-/* For each position the sums over the input channels of squares whose positions lie in scratch, in
-   channels of one block of weights. `then`: how far behind the weights of the last position those lie
-   that are read next; 0 for none. */
+/* For each element, the sums over the input channels of the tiles in scratch, in channels of one
+ * block of weights. `then`: offset of the weights read next, after those of the last element; 0 for
+ * none. */
 static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
                                           const tvmrt_winograd_part* some, int positions,
                                           int64_t then, const float* inputs, float* sums) {
@@ -346,8 +347,8 @@ static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
   return rc;
 }
 
-/* Squares of which the positions lie in scratch, a block of channels after the other: so each weight is
-   read once for all of them, and sums stay in the cache. `more`: the first weights are read again. */
+/* The Winograd tiles in scratch, one block of channels after the other: each weight is read once
+ * for all of them, and sums stay in the cache. `more`: the first weights are read again. */
 TVMRT_INLINE int tvmrt_winograd_blocks(int size, const tvmrt_winograd_job* job,
                                        const tvmrt_winograd_part* all, int more,
                                        const float* inputs, float* sums) {
@@ -402,16 +403,15 @@ static inline int tvmrt_winograd_task_4(int task, TVMParallelGroupEnv* env, void
 }
 
 /*!
- * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue, by squares of 2 or 4
- * pixels an axis.
+ * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue, with Winograd tiles of
+ * 2 x 2 pixels.
  * \param layer The layer.
- * \param tiles Register tiles whose widths cover a row of all squares.
+ * \param tiles Matmul tiles whose widths cover a row of all Winograd tiles.
  * \param data The tensors; the bias has out_channels floats. y must not overlap x.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
- * Uses the threads of the runtime where the layer is large enough. The result does not depend on
- * their number. It is off by some 1e-6 of the largest results, where sums that are added directly
- * are by 1e-7.
+ * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
+ * number. The error is some 1e-6 of the largest results, compared with 1e-7 for direct convolution.
  */
 static inline int tvmrt_winograd_f32_2(const tvmrt_winograd_f32* layer,
                                        const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data) {
@@ -419,7 +419,7 @@ static inline int tvmrt_winograd_f32_2(const tvmrt_winograd_f32* layer,
   return tvmrt_launch(tvmrt_winograd_task_2, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
 }
 
-/*! \brief The same by squares of 4. */
+/*! \brief tvmrt_winograd_f32_2() with Winograd tiles of 4 x 4 pixels. */
 static inline int tvmrt_winograd_f32_4(const tvmrt_winograd_f32* layer,
                                        const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data) {
   tvmrt_winograd_job job = {layer, tiles, data};
