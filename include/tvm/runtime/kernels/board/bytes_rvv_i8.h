@@ -8,17 +8,17 @@
 #include "rvv.h"
 
 #if TVMRT_MICRO_RVV
-/*! \brief How many sums have become bytes, and how many of them have no fixed factor. */
+/*! \brief Number of accumulators requantised, and of those without a fixed-point multiplier. */
 typedef struct tvmrt_micro_strip {
   int32_t n, floats;
 } tvmrt_micro_strip;
 
 /*!
- * \brief The bytes of as many of n sums as there are elements in eight registers, by fixed factors;
- * those of others are wrong.
+ * \brief Requantises as many of n accumulators as eight registers hold, by fixed-point multipliers;
+ * bytes with float scales are wrong afterwards.
  *
- * \param factors [in] tvmrt_micro_factor of each sum.
- * \param half    [in] The zero point times 16, and 8.
+ * \param factors [in] tvmrt_micro_factor of each accumulator.
+ * \param half    [in] The zero point times 16, plus 8.
  */
 TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_bytes(uint8_t* y, const int32_t* sums,
                                                      const void* factors, int32_t n, int32_t half,
@@ -39,14 +39,15 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_bytes(uint8_t* y, const int32_t* 
   return strip;
 }
 
-/*! \brief Most sums of tvmrt_micro_rvv_scaled(). */
+/*! \brief Maximum accumulators per tvmrt_micro_rvv_scaled(). */
 #define TVMRT_MICRO_RVV_SCALED 64
 
 /*!
- * \brief The bytes of those of n sums that have floats for factors, for as many as there are elements in
- * four registers: tvmrt_micro_scaled() by integers.
+ * \brief Requantises those of n accumulators that have float scales, as many as four registers
+ * hold: tvmrt_micro_scaled() in integers.
  *
- * \param unsure [out] Places, `floats` of them, of bytes that are wrong where a product is next to a tie.
+ * \param unsure [out] Indices of the `floats` bytes that are wrong, because a product is next to a
+ * tie.
  */
 TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t* sums,
                                                       const void* factors, int32_t n, int32_t zero,
@@ -55,11 +56,11 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t*
   __asm volatile(
       TVMRT_MICRO_RVV_ON
       "vsetvli %[some], %[n], e32, m4, ta, ma\nvle32.v v8, (%[factors])\nvle32.v v4, (%[sums])\n"
-      /* v16: 150 less the exponent, v8: the factor's digits, v12: the sum without its sign */
+      /* v16: 150 minus the exponent, v8: the scale's significand, v12: the absolute accumulator */
       "vmsgt.vi v0, v8, -1\nvsrl.vi v16, v8, 23\nli %[t], 150\nvrsub.vx v16, v16, %[t]\n"
       "vsll.vi v8, v8, 9\nvrsub.vi v12, v4, 0\nvsrl.vi v8, v8, 9\nli %[t], 0x800000\n"
       "vor.vx v8, v8, %[t]\nvmax.vv v12, v12, v4\n"
-      /* the product in 256ths to v20; v8: what is above it */
+      /* v20: the product in 256ths; v8: the bits above it */
       "vmulhu.vv v20, v12, v8\nvmul.vv v24, v12, v8\nvadd.vi v28, v16, -8\nli %[t], 40\n"
       "vsrl.vv v24, v24, v28\nvrsub.vx v12, v16, %[t]\nvsrl.vv v8, v20, v28\n"
       "vsll.vv v20, v20, v12\nvor.vv v20, v20, v24\n"
@@ -67,7 +68,7 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t*
       "li %[t], 255\nvand.vx v24, v20, %[t]\nli %[t], -126\nvadd.vx v24, v24, %[t]\n"
       "vmsleu.vi v2, v24, 3\nli %[t], 39\nvmsgt.vx v3, v16, %[t]\nvmor.mm v2, v2, v3\n"
       "vmand.mm v2, v2, v0\n"
-      /* rounded; large where there is something above; with the sign, in range */
+      /* round; saturate if there are bits above; apply the sign, clamp */
       "vsrl.vi v20, v20, 7\nli %[t], 1\nvminu.vx v8, v8, %[t]\nvadd.vi v20, v20, 1\n"
       "vsll.vi v8, v8, 16\nvsrl.vi v20, v20, 1\nvsra.vi v4, v4, 31\nvor.vv v20, v20, v8\n"
       "vxor.vv v20, v20, v4\nvsub.vv v20, v20, v4\nvadd.vx v20, v20, %[zero]\n"
@@ -83,7 +84,8 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t*
   return strip;
 }
 
-/*! \brief The bytes of sums whose factors are floats; those of fixed factors are there. */
+/*! \brief Requantises accumulators with float scales; bytes with fixed-point multipliers are
+ * done. */
 TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
                                                   const tvmrt_micro_factor* factors, int32_t n,
                                                   const tvmrt_micro_range* range) {

@@ -14,30 +14,31 @@
 
 #include "i8.h"
 
-/*! \brief A call of a chain: `rows` output rows of a layer, and how many more rows of its input it
- * does not read again. */
+/*! \brief A call of a chain: `rows` output rows of a layer, and the number of input rows that it
+ * drops. */
 typedef struct tvmrt_chain_call {
   uint8_t layer, rows, dropped;
 } tvmrt_chain_call;
 
-/*! \brief How far a layer is. */
+/*! \brief Progress of a layer. */
 typedef struct tvmrt_chain_at {
-  int16_t first; /*!< The first input row that it still reads. */
-  int16_t row;   /*!< Output rows that it has made. */
-  int16_t base;  /*!< The first of them that lies in their place. */
+  int16_t first; /*!< First input row that it still reads. */
+  int16_t row;   /*!< Output rows computed so far. */
+  int16_t base;  /*!< First of them that is still in the buffer. */
 } tvmrt_chain_at;
 
-/*! \brief The lesser row. */
+/*! \brief The smaller row. */
 TVMRT_INLINE int32_t tvmrt_chain_least(int32_t a, int32_t b) { return a < b ? a : b; }
 
-/*! \brief Copies n bytes to in front of where they lie, four words at a time; all are multiples of 4. */
+/*! \brief Copies n bytes to a lower address, four words at a time; all arguments are multiples of
+ * 4. */
 TVMRT_INLINE void tvmrt_chain_move_words(uint8_t* to, const uint8_t* from, int32_t n) {
   uint32_t words[4];
   for (; n >= 16; n -= 16, from += 16, to += 16) {
 #if defined(__arm__)
     memcpy(words, TVMRT_ALIGNED(from, 4), 16);
     memcpy(TVMRT_ALIGNED(to, 4), words, 16);
-#else /* no load of several words: GCC would call memcpy(), which goes by bytes in small libraries */
+#else /* no multi-word loads: GCC would call memcpy(), a bytewise loop in small libraries */
     memcpy(&words[0], TVMRT_ALIGNED(from, 4), 4);
     memcpy(&words[1], TVMRT_ALIGNED(from + 4, 4), 4);
     memcpy(&words[2], TVMRT_ALIGNED(from + 8, 4), 4);
@@ -47,7 +48,7 @@ TVMRT_INLINE void tvmrt_chain_move_words(uint8_t* to, const uint8_t* from, int32
     memcpy(TVMRT_ALIGNED(to + 8, 4), &words[2], 4);
     memcpy(TVMRT_ALIGNED(to + 12, 4), &words[3], 4);
 #endif
-    TVMRT_OPAQUE(to); /* or it is made a call of memmove() */
+    TVMRT_OPAQUE(to); /* or it becomes a call of memmove() */
   }
   for (; n > 0; n -= 4, from += 4, to += 4) {
     memcpy(words, TVMRT_ALIGNED(from, 4), 4);
@@ -57,11 +58,12 @@ TVMRT_INLINE void tvmrt_chain_move_words(uint8_t* to, const uint8_t* from, int32
 }
 
 /*!
- * \brief Moves output rows of a layer to the front of their place, over those that are not read again.
+ * \brief Moves output rows of a layer to the start of their buffer, over those that are not read
+ * again.
  *
- * \param at        [in,out] The layer's.
+ * \param at        [in,out] The layer's progress.
  * \param kept      [in] The first row that is read again.
- * \param place     [in,out] Where its rows lie, each of `row_bytes`; a multiple of 4.
+ * \param place     [in,out] Buffer of rows of `row_bytes` each; a multiple of 4.
  */
 TVMRT_NOINLINE void tvmrt_chain_make_room(tvmrt_chain_at* at, int32_t kept, uint8_t* place,
                                           int32_t row_bytes) {
@@ -70,7 +72,7 @@ TVMRT_NOINLINE void tvmrt_chain_make_room(tvmrt_chain_at* at, int32_t kept, uint
   if (distance > 0 && row_bytes % 4 == 0) {
     tvmrt_chain_move_words(place, place + distance, left);
   } else if (distance >= 4) {
-    tvmrt_micro_copy(place, place + distance, left); /* by words, from the front on */
+    tvmrt_micro_copy(place, place + distance, left); /* by words, in ascending order */
   } else if (distance > 0) {
     for (int32_t i = 0; i < left; i++) place[i] = place[i + distance];
   }

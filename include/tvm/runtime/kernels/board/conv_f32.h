@@ -15,16 +15,18 @@
 
 #include "f32.h"
 
-/*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
+/*! \brief Maximum bytes of windows on the stack; longer ones are in scratch. */
 #define TVMRT_MICRO_F32_STACK_WINDOWS 128
 
-/*! \brief Copies n elements, `step` apart in `to`, and returns where the next ones go. */
+/*! \brief Copies n elements with a stride of `step` in `to`; returns the address for the next
+ * ones. */
 TVMRT_INLINE float* tvmrt_micro_spread_f32(float* to, int32_t step, const float* from, int32_t n) {
   for (; n > 0; n--, to += step) *to = *from++;
   return to;
 }
 
-/*! \brief The same with zeros without `from`; step is 1 or TVMRT_MICRO_F32_PIXELS. */
+/*! \brief Like tvmrt_micro_spread_f32(), with zeros if `from` is NULL; step is 1 or
+ * TVMRT_MICRO_F32_PIXELS. */
 static inline float* tvmrt_micro_place_f32(float* to, int32_t step, const float* from, int32_t n) {
   if (from == NULL) {
     for (; n > 0; n--, to += step) *to = 0.0f;
@@ -34,7 +36,7 @@ static inline float* tvmrt_micro_place_f32(float* to, int32_t step, const float*
   return tvmrt_micro_spread_f32(to, TVMRT_MICRO_F32_PIXELS, from, n);
 }
 
-/*! \brief The window of an output pixel, `step` elements from one to the next. */
+/*! \brief Copies the window of an output pixel with a stride of `step` elements. */
 TVMRT_NOINLINE void tvmrt_micro_window_f32(const tvmrt_micro_shape* s, const float* x,
                                            int32_t pixel, float* to, int32_t step) {
   const tvmrt_micro_windows* const win = &s->kept.windows;
@@ -88,12 +90,12 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
 /*!
  * \brief y = convolution of x.
  *
- * \param c    [in] Shape and bounds.
+ * \param c    [in] Shape and clamp bounds.
  * \param data [in] The tensors. y may be x only as the head of this file says.
  *
  * Values:  clamp(bias + sums + residual), then the epilogue.
- * Errors:  0, or -1 where there is no scratch.
- * Threads: on the caller alone.
+ * Errors:  0, or -1 if there is no scratch.
+ * Threads: on the calling thread alone.
  */
 static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data) {

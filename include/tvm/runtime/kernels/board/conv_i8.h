@@ -17,11 +17,11 @@
 #define TVMRT_MICRO_NONE 0
 typedef int16_t tvmrt_micro_element;
 
-/*! \brief How the weights of two channels are stored. */
+/*! \brief Storage of the weights of two channels: separately, or joint in 16 bits. */
 enum { TVMRT_MICRO_APART, TVMRT_MICRO_JOINT };
 
 #if TVMRT_MICRO_ASM
-/* Two quads, of which r3 and r5 are loaded. */
+/* Two quads, loaded into r3 and r5. */
 #define TVMRT_MICRO_WIDEN_QUADS(LOADS, WIDEN)                                       \
   LOADS WIDEN " r4, r3, ror #8\n" WIDEN " r3, r3\n" WIDEN " r6, r5, ror #8\n" WIDEN \
               " r5, r5\nstmia %[to]!, {r3-r6}\n"
@@ -30,23 +30,23 @@ enum { TVMRT_MICRO_APART, TVMRT_MICRO_JOINT };
                  : [from] "+r"(from), [to] "+r"(to), [n] "+r"(n) \
                  : [second] "r"(second)                          \
                  : "r3", "r4", "r5", "r6", "cc", "memory")
-/* n quads of two windows, twice a turn. */
+/* n quads of two windows, unrolled twice. */
 #define TVMRT_MICRO_WIDEN_TWO(WIDEN) \
   TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", WIDEN)
 #define TVMRT_MICRO_WIDEN_TWICE(WIDEN)                                                    \
   "tst %[n], #1\nbne 2f\n1:\n" TVMRT_MICRO_WIDEN_TWO(WIDEN) "2:\n" TVMRT_MICRO_WIDEN_TWO( \
       WIDEN) "subs %[n], %[n], #2\nbgt 1b\n"
-/* 2 * n quads of one. */
+/* 2 * n quads of one window. */
 #define TVMRT_MICRO_WIDEN_ONE(WIDEN)                                                      \
   "1:\n" TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", \
                                  WIDEN) "subs %[n], %[n], #1\nbne 1b\n"
 #endif
 
-/* Both windows of a pair are copied together where that takes fewer instructions than code is worth. */
+/* Both windows of a pair are copied together if the saved instructions are worth the code size. */
 #if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
 /*!
- * \brief n quads of two windows, one of each in turn: those of neighbouring bytes from `from` on, and
- * `second` bytes behind them. The bytes may lie where quads go that are made later.
+ * \brief n quads of two windows, alternating: from contiguous bytes at `from`, and at `second`
+ * bytes after it. The bytes may be in the memory of quads that are written later.
  */
 TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, int32_t second,
                                               int32_t n, int is_signed) {
@@ -68,7 +68,7 @@ TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, 
 }
 #endif
 
-/*! \brief n quads of neighbouring bytes, an even number of them, `step` elements from one to the next. */
+/*! \brief n quads of contiguous bytes, n even, with a stride of `step` elements. */
 TVMRT_NOINLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t* from, int32_t n,
                                           int is_signed) {
 #if TVMRT_MICRO_ASM
@@ -101,7 +101,7 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
   "sxtb16 %[e0], %[e0]\n"           \
   "sxtb16 %[o1], %[e1], ror #8\n"   \
   "sxtb16 %[e1], %[e1]\n"
-/* The products of a quad and the pairs of both channels, added to a0 and a1 or to b0 and b1. */
+/* Multiplies a quad with the pairs of both channels, accumulated in a0 and a1 or in b0 and b1. */
 #define TVMRT_MICRO_FIRST              \
   "ldrd %[xe], %[xo], [%[x]], #8\n"    \
   "smlad %[a0], %[xe], %[e0], %[a0]\n" \
@@ -114,7 +114,7 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
   "smlad %[b1], %[xe], %[e1], %[b1]\n" \
   "smlad %[b0], %[xo], %[o0], %[b0]\n" \
   "smlad %[b1], %[xo], %[o1], %[b1]\n"
-/* Four groups at a time; two at first if their number is no multiple of four. */
+/* Four groups per iteration; two at first if their number is not a multiple of four. */
 #define TVMRT_MICRO_LOOP(GROUP) \
   "tst %[n], #8\nbne 2f\n"      \
   "1:\n" GROUP GROUP "2:\n" GROUP GROUP "subs %[n], %[n], #16\nbgt 1b\n"
@@ -128,14 +128,14 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
       :                                                                                            \
       : "cc", "memory")
 #else
-/* Place of element i of a quad in its weights: quads are in the order 0, 2, 1, 3. */
+/* Position of element i of a quad in its weights: quads have the order 0, 2, 1, 3. */
 TVMRT_INLINE int tvmrt_micro_weight_at(int i) { return i == 1 ? 2 : i == 2 ? 1 : i; }
 #endif
 
 /*!
- * \brief The biases of two channels plus the products of their weights and n elements of one window,
- * or two, to sums[channel], and to sums[TVMRT_MICRO_CHUNK + channel] for the second window; returns
- * the weights of the next two channels.
+ * \brief Computes the biases of two channels plus the dot products of their weights with n elements
+ * of one window or two. Results go to sums[channel], and to sums[TVMRT_MICRO_CHUNK + channel] for
+ * the second window. Returns the weights of the next two channels.
  */
 TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bias,
                                                 const tvmrt_micro_element* x, const int8_t* weights,
@@ -171,11 +171,9 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bi
   return weights;
 }
 
-/*
- * tvmrt_micro_tile_1() and _2(): the sums of some channels of one output pixel, and of two neighbouring
- * ones, [pixel][TVMRT_MICRO_CHUNK]. bias and weights are those of the first of the channels; n is the
- * elements of the window.
- */
+/* tvmrt_micro_tile_1() and _2(): accumulate some channels of one output pixel, and of two
+ * neighbouring ones, [pixel][TVMRT_MICRO_CHUNK]. bias and weights are those of the first channel; n
+ * is the number of elements of the window. */
 #define TVMRT_DEFINE_MICRO_TILE(PIXELS)                                       \
   TVMRT_NOINLINE void tvmrt_micro_tile_##PIXELS(                              \
       int32_t* sums, const int32_t* bias, const tvmrt_micro_element* window,  \
@@ -223,7 +221,7 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
   }
 }
 
-/* the walk, by that tile */
+/* the driver with this tile */
 #if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
 #include "two_windows_i8.h"
 #endif

@@ -31,13 +31,13 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
 }
 
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
-/* 16 products of each channel with one pixel, and with two; loads stand between products, where
- * they cost the least. */
+/* 16 multiply-adds of each channel with one pixel, and with two; loads are interleaved where they
+ * cost least. */
 #define TVMRT_MICRO_MVE_ONE(A) "vldrb.8 q1, [%[w]], #16\nvmladava.s8 %[" A "], q0, q1\n"
 #define TVMRT_MICRO_MVE_TWO(A, B) \
   "vldrb.8 q1, [%[w]], #16\nvmladava.s8 %[" A "], q0, q1\nvmladava.s8 %[" B "], q2, q1\n"
 
-/*! \brief The sums of quads of channels of one output pixel, and of two neighbouring ones. */
+/*! \brief Accumulates quads of channels of one output pixel, and of two neighbouring ones. */
 TVMRT_NOINLINE void tvmrt_micro_mve_quads_1(int32_t* sums, const int32_t* bias,
                                             const int8_t* window, const int8_t* w, int32_t n,
                                             int32_t channels) {
@@ -61,7 +61,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_quads_1(int32_t* sums, const int32_t* bias,
 TVMRT_NOINLINE void tvmrt_micro_mve_quads_2(int32_t* sums, const int32_t* bias,
                                             const int8_t* window, const int8_t* w, int32_t n,
                                             int32_t channels) {
-  /* on the stack, where one register finds all of it */
+  /* on the stack, addressed by a single register */
   struct {
     int32_t* sums;
     const int32_t* end;
@@ -92,7 +92,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_quads_2(int32_t* sums, const int32_t* bias,
 
 #if TVMRT_MICRO_CAN_MVE && !TVMRT_MICRO_ASM
 /*!
- * \brief The sums of a pair of channels of one output pixel, or of two neighbouring ones.
+ * \brief Accumulates a pair of channels of one output pixel, or of two neighbouring ones.
  *
  * \param sums  [out] Of the pair, [pixel][TVMRT_MICRO_CHUNK].
  * \param step  [in] Bytes from a group of the pair's weights to the next one.
@@ -102,7 +102,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, con
                                          int32_t pixels) {
   int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
   for (const int8_t* const end = x + n * pixels; x < end; x += 16 * pixels, weights += step) {
-    /* of one pixel, both are the same */
+    /* both are the same for one pixel */
     const int8x16_t a = vldrbq_s8(x), b = vldrbq_s8(x + 16 * (pixels - 1));
     const int8x16_t w0 = vldrbq_s8(weights), w1 = vldrbq_s8(weights + 16);
     a0 = vmladavaq_s8(a0, a, w0);
@@ -116,7 +116,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, con
   sums[TVMRT_MICRO_CHUNK * (pixels - 1) + 1] = b1;
 }
 #else
-/*! \brief The same with the least code, or in C. */
+/*! \brief Accumulates a pair of channels with minimum code size, or in C. */
 TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, const int8_t* x,
                                          const int8_t* weights, int32_t step, int32_t n,
                                          int32_t pixels) {

@@ -50,7 +50,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
 }
 
 #if TVMRT_MICRO_RVV
-/* Products of an element of one pixel, and of two, with the weights of all channels in a vector. */
+/* Multiplies an element of one pixel, and of two, with the weights of all channels in a vector. */
 #define TVMRT_MICRO_RVV_ONE(BYTES, WEIGHTS, AT)                     \
   "vle8.v " BYTES ", (%[w])\nadd %[w], %[w], %[step]\nlb %[a], " AT \
   "(%[x])\n"                                                        \
@@ -62,10 +62,9 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   "\n"                                                              \
   "vwmacc.vx v8, %[a], " WEIGHTS "\nvwmacc.vx v16, %[b], " WEIGHTS "\n"
 
-/*
- * tvmrt_micro_rvv_sums_PIXELS(): the sums of some channels of one output pixel, and of two neighbouring
- * ones. BEGIN and END are what the second one takes beside the first: its biases, and its sums' store.
- */
+/* tvmrt_micro_rvv_sums_PIXELS(): accumulate some channels of one output pixel, and of two
+ * neighbouring ones. BEGIN and END are the additions for the second one: its biases, and the store
+ * of its sums. */
 #define TVMRT_MICRO_RVV_SUMS(PIXELS, BEGIN, PRODUCTS, END)                                       \
   TVMRT_NOINLINE void tvmrt_micro_rvv_sums_##PIXELS(int32_t* sums, const int32_t* bias,          \
                                                     const int8_t* window, const int8_t* weights, \
@@ -131,7 +130,7 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
 #endif
 }
 
-/* the walk, by that tile */
+/* the driver with this tile */
 #include "conv_walk_i8.h"
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_RVV_I8_H_ */

@@ -23,18 +23,16 @@
 #define TVMRT_MICRO_UNIT 8
 typedef int16_t tvmrt_micro_element;
 
-/*! \brief Elements for which there is one word of flags. */
+/*! \brief Elements per word of flags. */
 #define TVMRT_MICRO_FLAGGED 128
 /*!
- * \brief What two sums of -32767 to 32768 get: the lower one loses its sign by it, the upper one is
- * less by 1, as its sign is kept.
+ * \brief Offset added to two sums of -32767 to 32768: the lower one becomes non-negative, the upper
+ * one is 1 less, because its sign is kept.
  */
 #define TVMRT_MICRO_TWIN_MOVE (uint32_t)(0x7FFF - 0x10000)
 
-/*
- * Of two pixels, the first one's elements are stored with their signs as words, to which those of the
- * second are added; `to` of the second is inside of a word.
- */
+/* Stores the first pixel's elements sign-extended as words, and adds those of the second pixel, for
+ * which `to` is in the middle of a word. */
 TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* to, int32_t step,
                                                              const uint8_t* from, int32_t n,
                                                              int is_signed) {
@@ -52,26 +50,28 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   return to;
 }
 
-/* What was taken from the second pixel's element for the sign of the first one's. */
+/* Adds what the sign of the first pixel's element subtracted from the second pixel's. */
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
   (*(at) + ((pixels) == 2 && (uintptr_t)(at) % 4 != 0 && (at)[-1] < 0))
 
-/*! \brief The weights behind those flags, of which there are `left` elements. */
+/*! \brief End of the weights after these flags; `left` elements remain. */
 TVMRT_INLINE const int8_t* tvmrt_micro_twin_end(const int8_t* w, int32_t left) {
   return w + 4 + 4 * (left < TVMRT_MICRO_FLAGGED ? left : TVMRT_MICRO_FLAGGED);
 }
 
-/*! \brief Adds a block's or half a block's sums to all of them, and the upper one less 1 to its. */
+/*! \brief Adds the sums of a block or half a block to the total, and the upper one minus 1 to the
+ * second pixel's. */
 #define TVMRT_MICRO_TWIN_SPLIT(S, ALL, UPPER)                \
   do {                                                       \
     (ALL) += (S);                                            \
     (UPPER) += (int32_t)((S) + TVMRT_MICRO_TWIN_MOVE) >> 16; \
   } while (0)
 
-/*! \brief The sums of a quad of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; the next quad. */
+/*! \brief Accumulates a quad of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; returns the
+ * next quad. */
 TVMRT_INLINE const int8_t* tvmrt_micro_twin_quad(int32_t* sums, const int32_t* bias,
                                                  const uint32_t* x, const int8_t* w, int32_t n) {
-  uint32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0;       /* all of it */
+  uint32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0;       /* both pixels */
   int32_t u0 = n / 4, u1 = u0, u2 = u0, u3 = u0; /* the second pixel's */
   for (int32_t left = n; left > 0; left -= TVMRT_MICRO_FLAGGED) {
     const int8_t* const end = tvmrt_micro_twin_end(w, left);
@@ -116,7 +116,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_twin_quad(int32_t* sums, const int32_t* b
   return w;
 }
 
-/*! \brief The same of one pixel, whose elements lie behind each other. */
+/*! \brief Accumulates a quad of channels of one pixel, whose elements are contiguous. */
 TVMRT_INLINE const int8_t* tvmrt_micro_lone_quad(int32_t* sums, const int32_t* bias,
                                                  const tvmrt_micro_element* x, const int8_t* w,
                                                  int32_t n) {
@@ -140,7 +140,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_lone_quad(int32_t* sums, const int32_t* b
   return w;
 }
 
-/*! \brief The sums of quads of channels of two neighbouring output pixels, and of one. */
+/*! \brief Accumulates quads of channels of two neighbouring output pixels, and of one. */
 TVMRT_NOINLINE void tvmrt_micro_twin_2(int32_t* sums, const int32_t* bias, const uint32_t* window,
                                        const int8_t* w, int32_t n, int32_t channels) {
   for (; channels > 0; channels -= 4, sums += 4, bias += 4) {
@@ -173,7 +173,7 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
   }
 }
 
-/* the walk, by that tile */
+/* the driver with this tile */
 #include "conv_walk_i8.h"
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_TWIN_I8_H_ */

@@ -42,12 +42,12 @@
 #define TVMRT_MICRO_TWO_WINDOWS 0
 #endif
 
-/*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
+/*! \brief Maximum bytes of windows on the stack; longer ones are in scratch. */
 #define TVMRT_MICRO_STACK_WINDOWS 160
 
 #if !TVMRT_MICRO_TWO_WINDOWS
 /*!
- * \brief The window of an output pixel as the products want it.
+ * \brief Copies the window of an output pixel in the tile's layout.
  *
  * \param to      [out] Its first group, aligned to 8 bytes.
  * \param step    [in] Elements from one of its groups to the next.
@@ -101,7 +101,7 @@ static inline int32_t tvmrt_micro_window_sum(const tvmrt_micro_element* window, 
   return sum;
 }
 
-/*! \brief Adds to the sums what the weights lack: shift[channel] times the sum of the window. */
+/*! \brief Compensates shifted weights: adds shift[channel] times the sum of the window. */
 static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_element* window,
                                           const int32_t* shift, int32_t n, int32_t pixels,
                                           int32_t channels) {
@@ -111,7 +111,7 @@ static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_eleme
   }
 }
 
-/*! \brief What windows are: any, pixels of the input, or a single one of those. */
+/*! \brief Kind of the windows: any, pixels of the input, or a single pixel. */
 typedef enum tvmrt_micro_kind {
   TVMRT_MICRO_ANY,
   TVMRT_MICRO_POINTS,
@@ -167,14 +167,14 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
  *
  * \param c    [in] Shape.
  * \param data [in] The tensors. y may be x only as the head of this file says.
- * \param tile [in] Which one of the header's, 0 where it has one.
- * \param kind [in] What all windows are. Calls give constants for both: code for other windows, or for
- *                  two pixels, is linked only where a layer needs it.
+ * \param tile [in] Which tile of the header, 0 if it has one.
+ * \param kind [in] Kind of all windows. Both are constants at the call: code for other windows, or
+ * for two pixels, is linked only if a layer needs it.
  *
- * Values:  exact int32 sums (they must fit), times factors as floats, rounded to the nearest integer,
- *          ties to even; or what the epilogue makes of the sums.
- * Errors:  0, or -1 where there is no scratch.
- * Threads: on the caller alone.
+ * Values:  exact int32 sums (they must fit), times float scales, rounded to the nearest integer,
+ * ties to even; or as the epilogue computes.
+ * Errors:  0, or -1 if there is no scratch.
+ * Threads: on the calling thread alone.
  */
 TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
                                            const tvmrt_micro_data* data, int tile,

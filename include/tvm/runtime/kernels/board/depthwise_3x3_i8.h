@@ -18,7 +18,7 @@
 #include "quad_bytes_i8.h"
 
 #if TVMRT_MICRO_ASM
-/* Columns of four channels; the processor's order of bytes gives channels 0 and 2, then 1 and 3. */
+/* Copies columns of four channels; widening yields channels 0 and 2, then 1 and 3. */
 #define TVMRT_MICRO_3X3_COPY(WIDEN)                                                           \
   __asm volatile(                                                                             \
       "1:\nldr %[e], [%[above]]\nldr %[f], [%[below]]\n"                                      \
@@ -37,7 +37,7 @@
       : "cc", "memory")
 #endif
 
-/*! \brief Copies four channels of n columns of a pair of rows to the channels' places. */
+/*! \brief Copies four channels of n columns of a pair of rows to the channels' planes. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro_source above,
                                          tvmrt_micro_source below, int32_t n, int is_signed) {
 #if TVMRT_MICRO_ASM
@@ -59,7 +59,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro
 #endif
 }
 
-/*! \brief The same of the last channels, of which there are fewer than four. */
+/*! \brief Copies the last, fewer than four channels of n columns of a pair of rows. */
 static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_micro_source above,
                                              tvmrt_micro_source below, int32_t n, int32_t channels,
                                              int is_signed) {
@@ -74,7 +74,8 @@ static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_m
   }
 }
 
-/*! \brief Copies a pair of input rows into the ring, in which columns of padding are. */
+/*! \brief Copies a pair of input rows into the line buffer, which already has columns of
+ * padding. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
@@ -96,14 +97,12 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   }
 }
 
-/*
- * tvmrt_micro_3x3_sums(sums, bias, x, end, w, rows, newer): the sums of one channel of a step's
- * rows, from its columns x to end in the ring. `newer` is 1 where the newer pair is the second one
- * in memory.
- */
+/* tvmrt_micro_3x3_sums(sums, bias, x, end, w, rows, newer): accumulates one channel of a step's
+ * rows, from its columns x to end in the line buffer. `newer` is 1 if the newer pair is the second
+ * one in memory. */
 #if TVMRT_MICRO_ASM
-/* a kernel column and two output rows, or one; the older pair is O, the newer one N, and the first row
- * adds to FROM */
+/* a kernel column and two output rows, or one; the older pair is O, the newer one N, and the first
+ * row adds to FROM */
 #define TVMRT_MICRO_3X3_TWO(AT, A, B, O, N, FROM) \
   "ldrd %[x0], %[x1], [%[x]" AT                   \
   "\n"                                            \
@@ -120,7 +119,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   "smlad %[a], %[" O "], %[" A "], %[" FROM       \
   "]\n"                                           \
   "smlabt %[a], %[" N "], %[" B "], %[a]\n"
-/* b has the bias, x0 where the columns end */
+/* b has the bias, x0 the end of the columns */
 #define TVMRT_MICRO_3X3_NEXT "ldrd %[b], %[x0], %[kept]\ncmp %[x], %[x0]\nbne 1b\n"
 #define TVMRT_MICRO_3X3_LOOP_TWO(O, N)                                     \
   "1:\n" TVMRT_MICRO_3X3_TWO("], #8", "a0", "b0", O, N, "b")               \
@@ -192,7 +191,7 @@ TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_
 }
 #endif
 
-/*! \brief The sums of four channels of a step's rows. */
+/*! \brief Accumulates four channels of a step's rows. */
 TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_layer* d, int32_t channel,
                                                int32_t newer) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -203,7 +202,7 @@ TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_layer* d, int32
   const int32_t reach = s->out[1] * s->stride[1] * 4, stride = s->stride[0];
   int32_t *sums = d->sums, *const end = sums + 4;
   do {
-    if (stride == 1) { /* a step makes two rows */
+    if (stride == 1) { /* a step computes two rows */
       tvmrt_micro_3x3_sums(sums, *bias, x, x + reach, w, 2, newer);
     } else {
       tvmrt_micro_3x3_sums(sums, *bias, x, x + reach, w, 1, newer);
@@ -215,7 +214,7 @@ TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_layer* d, int32
   } while (sums != end);
 }
 
-/*! \brief The output rows of a step; a slot is a pair. */
+/*! \brief Computes the output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t rows,
                                         int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -227,7 +226,8 @@ static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t 
   }
 }
 
-/*! \brief What is this kernel's own; in_c is out_c, there is no dilation, strides are both 1 or 2. */
+/*! \brief Returns the tile of this kernel; in_c is out_c, there is no dilation, strides are both 1
+ * or 2. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_3x3_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_3x3_copy_pair, tvmrt_micro_3x3_step, 2, 1, 3 - c->shape.stride[0]},

@@ -20,7 +20,7 @@
 #include "quad_bytes_mve_i8.h"
 #include "rows.h"
 
-/*! \brief Copies all channels of n columns of two rows to their places in the ring. */
+/*! \brief Copies all channels of n columns of two rows into the line buffer. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t* to,
                                              tvmrt_micro_source above, tvmrt_micro_source below,
                                              int32_t n) {
@@ -65,7 +65,8 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
   }
 }
 
-/*! \brief Copies a pair of input rows into the ring, in which columns of padding are. */
+/*! \brief Copies a pair of input rows into the line buffer, which already has columns of
+ * padding. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -92,12 +93,12 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t ima
 #endif
 
 /*!
- * \brief The sums of one channel of a step's output rows, without the bias.
+ * \brief Accumulates one channel of a step's output rows, without the bias.
  *
  * \param sums  [out] Of the channel, of the first column.
- * \param x     [in] The channel in the ring.
+ * \param x     [in] The channel in the line buffer.
  * \param w     [in] Its packed weights.
- * \param turn  [in] Of which of the four rows in the ring a window's first one is: 0 or 2.
+ * \param turn  [in] Index of a window's first row among the four rows in the line buffer: 0 or 2.
  */
 TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* sums,
                                           const int8_t* x, const int8_t* w, int32_t turn) {
@@ -152,7 +153,7 @@ TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* s
 #endif
 }
 
-/*! \brief The sums of four channels of a step's rows, without their biases. */
+/*! \brief Accumulates four channels of a step's rows, without their biases. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_layer* d, int32_t channel,
                                              int32_t turn) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -163,7 +164,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_layer* d, int32_t
   }
 }
 
-/*! \brief The output rows of a step; a slot is a pair. */
+/*! \brief Computes the output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int32_t rows,
                                             int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -173,7 +174,8 @@ static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int3
   }
 }
 
-/*! \brief What is this kernel's own; in_c is out_c, there is no dilation, strides are both 1 or 2. */
+/*! \brief Returns the tile of this kernel; in_c is out_c, there is no dilation, strides are both 1
+ * or 2. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_3x3_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1, 3 - c->shape.stride[0]},

@@ -14,15 +14,15 @@
 #include "f32.h"
 #include "rows.h"
 
-/*! \brief What the rows of a layer share. */
+/*! \brief Shared data of the rows of a layer. */
 typedef struct tvmrt_micro_layer_f32 {
   const tvmrt_micro_conv_f32* conv;
   const tvmrt_micro_data_f32* data;
   void* ring;
-  int32_t* sums; /*!< Not used. */
+  int32_t* sums; /*!< Unused. */
 } tvmrt_micro_layer_f32;
 
-/*! \brief Copies an input row into the ring; a slot is a row. */
+/*! \brief Copies an input row into the line buffer; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, int32_t slot) {
   static const float padding[4] = {0.0f, 0.0f, 0.0f, 0.0f};
   const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
@@ -76,10 +76,8 @@ TVMRT_INLINE const float* tvmrt_micro_taps_f32(float acc[4], const float* x, con
   return w;
 }
 
-/*
- * tvmrt_micro_nine_taps(sums, bias, row, w): four channels of a 3 x 3 kernel without dilation, by
- * its rows in the ring.
- */
+/* tvmrt_micro_nine_taps(sums, bias, row, w): four channels of a 3 x 3 kernel without dilation, by
+ * its rows in the line buffer. */
 #if TVMRT_MICRO_F32_ASM
 #define TVMRT_MICRO_THREE_TAPS                                                                 \
   "vldmia %[w]!, {s16-s27}\n"                                                                  \
@@ -113,7 +111,8 @@ TVMRT_INLINE void tvmrt_micro_nine_taps(float* sums, const float* bias, const fl
 }
 #endif
 
-/*! \brief The sums of some channels of an output pixel; `top` is its first row in the ring. */
+/*! \brief Accumulates some channels of an output pixel; `top` is its first row in the line
+ * buffer. */
 TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_layer_f32* d, float* sums,
                                                    int32_t top, int32_t column, int32_t channel,
                                                    int32_t channels) {
@@ -143,7 +142,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_layer_f32* 
   }
 }
 
-/*! \brief An output row; a step makes one. */
+/*! \brief Computes an output row, one per step. */
 static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row, int32_t rows,
                                                  int32_t slot) {
   const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
@@ -160,7 +159,7 @@ static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row,
   }
 }
 
-/*! \brief What is this kernel's own; in_c is out_c. */
+/*! \brief Returns the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_f32_tile(const tvmrt_micro_shape* s) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
                                   s->kept.ring.slots, s->stride[0], 1},

@@ -13,13 +13,13 @@
 
 #include "rows.h"
 
-/*! \brief Quads of one place in neighbouring pixels. */
+/*! \brief Widens one quad of channels of neighbouring pixels. */
 TVMRT_INLINE void tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_t x_stride,
                                            int32_t columns, int is_signed) {
   for (; columns > 0; columns--, to += 4, x += x_stride) tvmrt_micro_widen(to, x, is_signed);
 }
 
-/*! \brief The same of the last channels, of which there are fewer than four. */
+/*! \brief Widens the last, fewer than four channels of neighbouring pixels. */
 static inline void tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t x_stride,
                                          int32_t columns, int32_t channels, int is_signed) {
   for (; columns > 0; columns--, to += 4, x += x_stride) {
@@ -29,7 +29,7 @@ static inline void tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t 
   }
 }
 
-/*! \brief Copies an input row into the ring; a slot is a row. */
+/*! \brief Copies an input row into the line buffer; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
@@ -61,15 +61,16 @@ TVMRT_INLINE void tvmrt_micro_store_quad(int32_t* sums, const int32_t acc[4]) {
 
 /*! \brief Some quads of channels of some neighbouring pixels of an output row. */
 typedef struct tvmrt_micro_block {
-  const int16_t* row[TVMRT_MICRO_MAX_ROWS]; /* of the kernel, in the ring */
+  const int16_t* row[TVMRT_MICRO_MAX_ROWS]; /* of the kernel, in the line buffer */
   int32_t* sums;                            /* [pixel][stride] */
   const int16_t* w;                         /* of the first channel */
   const int32_t* bias;                      /* of the first channel */
-  int32_t at;                               /* elements from the rows' starts to the first pixel */
+  int32_t at;                               /* elements from the start of the rows to the first
+                                               pixel */
   int32_t pixels, channels, stride;
 } tvmrt_micro_block;
 
-/*! \brief The sums of a block. */
+/*! \brief Accumulates a block. */
 TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
                                                 const tvmrt_micro_block* b) {
   for (int32_t p = 0; p < b->pixels; p++) {
@@ -89,7 +90,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
   }
 }
 
-/*! \brief An output row; a step makes one. */
+/*! \brief Computes an output row, one per step. */
 static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int32_t rows,
                                              int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -118,7 +119,7 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
   }
 }
 
-/*! \brief What is this kernel's own; in_c is out_c. */
+/*! \brief Returns the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row, tvmrt_micro_depthwise_row,
                                   c->shape.kept.ring.slots, c->shape.stride[0], 1},

@@ -20,10 +20,11 @@
 #include "quad_bytes_mve_i8.h"
 #include "rows.h"
 
-/*! \brief Rows in the ring. */
+/*! \brief Rows in the line buffer. */
 #define TVMRT_MICRO_MVE_ROWS 8
 
-/*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
+/*! \brief Copies an input row into the line buffer, which already has columns of padding; a slot is
+ * a row. */
 TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -54,12 +55,12 @@ TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, 
 }
 
 /*!
- * \brief The sums of an output row of one channel, without the bias.
+ * \brief Accumulates an output row of one channel, without the bias.
  *
  * \param sums    [out] Of the channel, of the first column.
- * \param x       [in] The channel in the ring.
+ * \param x       [in] The channel in the line buffer.
  * \param w       [in] Its packed weights.
- * \param turn    [in] Which of the rows in the ring is a window's first one.
+ * \param turn    [in] Index of a window's first row in the line buffer.
  * \param vectors [in] Of a window, 3 or 4.
  */
 TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* sums,
@@ -90,7 +91,7 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* 
 #endif
 }
 
-/*! \brief The sums of an output row of eight channels, or less. */
+/*! \brief Accumulates an output row of eight channels, or fewer. */
 TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t channel,
                                              int32_t channels, int32_t turn, int vectors) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -101,8 +102,8 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t
   }
 }
 
-/* tvmrt_micro_mve_wide_row_COLUMNS(): a step makes one row. The loops stand in a function for each number
- * of vectors, so that those that no layer has are not linked. */
+/* tvmrt_micro_mve_wide_row_COLUMNS(): computes one row per step. The loops are in a function for
+ * each number of vectors, so that unused ones are not linked. */
 #define TVMRT_MICRO_MVE_WIDE_ROWS(COLUMNS)                                              \
   TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_##COLUMNS(                             \
       const tvmrt_micro_layer* d, int32_t channel, int32_t channels, int32_t turn) {    \
@@ -124,7 +125,8 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t
 TVMRT_MICRO_MVE_WIDE_ROWS(6)
 TVMRT_MICRO_MVE_WIDE_ROWS(8)
 
-/*! \brief What is this kernel's own; in_c is out_c, kernels have at most 8 rows and no dilation. */
+/*! \brief Returns the tile of this kernel; in_c is out_c, kernels have at most 8 rows and no
+ * dilation. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_wide_tile(const tvmrt_micro_conv_i8* c, int vectors) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_mve_wide_copy,

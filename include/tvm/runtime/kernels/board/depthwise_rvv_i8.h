@@ -15,7 +15,8 @@
 #include "rows.h"
 #include "rvv.h"
 
-/*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
+/*! \brief Copies an input row into the line buffer, which already has columns of padding; a slot is
+ * a row. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -27,7 +28,7 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, i
     memset(to, tvmrt_micro_int8_padding(d->conv), (size_t)(pixels * bytes));
     return;
   }
-  if (s->x_stride == bytes) { /* one run */
+  if (s->x_stride == bytes) { /* contiguous */
     bytes *= pixels;
     pixels = pixels > 0;
   }
@@ -38,22 +39,22 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, i
   }
 }
 
-/*! \brief Some channels of one or two neighbouring pixels of an output row; all words, as the
- * assembly finds them by their places. */
+/*! \brief Some channels of one or two neighbouring pixels of an output row; all members are words,
+ * at the offsets that the assembly uses. */
 typedef struct tvmrt_micro_rvv_block {
-  int32_t channels;    /* 0: of the pixels; how many are done at a time is written here */
+  int32_t channels;    /* 0: of the pixels; the number done per call is written here */
   const int32_t* bias; /* 4: of the first channel */
   int32_t* sums;       /* 8: of the first pixel, and of the second one */
   int32_t* second;     /* 12 */
   int32_t taps;        /* 16: of a kernel row */
-  int32_t at;          /* 20: bytes from the rows' starts to the first pixel's window */
+  int32_t at;          /* 20: bytes from the start of the rows to the first pixel's window */
   int32_t next;        /* 24: from there to the second pixel's */
   int32_t step;        /* 28: from a tap to the next one */
   int32_t out_c;       /* 32: weights of a tap */
   const int16_t* w;    /* 36: of the first channel */
 } tvmrt_micro_rvv_block;
 
-/*! \brief The sums of as many of a block's channels as vectors hold; how many. */
+/*! \brief Accumulates as many of a block's channels as vectors hold; returns their number. */
 TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
                                             const int8_t* const* rows, int32_t n) {
 #if TVMRT_MICRO_RVV
@@ -112,7 +113,7 @@ TVMRT_INLINE void tvmrt_micro_rvv_sums(tvmrt_micro_rvv_block b, const int8_t* co
   }
 }
 
-/*! \brief An output row; a step makes one. */
+/*! \brief Computes an output row, one per step. */
 static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int32_t rows,
                                             int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -147,7 +148,7 @@ static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int3
   }
 }
 
-/*! \brief What is this kernel's own; in_c is out_c. */
+/*! \brief Returns the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_rvv_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_rvv_copy_row, tvmrt_micro_rvv_make_row,
                                   c->shape.kept.ring.slots, c->shape.stride[0], 1},

@@ -25,18 +25,18 @@
 
 /*! \brief Words of weights of a kernel row. */
 #define TVMRT_MICRO_WIDE_WORDS(taps, stride) ((stride) == 1 ? (taps)-1 : 4)
-/*! \brief Words behind the record of the last row, as many as are loaded at once. */
+/*! \brief Words after the record of the last row, as many as are loaded at once. */
 #define TVMRT_MICRO_WIDE_END 3
 
 /*!
- * \brief The record of a layer, behind the sums: of each row of the kernel the elements from a plane to
- * the row, and its words of weights; -1 behind the last one.
+ * \brief The record of a layer, after the sums: for each kernel row the elements from a plane to
+ * the row, and its words of weights; then -1.
  */
 TVMRT_INLINE int32_t* tvmrt_micro_wide_record(const tvmrt_micro_layer* d) {
   return d->sums + (d->conv->shape.out[1] + 3) / 4 * 16;
 }
 
-/*! \brief Where columns of four channels are read, and where they go. */
+/*! \brief Source and destination of columns of four channels. */
 typedef struct tvmrt_micro_wide_columns {
   const uint8_t* x;
   int32_t step; /* bytes from one pixel to the next; 0 in padding */
@@ -60,7 +60,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_some(tvmrt_micro_wide_columns* at, int32_t 
 }
 
 #if TVMRT_MICRO_ASM
-/* Two columns of four channels; the order of bytes gives channels 0 and 2, then 1 and 3. */
+/* Copies two columns of four channels; widening yields channels 0 and 2, then 1 and 3. */
 #define TVMRT_MICRO_WIDE_COPY(WIDEN)                                                       \
   __asm volatile(                                                                          \
       "1:\nldr %[e], [%[x]]\nldr %[f], [%[x], %[step]]\n"                                  \
@@ -107,7 +107,8 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy(tvmrt_micro_wide_columns* at, int32_t 
   tvmrt_micro_wide_some(at, n, 4, is_signed);
 }
 
-/*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
+/*! \brief Copies an input row into the line buffer, which already has columns of padding; a slot is
+ * a row. */
 TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
@@ -133,17 +134,15 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, 
 typedef struct tvmrt_micro_wide_outputs {
   const int32_t* record;
   int32_t bias;
-  int32_t *sums, *end; /* the next ones, and behind the last; fours are written whole */
+  int32_t *sums, *end; /* the next ones, and the end; groups of four are written whole */
 } tvmrt_micro_wide_outputs;
 
-/*
- * tvmrt_micro_wide_weights(record, w, taps, stride): writes the weights of a channel into the record;
- * returns those of the next one.
- * tvmrt_micro_wide_sums(outputs, x, taps, stride): the sums of a channel.
- */
+/* tvmrt_micro_wide_weights(record, w, taps, stride): writes the weights of a channel into the
+ * record; returns those of the next one. tvmrt_micro_wide_sums(outputs, x, taps, stride):
+ * accumulates a channel. */
 #if TVMRT_MICRO_ASM
 
-/* Two quads of weights, and one, to the record. */
+/* Widens two quads of weights, and one, into the record. */
 #define TVMRT_MICRO_WIDE_WIDEN_TWO                                  \
   "ldrd r3, r5, [%[w]], #8\nsxtb16 r4, r3, ror #8\nsxtb16 r3, r3\n" \
   "sxtb16 r6, r5, ror #8\nsxtb16 r5, r5\nstmia %[to]!, {r3-r6}\n"
@@ -167,8 +166,8 @@ TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_
   return w;
 }
 
-/* r3 is where the row lies, r4 and r5 are words of weights; what is behind the last row gives a carry.
- * r6, r8 and r10 are words of columns. */
+/* r3 is the address of the row, r4 and r5 are words of weights; the end mark sets the carry. r6, r8
+ * and r10 are words of columns. */
 #define TVMRT_MICRO_WIDE_ROW "ldmia %[w]!, {r3-r5}\nadds r3, %[x], r3, lsl #1\n"
 #define TVMRT_MICRO_WIDE_WEIGHTS "ldrd r4, r5, [%[w]], #8\n"
 #define TVMRT_MICRO_WIDE_BOTH(SUM, X, W) "smlad %[" SUM "], " X ", " W ", %[" SUM "]\n"
@@ -185,7 +184,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_
   TVMRT_MICRO_WIDE_BOTH("a", X0, "r4") TVMRT_MICRO_WIDE_BOTH("c", X1, "r4")
 #define TVMRT_MICRO_WIDE_ODD(X0, X1) \
   TVMRT_MICRO_WIDE_BOTH("b", X0, "r5") TVMRT_MICRO_WIDE_BOTH("d", X1, "r5")
-/* The second weight of the last word, which the first windows have, too. */
+/* The second weight of the last word, which the first windows use too. */
 #define TVMRT_MICRO_WIDE_LAST(X0, X1) \
   TVMRT_MICRO_WIDE_LOWER("a", X0, "r5") TVMRT_MICRO_WIDE_LOWER("c", X1, "r5")
 #define TVMRT_MICRO_WIDE_5 \
@@ -201,7 +200,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_
   TVMRT_MICRO_WIDE_EVEN("r10", "r6") TVMRT_MICRO_WIDE_ODD("r6", "r8") \
   TVMRT_MICRO_WIDE_LAST("r6", "r8")
 
-/* Stride 2: two words of weights, and LOAD of the next columns to X0 and X1. */
+/* Stride 2: two words of weights, and LOAD of the next columns into X0 and X1. */
 #define TVMRT_MICRO_WIDE_TWO(X0, X1, X2, LOAD) \
   TVMRT_MICRO_WIDE_BOTH("a", X0, "r4") TVMRT_MICRO_WIDE_BOTH("a", X1, "r5") \
   TVMRT_MICRO_WIDE_BOTH("b", X1, "r4") TVMRT_MICRO_WIDE_BOTH("b", X2, "r5") \
@@ -218,7 +217,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_
   TVMRT_MICRO_WIDE_TWO_FIRST TVMRT_MICRO_WIDE_TWO("r10", "r6", "r8", "ldrd r10, r6, [r3, #20]\n")
 /* clang-format on */
 
-/* Four sums at a time, COLUMNS being what is added of a row; `run` leads to the outputs. */
+/* Four sums per iteration; COLUMNS adds a row; `run` points to the outputs. */
 #define TVMRT_MICRO_WIDE_RUN(COLUMNS)                                                        \
   __asm volatile(                                                                            \
       "1:\nldrd %[w], %[a], [%[run]]\nmov %[b], %[a]\nmov %[c], %[a]\nmov %[d], "            \
@@ -256,7 +255,8 @@ TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_
   return w;
 }
 
-/*! \brief A weight of a row: the first of its word, the last one the second; or as they follow. */
+/*! \brief A weight of a row. With stride 1 it is the first of its word (the last weight: the second
+ * of the last word); with stride 2 weights are contiguous. */
 TVMRT_INLINE int32_t tvmrt_micro_wide_weight(const int32_t* words, int32_t tap, int taps,
                                              int32_t stride) {
   const int32_t place = stride == 2 ? tap : tap == taps - 1 ? 2 * tap - 1 : 2 * tap;
@@ -264,7 +264,7 @@ TVMRT_INLINE int32_t tvmrt_micro_wide_weight(const int32_t* words, int32_t tap, 
   return place % 2 ? word >> 16 : (int16_t)word;
 }
 
-/*! \brief Four neighbouring sums. */
+/*! \brief Accumulates four neighbouring sums. */
 TVMRT_INLINE void tvmrt_micro_wide_four(int32_t* sums, const int32_t* record, const int16_t* x,
                                         int32_t bias, int taps, int32_t stride) {
   int32_t a = bias, b = a, c = a, d = a;
@@ -292,7 +292,7 @@ TVMRT_INLINE void tvmrt_micro_wide_sums(tvmrt_micro_wide_outputs outputs, const 
 }
 #endif
 
-/*! \brief The sums of an output row of four channels. */
+/*! \brief Accumulates an output row of four channels. */
 TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_layer* d, int32_t channel, int taps,
                                         int32_t stride) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -310,7 +310,8 @@ TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_layer* d, int32_t chan
   }
 }
 
-/*! \brief An output row by rows of so many weights, `quad` being the function for four channels. */
+/*! \brief Computes an output row with kernel rows of `taps` weights; `quad` accumulates four
+ * channels. */
 TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, int32_t slot,
                                        int taps,
                                        void (*quad)(const tvmrt_micro_layer* d, int32_t channel)) {
@@ -327,8 +328,8 @@ TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, 
   }
 }
 
-/* tvmrt_micro_wide_row_TAPS(): a step makes one row. The loops stand in a function for each number of
- * weights, so that those that no layer has are not linked. */
+/* tvmrt_micro_wide_row_TAPS(): computes one row per step. The loops are in a function for each
+ * number of weights, so that unused ones are not linked. */
 #define TVMRT_MICRO_WIDE_ROWS(TAPS)                                                               \
   TVMRT_NOINLINE void tvmrt_micro_wide_quad_##TAPS(const tvmrt_micro_layer* d, int32_t channel) { \
     if (d->conv->shape.stride[1] == 1) {                                                          \
@@ -347,8 +348,8 @@ TVMRT_MICRO_WIDE_ROWS(5)
 TVMRT_MICRO_WIDE_ROWS(7)
 
 /*!
- * \brief What is this kernel's own, by rows of 5 or 7 weights; in_c is out_c, columns are not dilated
- * and their stride is 1 or 2.
+ * \brief Returns the tile of this kernel for kernel rows of 5 or 7 weights; in_c is out_c, columns
+ * are not dilated and their stride is 1 or 2.
  */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_wide_tile(const tvmrt_micro_conv_i8* c, int taps) {
   const tvmrt_micro_shape* const s = &c->shape;

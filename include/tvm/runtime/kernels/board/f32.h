@@ -33,16 +33,14 @@
 #define TVMRT_MICRO_F32_ASM 0
 #endif
 
-/*! \brief Channels of which the sums are kept before they become results. */
+/*! \brief Channels whose sums are kept before they become results. */
 #define TVMRT_MICRO_F32_CHUNK 16
-/*! \brief Pixels of a tile. */
+/*! \brief Pixels of a tile (MR). */
 #define TVMRT_MICRO_F32_PIXELS 4
 
-/*
- * tvmrt_micro_tile_f32_1(sums, x, w, bias, n) and tvmrt_micro_tile_f32_4(): four channels' biases
+/* tvmrt_micro_tile_f32_1(sums, x, w, bias, n) and tvmrt_micro_tile_f32_4(): four channels' biases
  * plus the sums of x[i] * w[i][channel], for one pixel to sums[channel], for four, with
- * x[i][pixel], to sums[pixel * TVMRT_MICRO_F32_CHUNK + channel].
- */
+ * x[i][pixel], to sums[pixel * TVMRT_MICRO_F32_CHUNK + channel]. */
 #if TVMRT_MICRO_F32_MVE
 
 TVMRT_NOINLINE void tvmrt_micro_tile_f32_1(float* sums, const float* x, const float* w,
@@ -81,7 +79,7 @@ TVMRT_NOINLINE void tvmrt_micro_tile_f32_4(float* sums, const float* x, const fl
 
 #elif TVMRT_MICRO_F32_ASM
 
-/* Four channels in the registers A to D of one pixel plus the weights in s20 to s23 times X. */
+/* Adds the weights in s20 to s23 times X to four channels of one pixel in the registers A to D. */
 #define TVMRT_MICRO_F32_FMA(A, B, C, D, X) \
   "vfma.f32 " A ", s20, " X                \
   "\n"                                     \
@@ -153,13 +151,13 @@ TVMRT_NOINLINE void tvmrt_micro_tile_f32_4(float* sums, const float* x, const fl
 
 #endif
 
-/*! \brief v, no less than lo and no more than hi; NaN stays. */
+/*! \brief Clamps v to [lo, hi]; NaN stays. */
 TVMRT_INLINE float tvmrt_micro_bounded(float v, float lo, float hi) {
   v = v < lo ? lo : v;
   return v > hi ? hi : v;
 }
 
-/*! \brief y[i] = v[i], with 0 for what is negative, by the bits of the floats. */
+/*! \brief ReLU of v, by the bits of the floats. */
 TVMRT_INLINE void tvmrt_micro_relu(float* y, const float* v, int32_t n) {
   for (; n > 0; n--) {
     int32_t bits;
@@ -169,7 +167,7 @@ TVMRT_INLINE void tvmrt_micro_relu(float* y, const float* v, int32_t n) {
   }
 }
 
-/*! \brief Finished sums of some channels of a pixel to their place. */
+/*! \brief Finishes the sums of some channels of a pixel: residual, clamping, store, epilogue. */
 TVMRT_NOINLINE void tvmrt_micro_finish_f32(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data, float* sums,
                                            int32_t pixel, int32_t channel, int32_t channels) {
@@ -182,7 +180,7 @@ TVMRT_NOINLINE void tvmrt_micro_finish_f32(const tvmrt_micro_conv_f32* c,
   if (channels % 4 == 0) {
     for (int32_t i = 0; i < channels; i += 4) {
       float32x4_t v = vldrwq_f32(sums + i);
-      /* not vcmpltq, which is true of NaN */
+      /* not vcmpltq, which is true for NaN */
       v = vpselq_f32(vdupq_n_f32(c->lo), v, vcmpgtq_f32(vdupq_n_f32(c->lo), v));
       vstrwq_f32(y + i, vpselq_f32(vdupq_n_f32(c->hi), v, vcmpgtq_n_f32(v, c->hi)));
     }

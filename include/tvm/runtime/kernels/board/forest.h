@@ -14,7 +14,7 @@
 
 #include "../parallel.h"
 
-/* The place of a float in their order; NaN has nan's. */
+/* Integer key of a float that preserves the order; `nan` for NaN. */
 static inline int32_t tvmrt_board_key(const float* x, int32_t nan) {
   int32_t bits;
   memcpy(&bits, x, sizeof(bits));
@@ -23,21 +23,19 @@ static inline int32_t tvmrt_board_key(const float* x, int32_t nan) {
   return bits < 0 ? -size : size;
 }
 
-/*
- * tvmrt_board_forest_SUFFIX: a forest whose columns are of type COLUMN, steps of type STEP.
- *   keys      [nodes] of thresholds; of a leaf, its row, or its number where rows have one
- *   columns   [nodes] places among the keys of a row
- *   steps     [nodes] from a node to its left child, behind which the right one lies; 0: a leaf
- *   rows      [][width] of whole numbers, or NULL where width is 1
+/* tvmrt_board_forest_SUFFIX: a forest whose columns are of type COLUMN, steps of type STEP.
+ *   keys      [nodes] of thresholds; of a leaf, its row, or its value if there are no rows
+ *   columns   [nodes] indices into the keys of a row
+ *   steps     [nodes] from a node to its left child, which the right one follows; 0: a leaf
+ *   rows      [][width] of integers, or NULL if width is 1
  *   roots     [trees]
- *   targets   [trees] the first output that a tree gives to, or NULL where that is 0
- *   base      [outputs] where sums begin
+ *   targets   [trees] the first output that a tree adds to, or NULL if that is 0
+ *   base      [outputs] initial values of the sums
  *   inputs    [features] columns of x that nodes read, or NULL for all in order
  *   unit      what 1 is in y
  *
  * tvmrt_board_forest_run_SUFFIX(forest, x, y, rows): x [rows][x_columns] to y [rows][outputs].
- * Returns 0, or -1 where there is no scratch memory.
- */
+ * Returns 0, or -1 if there is no scratch memory. */
 #define TVMRT_DEFINE_BOARD_FOREST(SUFFIX, COLUMN, STEP)                                       \
   typedef struct {                                                                            \
     const int32_t* keys;                                                                      \

@@ -33,14 +33,14 @@
 #include "rvv.h"
 #endif
 
-/*! \brief Whether sums become bytes by Helium, which needs vectors of floats for it. */
+/*! \brief Whether Helium requantises, which requires its float vectors. */
 #if TVMRT_MICRO_CAN_MVE && (__ARM_FEATURE_MVE & 2)
 #define TVMRT_MICRO_MVE_BYTES 1
 #else
 #define TVMRT_MICRO_MVE_BYTES 0
 #endif
 
-/*! \brief Channels of which the sums are kept before they become bytes. */
+/*! \brief Channels whose sums are kept before they become bytes. */
 #if TVMRT_MICRO_RVV
 #define TVMRT_MICRO_CHUNK 64
 #else
@@ -49,51 +49,53 @@
 /*! \brief Sums that are kept, of all pixels together. */
 #define TVMRT_MICRO_SUMS (2 * TVMRT_MICRO_CHUNK)
 
-/*! \brief Where the bytes of a tensor lie. */
+/*! \brief Range of a tensor's bytes. */
 typedef struct tvmrt_micro_range {
   int16_t zero;  /*!< Zero point. */
-  int16_t lo;    /*!< Least value. */
-  int16_t hi;    /*!< Greatest value. */
+  int16_t lo;    /*!< Minimum. */
+  int16_t hi;    /*!< Maximum. */
   int8_t whole;  /*!< 1 for -128 to 127, 2 for 0 to 255, 0 for other bounds. */
-  int8_t direct; /*!< 1: whole is 1, an even number of channels, fixed factors, and no shift. */
+  int8_t direct; /*!< 1: whole is 1, an even number of channels, fixed-point multipliers, and no
+                      shift. */
 } tvmrt_micro_range;
 
 /*! \brief A layer. */
 typedef struct tvmrt_micro_conv_i8 {
   tvmrt_micro_shape shape;
-  int16_t x_zero;          /*!< Zero point of the input, which padding has. */
+  int16_t x_zero;          /*!< Zero point of the input and value of padding. */
   int8_t x_signed;         /*!< 1: int8, 0: uint8. */
   int8_t y_bytes;          /*!< Size of an element of y. */
-  tvmrt_micro_range range; /*!< Of the output; not used with an epilogue. */
+  tvmrt_micro_range range; /*!< Range of the output; not used with an epilogue. */
 } tvmrt_micro_conv_i8;
 
 /*!
- * \brief What a channel's sums are multiplied by: a float, or a fixed number less than zero, -2 ^ 36
- * times the factor, nearly.
+ * \brief Requantisation multiplier of a channel: a float scale, or a negative fixed-point
+ * multiplier, about -2 ^ 36 times the scale.
  *
- * sum * scale is rounded to a float, then to an integer, ties to even. Where the compiler of the
- * network finds fixed numbers that give the same bytes for all sums, four neighbouring channels have
- * those instead. As no factor is negative, the sign tells which of the two it is: with a table of
- * flags, four bytes would take one load more than the 17 instructions that they take.
+ * sum * scale is rounded to a float, then to an integer, ties to even. If the compiler of the
+ * network finds fixed-point multipliers that give the same bytes for all sums, groups of four
+ * channels use them. Scales are positive, so the sign distinguishes the two: a table of flags would
+ * cost another load in addition to the 17 instructions for four bytes.
  */
 typedef union tvmrt_micro_factor {
   float scale;
   int32_t fixed;
 } tvmrt_micro_factor;
 
-/*! \brief What a layer computes with; borrowed for the call. */
+/*! \brief The tensors of a layer; borrowed for the call. */
 typedef struct tvmrt_micro_data {
   const void* x;
   const void* weights;        /*!< Packed. */
-  const int32_t* bias;        /*!< Folded, for each padded channel; NULL beside joint weights. */
+  const int32_t* bias;        /*!< Folded, for each padded channel; NULL with joint weights. */
   const void* factors;        /*!< tvmrt_micro_factor of the sums, laid out like bias. */
-  const int32_t* shift;       /*!< What the sum of a window is multiplied by and adds, or NULL. */
-  void* y;                    /*!< May be x where the layer says so. */
-  tvmrt_i8_epilogue epilogue; /*!< NULL: y = rescaled bytes. */
-  const void* ctx;            /*!< For the epilogue. */
+  const int32_t* shift;       /*!< Weight shifts per channel, multiplied with the sum of a window;
+                                   or NULL. */
+  void* y;                    /*!< May be x if the layer allows it. */
+  tvmrt_i8_epilogue epilogue; /*!< NULL: y = requantised bytes. */
+  const void* ctx;            /*!< Context of the epilogue. */
 } tvmrt_micro_data;
 
-/*! \brief Padding where activations of both types are int8, uint8 less 128. */
+/*! \brief Padding byte for kernels that convert uint8 to int8 by subtracting 128. */
 TVMRT_INLINE uint8_t tvmrt_micro_int8_padding(const tvmrt_micro_conv_i8* c) {
   return (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80);
 }
@@ -108,7 +110,7 @@ static inline uint64_t tvmrt_micro_halved(uint64_t x, int n) {
   return (x + (((uint64_t)1 << (n - 1)) - 1) + ((x >> n) & 1)) >> n;
 }
 
-/*! \brief How many binary digits x has beyond those of a float. */
+/*! \brief Number of binary digits of x beyond a float's significand. */
 static inline int tvmrt_micro_excess(uint64_t x) {
   int n = 0;
   while (x >> n >= (uint64_t)1 << 24) n++;
@@ -116,7 +118,7 @@ static inline int tvmrt_micro_excess(uint64_t x) {
 }
 
 /*!
- * \brief size * factor / 2 ^ places by way of the float product: rounded to 24 digits, then to an
+ * \brief size * factor / 2 ^ places via the float product: rounded to 24 digits, then to an
  * integer.
  */
 TVMRT_NOINLINE int32_t tvmrt_micro_twice_rounded(uint32_t size, uint32_t factor, int places) {
@@ -125,17 +127,17 @@ TVMRT_NOINLINE int32_t tvmrt_micro_twice_rounded(uint32_t size, uint32_t factor,
   excess = tvmrt_micro_excess(product);
   product = tvmrt_micro_halved(product, excess);
   places -= excess;
-  if (places <= 0) return 1 << 20; /* more than any range holds */
+  if (places <= 0) return 1 << 20; /* exceeds any range */
   return places > 25 ? 0 : (int32_t)tvmrt_micro_halved(product, places);
 }
 #endif
 
 /*!
- * \brief What a float unit makes of acc * scale, rounded to an integer, ties to even; some number
- * of that sign from 512 on where that is 512 or more.
+ * \brief Emulates acc * scale in float, rounded to an integer, ties to even; results of 512 or more
+ * may be any integer of that sign from 512 on.
  *
- * The product of the digits is rounded at once. For numbers below 512 that is only then not the
- * same when it is so near a tie that the float product may have been rounded onto or over it.
+ * The product of the significands is rounded only once. Below 512 this differs only if the product
+ * is so near a tie that the float product may have been rounded onto or over it.
  *
  * \param scale [in] Positive, below 2 ^ 8.
  */
@@ -146,7 +148,7 @@ static inline int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
   const uint32_t factor = (bits & 0x7FFFFF) | 0x800000;
   const uint64_t product = (uint64_t)size * factor; /* below 2 ^ 55 */
   const uint32_t high = (uint32_t)(product >> 32), low = (uint32_t)product;
-  /* the product in 256ths; shifts of 32 bits, as those of 64 are calls on small processors */
+  /* the product in 256ths; shifts of 32 bits, because those of 64 are calls on small processors */
   if (places >= 40) {
     if (places > 63) return 0;
     fixed = high >> (places - 40);
@@ -170,7 +172,7 @@ static inline int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
 TVMRT_INLINE int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
   float v = (float)acc * scale;
   int32_t q;
-  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode, which is to nearest */
+  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode: to nearest */
   memcpy(&q, &v, sizeof(q));
   return q;
 }
@@ -180,13 +182,13 @@ TVMRT_INLINE int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
   float v = (float)acc * scale;
   int32_t q;
   v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
-  v += 12582912.0f; /* 2 ^ 23 + 2 ^ 22: the integer stands in the lowest digits */
+  v += 12582912.0f; /* 2 ^ 23 + 2 ^ 22: the integer is in the lowest digits */
   memcpy(&q, &v, sizeof(q));
   return q - 0x4B400000;
 }
 #endif
 
-/*! \brief The zero point and a rounded sum, which may be large. */
+/*! \brief Adds the zero point to a rounded sum, which may be large. */
 TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 #if TVMRT_MICRO_CAN_DSP
   return __qadd(q, zero);
@@ -195,7 +197,7 @@ TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 #endif
 }
 
-/*! \brief What tvmrt_micro_requantize() makes of one sum. */
+/*! \brief Requantises one sum like tvmrt_micro_requantize(), without clamping. */
 TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor, int32_t zero) {
   if (factor.fixed < 0) {
     return ((int32_t)(((int64_t)sum * -factor.fixed) >> 32) + zero * 16 + 8) >> 4;
@@ -204,8 +206,8 @@ TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor
 }
 
 /*!
- * \brief The byte of a sum whose factor is fixed; `factor` is it without its sign, `half` the zero
- * point times 16, and 8.
+ * \brief Requantises a sum with a fixed-point multiplier; `factor` is its absolute value, `half`
+ * the zero point times 16, plus 8.
  */
 TVMRT_INLINE uint8_t tvmrt_micro_fixed_byte(int32_t sum, int32_t factor, int32_t half,
                                             const tvmrt_micro_range* range) {
@@ -216,7 +218,7 @@ TVMRT_INLINE uint8_t tvmrt_micro_fixed_byte(int32_t sum, int32_t factor, int32_t
 }
 
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
-/* Four products s0 to s3 of sums and factors, rounded, to r3 to r6. */
+/* Four products s0 to s3 of sums and scales, rounded, to r3 to r6. */
 #define TVMRT_MICRO_ROUND                                                                    \
   "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n"     \
   "vmul.f32 s0, s0, s4\nvmul.f32 s1, s1, s5\nvmul.f32 s2, s2, s6\nvmul.f32 s3, s3, s7\n"     \
@@ -225,13 +227,11 @@ TVMRT_INLINE uint8_t tvmrt_micro_fixed_byte(int32_t sum, int32_t factor, int32_t
   "qadd r3, r3, %[zero]\nqadd r4, r4, %[zero]\nqadd r5, r5, %[zero]\nqadd r6, r6, %[zero]\n"
 #endif
 
-/*
- * tvmrt_micro_requantize(y, sums, factors, n, range): y[i] = the byte of sums[i] and factors[i]. By
- * Helium, whole vectors of sums and factors are read, which there are.
- */
+/* tvmrt_micro_requantize(y, sums, factors, n, range): y[i] = the byte of sums[i] and factors[i].
+ * With Helium, whole vectors of sums and factors are read, which must exist. */
 #if TVMRT_MICRO_MVE_BYTES
 
-/*! \brief The bytes of four sums, which have fixed factors or none has. */
+/*! \brief Requantises four sums that all have fixed-point multipliers, or none. */
 TVMRT_NOINLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
                                                    const tvmrt_micro_factor* factors, int32_t zero,
                                                    int32x4_t low, int32x4_t high) {
@@ -247,8 +247,8 @@ TVMRT_NOINLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
 }
 
 /*!
- * \brief The bytes of n channels of two pixels, whose sums are `stride` apart and whose bytes are
- * `step`; of one pixel where both are 0.
+ * \brief Requantises n channels of two pixels; their sums are `stride` apart and their bytes
+ * `step`. Both are 0 for one pixel.
  */
 TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const int32_t* sums,
                                                int32_t stride, const tvmrt_micro_factor* factors,
@@ -256,7 +256,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const i
   const int32x4_t low = vdupq_n_s32(range->lo), high = vdupq_n_s32(range->hi);
   const int32_t zero = range->zero;
 #if TVMRT_MICRO_ASM
-  /* fours of channels with fixed factors, up to the first one without */
+  /* groups of four channels with fixed-point multipliers, up to the first one without */
   uint8_t* next = y + step;
   const int32_t* second = sums + stride;
   int32_t factor;
@@ -294,7 +294,7 @@ TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 #else
 
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
-/* *y++ = the byte of *s++ and *f++, n times, where n is a multiple of 4 and not 0. */
+/* *y++ = the byte of *s++ and *f++, n times; n is a positive multiple of 4. */
 #define TVMRT_MICRO_BYTES(SATURATE)                                                              \
   __asm volatile(                                                                                \
       "1:\nldrd %[f0], %[f1], [%[f]]\ncmp %[f0], #0\nbge 2f\n"                                   \
@@ -316,7 +316,7 @@ TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
       : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
 #endif
 
-/*! \brief tvmrt_micro_requantize() of sums whose factors are fixed, floats, or both. */
+/*! \brief tvmrt_micro_requantize() of sums with fixed-point multipliers, float scales, or both. */
 TVMRT_INLINE void tvmrt_micro_requantize_any(uint8_t* y, const int32_t* sums,
                                              const tvmrt_micro_factor* factors, int32_t n,
                                              const tvmrt_micro_range* range) {
@@ -332,7 +332,8 @@ TVMRT_INLINE void tvmrt_micro_requantize_any(uint8_t* y, const int32_t* sums,
 #else
 
 #if !TVMRT_MICRO_HAS_FPU
-/*! \brief The same as a function: what floats need takes registers that fixed factors do not. */
+/*! \brief tvmrt_micro_requantize_any() as a function: floats take registers that fixed-point
+ * multipliers do not. */
 TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
                                                   const tvmrt_micro_factor* factors, int32_t n,
                                                   const tvmrt_micro_range* range) {
@@ -372,7 +373,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 #endif
 #endif
 
-/* Helium's rounding takes more of the stack; what the epilogue needs is not added to it there. */
+/* Helium's rounding uses more stack; so the epilogue's stack is kept separate there. */
 #if TVMRT_MICRO_MVE_BYTES
 #define TVMRT_MICRO_EPILOGUE TVMRT_NOINLINE
 #define TVMRT_MICRO_FINISH TVMRT_INLINE
@@ -381,14 +382,14 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 #define TVMRT_MICRO_FINISH static inline
 #endif
 
-/*! \brief tvmrt_micro_finish() by the layer's epilogue. */
+/*! \brief tvmrt_micro_finish() with the layer's epilogue. */
 TVMRT_MICRO_EPILOGUE void tvmrt_micro_epilogue(const tvmrt_micro_conv_i8* c,
                                                const tvmrt_micro_data* data, const int32_t* sums,
                                                int32_t stride, int32_t pixel, int32_t pixels,
                                                int32_t channel, int32_t channels) {
   const int32_t at = pixel * c->shape.y_stride + channel;
 #if TVMRT_MICRO_CAN_DSP
-  TVMRT_OPAQUE(pixel); /* or 64 bits are counted, and kept where registers are few */
+  TVMRT_OPAQUE(pixel); /* or 64 bits are counted, and kept when registers are scarce */
   TVMRT_OPAQUE(stride);
 #endif
   const tvmrt_i8_rows rows = {
@@ -405,7 +406,7 @@ TVMRT_MICRO_EPILOGUE void tvmrt_micro_epilogue(const tvmrt_micro_conv_i8* c,
 }
 
 /*!
- * \brief What becomes of finished sums of some channels of neighbouring pixels.
+ * \brief Finishes the sums of some channels of neighbouring pixels: requantisation or epilogue.
  *
  * \param sums   [in] [pixel][stride].
  * \param pixel  [in] Index of the first pixel in the output.
@@ -434,7 +435,7 @@ TVMRT_MICRO_FINISH void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c,
 
 /* ---- quads ---- */
 
-/*! \brief Four bytes as a quad. */
+/*! \brief Widens four bytes to a quad. */
 TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_signed) {
 #if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
   uint32_t v, even, odd;
@@ -456,20 +457,20 @@ TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_sig
 #endif
 }
 
-/*! \brief memcpy() of a few bytes, whose own is a loop over bytes in small C libraries. */
+/*! \brief memcpy() of a few bytes; small C libraries copy bytewise. */
 TVMRT_INLINE void tvmrt_micro_copy(uint8_t* to, const uint8_t* from, int32_t n) {
 #if TVMRT_MICRO_RVV
   tvmrt_micro_rvv_copy(to, from, n, 0);
   return;
 #endif
 #if TVMRT_MICRO_UNALIGNED
-  if (n >= 4) { /* words; the last one may lie over the one in front of it */
+  if (n >= 4) { /* words; the last one may overlap the one before it */
     const uint8_t* const last = from + n - 4;
     uint8_t* const end = to + n - 4;
     uint32_t word;
     do {
       memcpy(&word, from, 4);
-      TVMRT_OPAQUE(word); /* or it is made a call of memcpy() again */
+      TVMRT_OPAQUE(word); /* or it becomes a call of memcpy() again */
       memcpy(to, &word, 4);
       from += 4;
       to += 4;

@@ -24,7 +24,7 @@ TVMRT_INLINE const int16_t* tvmrt_micro_joint_weights(const tvmrt_micro_conv_i8*
   return (const int16_t*)data->weights + (channel >> 1) * (c->shape.kept.windows.length + 4);
 }
 
-/*! \brief The sum for v, where `both` has the products of u + 256 * v. */
+/*! \brief The sum for v; `both` has the sum for u + 256 * v. */
 TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
   return (int32_t)(both - (uint32_t)u) >> 8;
 }
@@ -40,7 +40,7 @@ TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
   "smlad %[u], r5, r10, %[u]\nsmlad %[u], r6, r11, %[u]\n"
 #endif
 
-/*! \brief The sums of channels of one pixel, and n elements of its window. */
+/*! \brief Accumulates channels of one pixel over n elements of its window. */
 TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const int16_t* w,
                                         const int16_t* window, int32_t length) {
   do {
@@ -73,10 +73,8 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
 
 #if TVMRT_MICRO_ASM
 
-/*
- * A quad of both pixels: r3 to r6 are loaded by one instruction; u0 and u1 get the products of u of
- * the two pixels, b0 and b1 the joint ones.
- */
+/* A quad of both pixels: one instruction loads r3 to r6; u0 and u1 accumulate the products with u
+ * of the two pixels, b0 and b1 the joint ones. */
 #define TVMRT_MICRO_JOINT_QUAD      \
   "ldrd %[w0], %[w1], [%[w]], #8\n" \
   "ldmia %[x]!, {r3-r6}\n"          \
@@ -91,22 +89,21 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
   "smlad %[u0], r4, %[w1], %[u0]\n" \
   "smlad %[u1], r6, %[w1], %[u1]\n"
 
-/*! \brief What the block keeps in memory, as registers are few; the offsets below are those of it. */
+/*! \brief Variables of the assembly block in memory, as registers are scarce; the offsets below
+ * refer to it. */
 typedef struct tvmrt_micro_joint_run {
   void* at;                  /* sums, or bytes of the first pixel */
-  const void* factors;       /* NULL tells that sums are stored */
-  int32_t half, half_upper;  /* what is added to products with factors */
-  int32_t stride;            /* bytes from a pixel to the next */
-  const void* end;           /* of what `at` goes over */
+  const void* factors;       /* NULL: sums are stored */
+  int32_t half, half_upper;  /* rounding offsets of the multiplications with factors */
+  int32_t stride;            /* bytes from one pixel to the next */
+  const void* end;           /* end of the range of `at` */
   const int16_t* window;     /* of both pixels */
   int32_t rest;              /* pairs of quads beyond a multiple of eight quads */
   const int16_t* window_end; /* of both pixels */
 } tvmrt_micro_joint_run;
 
-/*
- * Products of two channels and two windows, eight quads at a time, as many less as make the rest, at
- * first. The table has halves of the distances from itself.
- */
+/* Multiplies two channels and two windows, eight quads per iteration; the first iteration handles
+ * the remainder. The table has halves of the distances from itself. */
 #define TVMRT_MICRO_JOINT_PRODUCTS                                 \
   "1:\nldrd %[u1], %[b1], [%[w]]\nldrd %[u0], %[b0], [%[w]], #8\n" \
   "ldrd %[x], %[w0], [%[run], #24]\ntbb [pc, %[w0]]\n"             \
@@ -118,11 +115,9 @@ typedef struct tvmrt_micro_joint_run {
   "ldr r3, [%[run], #32]\ncmp %[x], r3\nblo 3b\n"                  \
   "sub %[b0], %[b0], %[u0]\nsub %[b1], %[b1], %[u1]\n"
 
-/*
- * The sums of two channels as the bytes of both pixels, to r3 and after it: products with the
- * channels' factors, to which r4 leads, shifted and saturated. What is left of the joint sums is 256
- * times as much, and so is what is added to their products.
- */
+/* Requantises the sums of two channels to the bytes of both pixels, in r3 and after it: multiplied
+ * with the channels' factors at r4, shifted and saturated. The remaining joint sums are 256 times
+ * as large, and so is their rounding offset. */
 #define TVMRT_MICRO_JOINT_BYTES                                     \
   "ldrd %[w0], %[w1], [r4], #8\n"                                   \
   "smmls %[u0], %[u0], %[w0], r5\nsmmls %[b0], %[b0], %[w1], r6\n"  \
@@ -135,8 +130,8 @@ typedef struct tvmrt_micro_joint_run {
   "strd r3, r4, [%[run]]\ncmp r3, %[x]\nblo 1b\n"
 
 /*!
- * \brief The sums of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; or, where y is not NULL,
- * the bytes of all channels, y being those of the first pixel.
+ * \brief Accumulates channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; if y is not NULL,
+ * requantises all channels, y being the bytes of the first pixel.
  */
 TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         const int16_t* window, int32_t channel, int32_t* sums,

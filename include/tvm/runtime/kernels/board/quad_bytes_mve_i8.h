@@ -8,16 +8,16 @@
 #include "i8.h"
 
 #if TVMRT_MICRO_MVE_BYTES
-/*! \brief What the bytes of four channels are made with. */
+/*! \brief Requantisation constants of four channels. */
 typedef struct tvmrt_micro_mve_quad {
   int32x4_t bias, fixed; /* -fixed of the factors */
   float32x4_t scale;
   int32x4_t lo, hi;
   int32_t zero, is_fixed;
-  mve_pred16_t some; /* of the channels that there are */
+  mve_pred16_t some; /* of the existing channels */
 } tvmrt_micro_mve_quad;
 
-/*! \brief The bytes of n pixels, whose sums are 8 apart. */
+/*! \brief Requantises n pixels, whose sums are 8 apart. */
 TVMRT_INLINE void tvmrt_micro_mve_bytes(const tvmrt_micro_mve_quad* k, uint8_t* y, int32_t y_stride,
                                         const int32_t* sums, int32_t n) {
   const int32_t half = k->zero * 16 + 8;
@@ -47,7 +47,7 @@ TVMRT_INLINE void tvmrt_micro_mve_bytes(const tvmrt_micro_mve_quad* k, uint8_t* 
   }
 }
 
-/*! \brief The bytes of four channels or less of a step's output rows. */
+/*! \brief Requantises up to four channels of a step's output rows. */
 TVMRT_NOINLINE void tvmrt_micro_mve_rows(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                          const int32_t* sums, int32_t top, int32_t rows,
                                          int32_t channel) {
@@ -69,9 +69,9 @@ TVMRT_NOINLINE void tvmrt_micro_mve_rows(const tvmrt_micro_conv_i8* c, const tvm
 #endif
 
 /*!
- * \brief What becomes of the sums of four channels or less of some output rows.
+ * \brief Finishes the sums of up to four channels of some output rows.
  *
- * \param sums [in,out] [column][8], without the biases; of the next row 4 behind those of the first.
+ * \param sums [in,out] [column][8], without the biases; the next row is 4 after the first.
  */
 TVMRT_INLINE void tvmrt_micro_mve_finish(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                          int32_t* sums, int32_t top, int32_t rows,

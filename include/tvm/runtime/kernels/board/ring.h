@@ -18,50 +18,50 @@
 
 #include "shape.h"
 
-/*! \brief Steps of a tile; `layer` is what it is told of the layer. */
+/*! \brief Steps of a tile; `layer` is the tile's descriptor of the layer. */
 typedef struct tvmrt_micro_steps {
   /*! Copies slot `slot` of an image, counted from the first row of padding on. */
   void (*copy)(const void* layer, int32_t image, int32_t slot);
   /*!
-   * Makes `rows` output rows, the first of which is `row` of those of all images, of the slots from
-   * `slot` on.
+   * Computes `rows` output rows from the slots from `slot` on. `row` is the index of the first one
+   * over all images.
    */
   void (*make)(const void* layer, int32_t row, int32_t rows, int32_t slot);
-  int32_t slots;   /*!< Of which a step makes output rows. */
+  int32_t slots;   /*!< Slots from which a step computes output rows. */
   int32_t advance; /*!< Slots from one step's first one to the next one's. */
   int32_t rows;    /*!< Output rows of a step. */
 } tvmrt_micro_steps;
 
-/*! \brief Walks over the output rows of all images. */
+/*! \brief Loops over the output rows of all images. */
 TVMRT_INLINE void tvmrt_micro_walk_ring(const tvmrt_micro_shape* s, tvmrt_micro_steps by,
                                         const void* layer) {
   for (int32_t image = 0; image < s->kept.ring.images; image++) {
     int32_t next = 0;
     for (int32_t row = 0, slot = 0; row < s->out[0]; row += by.rows, slot += by.advance) {
       const int32_t left = s->out[0] - row;
-      if (next < slot) next = slot; /* strides may leave rows out */
+      if (next < slot) next = slot; /* strides may skip rows */
       for (; next < slot + by.slots; next++) by.copy(layer, image, next);
       by.make(layer, image * s->out[0] + row, left < by.rows ? left : by.rows, slot);
     }
   }
 }
 
-/*! \brief Most rows of a kernel. */
+/*! \brief Maximum rows of a kernel. */
 #define TVMRT_MICRO_MAX_ROWS 16
 
-/*! \brief Columns of a plane in front of row h, counted from the first row of padding on. */
+/*! \brief Offset in columns of row h in a plane, counted from the first row of padding on. */
 TVMRT_INLINE int32_t tvmrt_micro_ring_row(const tvmrt_micro_shape* s, int32_t h) {
   return h % s->kept.ring.slots * s->kept.ring.columns;
 }
 
-/*! \brief Columns of padding in front of those of the input. */
+/*! \brief Columns of left padding. */
 TVMRT_INLINE int32_t tvmrt_micro_padding(const tvmrt_micro_shape* s) {
   return s->pad[1] > 0 ? s->pad[1] : 0;
 }
 
 /*!
- * \brief Fills a ring with padding, which stays in the columns that no row is copied to; as it has
- * quads of channels, its bytes are a multiple of eight.
+ * \brief Fills a line buffer with padding, which stays in the columns outside row copies. The
+ * buffer holds quads of channels, so its size is a multiple of eight bytes.
  */
 TVMRT_INLINE void tvmrt_micro_fill(void* ring, const void* end, uint32_t padding) {
   uint8_t* at = (uint8_t*)ring;
@@ -73,8 +73,8 @@ TVMRT_INLINE void tvmrt_micro_fill(void* ring, const void* end, uint32_t padding
 }
 
 /*!
- * \brief Elements in front of the first pixel that is copied of row h of an image, counted from the
- * first row of padding on; -1 for a row of padding.
+ * \brief Offset of the first copied pixel of row h of an image, counted from the first row of
+ * padding on; -1 for a row of padding.
  */
 TVMRT_INLINE int32_t tvmrt_micro_find_row(const tvmrt_micro_shape* s, int32_t image, int32_t h) {
   const int32_t row = h - s->pad[0], crop = s->pad[1] < 0 ? -s->pad[1] : 0;

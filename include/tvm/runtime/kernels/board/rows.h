@@ -19,13 +19,13 @@
 
 /*! \brief Some rows of a layer. */
 typedef struct tvmrt_micro_rows {
-  int32_t first; /*!< The first input row that lies in memory. */
-  int32_t count; /*!< Input rows that lie there, behind each other. */
-  int32_t row;   /*!< The first output row that is made. */
-  int32_t rows;  /*!< Output rows that are made; 0: the input goes into the ring alone. */
+  int32_t first; /*!< First input row in memory. */
+  int32_t count; /*!< Number of contiguous input rows in memory. */
+  int32_t row;   /*!< First output row to compute. */
+  int32_t rows;  /*!< Output rows to compute; 0: only fill the line buffer. */
 } tvmrt_micro_rows;
 
-/*! \brief Makes a dense layer's shape that of some rows: its input is what lies in memory. */
+/*! \brief Restricts a dense layer's shape to some rows; its input is the rows in memory. */
 TVMRT_INLINE void tvmrt_micro_cut(tvmrt_micro_shape* s, const tvmrt_micro_rows* at) {
   s->in[0] = (int16_t)at->count;
   s->out[0] = (int16_t)at->rows;
@@ -33,13 +33,14 @@ TVMRT_INLINE void tvmrt_micro_cut(tvmrt_micro_shape* s, const tvmrt_micro_rows* 
   s->kept.windows.pixels = at->rows * s->out[1];
 }
 
-/*! \brief The same of a depthwise layer with these input rows; those outside of them are padding. */
+/*! \brief Restricts a depthwise layer's shape to these input rows; rows outside of them are
+ * padding. */
 TVMRT_INLINE void tvmrt_micro_cut_ring(tvmrt_micro_shape* s, const tvmrt_micro_rows* at) {
   s->in[0] = (int16_t)at->count;
   s->pad[0] = (int16_t)(s->pad[0] + at->first);
 }
 
-/*! \brief The same of a pooling layer; `pad_end` is its padding behind the rows. */
+/*! \brief Restricts a pooling layer's window to some rows; `pad_end` is its padding at the end. */
 TVMRT_INLINE void tvmrt_window_cut(tvmrt_window* w, int32_t* pad_end, const tvmrt_micro_rows* at) {
   *pad_end += w->in[1] - at->first - at->count;
   w->batch = 1;
@@ -49,19 +50,19 @@ TVMRT_INLINE void tvmrt_window_cut(tvmrt_window* w, int32_t* pad_end, const tvmr
 }
 
 /*!
- * \brief One step of tvmrt_micro_walk_ring(): copies the slots whose rows lie in memory, at most those
- * of the next step, and makes that step's output rows, if there are to be any.
+ * \brief One step of tvmrt_micro_walk_ring(): copies the slots whose rows are in memory, at most
+ * those of the next step, and computes that step's output rows, if any.
  *
  * \param whole [in] Shape of the whole layer.
  * \param unit  [in] Rows of a slot.
- * \param layer [in] What the tile is told, of the layer cut by tvmrt_micro_cut_ring(): output rows are
- *                   counted from the data's y on.
+ * \param layer [in] Descriptor of the layer, restricted by tvmrt_micro_cut_ring(): output rows are
+ * counted from the data's y on.
  */
 TVMRT_INLINE void tvmrt_micro_walk_rows(const tvmrt_micro_shape* whole, const tvmrt_micro_rows* at,
                                         tvmrt_micro_steps by, int32_t unit, const void* layer) {
   const int32_t slot = at->row / by.rows * by.advance, there = at->first + at->count;
   const int32_t copied = (there + whole->pad[0]) / unit;
-  /* the last slot may be padding in part, so that `first` is inside of it */
+  /* the last slot may be partly padding, and `first` inside of it */
   int32_t next = at->first > 0 ? (at->first + whole->pad[0] + unit - 1) / unit : 0;
   int32_t end = slot + by.slots;
   if (there < whole->in[0] && copied < end) end = copied;
@@ -70,22 +71,22 @@ TVMRT_INLINE void tvmrt_micro_walk_rows(const tvmrt_micro_shape* whole, const tv
   if (at->rows > 0) by.make(layer, 0, at->rows, slot);
 }
 
-/*! \brief What the steps of a depthwise layer of integers share. */
+/*! \brief Shared data of the steps of an integer depthwise layer. */
 typedef struct tvmrt_micro_layer {
   const tvmrt_micro_conv_i8* conv;
   const tvmrt_micro_data* data;
   void* ring;
-  int32_t* sums; /*!< In front of the ring, for tiles that keep some there. */
+  int32_t* sums; /*!< Before the line buffer, for tiles with accumulators there. */
 } tvmrt_micro_layer;
 
-/*! \brief Where an input row is read: bytes to the next pixel and to the next channels; 0 in padding. */
+/*! \brief Source of an input row: byte strides of pixels and of channel groups; 0 in padding. */
 typedef struct tvmrt_micro_source {
   const uint8_t* x;
   int32_t pixel, channels;
 } tvmrt_micro_source;
 
 /*!
- * \brief Row h of an image, counted from the first row of padding on.
+ * \brief Source of row h of an image, counted from the first row of padding on.
  *
  * \param padding  [in] Bytes of a pixel of padding, as many as are read at a time.
  * \param channels [in] That number.
@@ -103,26 +104,29 @@ TVMRT_INLINE tvmrt_micro_source tvmrt_micro_find_source(const tvmrt_micro_layer*
   return row;
 }
 
-/*! \brief How a kernel computes a depthwise layer. */
+/*! \brief Implementation of a depthwise kernel. */
 typedef struct tvmrt_micro_tile {
-  tvmrt_micro_steps steps; /*!< They are told the LAYER of TVMRT_MICRO_DEPTHWISE(). */
+  tvmrt_micro_steps steps; /*!< Called with the LAYER of TVMRT_MICRO_DEPTHWISE(). */
   int32_t unit;            /*!< Input rows of a slot. */
-  int32_t front;           /*!< Bytes of scratch in front of the ring, a multiple of four. */
-  uint32_t padding;        /*!< Four bytes of padding as they are in the ring. */
+  int32_t front;           /*!< Bytes of scratch before the line buffer, a multiple of four. */
+  uint32_t padding;        /*!< Four bytes of padding as in the line buffer. */
 } tvmrt_micro_tile;
 
 /*!
- * \brief The functions of a depthwise kernel by the TILE of a layer, an expression of `c`; CONV is the
- * type of a layer, DATA of its tensors, and LAYER of what the steps are told, which begins as
- * tvmrt_micro_layer does:
+ * \brief Defines the functions of a depthwise kernel from the TILE of a layer, an expression of
+ * `c`. CONV is the type of a layer, DATA of its tensors, and LAYER of the steps' descriptor, which
+ * begins like tvmrt_micro_layer:
  *
- *     NAME_run(c, data)                 y = depthwise convolution of x; 0, or -1 where there is no scratch
- *     NAME_rows(c, data, at, scratch)   some rows of it, for chains: x is the first input row in memory,
- *                                       y the first row that is made, as many as a step makes or what is
- *                                       left; scratch: shape.scratch bytes, aligned to 8, kept from call
- *                                       to call
+ *     NAME_run(c, data)                 y = depthwise convolution of x; 0, or -1 without scratch
+ *     NAME_rows(c, data, at, scratch)   some rows of it, for chains: x is the first input row in
+ *                                       memory, y the first computed row, as many as a step
+ *     computes
+ *                                       or the remainder; scratch: shape.scratch bytes, aligned to
+ *     8,
+ *                                       kept across calls
  *
- * y may be x only as board/ring.h says. Values and threads are those of dense layers; shift is not used.
+ * y may be x only as board/ring.h says. Values and threads are those of dense layers; shift is not
+ * used.
  */
 #define TVMRT_MICRO_DEPTHWISE(NAME, CONV, DATA, LAYER, TILE)                                 \
   static inline int NAME##_run(const CONV* c, const DATA* data) {                            \
@@ -145,7 +149,7 @@ typedef struct tvmrt_micro_tile {
     return 0;                                                                                \
   }
 
-/*! \brief The same for layers of integers. */
+/*! \brief TVMRT_MICRO_DEPTHWISE() for integer layers. */
 #define TVMRT_MICRO_DEPTHWISE_I8(NAME, TILE) \
   TVMRT_MICRO_DEPTHWISE(NAME, tvmrt_micro_conv_i8, tvmrt_micro_data, tvmrt_micro_layer, TILE)
 

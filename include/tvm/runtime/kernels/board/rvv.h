@@ -17,7 +17,8 @@
 #include "abilities.h"
 
 #if TVMRT_MICRO_RVV
-/* Vector registers that assembly changes. GCC before 13 has no names for them and keeps nothing there. */
+/* Vector registers that assembly clobbers. GCC before 13 has no names for them and does not use
+ * them. */
 #if defined(__clang__) || __GNUC__ >= 13
 #define TVMRT_MICRO_RVV_CHANGES                                                                  \
   "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
@@ -27,8 +28,8 @@
 #define TVMRT_MICRO_RVV_CHANGES "memory"
 #endif
 
-/* Around assembly: GCC's link-time optimisation assembles it by the options of the link, which may be
- * those of libraries without vectors. */
+/* Around assembly: GCC's link-time optimisation assembles it with the options of the link, which
+ * may be those of libraries without vectors. */
 #if defined(__clang__)
 #define TVMRT_MICRO_RVV_ON ""
 #define TVMRT_MICRO_RVV_OFF ""
@@ -38,7 +39,7 @@
 #endif
 #endif
 
-/*! \brief Copies n bytes, which are exclusive-ored with `flip`. */
+/*! \brief Copies n bytes, XORed with `flip`. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy(uint8_t* to, const uint8_t* from, int32_t n,
                                          int32_t flip) {
 #if TVMRT_MICRO_RVV

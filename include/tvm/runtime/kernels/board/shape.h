@@ -12,21 +12,21 @@
 
 #include "../scalar/compiler.h"
 
-/*! \brief Windows of dense layers, which are copied. */
+/*! \brief Copied windows of dense layers. */
 typedef struct tvmrt_micro_windows {
   int32_t pixels;    /*!< Output pixels of all images. */
   int32_t length;    /*!< Elements of a copied window. */
-  int16_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
-  int16_t columns;   /*!< Of a window that lie behind each other in memory: all, or one. */
+  int16_t pointwise; /*!< 1: the window of an output pixel is the input pixel at the same index. */
+  int16_t columns;   /*!< Contiguous columns of a window: all, or one. */
 } tvmrt_micro_windows;
 
-/*! \brief Input rows of depthwise layers, which are kept in turn; see board/ring.h. */
+/*! \brief Line buffer of depthwise layers; see board/ring.h. */
 typedef struct tvmrt_micro_ring {
   int32_t plane;   /*!< Elements of a channel. */
   int16_t images;  /*!< Of the layer. */
-  int16_t slots;   /*!< Rows that are kept, or pairs of them. */
+  int16_t slots;   /*!< Rows, or pairs of rows, in the buffer. */
   int16_t columns; /*!< Of a row, padding included. */
-  int16_t inside;  /*!< Those of them that are the input's. */
+  int16_t inside;  /*!< Columns of a row that are input. */
 } tvmrt_micro_ring;
 
 /*! \brief Shape of a layer; pairs are {height, width}. */
@@ -39,26 +39,26 @@ typedef struct tvmrt_micro_shape {
   int16_t pad[2]; /*!< At the start; negative crops. The end follows from `out`. */
   int16_t in_c;
   int16_t out_c;
-  int32_t x_stride; /*!< From one input pixel to the next. */
-  int32_t y_stride; /*!< From one output pixel to the next. */
-  int32_t scratch;  /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
+  int32_t x_stride; /*!< Pixel stride of the input. */
+  int32_t y_stride; /*!< Pixel stride of the output. */
+  int32_t scratch;  /*!< Bytes requested from tvmrt_scratch_alloc(); 0 for none. */
   union {
     tvmrt_micro_windows windows;
     tvmrt_micro_ring ring;
-  } kept; /*!< What lies in scratch. */
+  } kept; /*!< Contents of the scratch. */
 } tvmrt_micro_shape;
 
-/*! \brief Where the window of an output pixel is in the input. */
+/*! \brief Position of an output pixel's window in the input. */
 typedef struct tvmrt_micro_place {
-  int32_t image;     /* elements in front of its first pixel */
+  int32_t image;     /* offset of its first pixel in elements */
   int32_t top, left; /* negative in padding */
-  int32_t inside;    /* 1: nothing of it is padding, and its rows are copied together */
+  int32_t inside;    /* 1: the window has no padding, and its rows are copied together */
 } tvmrt_micro_place;
 
 static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_shape* s, int32_t pixel) {
   int32_t row = pixel / s->out[1], image = row / s->out[0];
   tvmrt_micro_place at;
-  TVMRT_OPAQUE(row); /* or the remainders are divisions again */
+  TVMRT_OPAQUE(row); /* or the remainders become divisions again */
   TVMRT_OPAQUE(image);
   at.image = image * s->in[0] * s->in[1] * s->x_stride;
   at.left = (pixel - row * s->out[1]) * s->stride[1] - s->pad[1];
@@ -69,12 +69,12 @@ static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_shape* s, int
   return at;
 }
 
-/*! \brief Columns [begin, end) of a window's run that lie in the input, of which the first is `from`. */
+/*! \brief Columns [begin, end) of a window's run that are inside the input; the first is `from`. */
 typedef struct tvmrt_micro_run {
   int32_t begin, end, from;
 } tvmrt_micro_run;
 
-/*! \brief The run from a column of the kernel on, which is all padding where begin is end. */
+/*! \brief Finds the run from a kernel column on; begin equals end if it is all padding. */
 TVMRT_INLINE tvmrt_micro_run tvmrt_micro_find_run(const tvmrt_micro_shape* s,
                                                   const tvmrt_micro_place* at, int32_t kh,
                                                   int32_t kw) {

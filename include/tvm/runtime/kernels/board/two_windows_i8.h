@@ -19,20 +19,21 @@
 
 #define TVMRT_MICRO_TWO_WINDOWS 1
 
-/*! \brief tvmrt_micro_find() once in a file. */
+/*! \brief tvmrt_micro_find(), compiled once per file. */
 TVMRT_NOINLINE tvmrt_micro_place tvmrt_micro_find_window(const tvmrt_micro_shape* s,
                                                          int32_t pixel) {
   return tvmrt_micro_find(s, pixel);
 }
 
-/*! \brief The window of an output pixel as bytes. */
+/*! \brief Copies the window of an output pixel as bytes. */
 TVMRT_NOINLINE void tvmrt_micro_one_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            int32_t pixel, uint8_t* to) {
   const tvmrt_micro_place at = tvmrt_micro_find_window(&c->shape, pixel);
   tvmrt_micro_window_bytes(c, x, &at, to);
 }
 
-/*! \brief The window of an output pixel; `step` is that of neighbours, `bytes` scratch. */
+/*! \brief Copies the window of an output pixel; `step` is that of contiguous groups, `bytes`
+ * scratch. */
 TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                        int32_t pixel, tvmrt_micro_element* to, int32_t step,
                                        uint8_t* bytes) {
@@ -40,7 +41,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   tvmrt_micro_place_groups(to, step, bytes, c->shape.kept.windows.length, c->x_signed);
 }
 
-/*! \brief The windows of a pixel of a pointwise layer and of the next one. */
+/*! \brief Copies the windows of a pixel of a pointwise layer and of the next one. */
 TVMRT_NOINLINE void tvmrt_micro_two_points(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            int32_t pixel, tvmrt_micro_element* to) {
   const int32_t n = c->shape.kept.windows.length;
@@ -57,8 +58,8 @@ TVMRT_NOINLINE void tvmrt_micro_two_points(const tvmrt_micro_conv_i8* c, const u
 }
 
 /*!
- * \brief The windows of an output pixel and the next one where they are in one row and have no padding;
- * returns whether.
+ * \brief Copies the windows of an output pixel and the next one if they are in one row without
+ * padding; returns whether they are.
  */
 TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                           int32_t pixel, tvmrt_micro_element* to) {
@@ -93,7 +94,7 @@ TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const ui
   return 1;
 }
 
-/*! \brief The windows of an output pixel and the next one, a group of each in turn. */
+/*! \brief Copies the windows of an output pixel and the next one, alternating groups of each. */
 TVMRT_INLINE void tvmrt_micro_copy_two(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                        int32_t pixel, tvmrt_micro_element* to, int points) {
   const int32_t n = c->shape.kept.windows.length;

@@ -12,12 +12,12 @@
 #define TVMRT_MICRO_NONE 0x80
 #endif
 
-/*! \brief What bytes behind a window must be to become 0. */
+/*! \brief The value of bytes past the end of a window that becomes 0. */
 TVMRT_INLINE uint8_t tvmrt_micro_none(const tvmrt_micro_conv_i8* c) {
   return c->x_signed ? 0 : TVMRT_MICRO_NONE;
 }
 
-/*! \brief Copies bytes of neighbouring columns. */
+/*! \brief Copies bytes of contiguous columns. */
 #if TVMRT_MICRO_UNALIGNED
 TVMRT_NOINLINE
 #else
@@ -49,11 +49,11 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
-/*! \brief What becomes 0 where a window ends, in front of what is copied: in its last unit. */
+/*! \brief Writes bytes that become 0 to the last unit of a window, before the window is copied. */
 TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* end) {
   const uint8_t none = tvmrt_micro_none(c);
 #if TVMRT_MICRO_CAN_MVE
-  if (TVMRT_MICRO_UNIT == 16) { /* for which compilers would call memset() */
+  if (TVMRT_MICRO_UNIT == 16) { /* compilers would call memset() */
     vstrbq_u8(end - 16, vdupq_n_u8(none));
     return;
   }
@@ -61,7 +61,7 @@ TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* 
   memset(TVMRT_ALIGNED(end - TVMRT_MICRO_UNIT, 4), none, TVMRT_MICRO_UNIT);
 }
 
-/*! \brief Copies the window of an output pixel as bytes, with what becomes 0 behind it. */
+/*! \brief Copies the window of an output pixel as bytes, followed by bytes that become 0. */
 TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
@@ -71,7 +71,7 @@ TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
-/*! \brief The same of a pointwise layer. */
+/*! \brief Copies the window of an output pixel of a pointwise layer as bytes. */
 TVMRT_INLINE void tvmrt_micro_point_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* from,
                                           uint8_t* to) {
   tvmrt_micro_end_window(c, to + c->shape.kept.windows.length);
