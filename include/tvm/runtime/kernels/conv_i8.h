@@ -59,13 +59,12 @@ typedef struct tvmrt_conv_i8 {
   int64_t at_none, at_patches, at_sums, at_acc;
   int64_t work;      /*!< In the unit of tvmrt_launch(). */
   int32_t by_blocks; /*!< 1: threads divide the blocks of channels, 0: the pixels. */
-  int32_t threads; /*!< 1: calling thread only; n: at most n threads if the work is large enough; 0:
-                      any. */
-  int32_t flat;    /*!< 1: im2col across rows, so that all pixels form one row. */
-  int32_t ahead; /*!< Prefetch distance of weights of AMX tiles in bytes, into the next layers too;
-                      0: none. */
-  int32_t plane; /*!< Row pitch in pixels of a padded image copy, which is one row for AMX tiles;
-                      else 0. */
+  int32_t threads;   /*!< 1: calling thread only; n: at most n threads for enough work; 0: any. */
+  int32_t flat;      /*!< 1: im2col across rows, so that all pixels form one row. */
+  int32_t ahead;     /*!< AMX: prefetch distance of weights in bytes, into the next layers too; 0:
+                      none. */
+  int32_t plane; /*!< AMX: row pitch in pixels of a padded image copy, processed as one row; else
+                      0. */
   int32_t pairs; /*!< 1: rows are read in pairs, see row_pairs_i8.h; 0: one by one. */
   int32_t words; /*!< Quads per AMX instruction. */
   void (*end)(void); /*!< Releases the tile registers at the end of a task, or NULL. */
@@ -102,8 +101,7 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t* sums;           /* scratch: window sums of a chunk */
   int32_t* acc;            /* scratch: int32 accumulators of a chunk */
   int64_t acc_stride;
-  uintptr_t ahead;     /* address of the next weights to prefetch, possibly in other layers'
-                          arrays */
+  uintptr_t ahead;     /* address of the next weights to prefetch, also in other layers */
   uintptr_t ahead_end; /* end of the weights to prefetch */
   int32_t image;       /* index of the image in the padded copy */
   int32_t configured;  /* pixels for which the AMX registers are configured */

@@ -26,8 +26,7 @@ typedef struct tvmrt_pack_i8 {
   int vectors;  /*!< vectors of a group's output channels */
   int lanes;
   int block; /*!< vectors of a block; the last one of a group may have fewer */
-  int pairs; /*!< 0: whole quads; 1: elements 0 and 1 of all lanes, then 2 and 3; 2: 0 and 2, then 1
-                  and 3 */
+  int pairs; /*!< 0: whole quads; elements of all lanes 0-1, then 2-3 (1) or 0, 2, then 1, 3 (2) */
   int wide;  /*!< 1: packed as int16, 0: as int8 */
   int is_signed; /*!< weights are int8, else uint8 */
   int64_t group_stride;

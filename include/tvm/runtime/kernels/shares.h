@@ -33,8 +33,7 @@ static inline tvmrt_cut tvmrt_task_cut(int64_t batch, int64_t n, int64_t block, 
   const int64_t number = inside / (block * (rows > 0 ? rows : 1));
   const int64_t left = n - number * block, columns = left < block ? left : block;
   const int64_t over = inside - number * block * rows;
-  const int64_t apart = width < rows ? width : rows; /* distance of the possible cuts; the nearest
-                                                        one is used */
+  const int64_t apart = width < rows ? width : rows; /* distance of cuts; the nearest is used */
   const int64_t step = columns * apart, row = step > 0 ? (over + step / 2) / step * apart : 0;
   const int after = row > 0 && row >= rows;
   const tvmrt_cut cut = {image * blocks + number + after, after ? 0 : row};

@@ -63,8 +63,7 @@ typedef struct tvmrt_rows {
   int64_t x_pixel;  /*!< Pixel stride in elements of the rows as read. */
   int64_t x_step;   /*!< Elements between the windows of neighbouring output pixels. */
   int32_t skip;     /*!< First column of the input that is read. */
-  int32_t runs;     /*!< Whether a row is computed in runs of pixels with the same kernel
-                         columns. */
+  int32_t runs;     /*!< Whether rows are computed in runs of pixels with equal kernel columns. */
   int32_t slots[2]; /*!< Ring: slots[0] planes of slots[1] rows each. */
   int32_t pitch;    /*!< Ring: bytes of a row. */
   int32_t left;     /*!< Ring: columns of left padding. */

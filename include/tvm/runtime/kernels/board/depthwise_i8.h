@@ -65,8 +65,7 @@ typedef struct tvmrt_micro_block {
   int32_t* sums;                            /* [pixel][stride] */
   const int16_t* w;                         /* of the first channel */
   const int32_t* bias;                      /* of the first channel */
-  int32_t at;                               /* elements from the start of the rows to the first
-                                               pixel */
+  int32_t at;                               /* elements from row start to the first pixel */
   int32_t pixels, channels, stride;
 } tvmrt_micro_block;
 

@@ -55,8 +55,7 @@ typedef struct tvmrt_micro_range {
   int16_t lo;    /*!< Minimum. */
   int16_t hi;    /*!< Maximum. */
   int8_t whole;  /*!< 1 for -128 to 127, 2 for 0 to 255, 0 for other bounds. */
-  int8_t direct; /*!< 1: whole is 1, an even number of channels, fixed-point multipliers, and no
-                      shift. */
+  int8_t direct; /*!< 1: whole is 1, channels are even, fixed-point multipliers, no shift. */
 } tvmrt_micro_range;
 
 /*! \brief A layer. */
@@ -88,8 +87,7 @@ typedef struct tvmrt_micro_data {
   const void* weights;        /*!< Packed. */
   const int32_t* bias;        /*!< Folded, for each padded channel; NULL with joint weights. */
   const void* factors;        /*!< tvmrt_micro_factor of the sums, laid out like bias. */
-  const int32_t* shift;       /*!< Weight shifts per channel, multiplied with the sum of a window;
-                                   or NULL. */
+  const int32_t* shift;       /*!< Weight shifts per channel, times the sum of a window; or NULL. */
   void* y;                    /*!< May be x if the layer allows it. */
   tvmrt_i8_epilogue epilogue; /*!< NULL: y = requantised bytes. */
   const void* ctx;            /*!< Context of the epilogue. */

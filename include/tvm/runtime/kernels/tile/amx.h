@@ -26,24 +26,24 @@
 
 enum { TVMRT_AMX_ROWS = 16, TVMRT_AMX_BYTES = 64 };
 
-/*! \brief What LDTILECFG reads. */
+/*! \brief Operand of LDTILECFG. */
 typedef struct tvmrt_amx_config {
   uint8_t palette, start_row, reserved[14];
   uint16_t bytes[16];
   uint8_t rows[16];
 } tvmrt_amx_config;
 
-/*! \brief Rows of the registers 0 and 1, of 2 and 3, of 4, and of 5; those of 6 and 7, which are the
- * words of 4 and 5, too. The others have 16 words. */
+/*! \brief Configures the rows of the registers 0 and 1, of 2 and 3, of 4, and of 5. `words` is the
+ * rows of 6 and 7 and the words of 4 and 5; the others have 16 words. */
 static inline void tvmrt_amx_configure(int first, int more, int four, int five, int words) {
   const uint8_t a = (uint8_t)first, b = (uint8_t)more, k = (uint8_t)words;
   const uint16_t x = (uint16_t)(words * 4);
   const tvmrt_amx_config config = {
       1, 0, {0}, {64, 64, 64, 64, x, x, 64, 64}, {a, a, b, b, (uint8_t)four, (uint8_t)five, k, k}};
-  /* GCC's intrinsics do not say that they read memory */
+  /* GCC's intrinsics do not declare that they read memory */
   __asm__ volatile("" : : "r"(&config) : "memory");
   _tile_loadconfig(&config);
 }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_H_ */

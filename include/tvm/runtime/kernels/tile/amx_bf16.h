@@ -24,7 +24,7 @@
 #include "amx.h"
 #include "bf16.h"
 
-/* Pairs that are multiplied at once: equal parts of a run, or as many as there can be. */
+/* Pairs per AMX instruction: equal parts of a run, or the maximum. */
 static inline int tvmrt_amx_pairs(int64_t run) {
   const int all = (int)run;
   if (run < 16) return all > 0 ? all : 1;
@@ -34,29 +34,29 @@ static inline int tvmrt_amx_pairs(int64_t run) {
   return 16;
 }
 
-/*! \brief Makes the registers ready on this thread for tiles of up to `widest` pixels. */
+/*! \brief Configures the registers on this thread for tiles of up to `widest` pixels. */
 static inline void tvmrt_amx_begin(int widest, int64_t run) {
   const int first = widest < TVMRT_AMX_ROWS ? widest : TVMRT_AMX_ROWS, more = widest - first;
   const int a = first > 0 ? first : 1, b = more > 0 ? more : 1;
   tvmrt_amx_configure(a, b, a, b, tvmrt_amx_pairs(run));
 }
 
-/*! \brief Gives them back, so that the system need not save them. */
+/*! \brief Releases the registers, so that the system need not save them. */
 static inline void tvmrt_amx_end(void) { _tile_release(); }
 
-/*! \brief For all tiles of this file. */
+/*! \brief Descriptor of all tiles of this file. */
 static const tvmrt_pairs_f32 tvmrt_pairs_amx = {0, tvmrt_amx_begin, tvmrt_amx_end};
 
-/* Copies `rows` rows of `words` words into a register's worth of zeros. */
+/* Copies `rows` rows of `words` words into a zeroed buffer of a register's size. */
 TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t* from,
                                  intptr_t stride, int rows, int words) {
   memset(part, 0, TVMRT_AMX_ROWS * TVMRT_AMX_BYTES);
   for (int i = 0; i < rows; i++) memcpy(part[i], from + i * stride, (size_t)words * sizeof(*from));
-  /* GCC's intrinsics do not say that they read memory */
+  /* GCC's intrinsics do not declare that they read memory */
   __asm__ volatile("" : : "r"(part) : "memory");
 }
 
-/* Loads a register, of which there are so many rows and words, `whole` or with zeros around them. */
+/* Loads a register of `rows` rows and `words` words, directly if `whole`, else zero-padded. */
 #define TVMRT_AMX_LOAD(number, from, stride, rows, words, whole)     \
   if (whole) {                                                       \
     _tile_loadd(number, from, (stride) * (intptr_t)sizeof(int32_t)); \
@@ -84,7 +84,7 @@ TVMRT_INLINE void tvmrt_amx_step(int vectors, int pixels, const int32_t* x, intp
   }
 }
 
-/* Sums of all pixels and channels of a tile, `pairs` at once. */
+/* Accumulates all pixels and channels of a tile, `pairs` at once. */
 TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_tile_f32* tile,
                                 int64_t x_offset, const float* w, float* sums) {
   const int64_t stride = vectors * TVMRT_AMX_BYTES;
@@ -130,7 +130,7 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
                            const float* bias, const float* residual, float* out, int channels) {   \
     const int pairs = tvmrt_amx_pairs(tile->run);                                                  \
     enum { kRows = (WT) > TVMRT_AMX_ROWS ? 2 * TVMRT_AMX_ROWS : TVMRT_AMX_ROWS };                  \
-    /* what registers leave and vectors read must not lie across lines of the cache */             \
+    /* accumulators stored by AMX and loaded as vectors must not straddle cache lines */             \
     _Alignas(TVMRT_AMX_BYTES) float sum[kRows][OB][V];                                             \
     TVMRT_TILE_F32_ENDS(tvmrt_f32x##V)                                                             \
     tvmrt_amx_sum(OB, WT, pairs, tile, x_offset, w, &sum[0][0][0]);                                \
@@ -144,5 +144,5 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
   }
 /* clang-format on */
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_ */

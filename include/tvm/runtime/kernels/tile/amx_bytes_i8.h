@@ -22,25 +22,28 @@
 #include "amx.h"
 #include "i8.h"
 
-/* Where the last byte of a float is a number's, the float is that much more than 2 ^ 23. */
+/* Value of a float 2 ^ 23 + q with the byte q in its lowest bits. */
 #define TVMRT_AMX_I8_FLOAT 8388608
 
-/*! \brief tvmrt_i8_plus() in fewer operations, for two factors, a range and zero points; a compiler
- * has tried all pairs of bytes (tvmrt.compiler.codegen.window.quick_sum).
+/*!
+ * \brief Constants of tvmrt_i8_plus() in fewer operations, for two scales, a range and zero points;
+ * a compiler has tried all pairs of bytes (tvmrt.compiler.codegen.window.quick_sums).
  *
- *     u = (q + round) * fa - fa_round    q is rounded by the sum; kept in +-most
- *     v = (b + high) * fb - fb_high      b is a byte as uint8, 128 higher where it is int8
- *     y = u + v + last                   its lower 16 bits, which are kept in the range of uint8
+ *     u = (q + round) * fa - fa_round    the addition rounds q; clamped to +-most
+ *     v = (b + high) * fb - fb_high      b is a byte as uint8, 128 higher if it is int8
+ *     y = u + v + last                   the lower 16 bits, clamped to the range of uint8
  *
- * Products are merged with their sums. The zero points are parts of what is taken off, and so is what
- * makes the range of u symmetric; round and high are such numbers that next to nothing of that is
- * lost. The result is uint8, or int8 and 128 higher, and has its type's range. */
+ * Multiplications are fused with additions. The subtracted terms include the zero points and the
+ * offset that makes the range of u symmetric; round and high are chosen for minimal rounding
+ * errors. The result is uint8, or int8 plus 128, and has its type's range.
+ */
 typedef struct tvmrt_quick_add_i8 {
   float round, fa, fa_round, most, fb, fb_high, last;
-  int32_t high; /*!< As the bits of a float. */
+  int32_t high; /*!< Bit pattern of the float. */
 } tvmrt_quick_add_i8;
 
-/* Vector o of bytes as such floats, of which `order` has the places and `high` the upper bytes. */
+/* Converts vector o of bytes to such floats; `order` has the byte indices and `high` the upper
+ * bytes. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, __m512i high, int o) {
 #if defined(__AVX512VBMI__)
   (void)o;
@@ -55,15 +58,14 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, __m512i h
 #endif
 }
 
-/* The pixels of a tile that are stored, one after the other, and their places in the output. */
+/* Iterator over the pixels of a tile to store and their output indices. */
 typedef struct tvmrt_amx_i8_places {
   const int32_t* sums;
   int32_t pixel, end, place;
-  int32_t column, valid,
-      gap; /* of a row; in images that lie in scratch rows have a gap behind them */
+  int32_t column, valid, gap; /* of a row; rows of padded image copies end with a gap */
 } tvmrt_amx_i8_places;
 
-/* Those of the tile from the call's pixel `first` on, but `skip` ones. */
+/* Starts at the tile's first pixel, `first` in the call, and skips `skip` pixels. */
 TVMRT_INLINE tvmrt_amx_i8_places tvmrt_amx_i8_places_of(int wt, int is_plane,
                                                         const tvmrt_tile_i8_args* a, int64_t offset,
                                                         int32_t first, int32_t skip,
@@ -83,7 +85,7 @@ TVMRT_INLINE tvmrt_amx_i8_places tvmrt_amx_i8_places_of(int wt, int is_plane,
   return p;
 }
 
-/* Whether there is one more. */
+/* Whether there is another pixel. */
 TVMRT_INLINE int tvmrt_amx_i8_more(tvmrt_amx_i8_places* p) {
   if (p->column == p->valid) p->pixel += p->gap, p->column = 0;
   return p->pixel < p->end;
@@ -95,7 +97,7 @@ TVMRT_INLINE void tvmrt_amx_i8_next(tvmrt_amx_i8_places* p) {
   p->place++;
 }
 
-/* What sums become bytes by, ready for all pixels of a call. */
+/* Requantisation constants, prepared for all pixels of a call. */
 typedef struct tvmrt_amx_i8_out {
   __m512 scale[4], lo, hi, fa, fb, zero, low;
   __m512 round, most, last; /* of quick sums */
@@ -107,8 +109,8 @@ typedef struct tvmrt_amx_i8_out {
   const uint8_t* added;
 } tvmrt_amx_i8_out;
 
-/* Whether a call is a plain one; plus is a literal. What is added up then is a number of 16 bits. So is
- * a quick sum, whatever its range. */
+/* Whether a call is plain; plus is a literal. The sum then fits into 16 bits. So does a quick sum,
+ * whatever its range. */
 TVMRT_INLINE int tvmrt_amx_i8_is_plain(int plus, const tvmrt_tile_i8_args* a) {
   if (plus & TVMRT_PLUS_QUICK) return 1;
   const tvmrt_i8_range* range = plus != TVMRT_PLUS_NONE ? &a->plus->range : a->range;
@@ -163,10 +165,10 @@ TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_out_of(int ob, int plus, const tvmrt_
   return p;
 }
 
-/* tvmrt_i8_plus() of rescaled sums with vector o of the bytes of a pixel. Integers are the bounds, so
- * that numbers may be rounded behind them: by a sum. Plain bytes are multiplied together with 2 ^ 23,
- * whose product is exact and taken off before anything is rounded; of plain results the floats remain
- * that have them in the lower 16 bits. */
+/* tvmrt_i8_plus() of requantised sums with vector o of the bytes of a pixel. The bounds are
+ * integers, so rounding may follow clamping, by an addition. Plain bytes are multiplied together
+ * with 2 ^ 23, whose product is exact and subtracted before rounding; plain results stay floats
+ * with the value in the lower 16 bits. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(int is_plain, __m512 q, const tvmrt_amx_i8_out* p,
                                            __m512i bytes, int o) {
   const __m512 round = _mm512_set1_ps(TVMRT_I8_ROUND);
@@ -182,10 +184,10 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(int is_plain, __m512 q, const tvmrt_a
   return is_plain ? _mm512_castps_si512(_mm512_add_ps(u, round)) : _mm512_cvtps_epi32(u);
 }
 
-/* The same by a->quick. */
+/* tvmrt_amx_i8_add() with a->quick. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add_quick(__m512 q, const tvmrt_amx_i8_out* p, __m512i bytes,
                                                  int o) {
-  enum { LEAST_WITH_SIGN = 2 }; /* the lesser one of two numbers without signs, with the first's */
+  enum { LEAST_WITH_SIGN = 2 }; /* the smaller absolute value, with the sign of the first */
   __m512 v = _mm512_castsi512_ps(tvmrt_amx_i8_floats(bytes, p->order[o], p->high, o));
   __m512 u = _mm512_fmadd_ps(_mm512_add_ps(q, p->round), p->fa, p->lo);
   u = _mm512_range_ps(u, p->most, LEAST_WITH_SIGN);
@@ -193,7 +195,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add_quick(__m512 q, const tvmrt_amx_i8_ou
   return _mm512_castps_si512(_mm512_add_ps(_mm512_add_ps(u, v), p->last));
 }
 
-/* The bytes of `ob` vectors of channels of a pixel. */
+/* Loads the bytes of `ob` vectors of channels of a pixel. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_out* p, const uint8_t* from) {
   __m512i v = _mm512_setzero_si512();
   if (ob == 1) v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i*)from));
@@ -203,7 +205,7 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_out* p, const
   return p->is_signed ? _mm512_xor_si512(v, _mm512_set1_epi8((char)-128)) : v;
 }
 
-/* Bytes of 16 bits each, bounded, of which every other is one of the results: those, in their order. */
+/* Saturates 16-bit values to bytes and selects every other one, in order. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_pack_words(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                              tvmrt_i8_acc d) {
   const __m512i ab = _mm512_packus_epi16(a, b), cd = _mm512_packus_epi16(c, d);
@@ -221,7 +223,7 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_pack_words(tvmrt_i8_acc a, tvmrt_i8_acc b, tvm
 #endif
 }
 
-/* tvmrt_i8_pack(), where most ranges are those of a byte. */
+/* tvmrt_i8_pack(), optimised for the range of a byte. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_pack(int is_plain, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                        tvmrt_i8_acc d, const tvmrt_amx_i8_out* out) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -235,7 +237,7 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_pack(int is_plain, tvmrt_i8_acc a, tvmrt_i8_ac
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
 }
 
-/* Stores a line of bytes, which are those of up to four pixels. */
+/* Stores a line of bytes, of up to four pixels. */
 TVMRT_INLINE void tvmrt_amx_i8_store_line(int ob, uint8_t* const* y, __m512i v) {
   if (ob == 1) {
     _mm_storeu_si128((__m128i*)y[0], _mm512_castsi512_si128(v));
@@ -253,15 +255,15 @@ TVMRT_INLINE void tvmrt_amx_i8_store_line(int ob, uint8_t* const* y, __m512i v) 
   }
 }
 
-/* Stores whole vectors of the next pixels as bytes, what a tile usually does: of so many that these
- * fill a line, or of fewer behind the last such ones. with_bias where the sums lack it; both that and
- * is_plain are literals. */
+/* Stores whole vectors of the next pixels as bytes, the usual case of a tile: enough pixels to fill
+ * a line, or the remainder. with_bias: the bias is not in the sums yet; both that and is_plain are
+ * literals. */
 TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, int is_plain, int with_bias,
                                      const tvmrt_amx_i8_out* out, tvmrt_amx_i8_places* p) {
   const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
   tvmrt_i8_acc q[4];
   uint8_t* y[4];
-  /* Pixels that are missing are the last one again: their bytes are stored twice, once all are read. */
+  /* Missing pixels repeat the last one: its bytes are stored twice, after all reads. */
   int32_t pixel = 0, place = 0;
   TVMRT_UNROLL_ALL for (int i = 0; i < pixels; i++) {
     if (i == 0 || tvmrt_amx_i8_more(p)) {
@@ -295,5 +297,5 @@ TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, int is_plain, int with_bi
   tvmrt_amx_i8_store_line(ob, y, line);
 }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_ */

@@ -32,15 +32,15 @@
 #include "amx_bytes_i8.h"
 
 enum {
-  TVMRT_AMX_I8_FEW = 7,      /* products of a window beside which a tile is finished */
-  TVMRT_AMX_I8_SINGLES = 64, /* by which pixels are more that registers are ready for */
+  TVMRT_AMX_I8_FEW = 7,      /* maximum products per window to finish a tile during the next one */
+  TVMRT_AMX_I8_SINGLES = 64, /* offset of `configured` for single products */
 };
 
-/*! \brief Gives the registers back, so that the system need not save them. */
+/*! \brief Releases the registers, so that the system need not save them. */
 static inline void tvmrt_amx_i8_end(void) { _tile_release(); }
 
-/* Registers for a tile, where they are not there from the one before; those of single products, see
- * below, are pixels and sums, and weights. */
+/* Configures the registers for a tile, unless they are from the previous one. For single products,
+ * see below, they are pixels and sums, and weights. */
 TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_args* a) {
   const int ready = wt + (is_single ? TVMRT_AMX_I8_SINGLES : 0);
   if (*a->configured == ready) return;
@@ -51,7 +51,7 @@ TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_
   *a->configured = ready;
 }
 
-/* sums += x * w by registers of these numbers */
+/* sums += x * w, by register numbers */
 #define TVMRT_AMX_I8_DOT(sums, x, w) \
   if (is_signed) {                   \
     _tile_dpbssd(sums, x, w);        \
@@ -59,7 +59,7 @@ TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_
     _tile_dpbusd(sums, x, w);        \
   }
 
-/* Loads weights, by the cache where they are many, so that pixels stay there. */
+/* Loads weights, bypassing the cache if they are many, so that pixels stay cached. */
 #define TVMRT_AMX_I8_WEIGHTS(number, vector, quad)                                        \
   if (is_far) {                                                                           \
     _tile_stream_loadd(number, (vector).weights + (quad) * (vector).step, (vector).step); \
@@ -67,7 +67,7 @@ TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_
     _tile_loadd(number, (vector).weights + (quad) * (vector).step, (vector).step);        \
   }
 
-/* Where the sums of a register's first pixel lie, [pixel][channel]. */
+/* Offset of the sums of a register's first pixel, [pixel][channel]. */
 #define TVMRT_AMX_I8_PLACE(number, vector) \
   ((vector)*16 + (wt > TVMRT_AMX_ROWS && (number) > 1 ? TVMRT_AMX_ROWS * ob * 16 : 0))
 #define TVMRT_AMX_I8_STORE(number, vector, sums) \
@@ -87,7 +87,7 @@ TVMRT_INLINE void tvmrt_amx_i8_sums(int ob, int wt, int32_t* sums) {
   }
 }
 
-/* Sums begin with the bias, a row of the registers as the other. */
+/* Initialises the sums with the bias, the same for all rows of the registers. */
 TVMRT_INLINE void tvmrt_amx_i8_begin(int ob, int wt, const int32_t* bias) {
   _tile_loadd(0, bias, 0);
   if (ob > 1) _tile_loadd(1, bias + 16, 0);
@@ -99,8 +99,8 @@ TVMRT_INLINE void tvmrt_amx_i8_begin(int ob, int wt, const int32_t* bias) {
   }
 }
 
-/* The products of the quads from `quad` on of all pixels and channels; ob, wt, is_signed
- * and is_far are literals. */
+/* Multiplies the quads from `quad` on of all pixels and channels; ob, wt, is_signed and is_far are
+ * literals. */
 TVMRT_INLINE void tvmrt_amx_i8_step(int ob, int wt, int is_signed, int is_far, const uint8_t* x,
                                     int64_t step, const tvmrt_i8_vector* w, int64_t quad) {
   _tile_loadd(4, x, step);
@@ -127,7 +127,7 @@ TVMRT_INLINE void tvmrt_amx_i8_step(int ob, int wt, int is_signed, int is_far, c
   }
 }
 
-/* One quad of some pixels, by VNNI. Signed bytes are multiplied 128 higher, which is taken off. */
+/* One quad of some pixels with VNNI. Signed bytes are multiplied 128 higher and corrected. */
 TVMRT_INLINE void tvmrt_amx_i8_quad(int ob, int wt, int is_signed, const uint8_t* x, int64_t step,
                                     const tvmrt_i8_vector* w,
                                     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
@@ -150,7 +150,7 @@ TVMRT_INLINE void tvmrt_amx_i8_quad(int ob, int wt, int is_signed, const uint8_t
   }
 }
 
-/* What whole steps leave over of runs, and the quads that are counted twice. */
+/* Adds the tails of runs after whole steps, and the overflow quads. */
 TVMRT_INLINE void tvmrt_amx_i8_rest(int ob, int wt, int is_signed, const tvmrt_tile_i8_args* a,
                                     int64_t offset,
                                     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
@@ -173,7 +173,7 @@ TVMRT_INLINE void tvmrt_amx_i8_rest(int ob, int wt, int is_signed, const tvmrt_t
   }
 }
 
-/* Finishes `wt` pixels, few enough for the processor's other registers. */
+/* Finishes `wt` pixels, few enough for the vector registers. */
 TVMRT_INLINE void tvmrt_amx_i8_finish(int ob, int wt, int is_signed, int plus,
                                       const tvmrt_tile_i8_args* a, int64_t offset, int rest,
                                       const int32_t* from, void* y, const int32_t* sums) {
@@ -186,7 +186,7 @@ TVMRT_INLINE void tvmrt_amx_i8_finish(int ob, int wt, int is_signed, int plus,
   tvmrt_tile_i8_finish(ob, wt, plus, a, y, sums, acc);
 }
 
-/* Finishes `wt` pixels from pixel t of a tile on, whose place in the output is `at`. */
+/* Finishes `wt` pixels from pixel t of a tile on; `at` is their index in the output. */
 TVMRT_INLINE void tvmrt_amx_i8_part(int ob, int wt, int is_signed, int plus,
                                     const tvmrt_tile_i8_args* a, int64_t offset, int t, int at,
                                     int rest, const int32_t* from, void* y, const int32_t* sums) {
@@ -198,8 +198,8 @@ TVMRT_INLINE void tvmrt_amx_i8_part(int ob, int wt, int is_signed, int plus,
                       sums != NULL ? sums + t : NULL);
 }
 
-/* The same for a tile of which something is unusual: four pixels at a time, or those of a plane one
- * by one. y is that of the call, offset and sums are the tile's. */
+/* Finishes an unusual tile: four pixels at a time, or one by one for a padded image copy. y is that
+ * of the call, offset and sums are the tile's. */
 TVMRT_INLINE void tvmrt_amx_i8_some(int ob, int wt, int is_signed, int plus, int is_plane,
                                     const tvmrt_tile_i8_args* a, int64_t offset, int rest,
                                     tvmrt_amx_i8_places p, void* y, const int32_t* sums) {
@@ -211,14 +211,14 @@ TVMRT_INLINE void tvmrt_amx_i8_some(int ob, int wt, int is_signed, int plus, int
   }
 }
 
-/* Fetches lines of weights into the second-level cache. */
+/* Prefetches lines of weights into the L2 cache. */
 TVMRT_INLINE uintptr_t tvmrt_amx_i8_fetch(uintptr_t ahead, int32_t lines) {
   for (int32_t l = 0; l < lines; l++, ahead += TVMRT_AMX_BYTES) TVMRT_FETCH(ahead);
   return ahead;
 }
 
-/* The sums of a tile of a call, in registers; `from` is that of its first pixel, ahead what is fetched
- * meanwhile. */
+/* Accumulates a tile of a call in registers; `from` is the offset of its first pixel, `ahead` the
+ * prefetch address. */
 TVMRT_INLINE void tvmrt_amx_i8_multiply(int ob, int wt, int is_signed, int is_far,
                                         const tvmrt_tile_i8_args* a, int64_t from,
                                         uintptr_t* ahead) {
@@ -237,13 +237,13 @@ TVMRT_INLINE void tvmrt_amx_i8_multiply(int ob, int wt, int is_signed, int is_fa
   *ahead = line;
 }
 
-/* The tiles of a call of which something is unusual; all numbers are literals. */
+/* The unusual tiles of a call; all integers are literals. */
 TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, int is_plane,
                                        int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
                                        void* y, const int32_t* sums, uintptr_t* ahead) {
   int32_t all[2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
   const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;
-  const int32_t left = a->left < wt ? a->left : 0; /* always less, which compilers cannot know */
+  const int32_t left = a->left < wt ? a->left : 0; /* always less, for the compiler */
   tvmrt_amx_i8_ready(wt, 0, a);
   for (int32_t i = 0; i < a->tiles + (left > 0); i++) {
     const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
@@ -256,16 +256,16 @@ TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, 
   }
 }
 
-/* Stores up to `most` lines of bytes; weights are fetched meanwhile, too. */
+/* Stores up to `most` lines of bytes, and prefetches weights. */
 #define TVMRT_AMX_I8_LINES(most, with_bias)                         \
   for (int n = 0; n < (most) && tvmrt_amx_i8_more(&last); n++) {    \
     *ahead = tvmrt_amx_i8_fetch(*ahead, (lines + 1) / 2);           \
     tvmrt_amx_i8_store(ob, plus, is_plain, with_bias, &out, &last); \
   }
 
-/* Usual tiles; all numbers and is_plain are literals. Of few products a tile is finished while the next
- * one is multiplied; of many this gains nothing, since the two share one of the units for vectors, and
- * with another tensor added neither. */
+/* Usual tiles; all integers and is_plain are literals. A tile of few products is finished while the
+ * next one is multiplied. With many products this gains nothing, as both share one of the vector
+ * units; the same holds with a residual add. */
 TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, int is_plane,
                                      int is_far, int is_plain, const tvmrt_tile_i8_args* a,
                                      int64_t offset, uint8_t* y, uintptr_t* ahead) {
@@ -307,9 +307,9 @@ TVMRT_INLINE int tvmrt_amx_i8_is_single(int ob, int is_plane, const tvmrt_tile_i
 #define TVMRT_AMX_I8_TILE(number, vector) \
   _tile_stored(number, all + (vector)*16, 4 * TVMRT_AMX_BYTES);
 
-/* Usual tiles of four vectors and single products: pixels in register 3, weights from 4 on, sums in the
- * others, which lack the bias. The sums of a tile leave the registers, each of which takes as long as
- * five lines, between lines of the tile before. */
+/* Usual tiles of four vectors and single products: pixels in register 3, weights from 4 on, sums in
+ * the others, without the bias. Storing a sum register takes as long as five lines, so it
+ * alternates with storing lines of the previous tile. */
 TVMRT_INLINE void tvmrt_amx_i8_singles(int wt, int is_signed, int plus, int is_plain,
                                        const tvmrt_tile_i8_args* a, int64_t offset, uint8_t* y,
                                        uintptr_t* ahead) {
@@ -345,14 +345,14 @@ TVMRT_INLINE void tvmrt_amx_i8_singles(int wt, int is_signed, int plus, int is_p
   TVMRT_AMX_I8_LINES(INT32_MAX, 1)
 }
 
-/* Whether what a call computes is bytes of whole vectors, and by whole products alone. */
+/* Whether a call computes bytes of whole vectors, from whole products only. */
 TVMRT_INLINE int tvmrt_amx_i8_is_usual(int ob, const tvmrt_tile_i8_args* a, const int32_t* sums) {
   const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;
   return !rest && sums == NULL && a->range != NULL && a->channels >= ob * TVMRT_I8_LANES;
 }
 
-/* A call in one of three ways, a literal as the other numbers: tiles of which something is unusual, or
- * usual ones, which may be plain. */
+/* A call in one of three ways, a literal like the other integers: unusual tiles, usual tiles, or
+ * usual plain tiles. */
 enum { TVMRT_AMX_I8_UNUSUAL, TVMRT_AMX_I8_USUAL, TVMRT_AMX_I8_PLAIN };
 TVMRT_INLINE void tvmrt_amx_i8_call(int ob, int wt, int is_signed, int plus, int is_plane,
                                     int is_far, int way, const tvmrt_tile_i8_args* a,
@@ -370,9 +370,9 @@ TVMRT_INLINE void tvmrt_amx_i8_call(int ob, int wt, int is_signed, int plus, int
   *a->ahead = ahead;
 }
 
-/*! \brief As TVMRT_DEFINE_TILE_I8_OF, of 1 to 16 pixels, or for one or two vectors up to 32; is_plane
- * where y and a->added are those of pixel 0 of an image, see a->plane; is_far where weights are more
- * than the first cache holds. */
+/*! \brief Like TVMRT_DEFINE_TILE_I8_OF, for 1 to 16 pixels, or up to 32 with one or two vectors.
+ * is_plane: y and a->added are those of pixel 0 of an image, see a->plane. is_far: the weights
+ * exceed the L1 cache. */
 #define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)                  \
   TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,         \
                                      const int32_t* sums) {                                        \
@@ -395,5 +395,5 @@ TVMRT_INLINE void tvmrt_amx_i8_call(int ob, int wt, int is_signed, int plus, int
     }                                                                                              \
   }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_ */

@@ -27,7 +27,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
 TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) {
   _mm256_storeu_si256((__m256i*)p, v);
 }
-/* Four bytes of the input for all lanes. */
+/* Broadcasts four bytes of the input to all lanes. */
 TVMRT_INLINE __m256i tvmrt_i8_four_load(const uint8_t* p, int is_signed) {
   int32_t four;
   memcpy(&four, p, sizeof(four));
@@ -53,7 +53,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_
 #else
 
 #define TVMRT_I8_QUAD_BYTES 64
-/* The bytes 0 and 2, and the bytes 1 and 3 of the quad, widened to 16 bits. */
+/* Bytes 0 and 2, and bytes 1 and 3 of the quad, widened to 16 bits. */
 typedef struct tvmrt_i8_quad {
   __m256i even, odd;
 } tvmrt_i8_quad;
@@ -85,7 +85,7 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_bytes_load(const int8_t* p) {
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
   acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x.even, w.even));
-  /* Adding the two products first would keep all of a tile's products alive at once. */
+  /* Adding the two products first would keep all products of a tile live at once. */
   __asm__("" : "+x"(acc));
   return _mm256_add_epi32(acc, _mm256_madd_epi16(x.odd, w.odd));
 }
@@ -139,5 +139,5 @@ TVMRT_INLINE void tvmrt_i8_store_pixels_256(uint8_t* y, int64_t step, int pixels
   }
 }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AVX2_I8_H_ */

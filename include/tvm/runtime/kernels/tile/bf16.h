@@ -114,7 +114,7 @@ TVMRT_DEFINE_BF16_DOT(16)
 
 /* ---- two rows of two pairs each in a vector ---- */
 
-/* The rows that begin at a and b. */
+/* Loads two rows, at a and b. */
 TVMRT_INLINE tvmrt_i32x4 tvmrt_bf16x4_rows(const int32_t* a, const int32_t* b) {
 #if TVMRT_HAS_BF16_MMLA
   return (tvmrt_i32x4)vcombine_s32(vld1_s32(a), vld1_s32(b));
@@ -123,7 +123,7 @@ TVMRT_INLINE tvmrt_i32x4 tvmrt_bf16x4_rows(const int32_t* a, const int32_t* b) {
 #endif
 }
 
-/* sum + the products of each row of a with each of b: a0 b0, a0 b1, a1 b0, a1 b1 */
+/* sum + the dot product of each row of a with each of b: a0 b0, a0 b1, a1 b0, a1 b1 */
 TVMRT_INLINE tvmrt_f32x4 tvmrt_bf16x4_mmla(tvmrt_i32x4 a, tvmrt_i32x4 b, tvmrt_f32x4 sum) {
 #if TVMRT_HAS_BF16_MMLA
   return (tvmrt_f32x4)vbfmmlaq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
@@ -142,8 +142,8 @@ TVMRT_INLINE uint32_t tvmrt_bf16_pair(float first, float second) {
 }
 
 /*!
- * \brief Rounds `count` neighbouring floats to the nearest bfloat16, halves to even: (count + 1) / 2
- * pairs, the last filled up with 0. Denormals may become 0.
+ * \brief Rounds `count` contiguous floats to the nearest bfloat16, ties to even, in (count + 1) / 2
+ * pairs; the last is zero-padded. Denormals may become 0.
  */
 TVMRT_INLINE void tvmrt_bf16_round(int32_t* pairs, const float* x, int64_t count) {
 #if TVMRT_HAS_BF16_DOT
@@ -176,7 +176,7 @@ TVMRT_INLINE void tvmrt_bf16_round(int32_t* pairs, const float* x, int64_t count
 }
 
 #if TVMRT_HAS_BF16_DOT
-/* Rows of at most 32 floats, as groups of channels are: all have the same masks. */
+/* Rows of at most 32 floats, such as groups of channels: all share the same masks. */
 TVMRT_INLINE void tvmrt_bf16_round_short(int32_t* pairs, int64_t stride, const float* x,
                                          int64_t x_stride, int64_t rows, int count) {
   const int words = (count + 1) / 2;
@@ -193,8 +193,8 @@ TVMRT_INLINE void tvmrt_bf16_round_short(int32_t* pairs, int64_t stride, const f
 }
 #endif
 
-/*! \brief Rounds `count` neighbouring floats likewise and keeps them as floats; an odd one has 0
- * behind it. */
+/*! \brief Rounds `count` contiguous floats likewise but keeps them as floats; an odd count is
+ * padded with 0. */
 TVMRT_INLINE void tvmrt_bf16_round_wide(float* rounded, const float* x, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     rounded[i] = tvmrt_bfloat16_to_f32(tvmrt_f32_to_bfloat16(x[i]));
@@ -204,7 +204,7 @@ TVMRT_INLINE void tvmrt_bf16_round_wide(float* rounded, const float* x, int64_t 
 
 /*!
  * \brief Rounds `rows` rows of `count` floats, x_stride floats apart, for tiles that read `each`
- * words a pair: 1, the pairs, or 2, floats. Rows of words are `stride` words apart.
+ * words per pair: 1 (pairs) or 2 (floats). Rows of words are `stride` words apart.
  */
 static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, const float* x,
                                          int64_t x_stride, int64_t rows, int64_t count) {
@@ -227,8 +227,8 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
   }
 }
 
-/* Some first pixels of two planes, or of four, as pairs side by side; \return how many. Planes that
-   do not exist are NULL. */
+/* Rounds leading pixels of two or four NCHW channels to neighbouring pairs; \return how many.
+ * Missing channels are NULL. */
 TVMRT_INLINE int64_t tvmrt_bf16_round_some_planes(int32_t* pairs, const float* const plane[4],
                                                   int64_t count) {
   int64_t i = 0;
@@ -260,8 +260,8 @@ TVMRT_INLINE int64_t tvmrt_bf16_round_some_planes(int32_t* pairs, const float* c
 }
 
 /*!
- * \brief Rounds `count` pixels whose floats, up to four of them, lie in planes `apart` floats apart, to
- * pixels of neighbouring pairs of `each` words.
+ * \brief Rounds `count` pixels of up to four NCHW channels, `apart` floats apart, to pixels of
+ * neighbouring pairs of `each` words.
  */
 static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x, int64_t apart,
                                            int channels, int64_t count) {
@@ -282,7 +282,7 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
 
 /* ---- the tile ---- */
 
-/* Adds to sums of all pixels the products with the weights of pair u; there is one in a step. */
+/* Multiply-adds of all pixels with the weights of pair u; one pair per step. */
 #define TVMRT_TILE_BF16_STEP(VEC, WORDS, PAIRS, V, OB, WT, u, count)                    \
   WORDS weight[OB];                                                                     \
   TVMRT_TILE_F32_EACH(o, OB) {                                                          \
@@ -315,7 +315,7 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
     sum[(u) % kChains][t][o] = VEC##_fma(pixel, first[o], sum[(u) % kChains][t][o]);  \
   }
 
-/* The same of pairs u and u + 1, or of u alone if `count` is 1. */
+/* Multiply-adds of pairs u and u + 1, or of u alone if `count` is 1. */
 #define TVMRT_TILE_BF16_MMLA_STEP(VEC, WORDS, PAIRS, V, OB, WT, u, count)                 \
   const int chain = (u) / 2 % kChains, next = (u) + (count)-1;                            \
   WORDS rows[((WT) + 1) / 2];                                                             \
@@ -340,7 +340,7 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
     }                                                                                     \
   }
 
-/* From sums of pixels to those of rows by rows, and back. */
+/* Converts accumulators of pixels to those of row pairs, and back. */
 #define TVMRT_TILE_BF16_TURN(VEC, OB, WT)                         \
   TVMRT_TILE_F32_EACH(c, kChains) {                               \
     TVMRT_TILE_F32_EACH(p, (WT) / 2) {                            \
@@ -366,7 +366,7 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
   TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_mmla_##V##x##OB##x##WT, V, OB, WT, 1, 2,            \
                                TVMRT_TILE_BF16_MMLA_STEP, TVMRT_TILE_BF16_TURN,                    \
                                2 * TVMRT_TILE_F32_CHAINS((OB) * (WT)), TVMRT_TILE_F32_FINISH)
-/* For what whole tiles leave over in rows whose length a run chooses: a third of the code. */
+/* Tail of rows of dynamic length: a third of the code. */
 #define TVMRT_DEFINE_REST_BF16(V, OB, WT)                                                          \
   TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_##V##x##OB##x##WT, V, OB, WT, 1, 1,                 \
                                TVMRT_TILE_BF16_STEP, TVMRT_TILE_BF16_STAY,                         \
@@ -381,7 +381,7 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
                                2 * TVMRT_TILE_F32_CHAINS((OB) * (WT)),                             \
                                TVMRT_TILE_F32_FINISH_IN_TURN)
 
-/* EACH words of the input are a pair, of which a step takes AT_ONCE. */
+/* EACH words of the input are a pair; a step handles AT_ONCE pairs. */
 #define TVMRT_DEFINE_TILE_BF16_NAMED(NAME, V, OB, WT, EACH, AT_ONCE, STEP, TURN, UNROLL, FINISH)   \
   TVMRT_DEFINE_TILE_BF16_OF(NAME, tvmrt_f32x##V, tvmrt_i32x##V, tvmrt_bf16x##V,                    \
                             TVMRT_TILE_BF16_ELEMENT_##EACH, V, OB, WT, EACH, AT_ONCE, STEP, TURN,  \
@@ -435,16 +435,15 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
   }
 /* clang-format on */
 
-/*! \brief For tiles whose input pairs are two words. */
+/*! \brief Descriptor of tiles whose input pairs are two words. */
 static const tvmrt_pairs_f32 tvmrt_pairs_wide = {1, NULL, NULL};
 
-/*! \brief Products of pairs that take the time of a float one: those of AMX are the only tiles that
- * begin. */
+/*! \brief Pairs multiplied in the time of a float multiply-add: only AMX tiles have `begin`. */
 TVMRT_INLINE int64_t tvmrt_bf16_macs(const tvmrt_tiles_f32* tiles) {
   return tiles->pairs && tiles->pairs->begin ? 6 : 1;
 }
 
-/*! \brief Around what a task computes by tiles of that run, on its thread. */
+/*! \brief Call before and after a task's tiles with runs of `run`, on its thread. */
 TVMRT_INLINE void tvmrt_bf16_begin(const tvmrt_tiles_f32* tiles, int64_t run) {
   if (tiles->pairs && tiles->pairs->begin) tiles->pairs->begin(tiles->width[0], run);
 }

@@ -45,82 +45,79 @@
 #include "simd.h"
 
 /*!
- * \brief One contiguous run of input under the first pixel of a row, and where its weights begin
+ * \brief One contiguous run of input under the first pixel of a row, and the offset of its weights
  * in a block.
  */
 typedef struct tvmrt_segment_f32 {
-  /*!
-   * \brief First float of the run; tile t of the row finds its own at x + x_offset + t * x_stride.
-   */
+  /*! \brief First float of the run; tile t of the row reads x + x_offset + t * x_stride. */
   const float* x;
   /*! \brief Offset, in floats, of the run's weights from the start of the block. */
   int64_t w;
 } tvmrt_segment_f32;
 
-/*! \brief What all tiles of a row share. Lengths and strides are in floats. */
+/*! \brief Shared data of all tiles of a row. Lengths and strides are in floats. */
 typedef struct tvmrt_tile_f32 {
   const tvmrt_segment_f32* segments;
   int64_t segment_count;
-  /*! \brief Floats in a run: KW * IC, or IC where the window's columns do not touch. */
+  /*! \brief Floats in a run: KW * IC, or IC if the window's columns do not touch. */
   int64_t run;
-  /*! \brief Distance of neighbouring output pixels' windows in the input. */
+  /*! \brief Stride of neighbouring output pixels' windows in the input. */
   int64_t x_stride;
-  /*! \brief Distance of the weights of neighbouring k: the channels of a block where packed. */
+  /*! \brief Stride of the weights between neighbouring k: the channels of a block if packed. */
   int64_t w_stride;
   int64_t out_stride;
   int64_t residual_stride;
   /*!
-   * \brief Weights or pixels that are to come into the cache, of which the tile fetches the line at
-   * fetch + k * fetch_step bytes for each k, counted over its segments; 0 for none. They need not
-   * exist.
+   * \brief Prefetch address for weights or pixels: the tile prefetches the line at fetch + k *
+   * fetch_step bytes for each k, counted over its segments; 0 for none. The memory need not exist.
    */
   uintptr_t fetch;
   int64_t fetch_step;
-  /*! \brief Bounds of the result; -INFINITY and INFINITY where there are none. NaN passes. */
+  /*! \brief Clamp bounds; -INFINITY and INFINITY for none. NaN passes. */
   float lo;
   float hi;
-  /*! \brief Bytes behind a tile's weights that it may ask the cache for while it computes: how far
-   * away they begin, and how many; 0 for none. */
+  /*! \brief Bytes after a tile's weights that it may prefetch: their offset and size; 0 for
+   * none. */
   int64_t ahead;
   int64_t ahead_bytes;
 } tvmrt_tile_f32;
 
 /*!
  * \brief A tile function, as TVMRT_DEFINE_TILE_F32 defines it.
- * \param tile What the tiles of this row share.
- * \param x_offset Added to the x of each segment: how far the tile's first pixel is into the row.
+ * \param tile Shared data of the tiles of this row.
+ * \param x_offset Added to the x of each segment: offset of the tile's first pixel in the row.
  * \param w The block's weights.
  * \param bias OB * V floats, or NULL for zeros.
- * \param residual Added before the bounds are applied; the tile's first pixel and channel, or
- *        NULL. May be out itself.
- * \param out Where the tile's first pixel and channel go. Must not overlap the input.
+ * \param residual Added before clamping; the tile's first pixel and channel, or NULL. May be out
+ * itself.
+ * \param out Output of the tile's first pixel and channel. Must not overlap the input.
  * \param channels How many of the OB * V channels exist: no others are read from residual or
- *        written to out.
+ * written to out.
  *
- * Touches exactly the floats named above; any alignment; safe on many threads at a time.
+ * Touches exactly the floats named above; any alignment; thread-safe.
  */
 typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,
                                   const float* bias, const float* residual, float* out,
                                   int channels);
 
-/* A sum of fewer than 8 vectors leaves the multipliers waiting for the adders, so such tiles sum
-   every second, fourth or eighth k apart. */
+/* With fewer than 8 accumulator vectors, multiply-adds wait for each other's latency. Such tiles
+ * keep separate sums for every second, fourth or eighth k. */
 #define TVMRT_TILE_F32_CHAINS(sums) ((sums) >= 8 ? 1 : (sums) >= 4 ? 2 : (sums) >= 2 ? 4 : 8)
-/* Steps of k in a turn of the loop. Beyond two, GCC wants more addresses than there are registers
-   and moves them about, which costs small tiles up to a third of their time; where sums and weights
-   leave it one register for vectors, two steps in a turn are sorted so that sums are spilled. */
+/* Unroll factor of the loop over k. Beyond two, GCC needs more address registers than there are,
+ * which costs small tiles up to a third of their time. If accumulators and weights leave it one
+ * vector register, it schedules two steps such that accumulators are spilled. */
 #define TVMRT_TILE_F32_UNROLL(OB, WT)                                       \
   ((OB) * (WT) < 8 ? TVMRT_TILE_F32_CHAINS((OB) * (WT))                     \
    : (OB) * (WT) < 16 && (OB) * (WT) + (OB) + 1 >= TVMRT_SIMD_REGISTERS ? 4 \
                                                                         : 2)
 #define TVMRT_REST_F32_UNROLL(sums) ((sums) >= 8 ? 2 : TVMRT_TILE_F32_CHAINS(sums))
 
-/* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
+/* Loops of the tile, fully unrolled so that its arrays of vectors stay in registers. */
 #define TVMRT_TILE_F32_EACH(variable, count) \
   TVMRT_UNROLL(64)                           \
   for (int variable = 0; variable < (count); variable++)
 
-/* Pixel t of the tile: every fourth has a pointer of its own, the others lie at strides from it. */
+/* Pixel t of the tile: every fourth has a pointer, the others use strides from it. */
 #define TVMRT_TILE_F32_X(t, u) x[(t) / 4][((t) % 4) * x_stride + (u)]
 
 /* clang-format off */
@@ -128,28 +125,28 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
                               TVMRT_TILE_F32_CHAINS((OB) * (WT)), TVMRT_TILE_F32_UNROLL(OB, WT),   \
                               TVMRT_TILE_F32_FINISH)
-/* For what wider tiles leave over, summed in the order of those, which have so many chains. */
+/* Tail of wider tiles, summed in their order with CHAINS chains. */
 #define TVMRT_DEFINE_TAIL_F32(V, OB, WT, CHAINS)                                                   \
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tail_f32_##V##x##OB##x##WT##x##CHAINS, tvmrt_f32x##V, V, OB,   \
                               WT, CHAINS, (CHAINS) > 1 ? (CHAINS) : 2, TVMRT_TILE_F32_FINISH)
-/* For what whole tiles leave over in rows whose length a run chooses: a third of the code. */
+/* Tail of rows of dynamic length: a third of the code. */
 #define TVMRT_DEFINE_REST_F32(V, OB, WT)                                                           \
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_rest_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
                               TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                  \
                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
 
-/* What the tiles have in common, in registers: memory that is written might be that of the struct. */
+/* Copies of shared data in registers: stores might alias the struct. */
 #define TVMRT_TILE_F32_ENDS(VEC)                                                                   \
   const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                                \
   const intptr_t out_stride = (intptr_t)tile->out_stride;                                          \
   const intptr_t residual_stride = (intptr_t)tile->residual_stride;
 
-/* Vector o of pixel t: what is added behind the sum, bounds, and where it goes. */
+/* Epilogue of vector o of pixel t: residual, clamping, store. */
 #define TVMRT_TILE_F32_STORE(VEC, V)                                                               \
   const int lanes = channels - o * (V);                                                            \
   const intptr_t at = t * residual_stride + o * (V);                                               \
   float* y = out + t * out_stride;                                                                 \
-  TVMRT_OPAQUE(y); /* else GCC sorts the stores, which are then slower to reach memory */          \
+  TVMRT_OPAQUE(y); /* else GCC reorders the stores, which makes them slower */          \
   y += o * (V);                                                                                    \
   if (TVMRT_LIKELY(lanes >= (V))) {                                                                \
     if (residual) total += VEC##_load(residual + at);                                              \
@@ -249,57 +246,56 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 /* clang-format on */
 
 /*!
- * \brief Work on finished outputs while they are in the cache: any pointwise function, other
- * operands by ctx.
+ * \brief Epilogue on finished outputs while they are in the cache: any pointwise function, with
+ * other operands in ctx.
  * \param out Channel `channel` of pixel `pixel`; neighbouring pixels are the output's pixel stride
- *        apart.
+ * apart.
  * \param pixel Index of the first of `pixels` pixels, counted over batch, depth, height and width.
  * \param channel First of `channels` channels.
- * \param ctx Whatever the caller of the driver gave.
+ * \param ctx The driver's context.
  *
- * Called once for every part of the output, on the thread that computed it, in no order to rely
- * on.
+ * Called once for every part of the output, on the thread that computed it, in unspecified order.
  */
 typedef void (*tvmrt_epilogue_f32)(float* out, int64_t pixel, int pixels, int channel, int channels,
                                    const void* ctx);
 
 enum { TVMRT_TILE_WIDTHS = 4 };
 
-/*! \brief Pixels behind a row that tiles may read where they ask to be told of a task's begin. */
+/*! \brief Pixels past the end of a row that tiles with `begin` may read. */
 enum { TVMRT_PIXELS_BEHIND = 15 };
 
-/*! \brief What tiles of pairs ask of those who call them. */
+/*! \brief Requirements of tiles of pairs. */
 typedef struct tvmrt_pairs_f32 {
   int32_t wide; /*!< 1: a pair of the input is two words. */
-  /*! \brief Called on a task's thread before its first tile, with the pixels of the widest and the
-   * pairs of a run, and after its last; both or neither. Tiles may then read TVMRT_PIXELS_BEHIND
-   * pixels behind the last of a row. */
+  /*! \brief Called on a task's thread before its first tile, with the pixels of the widest tile and
+   * the pairs of a run, and after its last; both or neither. Tiles may then read
+   * TVMRT_PIXELS_BEHIND pixels past the end of a row. */
   void (*begin)(int widest, int64_t run);
   void (*end)(void);
 } tvmrt_pairs_f32;
 
 /*!
- * \brief The tiles with which a layer covers its rows, picked by
+ * \brief The tiles that cover a layer's rows, selected by
  * tvmrt.compiler.codegen.window.tiles_f32.choose_tiles.
  */
 typedef struct tvmrt_tiles_f32 {
   /*! \brief Output channels of a tile: OB * V, the same for all widths. */
   int32_t block;
-  /*! \brief Blocks whose weights stay in the cache while the pixels pass by. */
+  /*! \brief Blocks whose weights stay in the cache while the pixels stream past. */
   int32_t blocks_per_group;
   /*!
-   * \brief Widths in falling order, ending with 0 if fewer than TVMRT_TILE_WIDTHS: each row is
+   * \brief Widths in descending order, ending with 0 if fewer than TVMRT_TILE_WIDTHS: each row is
    * covered by the widest that fits.
    */
   int32_t width[TVMRT_TILE_WIDTHS];
   tvmrt_tile_f32_fn run[TVMRT_TILE_WIDTHS];
 #ifndef TVMRT_NO_SHARED_TAIL
   /*! \brief Pixels at the end of a row that the second and the third width share, more than the
-   * widest: a pixel alone would wait for the weights, and few would be summed in another order; 0 for
-   * none. */
+   * widest: a single pixel would wait for the weights, and few would be summed in another order; 0
+   * for none. */
   int32_t last;
 #endif
-  /*! \brief What tiles of pairs (tile/bf16.h) ask of those who call them; NULL for nothing. */
+  /*! \brief Requirements of tiles of pairs (tile/bf16.h); NULL for none. */
   const tvmrt_pairs_f32* pairs;
 } tvmrt_tiles_f32;
 
@@ -307,10 +303,10 @@ typedef struct tvmrt_tiles_f32 {
 typedef struct tvmrt_tile_row_f32_args {
   const tvmrt_tiles_f32* tiles;
   tvmrt_tile_f32 tile;
-  /*! \brief Packed weights and bias of the row's channel 0, floats in a block; bias may be NULL. */
+  /*! \brief Packed weights and bias of the row's channel 0, floats per block; bias may be NULL. */
   const float* w;
   int64_t w_block;
-  /*! \brief Channels of a block of packed weights, over whose end no tile reaches; 0: a tile's. */
+  /*! \brief Channels of a block of packed weights, which no tile crosses; 0: a tile's. */
   int32_t packed;
   const float* bias;
   /*! \brief First pixel, channel 0, of the row in the output and, unless NULL, in the residual. */
@@ -323,13 +319,13 @@ typedef struct tvmrt_tile_row_f32_args {
   const void* ctx;
 } tvmrt_tile_row_f32_args;
 
-/* Places of so many pixels of a row. */
+/* Number of tiles for `pixels` pixels of a row. */
 static inline int64_t tvmrt_places_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
   const int64_t width = tiles->width[0] > 0 ? tiles->width[0] : 1;
   return (pixels + width - 1) / width;
 }
 
-/* Whether so many pixels at the end of a row are those that two narrower tiles share. */
+/* Whether two narrower tiles share these last `pixels` pixels of a row. */
 static inline int tvmrt_is_last_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
 #ifndef TVMRT_NO_SHARED_TAIL
   return pixels == tiles->last;
@@ -338,15 +334,15 @@ static inline int tvmrt_is_last_f32(const tvmrt_tiles_f32* tiles, int64_t pixels
 #endif
 }
 
-/*! \brief Whether rows of any number of pixels can be computed: the narrowest tile has one. */
+/*! \brief Whether the tiles cover rows of any length: the narrowest has one pixel. */
 static inline int tvmrt_covers_any_f32(const tvmrt_tiles_f32* tiles) {
   int narrowest = TVMRT_TILE_WIDTHS - 1;
   while (narrowest > 0 && tiles->width[narrowest] == 0) narrowest--;
   return tiles->width[narrowest] == 1;
 }
 
-/*! \brief Pixels of a row where tasks may cut it by the widest tile: what those that two tiles share
- * have more than the widest does not count, so that they stay together. */
+/*! \brief Pixels of a row that tasks may divide by the widest tile. The excess of a shared tail
+ * over the widest tile is not counted, so that the tail stays together. */
 static inline int64_t tvmrt_pixels_to_cut_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
 #ifndef TVMRT_NO_SHARED_TAIL
   return tiles->last > 0 ? pixels - (tiles->last - tiles->width[0]) : pixels;
@@ -355,19 +351,19 @@ static inline int64_t tvmrt_pixels_to_cut_f32(const tvmrt_tiles_f32* tiles, int6
 #endif
 }
 
-enum { TVMRT_LINE_BYTES = 64 }; /* of a line of the cache */
+enum { TVMRT_LINE_BYTES = 64 }; /* of a cache line */
 
 /*!
- * \brief Has a row's tiles fetch `floats` floats from `from` on while they take so many steps of k
- * together: far memory sends them as the processor multiplies. The hardware fetches ahead of
- * addresses that rise by little, and so fetches most lines itself. Small tiles and those of one
- * vector of channels fetch nothing: loads are most of what they do.
+ * \brief Makes a row's tiles prefetch `floats` floats from `from` on during `steps` steps of k, so
+ * that memory transfers overlap with arithmetic. The hardware prefetcher follows slowly rising
+ * addresses and handles most lines. Small tiles and those of one vector of channels do not
+ * prefetch: they are load-bound.
  */
 static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int64_t floats,
                                    int64_t steps) {
 #if TVMRT_SIMD_LANES_F32 > 1
   const int64_t bytes = floats * (int64_t)sizeof(float);
-  if (bytes > steps * TVMRT_LINE_BYTES) return; /* so few products would wait for what is fetched */
+  if (bytes > steps * TVMRT_LINE_BYTES) return; /* too few products to hide the prefetch */
   tile->fetch = (uintptr_t)from;
   tile->fetch_step = (bytes + steps - 1) / steps;
 #else
@@ -375,7 +371,7 @@ static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int6
 #endif
 }
 
-/* Moves to what the next tile fetches. */
+/* Advances to the next tile's prefetch address. */
 static inline void tvmrt_fetched_f32(tvmrt_tile_f32* tile) {
 #if TVMRT_SIMD_LANES_F32 > 1
   if (tile->fetch) tile->fetch += (uintptr_t)(tile->segment_count * tile->run * tile->fetch_step);
@@ -386,7 +382,7 @@ static inline void tvmrt_fetched_f32(tvmrt_tile_f32* tile) {
 
 /*!
  * \brief Computes pixels [begin, end) of a row for channels [c_begin, c_end); c_begin is a multiple
- * of the block. \return 0, or -1 where the widths cannot cover the row.
+ * of the block. \return 0, or -1 if the widths cannot cover the row.
  */
 static inline int tvmrt_tile_row_f32(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                      int c_begin, int c_end) {

@@ -19,7 +19,7 @@
 #else
 #define TVMRT_I8_CAN_VNNI 0
 #endif
-/* products of four bytes in 256 bits, as AVX-VNNI or AVX-512 VNNI encodes them */
+/* four-byte dot products in 256 bits, as encoded by AVX-VNNI or AVX-512 VNNI */
 #if defined(__AVX2__) && \
     (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__)))
 #define TVMRT_I8_CAN_AVX_VNNI 1
@@ -106,8 +106,8 @@
 #error "The weights are packed for RISC-V's vectors: compile with -march=rv64gcv."
 #endif
 
-/* tvmrt_i8_packed(): four vectors to bytes, by the intrinsics of vectors of some BITS that begin with
-   MM. The packs work within 128 bits, so that wide vectors have their fours in another order. */
+/* tvmrt_i8_packed(): packs four vectors to bytes with intrinsics MM of BITS-wide vectors. The packs
+ * work within 128 bits, so wide vectors have groups of four in another order. */
 #define TVMRT_DEFINE_X86_PACKED(MM, BITS)                                                   \
   TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_packed(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, \
                                             tvmrt_i8_acc d, const tvmrt_i8_range* range) {  \
@@ -154,5 +154,5 @@
 
 #endif
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_FORMATS_I8_H_ */

@@ -52,15 +52,15 @@
 
 #include "simd_i8.h"
 
-/*! \brief Most vectors of channels and most pixels in one tile. */
+/*! \brief Maximum vectors of channels and pixels in one tile. */
 #define TVMRT_TILE_I8_MAX_OB 8
 #define TVMRT_TILE_I8_MAX_WT 16
-/*! \brief Most vectors of sums in one tile, which fill the registers. */
+/*! \brief Maximum accumulator vectors in one tile, limited by the registers. */
 #define TVMRT_TILE_I8_MAX_SUMS 32
-/*! \brief Most quads that are counted twice. */
+/*! \brief Maximum overflow quads, which are counted twice. */
 #define TVMRT_TILE_I8_MAX_EXTRAS 16
 
-/*! \brief Packed weights of a vector of channels, of which tiles of matrices have up to 4. */
+/*! \brief Packed weights of a vector of channels; AMX tiles have up to 4. */
 typedef struct tvmrt_i8_vector {
   const int8_t* weights;
   int64_t step; /*!< Bytes from quad to quad. */
@@ -68,47 +68,45 @@ typedef struct tvmrt_i8_vector {
 
 struct tvmrt_quick_add_i8;
 
-/*! \brief What the tiles of one block of channels share; everything is borrowed for the call. */
+/*! \brief Shared data of the tiles of one block of channels; borrowed for the call. */
 typedef struct tvmrt_tile_i8_args {
   const uint8_t* const* segment; /*!< Start of every segment for the pixel at offset 0. */
   int32_t segments;              /*!< Number of segments. */
   int32_t run;                   /*!< Bytes in a segment, at least 4. */
-  int64_t x_step;                /*!< Bytes from one output pixel's window to the next one's. */
-  int64_t x_pixel;               /*!< Bytes from one input pixel to the next; for depthwise. */
+  int64_t x_step;                /*!< Bytes between the windows of neighbouring output pixels. */
+  int64_t x_pixel;               /*!< Pixel stride of the input in bytes; for depthwise. */
   const int8_t* weights;         /*!< Packed weights of this block. */
-  int64_t w_step;                /*!< Bytes from quad to quad, in tiles of shared weights. */
+  int64_t w_step;                /*!< Bytes from quad to quad in tiles of shared weights. */
   const int32_t* bias;           /*!< Folded bias of this block's channels. */
   const float* scale;            /*!< Multiplier per channel; not used for int32 output. */
-  const int32_t* shift;          /*!< Part of the weights that sum(x) carries; NULL: all are 0. */
-  const int32_t* extra;          /*!< {segment, first byte} of the quads that are counted twice. */
+  const int32_t* shift;          /*!< Weight shifts, multiplied with sum(x); NULL: all are 0. */
+  const int32_t* extra;          /*!< {segment, first byte} of the overflow quads. */
   int32_t extras;                /*!< Number of those quads. */
   const tvmrt_i8_range* range;   /*!< Output in bytes; NULL: int32 sums. */
-  int64_t y_step;                /*!< Elements from one output pixel to the next. */
-  int32_t channels; /*!< Channels to store; 1 to OB * LANES. For int32 sums always all. */
-  const tvmrt_add_i8*
-      plus; /*!< By which `added` is added to the bytes; divisor 1. NULL: nothing. */
-  const struct tvmrt_quick_add_i8* quick; /*!< The same for tiles of matrices that are quick. */
-  const uint8_t* added; /*!< First channel of the block in the tile's first pixel. */
-  int64_t added_step;   /*!< Bytes of it from one output pixel to the next. */
-  int32_t words;        /*!< Quads that tiles of matrices multiply at once; see tile/amx_i8.h. */
-  int32_t* configured;  /*!< For them: the pixels that registers are ready for, 0 at first. */
-  int32_t
-      tiles; /*!< For them: tiles of a call, and pixels that are left behind these, which one more */
-  int32_t left;              /*!< tile computes together with pixels in front of them. */
-  tvmrt_i8_vector vector[4]; /*!< For them, in place of weights and w_step. */
-  uintptr_t* ahead;    /*!< For them: where weights lie that are read soon, which they count */
-  int32_t ahead_lines; /*!< up, and how many lines of 64 bytes are fetched for each product,
-                                  half as many for each line that is stored; 0: none. */
-  int32_t plane;       /*!< For them, where y and added are those of pixel 0 of an image: */
-  int32_t valid;       /*!< of so many neighbouring pixels the first ones are in a row. */
+  int64_t y_step;                /*!< Pixel stride of the output in elements. */
+  int32_t channels;         /*!< Channels to store; 1 to OB * LANES. Always all for int32 sums. */
+  const tvmrt_add_i8* plus; /*!< Residual add of `added`; divisor 1. NULL: none. */
+  const struct tvmrt_quick_add_i8* quick; /*!< Its constants for quick AMX tiles. */
+  const uint8_t* added;      /*!< First channel of the block in the tile's first pixel. */
+  int64_t added_step;        /*!< Pixel stride of `added` in bytes. */
+  int32_t words;             /*!< Quads per AMX instruction; see tile/amx_i8.h. */
+  int32_t* configured;       /*!< AMX: pixels that the registers are configured for, initially 0. */
+  int32_t tiles;             /*!< AMX: tiles of a call. */
+  int32_t left;              /*!< AMX: tail pixels; an additional tile overlaps preceding pixels. */
+  tvmrt_i8_vector vector[4]; /*!< AMX: replaces weights and w_step. */
+  uintptr_t* ahead;          /*!< AMX: address of the next weights to prefetch; tiles advance it. */
+  int32_t ahead_lines; /*!< AMX: lines to prefetch per product, half as many per stored line; 0:
+                            none. */
+  int32_t plane;       /*!< AMX, if y is pixel 0 of an image: row pitch in pixels. */
+  int32_t valid;       /*!< AMX: valid pixels of such a row. */
 } tvmrt_tile_i8_args;
 
 /*!
- * \brief One tile.
- * \param a      [in] What the tiles of the block share.
- * \param offset [in] Bytes from the segments' starts to the window of the tile's first pixel.
+ * \brief A tile function.
+ * \param a      [in] Shared data of the tiles of the block.
+ * \param offset [in] Bytes from the segment pointers to the window of the tile's first pixel.
  * \param y      [out] First channel of the block in the first pixel: uint8_t*, int8_t* or int32_t*.
- * \param sums   [in] sum(x) over the window of each of the WT pixels; NULL where shift is NULL.
+ * \param sums   [in] sum(x) over the window of each of the WT pixels; NULL if shift is NULL.
  */
 typedef void (*tvmrt_tile_i8)(const tvmrt_tile_i8_args* a, int64_t offset, void* y,
                               const int32_t* sums);
@@ -129,17 +127,17 @@ TVMRT_INLINE void tvmrt_tile_i8_quad(int ob, int wt, int is_signed, int is_share
   }
 }
 
-/*! \brief What a tile adds to its bytes, a literal of its functions. */
+/*! \brief Type of a tile's residual, a literal in its functions. */
 #define TVMRT_PLUS_NONE 0
 #define TVMRT_PLUS_U8 1
 #define TVMRT_PLUS_S8 2
-#define TVMRT_PLUS_BYTES 3 /* the bits of these */
-/*! \brief The same in tiles of matrices by a->quick, see tile/amx_bytes_i8.h. */
+#define TVMRT_PLUS_BYTES 3 /* mask of these */
+/*! \brief Residual of AMX tiles with a->quick, see tile/amx_bytes_i8.h. */
 #define TVMRT_PLUS_QUICK 4
 #define TVMRT_PLUS_U8_QUICK (TVMRT_PLUS_U8 | TVMRT_PLUS_QUICK)
 #define TVMRT_PLUS_S8_QUICK (TVMRT_PLUS_S8 | TVMRT_PLUS_QUICK)
 
-/*! \brief Stores the rescaled sums of a tile that has fewer than ob * LANES channels. */
+/*! \brief Stores the requantised sums of a tile with fewer than ob * LANES channels. */
 TVMRT_SELDOM void tvmrt_tile_i8_store_some(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
                                            uint8_t* y, tvmrt_i8_acc* q) {
   for (int t = 0; t < wt; t++, q += ob) {
@@ -163,12 +161,12 @@ TVMRT_SELDOM void tvmrt_tile_i8_store_some(int ob, int wt, int plus, const tvmrt
   }
 }
 
-/*! \brief Stores a tile as bytes; ob, wt and plus are literals. Four vectors are packed at once, which
- * are of several pixels where one has fewer. */
+/*! \brief Stores a tile as bytes; ob, wt and plus are literals. Four vectors are packed at once,
+ * from several pixels if one has fewer. */
 TVMRT_INLINE void tvmrt_tile_i8_store(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
                                       uint8_t* y,
                                       tvmrt_i8_acc q[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
-  /* Copies: bytes that are stored might be those of *a. */
+  /* Copies: stored bytes might alias *a. */
   const float* scale = a->scale;
   const int64_t step = a->y_step;
   const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
@@ -212,8 +210,8 @@ TVMRT_INLINE void tvmrt_tile_i8_store(int ob, int wt, int plus, const tvmrt_tile
   }
 }
 
-/*! \brief Stores the sums of a tile as int32 or bytes, with what the shift takes; ob, wt and plus are
- * literals. */
+/*! \brief Stores the sums of a tile as int32 or bytes, with the shift compensated; ob, wt and plus
+ * are literals. */
 TVMRT_INLINE void tvmrt_tile_i8_finish(
     int ob, int wt, int plus, const tvmrt_tile_i8_args* a, void* y, const int32_t* sums,
     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
@@ -235,15 +233,15 @@ TVMRT_INLINE void tvmrt_tile_i8_finish(
   }
 }
 
-/*! \brief Adds the products of all quads to the sums of a tile, of which out[0] has the bias of the
- * channels; ob, wt, is_signed and is_shared are literals. */
+/*! \brief Adds the products of all quads to the sums of a tile, which start with the bias; ob, wt,
+ * is_signed and is_shared are literals. */
 TVMRT_INLINE void tvmrt_tile_i8_add(int ob, int wt, int is_signed, int is_shared,
                                     const tvmrt_tile_i8_args* a, int64_t offset,
                                     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
   const int8_t* weights = a->weights;
   const int64_t step = a->x_step, w_step = is_shared ? a->w_step : ob * TVMRT_I8_QUAD_BYTES;
   const int32_t run = a->run;
-  /* Where code is to be small, the last quad of a run is one more round of the loop. */
+  /* For small code, the last quad of a run is another iteration of the loop. */
   const int32_t whole = TVMRT_I8_LANES > 1 ? run - 3 : run;
   for (int32_t s = 0; s < a->segments; s++) {
     const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
@@ -300,8 +298,8 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_share
  * \param ob        vectors of output channels, 1 to 8.
  * \param wt        pixels, 1 to 16.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
- * \param is_shared 1 for weights that are packed for a wider level: a part of one of its blocks.
- * \param plus      what is added to the bytes, TVMRT_PLUS_*.
+ * \param is_shared 1 for weights packed for a wider ISA level: a part of one of its blocks.
+ * \param plus      type of the residual, TVMRT_PLUS_*.
  */
 #define TVMRT_DEFINE_TILE_I8_OF(name, ob, wt, is_signed, is_shared, plus)        \
   TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \

@@ -28,21 +28,21 @@ TVMRT_INLINE int8x16_t tvmrt_i8mm_pixels(const uint8_t* one, const uint8_t* othe
   return vreinterpretq_s8_u8(is_signed ? both : veorq_u8(both, vdupq_n_u8(0x80)));
 }
 
-/*! \brief Four bytes of two pixels, each with four that meet weights of 0. */
+/*! \brief Four bytes of two pixels, each followed by four with zero weights. */
 TVMRT_INLINE int8x16_t tvmrt_i8mm_quads(const uint8_t* one, const uint8_t* other, int is_signed) {
   const uint64_t low = tvmrt_i8_four_signed(one, is_signed);
   const uint64_t high = tvmrt_i8_four_signed(other, is_signed);
   return vreinterpretq_s8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
 }
 
-/*! \brief One quad of weights, and the next one, times the bytes that they meet. */
+/*! \brief Multiplies one quad of weights, and the next one, with their input bytes. */
 TVMRT_INLINE void tvmrt_i8mm_add(tvmrt_i8mm_acc* acc, int8x16_t x, int8x16_t w, int8x16_t next) {
   const int32x4_t a = vreinterpretq_s32_s8(w), b = vreinterpretq_s32_s8(next);
   acc->first = vmmlaq_s32(acc->first, x, vreinterpretq_s8_s32(vzip1q_s32(a, b)));
   acc->second = vmmlaq_s32(acc->second, x, vreinterpretq_s8_s32(vzip2q_s32(a, b)));
 }
 
-/*! \brief Where the pixels of a tile lie, in units of their distance from the first of three. */
+/*! \brief Address of a tile's pixel, by strides from the first of three. */
 #define TVMRT_I8MM_X(t) (x[(t) / 3] + ((t) % 3) * step)
 
 /*! \brief Eight bytes, or a quad if is_quad, of all pixels times those of all channels; ob, wt,
@@ -73,8 +73,8 @@ TVMRT_INLINE void tvmrt_i8mm_step(
   }
 }
 
-/*! \brief The sums of a tile of two pixels and more, as tvmrt_tile_i8_add() makes them; ob, wt,
- * is_signed and is_shared are literals. */
+/*! \brief Accumulates a tile of two or more pixels like tvmrt_tile_i8_add(); ob, wt, is_signed and
+ * is_shared are literals. */
 TVMRT_INLINE void tvmrt_i8mm_tile(int ob, int wt, int is_signed, int is_shared,
                                   const tvmrt_tile_i8_args* a, int64_t offset,
                                   tvmrt_i8_acc out[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
@@ -117,5 +117,5 @@ TVMRT_INLINE void tvmrt_i8mm_tile(int ob, int wt, int is_signed, int is_shared,
 
 #undef TVMRT_I8MM_X
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_I8MM_I8_H_ */

@@ -46,7 +46,7 @@ typedef struct tvmrt_i8_quad {
 } tvmrt_i8_quad;
 typedef tvmrt_i8_quad tvmrt_i8_weights; /* those bytes of each lane */
 #if TVMRT_I8_FORMAT == TVMRT_I8_NEON32
-/* int8 [lane][4], the pairs taken apart */
+/* int8 [lane][4], with the pairs separated */
 TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   const int16x4x2_t v = vld2_s16((const int16_t*)(const void*)p);
   tvmrt_i8_weights w;
@@ -61,7 +61,7 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   w.second = vld1_s8(p + 8);
   return w;
 }
-/* int8 [lane][4], the pairs taken apart */
+/* int8 [lane][4], with the pairs separated */
 #define tvmrt_i8_shared_load tvmrt_i8_bytes_load
 TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_bytes_load(const int8_t* p) {
   const int16x8_t v = vreinterpretq_s16_s8(vld1q_s8(p));
@@ -89,8 +89,8 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
   return vmlaq_n_s32(acc, vld1q_s32(shift), sum);
 }
 #if TVMRT_I8_FORMAT == TVMRT_I8_NEON32
-/* No instruction rounds to the nearest: a sum does, of numbers that are small enough, since what is
- * beyond the range of a byte is cut off anyway. */
+/* No instruction rounds to the nearest; an addition does for values that are small enough. Values
+ * beyond a byte's range are clamped anyway. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   const float32x4_t bound = vdupq_n_f32(1048576.0f);
   float32x4_t v = vmulq_f32(vcvtq_f32_s32(acc), vld1q_f32(scale));
@@ -122,5 +122,5 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   }
 }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_NEON_I8_H_ */

@@ -11,7 +11,7 @@
 #include "../scalar/compiler.h"
 #include "intrinsics.h"
 
-/* `pixels` of `bytes` each; a literal makes the copies moves. */
+/* Interleaves `pixels` pixels of `bytes` each; with a literal the copies become moves. */
 TVMRT_INLINE void tvmrt_pair_pixels(uint8_t* to, const uint8_t* a, const uint8_t* b, int32_t pixels,
                                     int32_t bytes) {
   for (int32_t i = 0; i < pixels; i++, a += bytes, b += bytes, to += 2 * bytes) {
@@ -21,7 +21,7 @@ TVMRT_INLINE void tvmrt_pair_pixels(uint8_t* to, const uint8_t* a, const uint8_t
 }
 
 #if defined(__AVX512VBMI__) && defined(__AVX512BW__)
-/* The same of three bytes, as pictures have: ten pixels a line. */
+/* Interleaves pixels of three bytes, as in pictures: ten pixels per line. */
 TVMRT_INLINE void tvmrt_pair_colours(uint8_t* to, const uint8_t* a, const uint8_t* b,
                                      int32_t pixels) {
   static const uint8_t places[64] = {0,  1,  2,  64, 65, 66, 3,  4,  5,  67, 68, 69, 6,  7,  8,  70,
@@ -44,7 +44,7 @@ TVMRT_INLINE void tvmrt_pair_colours(uint8_t* to, const uint8_t* a, const uint8_
 }
 #endif
 
-/*! \brief to[i] = {a[i], b[i]} for pixels of `bytes` each; nothing overlaps but a and b. */
+/*! \brief to[i] = {a[i], b[i]} for pixels of `bytes` each; `to` must not overlap a or b. */
 static inline void tvmrt_pair_rows(uint8_t* to, const uint8_t* a, const uint8_t* b, int32_t pixels,
                                    int32_t bytes) {
   if (bytes == 3) {

@@ -19,7 +19,7 @@ static inline void tvmrt_dequantize_acc(float* y, const int32_t* acc, const floa
   for (int64_t i = 0; i < n; i++) y[i] = (float)acc[i] * scale[i];
 }
 
-/*! \brief y[i] = clamp(round(acc[i] * scale[i]) + zero), for products of any size. */
+/*! \brief y[i] = clamp(round(acc[i] * scale[i]) + zero), for products of any magnitude. */
 static inline void tvmrt_requantize_row(uint8_t* y, const int32_t* acc, const float* scale,
                                         int64_t n, const tvmrt_i8_range* range) {
   const float lo = (float)(range->lo - range->zero);
@@ -37,9 +37,9 @@ static inline void tvmrt_requantize_row(uint8_t* y, const int32_t* acc, const fl
 }
 
 /*!
- * \brief y[i] = table[x[i]]: any unary function of an 8-bit tensor, a change of scale among them.
+ * \brief y[i] = table[x[i]]: any unary function of an 8-bit tensor, including a change of scale.
  *
- * For int8 the table is indexed by the bits of x, so that the entry 255 belongs to -1. y may be x.
+ * For int8 the table is indexed by the bits of x, so that entry 255 belongs to -1. y may be x.
  */
 static inline void tvmrt_table_row(uint8_t* y, const uint8_t* x, const uint8_t table[256],
                                    int64_t n) {
@@ -77,7 +77,8 @@ TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const ui
   tvmrt_i8_floats_store(y, u, &f->range);
 }
 
-/* NAME: n elements of what LANES makes of a vector of a and of b, by a FACTORS. y may be a or b. */
+/* NAME: applies LANES to n elements of a and b, one vector at a time, with parameters FACTORS. y
+ * may be a or b. */
 #define TVMRT_DEFINE_PAIR_I8_ROW(NAME, FACTORS, LANES)                                      \
   static inline void NAME(const FACTORS* f, uint8_t* y, const uint8_t* a, const uint8_t* b, \
                           int64_t n) {                                                      \
@@ -93,15 +94,16 @@ TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const ui
   }
 TVMRT_DEFINE_PAIR_I8_ROW(tvmrt_add_i8_row, tvmrt_add_i8, tvmrt_add_i8_lanes)
 
-/* ---- epilogues of convolutions and matrix products ---- */
+/* ---- epilogues of convolutions and matmuls ---- */
 
-/*! \brief For tvmrt_i8_rows_requantize. */
+/*! \brief Context of tvmrt_i8_rows_requantize. */
 typedef struct tvmrt_i8_requantize_ctx {
   const float* scale;   /*!< Multiplier of the sums per output channel. */
   tvmrt_i8_range range; /*!< Of the output. */
 } tvmrt_i8_requantize_ctx;
 
-/*! \brief Epilogue: rescaled bytes for multipliers so large that the tile's own rescaling fails. */
+/*! \brief Epilogue: requantised bytes for multipliers that are too large for the tile's
+ * requantisation. */
 static inline void tvmrt_i8_rows_requantize(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_i8_requantize_ctx* t = (const tvmrt_i8_requantize_ctx*)ctx;
   for (int32_t p = 0; p < rows->pixels; p++) {
@@ -110,7 +112,7 @@ static inline void tvmrt_i8_rows_requantize(const tvmrt_i8_rows* rows, const voi
   }
 }
 
-/*! \brief Epilogue: the int32 sums themselves. ctx is not used. */
+/*! \brief Epilogue: the int32 sums themselves. ctx is unused. */
 static inline void tvmrt_i8_rows_int32(const tvmrt_i8_rows* rows, const void* ctx) {
   (void)ctx;
   for (int32_t p = 0; p < rows->pixels; p++) {

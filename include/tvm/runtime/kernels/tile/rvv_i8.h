@@ -57,14 +57,14 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
                                                int32_t sum) {
   return acc + tvmrt_i32x8_load(shift) * sum;
 }
-/* The bounds keep the product from being merged with the sum that rounds it. */
+/* The clamping keeps the compiler from fusing the product with the addition that rounds it. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   const tvmrt_f32x8 bound = tvmrt_f32x8_splat(1048576.0f);
   tvmrt_f32x8 v = __builtin_convertvector(acc, tvmrt_f32x8) * tvmrt_f32x8_load(scale);
   v = tvmrt_f32x8_max(tvmrt_f32x8_min(v, bound), -bound);
   return (tvmrt_i32x8)(v + TVMRT_I8_ROUND) - 0x4B400000;
 }
-/* LANES numbers around the zero point, kept in range, of which n are stored. */
+/* Adds the zero point, clamps, and stores n of LANES values. */
 TVMRT_INLINE void tvmrt_rvv_store(uint8_t* y, tvmrt_i8_acc v, const tvmrt_i8_range* range, int n) {
   const tvmrt_i32x8 lo = tvmrt_i32x8_splat(range->lo), hi = tvmrt_i32x8_splat(range->hi);
   v += range->zero;
@@ -88,5 +88,5 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   }
 }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_RVV_I8_H_ */

@@ -32,9 +32,9 @@
 
 #include "../scalar/compiler.h"
 
-/* Instructions that are called by name: of x86 by TVMRT_F32_X86, so far up its levels, or of NEON. */
+/* Instructions used by name: x86 up to the level TVMRT_F32_X86, or NEON. */
 #ifdef TVMRT_BOARD
-/* for boards none, wherever it is compiled: these headers need not be there */
+/* none for boards, wherever the code is compiled: the headers may be missing */
 #elif defined(__AVX2__) || defined(__AVX512F__)
 #include "x86_f32.h"
 #elif defined(__ARM_NEON)
@@ -76,7 +76,7 @@ TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 /* A vector wider than a register is aligned like a register: gcc warns about the calling convention
-   of anything more, even where nothing is called. */
+ * of larger alignments, even without calls. */
 #define TVMRT_VECTOR_ALIGN(lanes)                \
   (4 * ((lanes) < TVMRT_SIMD_LANES_F32 ? (lanes) \
         : TVMRT_SIMD_LANES_F32 < 4     ? 4       \
@@ -88,7 +88,8 @@ TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
   element                                      \
       __attribute__((vector_size(sizeof(element) * (lanes)), aligned(sizeof(element)), may_alias))
 
-/* What no processor needs an own word for; fma, min, max and the partial accesses follow below. */
+/* Operations without processor-specific code; fma, min, max and the partial accesses follow
+ * below. */
 #define TVMRT_DEFINE_VECTOR(L)                                                                   \
   typedef TVMRT_VECTOR(float, L) tvmrt_f32x##L;                                                  \
   typedef TVMRT_VECTOR(int32_t, L) tvmrt_i32x##L;                                                \
@@ -109,7 +110,7 @@ TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
     *(tvmrt_i32x##L##_in_memory*)p = v;                                                          \
   }
 
-/* The same operation on the two halves of a vector, then on one vector of half the width. */
+/* Folds the two halves of a vector into one vector of half the width, recursively. */
 #define TVMRT_DEFINE_FOLD(L, H)                                             \
   TVMRT_INLINE float tvmrt_f32x##L##_sum(tvmrt_f32x##L v) {                 \
     tvmrt_f32x##H half[2];                                                  \
@@ -156,8 +157,8 @@ TVMRT_DEFINE_VECTOR(4)
 TVMRT_DEFINE_VECTOR(8)
 TVMRT_DEFINE_VECTOR(16)
 
-/* With AVX gcc folds a load, with AVX-512 a broadcast too, into every instruction that uses it, and
-   then loads are short. Vectors of two registers are left alone. */
+/* With AVX, gcc folds a load into every instruction that uses it, with AVX-512 also a broadcast,
+ * and loads become the bottleneck. Vectors of two registers are left alone. */
 #define TVMRT_DEFINE_NO_KEEP(L) \
   TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { return v; }
 #if defined(__AVX__) && !defined(__clang__)

@@ -37,7 +37,7 @@
 #include "../scalar/soft.h"
 #include "simd.h"
 
-/*! \brief Unrolls the following loop completely; its bounds are literals once all is inlined. */
+/*! \brief Unrolls the following loop fully; its bounds are literals after inlining. */
 #if defined(__clang__)
 #define TVMRT_UNROLL_ALL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
@@ -61,19 +61,19 @@
  * the low bits. */
 #define TVMRT_I8_ROUND 12582912.0f
 
-/*! \brief Where the bytes of an output tensor lie and between which values they are kept. */
+/*! \brief Zero point and clamp bounds of an output tensor of bytes. */
 typedef struct tvmrt_i8_range {
   int32_t zero;      /*!< Zero point of the output, in the range of its type. */
-  int32_t lo;        /*!< Least value, at least that of the type. */
-  int32_t hi;        /*!< Greatest value, at most that of the type. */
+  int32_t lo;        /*!< Minimum, at least that of the type. */
+  int32_t hi;        /*!< Maximum, at most that of the type. */
   int32_t is_signed; /*!< 1: int8, 0: uint8. */
 } tvmrt_i8_range;
 
 /*!
- * \brief y = clamp(round((a * fa + b * fb) / divisor) + zero), a and b less their zero points.
+ * \brief y = clamp(round((a * fa + b * fb) / divisor) + zero), a and b minus their zero points.
  *
- * With the factors a_scale and b_scale and the divisor y_scale this is DequantizeLinear, Add and
- * QuantizeLinear to the bit; with a_scale / y_scale, b_scale / y_scale and 1 it is QLinearAdd.
+ * With fa = a_scale, fb = b_scale and divisor y_scale this is bit-identical to DequantizeLinear,
+ * Add and QuantizeLinear; with a_scale / y_scale, b_scale / y_scale and 1 it is QLinearAdd.
  */
 typedef struct tvmrt_add_i8 {
   float fa, fb, divisor;
@@ -82,7 +82,8 @@ typedef struct tvmrt_add_i8 {
   tvmrt_i8_range range;
 } tvmrt_add_i8;
 
-/*! \brief The product itself, which the compiler cannot merge with a sum that follows. */
+/*! \brief Returns the product, and prevents the compiler from fusing it with a following
+ * addition. */
 TVMRT_INLINE float tvmrt_i8_product(float product) {
 #if defined(__GNUC__) && defined(__x86_64__)
   __asm__("" : "+x"(product));
@@ -112,21 +113,21 @@ TVMRT_INLINE int32_t tvmrt_i8_scaled(float product) {
 #endif
 }
 
-/*! \brief q around the zero point, kept in range. */
+/*! \brief Adds the zero point to q and clamps to the range. */
 TVMRT_INLINE int32_t tvmrt_i8_bounded(int32_t q, const tvmrt_i8_range* range) {
   int32_t v = q + range->zero;
   return v < range->lo ? range->lo : v > range->hi ? range->hi : v;
 }
 
-/* Code for boards has none of the processors' instructions, wherever it is compiled: their headers
-   need not be there. */
+/* Code for boards uses no processor-specific instructions, wherever it is compiled: their headers
+ * may be missing. */
 #ifndef TVMRT_BOARD
 #include "formats_i8.h"
 #elif !defined(TVMRT_I8_FORMAT)
 #define TVMRT_I8_FORMAT TVMRT_I8_PLAIN
 #endif
 
-/* 256 bits: the two formats differ in quads of weights and inputs, and in their product. */
+/* 256 bits: the two formats differ in quads of weights and inputs, and in their dot product. */
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 || TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX_VNNI
 #define TVMRT_I8_X86_256 1
 #else
@@ -180,7 +181,7 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
 #error "TVMRT_I8_FORMAT is none of the formats of tile/simd_i8.h."
 #endif
 
-/*! \brief Four vectors that are the bytes of 2 or 4 pixels. */
+/*! \brief Stores four vectors with the bytes of 2 or 4 pixels. */
 #ifndef tvmrt_i8_store_pixels
 TVMRT_INLINE void tvmrt_i8_store_pixels(uint8_t* y, int64_t step, int pixels, tvmrt_i8_acc a,
                                         tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
@@ -197,7 +198,7 @@ TVMRT_INLINE void tvmrt_i8_store_pixels(uint8_t* y, int64_t step, int pixels, tv
 }
 #endif
 
-/*! \brief int8 [lane][4], as TVMRT_I8_X86_VNNI reads it. */
+/*! \brief Loads int8 [lane][4], the order of TVMRT_I8_X86_VNNI. */
 #ifndef tvmrt_i8_shared_load
 #define tvmrt_i8_shared_load tvmrt_i8_weights_load
 #endif
@@ -212,11 +213,11 @@ typedef TVMRT_I8_VECTOR(int32_t) tvmrt_i8_ints;
 typedef TVMRT_I8_VECTOR(uint8_t) tvmrt_i8_unsigned_bytes;
 typedef TVMRT_I8_VECTOR(int8_t) tvmrt_i8_signed_bytes;
 
-/*! \brief LANES bytes less their zero point, as floats. */
+/*! \brief Loads LANES bytes minus their zero point, as floats. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_signed) {
   tvmrt_i8_ints wide;
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
-  /* gcc before 13 converts vectors of bytes one by one */
+  /* gcc before 13 converts vectors of bytes element by element */
   const __m128i v = _mm_loadu_si128((const __m128i*)p);
   wide = (tvmrt_i8_ints)(is_signed ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
 #elif TVMRT_I8_X86_256
@@ -257,11 +258,11 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
   return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
 #endif
 }
-/*! \brief Whole numbers as floats. */
+/*! \brief Converts integers to floats. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_of(tvmrt_i8_acc v) {
   return __builtin_convertvector((tvmrt_i8_ints)v, tvmrt_i8_floats);
 }
-/*! \brief The nearest integers, ties to even, to numbers in +-2 ^ 21. */
+/*! \brief Rounds to the nearest integers, ties to even; inputs in +-2 ^ 21. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(tvmrt_i8_floats v) {
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
   return _mm512_cvtps_epi32((__m512)v);
@@ -273,7 +274,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(tvmrt_i8_floats v) {
   return (tvmrt_i8_acc)((tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - 0x4B400000);
 #endif
 }
-/*! \brief clamp(round(v) + zero) as LANES bytes. */
+/*! \brief Stores clamp(round(v) + zero) as LANES bytes. */
 TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
                                         const tvmrt_i8_range* range) {
   v = tvmrt_i8_floats_clamp(v, (float)(range->lo - range->zero), (float)(range->hi - range->zero));
@@ -288,7 +289,7 @@ TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
   memcpy(y, &bytes, sizeof(bytes));
 #endif
 }
-/*! \brief The value itself, which the compiler cannot merge with a sum that follows. */
+/*! \brief Returns the value, and prevents the compiler from fusing it with a following addition. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_product(tvmrt_i8_floats product) {
 #if defined(__aarch64__) || defined(__arm__)
   __asm__("" : "+w"(product));
@@ -318,8 +319,8 @@ TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, float v, const tvmrt_i8_rang
 TVMRT_INLINE float tvmrt_i8_floats_product(float product) { return tvmrt_i8_product(product); }
 #endif
 
-/*! \brief round(a * fa + b * fb) for LANES numbers, where the divisor is 1: q is a, less its zero
- * point but not yet in its `range`, which has the same zero point. */
+/*! \brief round(a * fa + b * fb) for LANES values and divisor 1: q is a minus its zero point, not
+ * yet clamped to its `range`, which has the same zero point. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_plus(tvmrt_i8_acc q, const tvmrt_i8_range* range,
                                         const tvmrt_add_i8* f, const uint8_t* b, int b_signed) {
   const float lo = (float)(range->lo - range->zero), hi = (float)(range->hi - range->zero);

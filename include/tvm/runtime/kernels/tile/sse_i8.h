@@ -19,7 +19,7 @@
 #define TVMRT_I8_LANES 4
 #define TVMRT_I8_QUAD_BYTES 16
 typedef __m128i tvmrt_i8_acc;
-/* The bytes 0 and 2, and the bytes 1 and 3 of the quad, widened to 16 bits. */
+/* Bytes 0 and 2, and bytes 1 and 3 of the quad, widened to 16 bits. */
 typedef struct tvmrt_i8_quad {
   __m128i even, odd;
 } tvmrt_i8_quad;
@@ -73,5 +73,5 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   }
 }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_SSE_I8_H_ */

@@ -32,7 +32,7 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
   return _mm512_dpbusd_epi32(acc, x, w);
 }
-/* acc + shift * sum, where sum is one number for all lanes */
+/* acc + shift * sum, where sum is the same for all lanes */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
                                                int32_t sum) {
   return _mm512_add_epi32(acc,
@@ -47,7 +47,8 @@ TVMRT_INLINE __m512i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc 
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm512_permutexvar_epi32(order, tvmrt_i8_packed(a, b, c, d, range));
 }
-/* Up to four vectors to n <= 64 bytes; a mask costs as much as some stores without. */
+/* Stores up to four vectors as n <= 64 bytes; a masked store costs as much as several unmasked
+ * ones. */
 TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
   const __m512i v = tvmrt_i8_pack(a, b, c, d, range);
@@ -78,5 +79,5 @@ TVMRT_INLINE void tvmrt_i8_store_pixels_512(uint8_t* y, int64_t step, int pixels
   }
 }
 
-#endif /* what must be defined before */
+#endif /* required definitions */
 #endif /* TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_ */

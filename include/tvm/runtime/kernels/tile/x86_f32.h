@@ -23,7 +23,7 @@
 #endif
 
 #if defined(TVMRT_X86_BUILTINS)
-/* -1: all lanes; 4: rounded as the processor is set to */
+/* -1: all lanes; 4: current rounding mode */
 #define TVMRT_X86_FMA_4(a, b, c) __builtin_ia32_vfmaddps(a, b, c)
 #define TVMRT_X86_FMA_8(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
 #define TVMRT_X86_FMA_16(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)
