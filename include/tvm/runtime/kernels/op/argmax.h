@@ -17,11 +17,11 @@
 
 #include <stdint.h>
 
-/*! \brief Elements that are compared side by side; the loops over them become vector code. */
+/*! \brief Elements compared in parallel; the loops over them vectorise. */
 #define TVMRT_ARG_LANES 32
 
-/* A contiguous row is read twice, for the extreme and then for its place: both passes are vector
-   code, which one pass that carries indices along is not. */
+/* A contiguous row is read twice, for the extreme value and then for its index: both passes
+ * vectorise, unlike a single pass that tracks indices. */
 #define TVMRT_DEFINE_ARG(KIND, NAME, TYPE, BETTER)                                             \
   static inline TYPE tvmrt_##KIND##_value_##NAME(const TYPE* x, int64_t count, int* has_nan) { \
     const int64_t whole = count - count % TVMRT_ARG_LANES;                                     \

@@ -11,9 +11,9 @@
 #include "indexing.h"
 
 /*!
- * \brief Takes a number as an extent.
+ * \brief Checks a data-dependent count and stores it as an extent.
  * \param where Operator, node and what is counted.
- * \return 0; -1 with "ValueError: WHERE is N, expected LOW to HIGH" where it is outside.
+ * \return 0; -1 with "ValueError: WHERE is N, expected LOW to HIGH" if it is out of range.
  */
 static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const char* where,
                               int32_t* out) {
@@ -43,11 +43,9 @@ static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const c
   return -1;
 }
 
-/*
- * tvmrt_count_nonzero_NAME(x, count): how many of the elements are not 0.
- * tvmrt_nonzero_NAME(x, rank, shape, kept, y): the indices of the first `kept` of these, in row-major
- * order: y[axis * kept + i] is the index of the i-th along an axis.
- */
+/* tvmrt_count_nonzero_NAME(x, count): the number of elements that are not 0. tvmrt_nonzero_NAME(x,
+ * rank, shape, kept, y): the indices of the first `kept` of these, in row-major order: y[axis *
+ * kept + i] is the index of the i-th along an axis. */
 #define TVMRT_DEFINE_NONZERO(NAME, TYPE)                                                 \
   static inline int64_t tvmrt_count_nonzero_##NAME(const TYPE* x, int64_t count) {       \
     int64_t found = 0;                                                                   \

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* The probability of class i against class j, of which pairs has those with i before j. */
+/* The probability of class i against class j; `pairs` has those with i before j. */
 static inline float tvmrt_pair(const float* pairs, int32_t classes, int32_t i, int32_t j) {
   const int32_t a = i < j ? i : j, b = i < j ? j : i;
   const float p = pairs[a * classes - a * (a + 1) / 2 + b - a - 1];
@@ -16,14 +16,15 @@ static inline float tvmrt_pair(const float* pairs, int32_t classes, int32_t i, i
 }
 
 /*!
- * \brief The p of which p[i] * r[j][i] and p[j] * r[i][j] differ least for all pairs, summed up.
+ * \brief The p that minimises the summed differences of p[i] * r[j][i] and p[j] * r[i][j] over all
+ * pairs.
  *
- * The method of Wu, Lin and Weng (2004) as libsvm iterates it: coordinate by coordinate, until no
+ * The method of Wu, Lin and Weng (2004) as iterated by libsvm: coordinate by coordinate, until no
  * condition is violated by more than 0.005 / classes.
  *
  * \param pairs [in] r, (0, 1), (0, 2), ... (1, 2), ...
- * \param p     [out] classes numbers that add up to 1; not pairs.
- * \param q     [scratch] classes * (classes + 1) numbers.
+ * \param p     [out] `classes` probabilities that sum to 1; must not be pairs.
+ * \param q     [scratch] classes * (classes + 1) floats.
  */
 static inline void tvmrt_couple_pairs_f32(const float* pairs, int32_t classes, float* p, float* q) {
   float* const qp = q + classes * classes;

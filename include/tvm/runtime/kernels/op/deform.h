@@ -14,11 +14,11 @@
 
 #include "../scalar/compiler.h"
 
-/*! \brief Sizes of a layer; pairs are {rows, columns}, strides of pixels are in floats. */
+/*! \brief Sizes of a layer; pairs are {rows, columns}, pixel strides are in floats. */
 typedef struct tvmrt_deform_f32_layer {
   int32_t channels;
   int32_t groups;
-  /*! \brief Parts of the channels with offsets of their own. */
+  /*! \brief Number of channel groups with separate offsets. */
   int32_t parts;
   int32_t in[2];
   int32_t out[2];
@@ -32,7 +32,8 @@ typedef struct tvmrt_deform_f32_layer {
   int32_t y_stride;
 } tvmrt_deform_f32_layer;
 
-/* Channels [c, c_end) at a place of one image, times factor; zeros around the image. */
+/* Samples channels [c, c_end) at a coordinate of one image, times factor; zeros around the
+ * image. */
 static inline void tvmrt_deform_sample_f32(const tvmrt_deform_f32_layer* layer, const float* image,
                                            float h, float w, float factor, int c, int c_end,
                                            int taps, int tap, float* y) {
@@ -56,7 +57,7 @@ static inline void tvmrt_deform_sample_f32(const tvmrt_deform_f32_layer* layer, 
 }
 
 /*!
- * \brief Pixels [begin, end) of the result, counted over the whole batch.
+ * \brief Computes pixels [begin, end) of the result, counted over the whole batch.
  * \param layer Sizes.
  * \param x Input, [batch][in][x_stride].
  * \param offset [batch][out][offset_stride]: for each part and tap, rows then columns.

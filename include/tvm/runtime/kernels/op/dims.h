@@ -18,7 +18,7 @@
 
 #define TVMRT_DIMS_TEXT_BYTES 400
 
-/* One axis of an input; sizes that are not known yet are below 0. */
+/* Checks one axis of an input; sizes that are not known yet are negative. */
 static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dims_tensor* input,
                                         int axis, int64_t extent, int32_t* sizes) {
   const int32_t which = input->dim[axis];
@@ -46,7 +46,7 @@ static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dim
   return 0;
 }
 
-/* The sizes of all dimensions; `args` are the inputs, as DLTensor. */
+/* Determines the sizes of all dimensions; `args` are the inputs, as DLTensor. */
 static inline int32_t tvmrt_read_dims(const tvmrt_dims* about, const TVMValue* args,
                                       int32_t* sizes) {
   for (int32_t i = 0; i < about->num_dims; ++i) sizes[i] = -1;
@@ -67,7 +67,7 @@ static inline int32_t tvmrt_read_dims(const tvmrt_dims* about, const TVMValue* a
   return 0;
 }
 
-/* An extent of an input that is computed of dimensions. */
+/* Checks an extent of an input that is computed from dimensions. */
 static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
   const DLTensor* tensor = (const DLTensor*)arg.v_handle;
   char text[TVMRT_DIMS_TEXT_BYTES];
@@ -80,8 +80,8 @@ static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axi
   return -1;
 }
 
-/* The size of a dimension from an axis that is `step` times it and `first`; the bounds of the axis
- * have been checked. -1 where it is not such a number. */
+/* Computes the size of a dimension from an axis of extent `step` * size + `first`, whose bounds
+ * have been checked. Returns -1 if the extent does not fit. */
 static inline int32_t tvmrt_check_steps(TVMValue arg, const char* name, int axis, int32_t step,
                                         int32_t first, int32_t* size) {
   const DLTensor* tensor = (const DLTensor*)arg.v_handle;
@@ -97,7 +97,7 @@ static inline int32_t tvmrt_check_steps(TVMValue arg, const char* name, int axis
   return -1;
 }
 
-/* Whether an extent is one that its dimension may have. */
+/* Whether an extent is within the bounds of its dimension. */
 static inline bool tvmrt_is_within(int64_t extent, int32_t least, int32_t most) {
   return extent >= least && extent <= most;
 }
@@ -113,7 +113,7 @@ TVMRT_COLD int32_t tvmrt_refuse_extent(const DLTensor* tensor, const char* name,
   return -1;
 }
 
-/* Give an output the extent of this run; -1 where it has not as many elements. */
+/* Sets an extent of an output for this run; returns -1 if its buffer is too small. */
 static inline int32_t tvmrt_set_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
   DLTensor* tensor = (DLTensor*)arg.v_handle;
   if (axis >= tensor->ndim || tensor->shape[axis] < extent) {

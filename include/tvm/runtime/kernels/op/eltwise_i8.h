@@ -15,10 +15,11 @@
 #include "../tile/requantize.h"
 
 /*!
- * \brief y = clamp(round((a * fa) * (b * fb) * factor / divisor) + zero), less the zero points.
+ * \brief y = clamp(round((a * fa) * (b * fb) * factor / divisor) + zero), a and b minus the zero
+ * points.
  *
- * With a_scale, b_scale, 1 and y_scale this is DequantizeLinear, Mul and QuantizeLinear to the bit;
- * with 1, 1, a_scale * b_scale / y_scale and 1 it is QLinearMul.
+ * With fa = a_scale, fb = b_scale, 1 and y_scale this is bit-identical to DequantizeLinear, Mul and
+ * QuantizeLinear; with 1, 1, a_scale * b_scale / y_scale and 1 it is QLinearMul.
  */
 typedef struct tvmrt_mul_i8 {
   float fa, fb, factor, divisor;
@@ -33,13 +34,13 @@ TVMRT_INLINE void tvmrt_mul_i8_lanes(const tvmrt_mul_i8* f, uint8_t* y, const ui
   tvmrt_i8_floats v = tvmrt_i8_floats_load(b, f->b_zero, f->b_signed) * f->fb;
   u = u * v * f->factor;
   if (f->divisor != 1.0f) u = u / f->divisor;
-  /* so that the product is not merged with the rounding that follows */
+  /* keeps the product from being fused with the rounding that follows */
   tvmrt_i8_floats_store(y, tvmrt_i8_floats_product(u), &f->range);
 }
 
 TVMRT_DEFINE_PAIR_I8_ROW(tvmrt_mul_i8_row, tvmrt_mul_i8, tvmrt_mul_i8_lanes)
 
-/*! \brief What one of the functions below shares out among tasks. */
+/*! \brief Arguments of one of the functions below, for its tasks. */
 typedef struct tvmrt_eltwise_i8_job {
   const tvmrt_add_i8* add; /* one of these three */
   const tvmrt_mul_i8* mul;
@@ -51,7 +52,7 @@ typedef struct tvmrt_eltwise_i8_job {
 
 static inline int tvmrt_eltwise_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_eltwise_i8_job* job = (const tvmrt_eltwise_i8_job*)closure;
-  /* shares of whole cache lines, so that no two tasks write into one */
+  /* parts of whole cache lines, so that no two tasks write to one */
   const int64_t lines = (job->n + 63) / 64;
   const int64_t begin = lines * task / env->num_task * 64;
   int64_t end = lines * (task + 1) / env->num_task * 64;
@@ -74,8 +75,8 @@ TVMRT_INLINE int tvmrt_eltwise_i8_run(tvmrt_eltwise_i8_job* job, int threads) {
 }
 
 /*!
- * \brief Two tensors of n elements added; see tvmrt_add_i8. y may be a or b.
- * \param threads [in] 1: on the caller only; 0: on all workers where worth it.
+ * \brief Adds two tensors of n elements; see tvmrt_add_i8. y may be a or b.
+ * \param threads [in] 1: calling thread only; 0: all workers, if there is enough work.
  * Errors: 0, or -1 if a task failed to start.
  */
 static inline int tvmrt_add_i8_run(const tvmrt_add_i8* f, void* y, const void* a, const void* b,
@@ -84,14 +85,15 @@ static inline int tvmrt_add_i8_run(const tvmrt_add_i8* f, void* y, const void* a
   return tvmrt_eltwise_i8_run(&job, threads);
 }
 
-/*! \brief Two tensors of n elements multiplied; see tvmrt_mul_i8. Otherwise as tvmrt_add_i8_run. */
+/*! \brief Multiplies two tensors of n elements; see tvmrt_mul_i8. Otherwise like
+ * tvmrt_add_i8_run. */
 static inline int tvmrt_mul_i8_run(const tvmrt_mul_i8* f, void* y, const void* a, const void* b,
                                    int64_t n, int threads) {
   tvmrt_eltwise_i8_job job = {NULL, f, NULL, (const uint8_t*)a, (const uint8_t*)b, (uint8_t*)y, n};
   return tvmrt_eltwise_i8_run(&job, threads);
 }
 
-/*! \brief A unary function of n elements by its table; otherwise as tvmrt_add_i8_run. */
+/*! \brief Applies a unary function to n elements by its table; otherwise like tvmrt_add_i8_run. */
 static inline int tvmrt_table_i8_run(const uint8_t table[256], void* y, const void* a, int64_t n,
                                      int threads) {
   tvmrt_eltwise_i8_job job = {NULL, NULL, table, (const uint8_t*)a, NULL, (uint8_t*)y, n};

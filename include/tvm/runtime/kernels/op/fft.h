@@ -15,7 +15,7 @@
 
 enum { TVMRT_FFT_STAGES = 16 };
 
-/*! \brief What a length asks for; tables are pairs like the numbers, e ^ (-2 pi i k / size). */
+/*! \brief Parameters of a length; tables hold complex pairs e ^ (-2 pi i k / size). */
 typedef struct tvmrt_fft {
   int32_t size; /* complex numbers, half of the length */
   int32_t stages;
@@ -25,7 +25,7 @@ typedef struct tvmrt_fft {
   const void* splitting;  /* size / 2 pairs */
 } tvmrt_fft;
 
-/* How often a run of inner transforms stands in the input: the digits of a place, counted up. */
+/* Iterator over the input offsets of the inner transforms: mixed-radix digits, counted up. */
 typedef struct tvmrt_fft_places {
   int32_t digits[TVMRT_FFT_STAGES];
   int32_t strides[TVMRT_FFT_STAGES];
@@ -40,7 +40,7 @@ static inline void tvmrt_fft_begin(const tvmrt_fft* fft, tvmrt_fft_places* place
   }
 }
 
-/* The place in the input of what comes next in the result. */
+/* The offset in the input of the next element of the result. */
 static inline int32_t tvmrt_fft_next(const tvmrt_fft* fft, tvmrt_fft_places* places, int32_t at) {
   for (int32_t s = fft->stages - 1; s >= 0; --s) {
     at += places->strides[s];
@@ -51,7 +51,7 @@ static inline int32_t tvmrt_fft_next(const tvmrt_fft* fft, tvmrt_fft_places* pla
   return at;
 }
 
-/* Products of fractions, rounded to the nearest, halves upwards; shares of a sum. */
+/* Products of fractions, rounded to the nearest, ties upwards; fractions of a sum. */
 static inline int16_t tvmrt_fft_round_int16(int32_t x) { return (int16_t)((x + (1 << 14)) >> 15); }
 static inline int16_t tvmrt_fft_share_int16(int16_t x, int32_t parts) {
   return tvmrt_fft_round_int16(x * (INT16_MAX / parts));
@@ -84,7 +84,7 @@ static inline float tvmrt_fft_share_float32(float x, int32_t parts) {
 static inline float tvmrt_fft_half_float32(float a, float b) { return 0.5f * (a + b); }
 static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f * (a - b); }
 
-/* TYPE is that of the numbers, WIDE of their products, SUM the one in which sums may wrap. */
+/* TYPE is the element type, WIDE that of products, SUM one in which sums may wrap. */
 #define TVMRT_DEFINE_FFT(NAME, TYPE, WIDE, SUM)                                                    \
   typedef struct {                                                                                 \
     TYPE r, i;                                                                                     \
@@ -177,7 +177,8 @@ static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f 
     at[0] = tvmrt_fft_plus_##NAME(v[0], tvmrt_fft_plus_##NAME(outer, inner));                      \
   }                                                                                                \
                                                                                                    \
-  /* One radix over all; m numbers are transformed already, stride apart in the tables. */         \
+  /* One radix over all elements; m elements are already transformed, `stride` apart in the \
+   * tables. */      \
   static inline void tvmrt_fft_stage_##NAME(const tvmrt_fft* fft, tvmrt_fft_##NAME* y,             \
                                             int32_t radix, int32_t m) {                            \
     const tvmrt_fft_##NAME* const table = (const tvmrt_fft_##NAME*)fft->twiddles;                  \
@@ -211,7 +212,7 @@ static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f 
     }                                                                                              \
   }                                                                                                \
                                                                                                    \
-  /* What a pair of places, k and size - k, tells of the halves: half sums, turned rests. */       \
+  /* Combines the elements k and size - k: half sums, rotated half differences. */                 \
   static inline void tvmrt_fft_halves_##NAME(const tvmrt_fft* fft, const TYPE* x, int32_t k,       \
                                              tvmrt_fft_##NAME* sum, tvmrt_fft_##NAME* rest) {      \
     const tvmrt_fft_##NAME* const table = (const tvmrt_fft_##NAME*)fft->splitting;                 \
@@ -224,8 +225,8 @@ static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f 
     *rest = tvmrt_fft_product_##NAME(tvmrt_fft_minus_##NAME(a, b), table[k - 1]);                  \
   }                                                                                                \
                                                                                                    \
-  /* The spectrum of count samples with zeros behind, up to the length: size + 1 numbers; y is  \
-   * not x. */  \
+  /* The spectrum of count samples, zero-padded to the length: size + 1 complex numbers; y must \
+   * not be x. */  \
   static inline void tvmrt_rfft_##NAME(const tvmrt_fft* fft, const TYPE* x, int32_t count,         \
                                        TYPE* y) {                                                  \
     tvmrt_fft_##NAME* const out = (tvmrt_fft_##NAME*)(void*)y;                                     \
@@ -251,8 +252,8 @@ static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f 
     out[0].i = out[size].i = 0;                                                                    \
   }                                                                                                \
                                                                                                    \
-  /* The samples, 2 size of them, of a spectrum of size + 1 numbers; y is not x. In fixed point \
-   * they are divided by the length, in floating point they are not. */  \
+  /* The samples, 2 * size of them, of a spectrum of size + 1 numbers; y must not be x. In fixed \
+   * point they are divided by the length, in floating point they are not. */ \
   static inline void tvmrt_irfft_##NAME(const tvmrt_fft* fft, const TYPE* x, TYPE* y) {            \
     tvmrt_fft_##NAME* const out = (tvmrt_fft_##NAME*)(void*)y;                                     \
     const int32_t size = fft->size;                                                                \

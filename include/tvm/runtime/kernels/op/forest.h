@@ -17,16 +17,16 @@
 
 #include "../parallel.h"
 
-/*! \brief Walks at a time, and steps between two looks whether all have ended. */
+/*! \brief Concurrent traversals, and steps between two checks whether all have ended. */
 enum { TVMRT_FOREST_WALKS = 8, TVMRT_FOREST_STEPS = 4 };
 
-/*! \brief What becomes of a leaf's number and those before it. */
+/*! \brief How leaf values are aggregated. */
 enum { TVMRT_FOREST_SUM, TVMRT_FOREST_MIN, TVMRT_FOREST_MAX };
 
-/*! \brief Where NaN goes: to the right everywhere, to the left, or as each node has it. */
+/*! \brief Branch of NaN: right everywhere, left everywhere, or as given by each node. */
 enum { TVMRT_FOREST_NAN_RIGHT, TVMRT_FOREST_NAN_LEFT, TVMRT_FOREST_NAN_BOTH };
 
-/*! \brief The place of a float in their order; both zeros have the same. NaN has nan's. */
+/*! \brief Order-preserving integer key of a float; both zeros have the same key, NaN has `nan`. */
 static inline uint32_t tvmrt_forest_key_f32(float x, uint32_t nan) {
   const uint32_t zero = (uint32_t)1 << 31;
   uint32_t bits;
@@ -36,7 +36,7 @@ static inline uint32_t tvmrt_forest_key_f32(float x, uint32_t nan) {
   return bits & zero ? zero - size : zero + size;
 }
 
-/*! \brief The same of a double. */
+/*! \brief Order-preserving integer key of a double; both zeros have the same key, NaN has `nan`. */
 static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
   const uint64_t zero = (uint64_t)1 << 63;
   uint64_t bits;
@@ -46,8 +46,8 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
   return bits & zero ? zero - size : zero + size;
 }
 
-/* One step of a walk that is at node A of a row with these keys. Unsigned keys in this order, as
- * compilers then add the flag of the comparison to the step. */
+/* One step of a traversal at node A of a row with these keys. Unsigned comparison in this order
+ * lets compilers add the carry flag to the step. */
 #define TVMRT_FOREST_STEP(KEY, A, KEYS)   \
   {                                       \
     const KEY link = (A)[1];              \
@@ -58,8 +58,8 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
     last |= link;                         \
   }
 
-/* One step of all walks, which are in variables of their own: compilers keep those in registers,
- * and gather the elements of an array slower than they load them one by one. */
+/* One step of all traversals. Separate variables stay in registers; compilers would gather the
+ * elements of an array, which is slower than single loads. */
 #define TVMRT_FOREST_ALL(KEY)                 \
   last = 0;                                   \
   TVMRT_FOREST_STEP(KEY, a0, keys)            \
@@ -71,21 +71,19 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
   TVMRT_FOREST_STEP(KEY, a6, keys + 6 * next) \
   TVMRT_FOREST_STEP(KEY, a7, keys + 7 * next)
 
-/*
- * tvmrt_forest_NAME: the tables of a forest.
- *   nodes         [nodes][2] keys and links; for the key, a leaf has its number, bit by bit, where
- *                 width is 1, else its row of values
- *   values        [rows][width], or NULL where width is 1
- *   roots, depths [trees, whole groups of walks] nodes, and steps to the farthest leaf; ascending
- *   targets       [trees] the first output that a tree gives to, or NULL where that is 0
+/* tvmrt_forest_NAME: the tables of a forest.
+ *   nodes         [nodes][2] keys and links; the key of a leaf is the bits of its value if width is 1,
+ *                 else its row of values
+ *   values        [rows][width], or NULL if width is 1
+ *   roots, depths [trees, whole groups of traversals] nodes, and steps to the deepest leaf; ascending
+ *   targets       [trees] the first output that a tree adds to, or NULL if that is 0
  *   base          [outputs]
  *   inputs        [features] columns of x that nodes read, or NULL for all in order
  *   divisor       of the aggregate: the number of trees for an average, else 1
  *
- * tvmrt_forest_run_NAME(forest, x, y, begin, end): rows begin to end of x [rows][columns] become
- * rows of y [rows][outputs], which may not overlap x. Returns 0, or -1 where there is no scratch
- * memory; threads may each do some of the rows.
- */
+ * tvmrt_forest_run_NAME(forest, x, y, begin, end): computes rows begin to end of y [rows][outputs]
+ * from x [rows][columns], which must not overlap. Returns 0, or -1 if there is no scratch memory;
+ * threads may divide the rows. */
 #define TVMRT_DEFINE_FOREST(NAME, REAL, KEY, GREATEST)                                             \
   typedef struct {                                                                                 \
     const KEY* nodes;                                                                              \
@@ -139,7 +137,8 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
     }                                                                                              \
   }                                                                                                \
                                                                                                    \
-  /* Eight walks from these nodes, by keys that are next apart, of at most depth steps. */         \
+  /* Eight traversals from these nodes, with keys that are `next` apart, of at most depth \
+   * steps. */        \
   static inline void tvmrt_forest_walk_##NAME(const tvmrt_forest_##NAME* forest, const KEY* keys,  \
                                               int64_t next, int32_t depth, const KEY** at) {       \
     const int bits = forest->feature_bits;                                                         \

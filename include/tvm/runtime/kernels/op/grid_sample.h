@@ -21,7 +21,7 @@ typedef struct tvmrt_grid_sample_f32_layer {
   tvmrt_outside outside;
   /*! \brief Whether -1 and 1 are the centres of the outermost pixels instead of their edges. */
   int32_t align_corners;
-  /*! \brief Numbers of a place: 2 (x, y) or 3 (x, y, z). */
+  /*! \brief Components of a coordinate: 2 (x, y) or 3 (x, y, z). */
   int32_t rank;
   int32_t channels;
   int32_t in[3];
@@ -31,14 +31,14 @@ typedef struct tvmrt_grid_sample_f32_layer {
   int32_t y_stride;
 } tvmrt_grid_sample_f32_layer;
 
-/* Along one axis: elements (-1: zero) and their weights. */
+/* Along one axis: element indices (-1: zero) and their weights. */
 typedef struct tvmrt_sample_taps {
   int32_t count;
   int32_t at[4];
   float weight[4];
 } tvmrt_sample_taps;
 
-/* x mirrored at low and high until it lies between them. */
+/* x reflected at low and high until it is between them. */
 static inline float tvmrt_sample_reflect(float x, float low, float high) {
   const float range = high - low;
   const float beyond = x < low ? low - x : x > high ? x - high : 0.0f;
@@ -51,7 +51,7 @@ static inline float tvmrt_sample_reflect(float x, float low, float high) {
   return high - rest;
 }
 
-/* The element that stands for element i of n; -1 for a zero. */
+/* The index of the element that replaces element i of n; -1 for zero. */
 static inline int32_t tvmrt_sample_element(const tvmrt_grid_sample_f32_layer* layer, int64_t i,
                                            int n) {
   if (i >= 0 && i < n) return (int32_t)i;
@@ -72,7 +72,7 @@ static inline void tvmrt_sample_cubic(float t, float weight[4]) {
   weight[3] = ((a * (u + 1.0f) - 5.0f * a) * (u + 1.0f) + 8.0f * a) * (u + 1.0f) - 4.0f * a;
 }
 
-/* Taps of the place `at`, -1 to 1, along an axis of n elements; NaN stands for -1. */
+/* Taps of coordinate `at`, -1 to 1, along an axis of n elements; NaN counts as -1. */
 static inline tvmrt_sample_taps tvmrt_sample_taps_at(const tvmrt_grid_sample_f32_layer* layer,
                                                      float at, int n) {
   const float low = layer->align_corners ? 0.0f : -0.5f, high = (float)(n - 1) - low;
@@ -83,7 +83,7 @@ static inline tvmrt_sample_taps tvmrt_sample_taps_at(const tvmrt_grid_sample_f32
                                  : (from_edge * (float)n - 1.0f) * 0.5f;
   float fraction;
   int64_t first;
-  /* what no integer holds lies outside */
+  /* coordinates beyond the integer range are outside */
   x = x > -far ? x : -far;
   x = x < far ? x : far;
   if (layer->mode == TVMRT_SAMPLE_NEAREST) x = nearbyintf(x);
@@ -117,10 +117,10 @@ static inline tvmrt_sample_taps tvmrt_sample_taps_at(const tvmrt_grid_sample_f32
 }
 
 /*!
- * \brief Pixels [begin, end) of the result, counted over the whole batch.
+ * \brief Computes pixels [begin, end) of the result, counted over the whole batch.
  * \param layer Mode and sizes.
  * \param x Input, [batch][in][x_stride].
- * \param grid Places, [batch][out_pixels][rank], x first.
+ * \param grid Coordinates, [batch][out_pixels][rank], x first.
  * \param y Output, [batch][out_pixels][y_stride]; must not overlap x.
  * \return 0.
  */

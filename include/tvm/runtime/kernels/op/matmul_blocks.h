@@ -16,27 +16,27 @@
 #include "softmax.h"
 
 enum {
-  /*! \brief The most weights in a block. */
+  /*! \brief Maximum weights in a block. */
   TVMRT_BLOCK_MOST = 256,
-  /*! \brief Rows that a widened block serves, and columns that are computed together: one where
-   * there are no vectors, for there is little stack. */
+  /*! \brief Rows that share a widened block, and columns that are computed together: one without
+   * vectors, because the stack is small. */
   TVMRT_BLOCK_ROWS = 4,
   TVMRT_BLOCK_COLUMNS = TVMRT_SIMD_LANES_F32 > 1 ? 4 : 1
 };
 
 /*!
- * \brief y [m][n] = x [m][k] times weights [n][blocks][bytes], all without gaps.
+ * \brief y [m][n] = x [m][k] times weights [n][blocks][bytes], all contiguous.
  *
- * A byte i of a block has the weights i, i + bytes, ... of the block, the first in its lowest bits.
+ * Byte i of a block holds the weights i, i + bytes, ... of the block, the first in its lowest bits.
  */
 typedef struct tvmrt_matmul_blocks_layer {
   int64_t m;
   int32_t n;
   int32_t k;
-  /*! \brief Weights of a block, of which the last of a row may have some too many. */
+  /*! \brief Weights per block; the last block of a row may be padded. */
   int32_t block;
   int32_t bits;
-  /*! \brief The zero point of all blocks where there is not one for each. */
+  /*! \brief The zero point of all blocks, unless each has its own. */
   float point;
 } tvmrt_matmul_blocks_layer;
 
@@ -53,7 +53,8 @@ typedef struct tvmrt_matmul_blocks_job {
 typedef uint8_t tvmrt_block_bytes __attribute__((vector_size(TVMRT_SIMD_LANES_F32)));
 typedef int32_t tvmrt_block_numbers __attribute__((vector_size(4 * TVMRT_SIMD_LANES_F32)));
 
-/* So many bytes as integers of 32 bits; compilers make a dozen instructions of what is one here. */
+/* Loads a vector of bytes as 32-bit integers; compilers make a dozen instructions of this single
+ * one. */
 TVMRT_INLINE tvmrt_block_numbers tvmrt_load_block_bytes(const uint8_t* w) {
 #if defined(__AVX512F__)
   return (tvmrt_block_numbers)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)w));
@@ -67,7 +68,7 @@ TVMRT_INLINE tvmrt_block_numbers tvmrt_load_block_bytes(const uint8_t* w) {
 }
 #endif
 
-/*! \brief One number of each of so many bytes, as floats: q[i] = number * scale - shift. */
+/*! \brief Widens one weight of each of `bytes` bytes to float: q[i] = weight * scale - shift. */
 TVMRT_INLINE void tvmrt_widen_part(const uint8_t* w, int bytes, int low, int mask, float scale,
                                    float shift, float* q) {
   int i = 0;
@@ -82,7 +83,7 @@ TVMRT_INLINE void tvmrt_widen_part(const uint8_t* w, int bytes, int low, int mas
   for (; i < bytes; i++) q[i] = (float)((w[i] >> low) & mask) * scale - shift;
 }
 
-/*! \brief The weights of a block as floats. */
+/*! \brief Widens the weights of a block to floats. */
 TVMRT_INLINE void tvmrt_widen_block(const uint8_t* w, int bits, int block, float scale, float shift,
                                     float* q) {
   const int bytes = block * bits / 8, mask = (1 << bits) - 1;
@@ -91,12 +92,13 @@ TVMRT_INLINE void tvmrt_widen_block(const uint8_t* w, int bits, int block, float
   }
 }
 
-/*! \brief The sums of some columns and rows. */
+/*! \brief Accumulators of some columns and rows. */
 typedef struct tvmrt_block_sums {
   tvmrt_f32v at[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_ROWS];
 } tvmrt_block_sums;
 
-/*! \brief Adds the first count products of block g, of so many columns from c on and rows of x. */
+/*! \brief Adds the first `count` products of block g, for `columns` columns from c on and `rows`
+ * rows of x. */
 TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                   int blocks, int32_t c, int columns, const float* x, int rows,
                                   int count, float (*q)[TVMRT_BLOCK_MOST], tvmrt_block_sums* sums) {
@@ -128,12 +130,12 @@ TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, 
   }
 }
 
-/*! \brief So many numbers from byte ``w`` on, less the zero point. */
+/*! \brief Loads a vector of weights from byte ``w`` on, minus the zero point. */
 TVMRT_INLINE tvmrt_f32v tvmrt_block_lanes(const uint8_t* w, int bits, int low, tvmrt_f32v point) {
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
   const tvmrt_block_numbers wide = tvmrt_load_block_bytes(w);
 #ifdef __AVX512F__
-  if (bits == 4) { /* a table of all sixteen, whose places are the lowest bits of an index */
+  if (bits == 4) { /* a table of all sixteen, indexed by the lowest bits */
     const tvmrt_f32v all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return (tvmrt_f32v)_mm512_permutexvar_ps((__m512i)(wide >> low), (__m512)(all - point));
   }
@@ -145,8 +147,8 @@ TVMRT_INLINE tvmrt_f32v tvmrt_block_lanes(const uint8_t* w, int bits, int low, t
 #endif
 }
 
-/*! \brief Adds block g of so many columns for one row: numbers go from bytes to products in
- * registers, and the scale of a block meets its sum alone. */
+/*! \brief Adds block g of `columns` columns for one row: weights are widened and multiplied in
+ * registers, and the scale of a block is applied to its sum only. */
 TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const float* points,
                                       int bits, int block, int g, int blocks, int32_t c,
                                       int columns, const float* x, tvmrt_f32v* sums) {
@@ -169,7 +171,7 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const 
       TVMRT_UNROLL(4)
       for (int j = 0; j < columns; j++) {
         const uint8_t* w = job->w + (first + j * blocks) * bytes + i;
-        /* Rows are too short for a processor to know them for streams before they end. */
+        /* Rows are too short for the hardware prefetcher to detect the streams. */
         if (i % 64 == 0 && low == 0) TVMRT_FETCH_NEAR((uintptr_t)w + behind * (uintptr_t)bytes);
         found[j] = TVMRT_F32V(fma)(tvmrt_block_lanes(w, bits, low, point[j]), from, found[j]);
       }
@@ -182,9 +184,9 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const 
   }
 }
 
-/* One row of wide vectors meets weights as they lie: a lane is a word of four bytes, whose numbers
- * become floats where they are, 2 ^ (bits * j) times too large, and x is as much smaller. That takes
- * no shuffles, of which processors do half as many as of all else. */
+/* One row of wide vectors with weights as stored: a lane is a word of four bytes. Its weights
+ * become floats in place, 2 ^ (bits * j) times too large, and x is scaled down to match. This takes
+ * no shuffles, which have half the throughput of other instructions. */
 #if defined(__GNUC__) && (defined(__AVX512F__) || defined(__AVX2__)) && TVMRT_SIMD_LANES_F32 >= 8
 #define TVMRT_BLOCK_WORDS 1
 #else
@@ -194,17 +196,18 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const 
 #if TVMRT_BLOCK_WORDS
 enum {
   TVMRT_WORD_BYTES = 4 * TVMRT_SIMD_LANES_F32, /*!< Of a vector of words. */
-  TVMRT_WORDS_MOST = 4096                      /*!< Numbers of x that are put in order at a time. */
+  TVMRT_WORDS_MOST = 4096                      /*!< Elements of x that are reordered at a time. */
 };
 typedef uint32_t tvmrt_block_word __attribute__((vector_size(TVMRT_WORD_BYTES)));
 
-/*! \brief x in the order of the words' numbers: for each vector of words their sum times the zero
- * point, negative, then the vectors for the numbers in the lowest bits, the next ones, ... */
+/*! \brief x in the order of the words' weights: for each vector of words the negative product of
+ * its sum and the zero point, then the vectors for the weights in the lowest bits, the next ones,
+ * ... */
 typedef struct tvmrt_block_row {
   float at[TVMRT_WORDS_MOST + TVMRT_WORDS_MOST / 4];
 } tvmrt_block_row;
 
-/*! \brief Puts so many vectors' numbers in order. */
+/*! \brief Reorders the elements for `vectors` vectors. */
 TVMRT_INLINE void tvmrt_order_row(int bits, int block, int vectors, const float* x,
                                   tvmrt_block_row* row) {
   const int bytes = block * bits / 8, each = 32 / bits;
@@ -224,7 +227,8 @@ TVMRT_INLINE void tvmrt_order_row(int bits, int block, int vectors, const float*
   }
 }
 
-/*! \brief Whether a vector of words is of one block, or of four whose scales take one word. */
+/*! \brief Whether a vector of words belongs to one block, or to four whose scales load as one
+ * vector. */
 TVMRT_INLINE int tvmrt_fits_words(int bytes) {
   return bytes % TVMRT_WORD_BYTES == 0 || (TVMRT_SIMD_LANES_F32 == 16 && bytes == 16);
 }
@@ -241,7 +245,8 @@ TVMRT_INLINE tvmrt_f32v tvmrt_word_scales(const float* scales, int bytes) {
   return TVMRT_F32V(splat)(*scales);
 }
 
-/*! \brief Adds so many vectors of words of some columns, from block g on, for one row in order. */
+/*! \brief Adds `vectors` vectors of words of some columns, from block g on, for one reordered
+ * row. */
 TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                   int vectors, int blocks, int32_t c, int columns,
                                   const tvmrt_block_row* row, tvmrt_f32v* sums) {
@@ -268,7 +273,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, 
       for (int j = 0; j < columns; j++) {
         const tvmrt_block_word numbers =
             i == each - 1 ? word[j] >> (32 - bits) : word[j] & ((1u << bits) - 1) << bits * i;
-        /* below 2 ^ 31, so that processors without words for unsigned ones convert them too */
+        /* below 2 ^ 31, so that processors without unsigned conversion convert them too */
         const tvmrt_f32v some = __builtin_convertvector((tvmrt_block_numbers)numbers, tvmrt_f32v);
         found[j] = TVMRT_F32V(fma)(some, from, found[j]);
       }
@@ -282,7 +287,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, 
   }
 }
 
-/*! \brief Part of a row in order, in whichever way its numbers meet the weights. */
+/*! \brief Part of a reordered row, in the format for the weights. */
 typedef union tvmrt_ordered_row {
   tvmrt_block_row floats;
 #if TVMRT_BLOCK_DIGITS
@@ -290,7 +295,7 @@ typedef union tvmrt_ordered_row {
 #endif
 } tvmrt_ordered_row;
 
-/*! \brief Puts so many vectors' numbers in order. */
+/*! \brief Reorders the elements for `vectors` vectors. */
 TVMRT_INLINE void tvmrt_order(int bits, int block, int vectors, const float* x,
                               tvmrt_ordered_row* row) {
 #if TVMRT_BLOCK_DIGITS
@@ -302,7 +307,7 @@ TVMRT_INLINE void tvmrt_order(int bits, int block, int vectors, const float* x,
   tvmrt_order_row(bits, block, vectors, x, &row->floats);
 }
 
-/*! \brief Adds so many vectors of some columns, from block g on. */
+/*! \brief Adds `vectors` vectors of some columns, from block g on. */
 TVMRT_INLINE void tvmrt_add_ordered(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                     int vectors, int blocks, int32_t c, int columns,
                                     const tvmrt_ordered_row* row, tvmrt_f32v* sums) {
@@ -317,8 +322,8 @@ TVMRT_INLINE void tvmrt_add_ordered(const tvmrt_matmul_blocks_job* job, int bits
   tvmrt_add_words(job, bits, block, g, vectors, blocks, c, columns, &row->floats, sums);
 }
 
-/*! \brief y for one row, columns from first to end, of as many blocks as are whole vectors of words.
- * \return So many blocks. */
+/*! \brief y for one row, columns from first to end, for the blocks that fill whole vectors of
+ * words. \return Their number. */
 TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                     int32_t first, int32_t end, const float* x, float* y) {
   const tvmrt_matmul_blocks_layer* layer = job->layer;
@@ -358,7 +363,7 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits
 }
 #endif
 
-/*! \brief The blocks from ``from`` to ``count`` of so many columns for one row. */
+/*! \brief Adds blocks ``from`` to ``count`` of `columns` columns for one row. */
 TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                        int from, int count, int blocks, int32_t c, int columns,
                                        const float* x, tvmrt_block_sums* sums) {
@@ -378,8 +383,9 @@ TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int b
   for (int j = 0; j < columns; j++) sums->at[j][0] = found[j];
 }
 
-/*! \brief Adds to y what blocks from g0 on make, for some columns from c on, and some rows from x and
- * y on; y has nothing yet where g0 is 0. \param scaled_last Whether sums may wait for their scale. */
+/*! \brief Adds the blocks from g0 on to y, for some columns from c on, and some rows from x and y
+ * on; y is uninitialised if g0 is 0. \param scaled_last Whether scales may be applied to the
+ * sums. */
 TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                            int g0, int32_t c, int columns, const float* x, int rows,
                                            int scaled_last, float* y) {
@@ -418,7 +424,7 @@ TVMRT_INLINE void tvmrt_matmul_blocks_rows(const tvmrt_matmul_blocks_job* job, i
   const float* x = job->x + row * job->layer->k;
   float* y = job->y + row * job->layer->n;
   int32_t c = first;
-  /* below 2 ^ 112 the sums of 256 products with 8 bits are finite before their scale meets them */
+  /* below 2 ^ 112 the sums of 256 products with 8 bits are finite before scaling */
   const int alone = rows == 1 && tvmrt_largest_bits(x, job->layer->k) < 0x77800000u;
   const int g0 = alone ? tvmrt_matmul_words(job, bits, block, first, end, x, y) : 0;
   if (g0 > 0 && (int64_t)g0 * block >= job->layer->k) return;
@@ -446,34 +452,35 @@ static inline int tvmrt_matmul_blocks_task(int task, TVMParallelGroupEnv* env, v
   return tvmrt_matmul_blocks_part(task, env, job, job->layer->bits, job->layer->block);
 }
 
-/* F(NAME, bits, block) for the blocks that quantisers write, whose loops the compiler unrolls. */
+/* F(NAME, bits, block) for the usual block sizes of quantisers, whose loops the compiler
+ * unrolls. */
 #define TVMRT_BLOCK_KINDS(F, NAME) \
   F(NAME, 4, 16) F(NAME, 4, 32) F(NAME, 4, 64) F(NAME, 4, 128) F(NAME, 8, 32) F(NAME, 8, 128)
 
-/* Defines the task of one of them. */
+/* Defines the task for one block size. */
 #define TVMRT_BLOCK_TASK(NAME, BITS, BLOCK)                                                      \
   static inline int NAME##_##BITS##_##BLOCK(int task, TVMParallelGroupEnv* env, void* closure) { \
     return NAME##_part(task, env, (const NAME##_job*)closure, BITS, BLOCK);                      \
   }
 
-/* Returns it where the layer's blocks are such ones; a literal layer leaves one of them. */
+/* Returns the task if the layer's blocks match; with a literal layer only one remains. */
 #define TVMRT_BLOCK_CHOICE(NAME, BITS, BLOCK) \
   if (bits == BITS && block == BLOCK) return NAME##_##BITS##_##BLOCK;
 
 TVMRT_BLOCK_KINDS(TVMRT_BLOCK_TASK, tvmrt_matmul_blocks)
 
-/*! \brief The function for a layer's blocks. */
+/*! \brief Returns the task function for a layer's blocks. */
 TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_blocks_choose(int bits, int block) {
   TVMRT_BLOCK_KINDS(TVMRT_BLOCK_CHOICE, tvmrt_matmul_blocks)
   return tvmrt_matmul_blocks_task;
 }
 
 /*!
- * \brief The product that the layer describes.
- * \param w      [in] bytes of the weights, without gaps.
- * \param scales [in] a number for each block, [n][blocks].
- * \param points [in] the same of zero points, or NULL for layer->point everywhere.
- * \return 0, or -1 where no thread could be started.
+ * \brief The matmul that the layer describes.
+ * \param w      [in] bytes of the weights, contiguous.
+ * \param scales [in] one per block, [n][blocks].
+ * \param points [in] one zero point per block, or NULL for layer->point everywhere.
+ * \return 0, or -1 if no thread could be started.
  */
 TVMRT_INLINE int tvmrt_matmul_blocks_f32(const tvmrt_matmul_blocks_layer* layer, const float* x,
                                          const uint8_t* w, const float* scales, const float* points,

@@ -20,7 +20,8 @@
 #define TVMRT_BLOCK_DIGITS 0
 #endif
 
-/*! \brief The bits of the largest of some numbers, without its sign: they rise as numbers do. */
+/*! \brief The largest absolute value of some floats, as its bits: their order is that of the
+ * floats. */
 TVMRT_INLINE uint32_t tvmrt_largest_bits(const float* x, int32_t count) {
   uint32_t most = 0;
   for (int32_t i = 0; i < count; i++) {
@@ -32,32 +33,32 @@ TVMRT_INLINE uint32_t tvmrt_largest_bits(const float* x, int32_t count) {
 
 #if TVMRT_BLOCK_DIGITS
 enum {
-  TVMRT_DIGITS_BYTES = 64, /*!< Of weights that meet as many pairs of the row's numbers. */
-  TVMRT_DIGITS_MOST = 32,  /*!< Such vectors that are put in order at a time. */
-  TVMRT_DIGITS_COLUMNS = 4 /*!< Columns that are computed together, at most. */
+  TVMRT_DIGITS_BYTES = 64, /*!< Bytes of weights per vector, for as many pairs of row elements. */
+  TVMRT_DIGITS_MOST = 32,  /*!< Vectors that are reordered at a time. */
+  TVMRT_DIGITS_COLUMNS = 4 /*!< Maximum columns that are computed together. */
 };
 
 typedef struct tvmrt_block_digits {
-  int32_t offset[16]; /*!< Of each lane: the sum of its numbers times the zero point, negative. */
-  /*! \brief Highest first; of the numbers that meet low bits, and of those that meet high ones. */
+  int32_t offset[16]; /*!< Per lane: the sum of its elements times the zero point, negated. */
+  /*! \brief Highest first; for the elements of the low bits, and of the high bits. */
   int8_t digit[3][2][TVMRT_DIGITS_BYTES];
   float unit;
 } tvmrt_block_digits;
 
-/*! \brief Part of a row in order. */
+/*! \brief Part of a reordered row. */
 typedef struct tvmrt_digits_row {
   tvmrt_block_digits at[TVMRT_DIGITS_MOST];
 } tvmrt_digits_row;
 
-/*! \brief The unit of 128 numbers, all of them finite: a power of 2. */
+/*! \brief The unit of 128 finite floats: a power of 2. */
 TVMRT_INLINE float tvmrt_digits_unit(const float* x) {
   const uint32_t most = tvmrt_largest_bits(x, 2 * TVMRT_DIGITS_BYTES);
-  /* Three bytes with signs hold 0.996 * 2^23: what is beyond has the next larger unit. */
+  /* Three signed bytes hold 0.996 * 2^23: larger values take the next larger unit. */
   const uint32_t power = (most + 0x10200u) >> 23;
   return tvmrt_from_bits_f32((power > 23 ? power - 22 : 1u) << 23);
 }
 
-/*! \brief The bytes of 128 whole numbers. */
+/*! \brief Splits 128 integers into bytes. */
 TVMRT_INLINE void tvmrt_split_digits(int32_t whole[2][TVMRT_DIGITS_BYTES], tvmrt_block_digits* to) {
   for (int high = 0; high < 2; high++) {
     for (int i = 0; i < TVMRT_DIGITS_BYTES; i++) {
@@ -75,7 +76,7 @@ TVMRT_INLINE void tvmrt_split_digits(int32_t whole[2][TVMRT_DIGITS_BYTES], tvmrt
 }
 
 /*!
- * \brief Puts 128 numbers for each of so many vectors in order.
+ * \brief Reorders 128 elements for each of `vectors` vectors.
  * \param bytes [in] of a block of weights.
  */
 TVMRT_INLINE void tvmrt_order_digits(int bytes, int vectors, const float* x,
@@ -94,7 +95,7 @@ TVMRT_INLINE void tvmrt_order_digits(int bytes, int vectors, const float* x,
   }
 }
 
-/*! \brief The scales of a vector's lanes, each times the unit of the row's numbers. */
+/*! \brief The scales of a vector's lanes, each times the unit of the row's elements. */
 TVMRT_INLINE __m512 tvmrt_digits_scales(const float* scales, int bytes, float unit) {
   if (bytes == 16) {
     const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
@@ -105,10 +106,10 @@ TVMRT_INLINE __m512 tvmrt_digits_scales(const float* scales, int bytes, float un
 }
 
 /*!
- * \brief Adds the products of a row in order and so many vectors of some columns to their sums.
- * \param bytes  [in] of a block: 16, or some vectors.
- * \param w      [in] the first vector's bytes; the next column's lie `blocks` blocks further.
- * \param scales [in] the scale of its first block; those of the next column lie `blocks` further.
+ * \brief Adds the products of a reordered row and `vectors` vectors of some columns to their sums.
+ * \param bytes  [in] of a block: 16, or a multiple of a vector.
+ * \param w      [in] the first vector's bytes; the next column's are `blocks` blocks further.
+ * \param scales [in] the scale of its first block; those of the next column are `blocks` further.
  */
 TVMRT_INLINE void tvmrt_add_digits(const uint8_t* w, const float* scales, int bytes, int blocks,
                                    int vectors, int columns, const tvmrt_digits_row* row,

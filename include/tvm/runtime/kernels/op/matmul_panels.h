@@ -16,11 +16,11 @@
 #endif
 
 enum {
-  /*! \brief Rows from which on a panel pays. */
+  /*! \brief Minimum rows for which a panel pays. */
   TVMRT_PANEL_ROWS = 16,
   /*! \brief Columns that are widened together, and bytes of each of them. */
   TVMRT_PANEL_COLUMNS = 16,
-  /*! \brief Times so many bytes are read of a column together: a line of the cache. */
+  /*! \brief Multiples of these bytes read from a column together: a cache line. */
   TVMRT_PANEL_PARTS = 4
 };
 
@@ -29,13 +29,13 @@ typedef struct tvmrt_matmul_panels_job {
   const tvmrt_tiles_f32* tiles;
 } tvmrt_matmul_panels_job;
 
-/*! \brief 16 x 16 bytes with rows and columns exchanged. */
+/*! \brief Transposes 16 x 16 bytes. */
 TVMRT_INLINE void tvmrt_transpose_bytes(uint8_t from[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS],
                                         uint8_t to[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
 #ifdef __SSE2__
   __m128i a[16], b[16];
   for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i*)from[i]);
-  /* Each round moves the number of a byte's row by one bit into that of its column. */
+  /* Each iteration moves one bit of a byte's row index to its column index. */
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < 8; i++) {
       b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
@@ -54,14 +54,14 @@ TVMRT_INLINE void tvmrt_transpose_bytes(uint8_t from[TVMRT_PANEL_COLUMNS][TVMRT_
 #endif
 }
 
-/*! \brief What 16 columns have for a block: scales, and what they take away. */
+/*! \brief Scales and offsets of 16 columns for a block. */
 typedef struct tvmrt_panel_scales {
   float scales[TVMRT_PANEL_COLUMNS];
   float shifts[TVMRT_PANEL_COLUMNS];
 } tvmrt_panel_scales;
 
 /*!
- * \brief One number of each of ``count`` bytes of each of some columns, as floats, into rows that are
+ * \brief Widens one weight of each of ``count`` bytes of some columns to floats, into rows that are
  * ``stride`` apart.
  */
 TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int count, int low,
@@ -93,7 +93,7 @@ TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int coun
 #endif
 }
 
-/*! \brief Those of block g, of ``there`` columns from c on. */
+/*! \brief Loads the scales of block g, of ``there`` columns from c on. */
 TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, int g, int blocks,
                                           int32_t c, int there, tvmrt_panel_scales* of) {
   const int64_t at = (int64_t)c * blocks + g;
@@ -111,13 +111,14 @@ TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, in
   }
 }
 
-/*! \brief The next bytes of a column into a row each; ``left`` of them are there. */
+/*! \brief Copies the next bytes of a column into a row each; ``left`` of them exist. */
 TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
                                     uint8_t rows[][TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
-  /* What each column needs next: they are more than processors follow by themselves. */
+  /* Prefetch each column's next line: there are more streams than the hardware prefetcher
+   * follows. */
   if (left > 64) TVMRT_FETCH_NEAR((uintptr_t)(column + 64));
   for (int j = 0; j < TVMRT_PANEL_PARTS && left > 0; j++, left -= 16) {
-    if (left >= 16) { /* a length that is known needs no call */
+    if (left >= 16) { /* a constant length needs no call */
       memcpy(rows[j][i], column + 16 * j, 16);
     } else {
       memcpy(rows[j][i], column + 16 * j, (size_t)left);
@@ -126,8 +127,8 @@ TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
 }
 
 /*!
- * \brief All weights of some columns from c on, as floats, into rows of a panel that are ``stride``
- * floats apart. Columns that are not there are zeros.
+ * \brief Widens all weights of some columns from c on to floats, into rows of a panel that are
+ * ``stride`` floats apart. Missing columns are zeros.
  */
 TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                             int32_t c, int columns, float* q, int stride) {
@@ -144,7 +145,7 @@ TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, 
   for (int b = 0; b < total; b += TVMRT_PANEL_COLUMNS) {
     const int some = total - b < TVMRT_PANEL_COLUMNS ? total - b : TVMRT_PANEL_COLUMNS;
     const int part = b / TVMRT_PANEL_COLUMNS % TVMRT_PANEL_PARTS;
-    /* A line of the cache of each column at once: columns may be a power of two apart. */
+    /* One cache line of each column at a time: columns may be a power of two apart. */
     for (int i = 0; part == 0 && i < there; i++) {
       tvmrt_read_column(w + (int64_t)i * total + b, total - b, i, rows);
     }
@@ -164,7 +165,7 @@ TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, 
   }
 }
 
-/*! \brief Columns [c, c + width of a tile) of the weights, as a tile reads them. */
+/*! \brief Widens columns [c, c + width of a tile) of the weights in the order of a tile. */
 TVMRT_INLINE void tvmrt_widen_panel(const tvmrt_matmul_panels_job* job, int bits, int block,
                                     int32_t c, float* panel) {
   const int width = job->tiles->block;
@@ -178,7 +179,7 @@ TVMRT_INLINE void tvmrt_widen_panel(const tvmrt_matmul_panels_job* job, int bits
   }
 }
 
-/*! \brief All rows of y, columns from c on as far as a tile goes. */
+/*! \brief All rows of y, for the columns of a tile from c on. */
 TVMRT_INLINE int tvmrt_matmul_panel(const tvmrt_matmul_panels_job* job, int32_t c,
                                     const float* panel) {
   const tvmrt_matmul_blocks_layer* layer = job->blocks.layer;
@@ -228,7 +229,7 @@ static inline int tvmrt_matmul_panels_task(int task, TVMParallelGroupEnv* env, v
 TVMRT_BLOCK_KINDS(TVMRT_BLOCK_TASK, tvmrt_matmul_panels)
 TVMRT_BLOCK_TASK(tvmrt_matmul_panels, 8, 16)
 
-/*! \brief The function for a layer's blocks. */
+/*! \brief Returns the task function for a layer's blocks. */
 TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_panels_choose(int bits, int block) {
   TVMRT_BLOCK_KINDS(TVMRT_BLOCK_CHOICE, tvmrt_matmul_panels)
   TVMRT_BLOCK_CHOICE(tvmrt_matmul_panels, 8, 16)
@@ -236,11 +237,11 @@ TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_panels_choose(int bits, int block) 
 }
 
 /*!
- * \brief The product that the layer describes, for any number of rows that the tiles cover.
- * \param w      [in] bytes of the weights, without gaps.
- * \param scales [in] a number for each block, [n][blocks].
- * \param points [in] the same of zero points, or NULL for layer->point everywhere.
- * \return 0, or -1 where there is no scratch memory for a panel (k floats times the width of a tile,
+ * \brief The matmul that the layer describes, for any number of rows that the tiles cover.
+ * \param w      [in] bytes of the weights, contiguous.
+ * \param scales [in] one per block, [n][blocks].
+ * \param points [in] one zero point per block, or NULL for layer->point everywhere.
+ * \return 0, or -1 if there is no scratch memory for a panel (k floats times the width of a tile,
  * for each thread) or a thread failed.
  */
 TVMRT_INLINE int tvmrt_matmul_panels_f32(const tvmrt_matmul_blocks_layer* layer,

@@ -13,8 +13,8 @@
 
 #include <stdint.h>
 
-/* The sum is whole * n + rest: neither the quotients nor the remainders of n elements add up to
-   more than 64 bits. */
+/* The sum is whole * n + rest: neither the quotients nor the remainders of n elements overflow 64
+ * bits. */
 #define TVMRT_DEFINE_MEAN(NAME, TYPE)                                                          \
   typedef struct {                                                                             \
     TYPE whole, rest;                                                                          \
@@ -32,7 +32,7 @@
 TVMRT_DEFINE_MEAN(int64, int64_t)
 TVMRT_DEFINE_MEAN(uint64, uint64_t)
 
-/* A quotient and a remainder of different signs are one step too far from zero. */
+/* If quotient and remainder have different signs, the quotient is one too far from zero. */
 static inline int64_t tvmrt_mean_end_int64(tvmrt_mean_int64 m, int64_t n) {
   const int64_t whole = m.whole + m.rest / n, rest = m.rest % n;
   if (whole > 0 && rest < 0) return whole - 1;

@@ -8,16 +8,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/*! \brief The grams that are counted. */
+/*! \brief Parameters of the n-grams. */
 typedef struct tvmrt_ngrams {
-  int32_t rows, length;  /*!< Of the numbers. */
-  int32_t least, most;   /*!< Numbers in a gram. */
-  int32_t skips;         /*!< Most numbers that are left out between two of a gram. */
+  int32_t rows, length;  /*!< Of the input. */
+  int32_t least, most;   /*!< Minimum and maximum n. */
+  int32_t skips;         /*!< Maximum skipped integers between two of an n-gram. */
   int32_t width;         /*!< Columns of the result. */
-  const int32_t* counts; /*!< Grams of 1, 2, ... most numbers. */
+  const int32_t* counts; /*!< N-grams of 1, 2, ... most integers. */
 } tvmrt_ngrams;
 
-/* How n numbers, step apart, compare with a gram: below 0, 0 or above. */
+/* Compares n integers, step apart, with an n-gram: negative, 0 or positive. */
 static inline int tvmrt_ngram_order(const int64_t* x, int64_t step, const int64_t* gram,
                                     int32_t n) {
   for (int32_t i = 0; i < n; i++) {
@@ -26,7 +26,7 @@ static inline int tvmrt_ngram_order(const int64_t* x, int64_t step, const int64_
   return 0;
 }
 
-/* The place of n numbers among sorted grams; -1 where they are none. */
+/* Index of n integers among sorted n-grams; -1 if not found. */
 static inline int32_t tvmrt_ngram_find(const int64_t* x, int64_t step, const int64_t* grams,
                                        int32_t count, int32_t n) {
   int32_t low = 0, high = count;
@@ -41,9 +41,9 @@ static inline int32_t tvmrt_ngram_find(const int64_t* x, int64_t step, const int
 }
 
 /*!
- * \brief y[row][columns[gram]]: how often each gram is in each row.
- * \param grams   [in] Of one number, then of two, ..., sorted.
- * \param columns [in] Of each gram.
+ * \brief y[row][columns[gram]]: the number of occurrences of each n-gram in each row.
+ * \param grams   [in] 1-grams, then 2-grams, ..., sorted.
+ * \param columns [in] Of each n-gram.
  */
 static inline void tvmrt_count_ngrams(const tvmrt_ngrams* of, const int64_t* x,
                                       const int64_t* grams, const int32_t* columns, float* y) {
@@ -53,7 +53,7 @@ static inline void tvmrt_count_ngrams(const tvmrt_ngrams* of, const int64_t* x,
     const int32_t* column = columns;
     for (int32_t n = 1; n <= of->most; n++) {
       const int32_t count = of->counts[n - 1];
-      /* single numbers have nothing between them */
+      /* 1-grams have no gaps */
       for (int32_t step = 1; n >= of->least && step <= (n == 1 ? 1 : of->skips + 1); step++) {
         for (int32_t i = 0; i + (int64_t)(n - 1) * step < of->length; i++) {
           const int32_t found = tvmrt_ngram_find(x + i, step, some, count, n);

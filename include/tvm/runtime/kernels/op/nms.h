@@ -11,20 +11,20 @@
 
 #include "../scalar/compiler.h"
 
-/*! \brief Sizes of a layer, and what decides which boxes stay. */
+/*! \brief Sizes of a layer, and the criteria for keeping boxes. */
 typedef struct tvmrt_nms_layer {
   int32_t batch;
   int32_t classes;
   int32_t boxes;
   /*! \brief Boxes are {x, y, width, height} around a centre; else two opposite corners {y, x}. */
   int32_t centred;
-  /*! \brief The most boxes of a class of an image. */
+  /*! \brief Maximum boxes per class and image. */
   int64_t most;
-  /*! \brief The most rows of all together, for which there is room. */
+  /*! \brief Maximum output rows, the size of the buffer. */
   int64_t rows;
-  /*! \brief Boxes whose intersection is more than this part of their union overlap. */
+  /*! \brief Boxes overlap if their intersection is more than this part of their union. */
   float overlap;
-  /*! \brief Only boxes of a higher score are considered; -INFINITY: all. */
+  /*! \brief Only boxes with a higher score are considered; -INFINITY: all. */
   float score;
 } tvmrt_nms_layer;
 
@@ -61,7 +61,7 @@ static inline int tvmrt_nms_overlaps(const tvmrt_nms_box* a, const tvmrt_nms_box
   return both / (area_a + area_b - both) > most;
 }
 
-/* Of two boxes the one that is chosen later: of equal scores the one behind. */
+/* Whether box a is selected after b: lower score, or on a tie the higher index. */
 static inline int tvmrt_nms_later(const float* scores, int32_t a, int32_t b) {
   return scores[a] < scores[b] || (scores[a] == scores[b] && a > b);
 }
@@ -77,14 +77,14 @@ static inline void tvmrt_nms_sink(const float* scores, int32_t* heap, int32_t si
   heap[root] = item;
 }
 
-/* One class of one image: rows of {image, class, box} from `out` on; returns how many, and -1 where
- * they are more than `room`. */
+/* One class of one image: rows of {image, class, box} from `out` on; returns their number, or -1 if
+ * there are more than `room`. */
 static inline int64_t tvmrt_nms_class(const tvmrt_nms_layer* p, const float* boxes,
                                       const float* scores, int64_t image, int64_t class_id,
                                       int64_t room, int32_t* heap, int64_t* out) {
   int32_t left = 0;
   int64_t kept = 0;
-  /* a NaN is no higher than anything */
+  /* a NaN is never higher */
   for (int32_t i = 0; i < p->boxes; ++i) {
     if (scores[i] > p->score) heap[left++] = i;
   }
@@ -113,9 +113,9 @@ static inline int64_t tvmrt_nms_class(const tvmrt_nms_layer* p, const float* box
  * \brief All classes of all images.
  * \param boxes [batch][boxes][4]
  * \param scores [batch][classes][boxes]
- * \param heap Scratch for `boxes` numbers.
+ * \param heap Scratch for `boxes` integers.
  * \param out Rows of {image, class, box}.
- * \return How many rows there are; rows + 1 where there is no room for all.
+ * \return The number of rows; rows + 1 if the buffer is too small.
  */
 static inline int64_t tvmrt_nms(const tvmrt_nms_layer* p, const float* boxes, const float* scores,
                                 int32_t* heap, int64_t* out) {

@@ -32,12 +32,12 @@ static inline float tvmrt_row_deviation_f32(const float* x, float mean, int64_t 
 typedef struct tvmrt_layer_norm_f32_layer {
   int64_t rows;
   int64_t n;
-  /*! \brief Distance of rows in x and y, in floats. */
+  /*! \brief Row strides of x and y, in floats. */
   int64_t x_stride;
   int64_t y_stride;
   /*! \brief Added to the variance (or mean square) before the root. */
   float epsilon;
-  /*! \brief 1: about the mean (layer norm); 0: about zero (RMS norm). */
+  /*! \brief 1: around the mean (layer norm); 0: around zero (RMS norm). */
   int32_t centre;
 } tvmrt_layer_norm_f32_layer;
 
@@ -93,14 +93,14 @@ typedef struct tvmrt_group_norm_f32_layer {
   int64_t batch;
   int64_t pixels;
   int32_t channels;
-  /*! \brief Number of groups; as many as channels for instance norm. */
+  /*! \brief Number of groups; equals channels for instance norm. */
   int32_t groups;
   int32_t x_stride;
   int32_t y_stride;
   float epsilon;
 } tvmrt_group_norm_f32_layer;
 
-/* Adds up a term of each pixel for every channel, in parts so that rounding does not pile up. */
+/* Sums a term of each pixel for every channel, in parts to limit rounding errors. */
 #define TVMRT_GROUP_NORM_SUM(NAME, TERM)                                           \
   static inline void NAME(const tvmrt_group_norm_f32_layer* layer, const float* x, \
                           const float* mean, float* part, float* sum) {            \
@@ -120,7 +120,7 @@ typedef struct tvmrt_group_norm_f32_layer {
 TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_sum, row[c])
 TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_deviation, (row[c] - mean[c]) * (row[c] - mean[c]))
 
-/* Replaces each channel's value by the mean over its group's channels and the pixels. */
+/* Replaces each channel's value by the mean over its group's channels. */
 static inline void tvmrt_group_norm_f32_share(const tvmrt_group_norm_f32_layer* layer,
                                               float* value) {
   const int size = layer->channels / layer->groups;
@@ -171,7 +171,8 @@ static inline int tvmrt_group_norm_f32(const tvmrt_group_norm_f32_layer* layer, 
 
 /* ---- local response norm ---- */
 
-/*! \brief Channels of [pixels][channels] divided by a power of their neighbours' squares. */
+/*! \brief Channels of [pixels][channels] divided by a power of the sum of their neighbours'
+ * squares. */
 typedef struct tvmrt_lrn_f32_layer {
   int64_t pixels;
   int32_t channels;
@@ -190,7 +191,7 @@ typedef struct tvmrt_lrn_f32_job {
   float* y;
 } tvmrt_lrn_f32_job;
 
-/* x / sum^beta; by roots for the usual 3/4, as a power costs three times as much. */
+/* x / sum^beta; with roots for the usual 3/4, because a power costs three times as much. */
 TVMRT_INLINE void tvmrt_lrn_f32_divide(const tvmrt_lrn_f32_layer* layer, const float* x,
                                        const float* sum, float* y) {
   const float factor = layer->alpha / (float)layer->size;
@@ -211,7 +212,7 @@ static inline int tvmrt_lrn_f32_task(int task, TVMParallelGroupEnv* env, void* c
   const tvmrt_lrn_f32_layer* layer = job->layer;
   const int channels = layer->channels, before = (layer->size - 1) / 2;
   const int64_t end = tvmrt_task_begin(layer->pixels, 1, task + 1, env->num_task);
-  /* Squares with zeros around them, so that every window is whole. */
+  /* Squares with zeros around them, so that every window is complete. */
   const int64_t floats = 2 * (int64_t)channels + layer->size;
   float* square = (float*)tvmrt_scratch_alloc(floats * (int64_t)sizeof(float));
   if (!square) return -1;

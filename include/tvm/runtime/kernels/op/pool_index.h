@@ -17,16 +17,16 @@
 
 /*! \brief A pooling layer. */
 typedef struct tvmrt_pool_index_layer {
-  tvmrt_window window; /*!< Its images are the planes. */
-  /*! \brief Distance, in places, of neighbours along each dimension of the input. */
+  tvmrt_window window; /*!< Its images are single channels. */
+  /*! \brief Index stride of each dimension of the input. */
   int64_t place[3];
 } tvmrt_pool_index_layer;
 
 /*!
  * \brief Defines int NAME(layer, x, y, places): the first largest element of each window.
  *
- * places may be NULL; else it receives the element's place in the whole input, -1 and LOWEST where a
- * window lies outside. NaN wins. Returns 0.
+ * places may be NULL; else it receives the element's index in the whole input. A window outside the
+ * input gives -1 and LOWEST. NaN wins. Returns 0.
  */
 #define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                                \
   static inline int NAME(const tvmrt_pool_index_layer* layer, const TYPE* x, TYPE* y,            \
@@ -71,9 +71,9 @@ typedef struct tvmrt_pool_index_layer {
   }
 
 /*!
- * \brief Puts count elements of `bytes` bytes at their places of y, which has `size` elements and is
- * zero elsewhere. \return 0, or -1 with a message, in which `where` names operator, node and operand,
- * where a place lies outside y; y then holds what came before.
+ * \brief Scatters count elements of `bytes` bytes to their indices in y, which has `size` elements
+ * and is zero elsewhere. \return 0, or -1 with an error text if an index is outside y; y then holds
+ * the preceding elements. `where` names operator, node and operand in the text.
  */
 static inline int tvmrt_max_unpool(const void* x, const int64_t* places, int64_t count, void* y,
                                    int64_t size, int64_t bytes, const char* where) {

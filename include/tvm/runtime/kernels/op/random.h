@@ -14,16 +14,16 @@
 
 #include "../scalar/math.h"
 
-/*! \brief A sequence of random numbers, and how they lie. */
+/*! \brief Parameters of a random sequence. */
 typedef struct tvmrt_random {
   uint32_t seed, stream;
-  uint32_t run; /*!< Which part of the sequence; another one for each run. */
+  uint32_t run; /*!< Part of the sequence; differs for each run. */
 } tvmrt_random;
 
 /*!
- * \brief The number of this run, counted from 0 in *runs, which is zero at first.
+ * \brief Returns the number of this run, counted from 0 in *runs, which is initially zero.
  *
- * On hosts several threads may count at a time; none gets a number that another has.
+ * On hosts several threads may count concurrently; each gets a unique number.
  */
 static inline uint32_t tvmrt_random_run(uint32_t* runs) {
 #if defined(__GNUC__) && !defined(TVMRT_FREESTANDING)
@@ -33,7 +33,7 @@ static inline uint32_t tvmrt_random_run(uint32_t* runs) {
 #endif
 }
 
-/*! \brief Philox4x32-10: the words become those of this counter under this key. */
+/*! \brief Philox4x32-10: replaces the counter in words by its random words under this key. */
 static inline void tvmrt_philox(uint32_t words[4], uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; round++) {
     const uint64_t a = (uint64_t)0xd2511f53u * words[0], b = (uint64_t)0xcd9e8d57u * words[2];
@@ -61,18 +61,18 @@ static inline double tvmrt_random_f64(uint32_t high, uint32_t low) {
   return (double)bits * 1.1102230246251565e-16;
 }
 
-/* Four numbers of [0, 1), multiples of 2^-24. */
+/* Four floats in [0, 1), multiples of 2^-24. */
 static inline void tvmrt_unit_float32(const uint32_t words[4], float y[4]) {
   for (int i = 0; i < 4; i++) y[i] = (float)(words[i] >> 8) * 5.9604644775390625e-8f;
 }
 
-/* Two numbers of [0, 1), multiples of 2^-53. */
+/* Two doubles in [0, 1), multiples of 2^-53. */
 static inline void tvmrt_unit_float64(const uint32_t words[4], double y[2]) {
   y[0] = tvmrt_random_f64(words[0], words[1]);
   y[1] = tvmrt_random_f64(words[2], words[3]);
 }
 
-/* Four numbers of the standard normal distribution, by Box and Muller; none above 6.8. */
+/* Four floats of the standard normal distribution, by Box and Muller; at most 6.8. */
 static inline void tvmrt_bell_float32(const uint32_t words[4], float y[4]) {
   for (int i = 0; i < 4; i += 2) {
     const float u = (float)words[i] * 2.3283064365386963e-10f + 1.1641532182693481e-10f;
@@ -83,7 +83,7 @@ static inline void tvmrt_bell_float32(const uint32_t words[4], float y[4]) {
   }
 }
 
-/* Two numbers of the standard normal distribution; none above 8.6. */
+/* Two doubles of the standard normal distribution; at most 8.6. */
 static inline void tvmrt_bell_float64(const uint32_t words[4], double y[2]) {
   const double u = 1.0 - tvmrt_random_f64(words[0], words[1]);
   const double size = sqrt(-2.0 * log(u));
@@ -92,11 +92,9 @@ static inline void tvmrt_bell_float64(const uint32_t words[4], double y[2]) {
   y[1] = size * sin(angle);
 }
 
-/*
- * tvmrt_uniform_TYPE(from, low, high, count, y): count numbers of [low, high), low where they are
- * the same; tvmrt_normal_TYPE(from, mean, scale, count, y): numbers of that mean and standard
- * deviation.
- */
+/* tvmrt_uniform_TYPE(from, low, high, count, y): count values in [low, high), low if both are
+ * equal; tvmrt_normal_TYPE(from, mean, scale, count, y): values with that mean and standard
+ * deviation. */
 #define TVMRT_DEFINE_RANDOM(NAME, TYPE, EACH)                                             \
   static inline void tvmrt_uniform_##NAME(const tvmrt_random* from, TYPE low, TYPE high,  \
                                           int64_t count, TYPE* y) {                       \

@@ -30,23 +30,23 @@
 
 #include "../tile/f32.h"
 
-/*! \brief One direction of a recurrent layer; distances are in floats. */
+/*! \brief One direction of a recurrent layer; strides are in floats. */
 typedef struct tvmrt_recurrent_f32_layer {
   int32_t batch;
   int32_t hidden;
-  /*! \brief Whether the last step of each sequence comes first. */
+  /*! \brief Whether each sequence is processed from its last step to the first. */
   int32_t reverse;
-  /*! \brief Distance of neighbouring steps, and of neighbouring rows of the batch. */
+  /*! \brief Strides of steps, and of rows of the batch. */
   int64_t x_step, x_row;
   int64_t y_step, y_row;
-  /*! \brief Bound of the magnitude of what goes into an activation; INFINITY for none. */
+  /*! \brief Maximum magnitude of an activation's input; INFINITY for none. */
   float clip;
-  /*! \brief Rows of a block of packed weights, a multiple of a tile's; 0: as many. */
+  /*! \brief Rows of a block of packed weights, a multiple of a tile's; 0: equal. */
   int32_t packed;
 } tvmrt_recurrent_f32_layer;
 
-/* Weights, states and results of one call; see the cells. The number of steps is not the layer's, which is
- * then a constant where a run chooses how many there are. */
+/* Weights, states and results of one call; see the cells. The number of steps is here, so that the
+ * layer is constant even if that number is dynamic. */
 typedef struct tvmrt_recurrent_f32_job {
   int32_t steps;
   const float* x;
@@ -64,8 +64,8 @@ typedef struct tvmrt_recurrent_f32_job {
 } tvmrt_recurrent_f32_job;
 
 /*!
- * \brief Packs weights [rows][hidden], which only the run knows, as the tiles read them: in blocks of
- * so many rows [block][hidden][rows of a block], the last one filled up with zeros.
+ * \brief Packs weights [rows][hidden] that are computed at run time, in the order of the tiles:
+ * [block][hidden][rows of a block], the last block zero-padded.
  */
 static inline void tvmrt_pack_rows_f32(const float* r, int rows, int hidden, int block,
                                        float* packed) {
@@ -103,7 +103,7 @@ static inline int tvmrt_recurrent_f32_product(const tvmrt_recurrent_f32_layer* l
   return tvmrt_tile_row_f32(&row, 0, layer->batch, 0, n);
 }
 
-/* States before the first step: given ones or zeros. */
+/* States before the first step: the given ones or zeros. */
 static inline void tvmrt_recurrent_f32_start(const tvmrt_recurrent_f32_layer* layer,
                                              const float* given, float* state) {
   const size_t bytes = (size_t)layer->batch * (size_t)layer->hidden * sizeof(float);
@@ -114,13 +114,13 @@ static inline void tvmrt_recurrent_f32_start(const tvmrt_recurrent_f32_layer* la
   }
 }
 
-/* Steps of one row's sequence that count; never more than there are. */
+/* Valid steps of one row's sequence, clamped to the number of steps. */
 static inline int tvmrt_recurrent_f32_length(const tvmrt_recurrent_f32_job* job, int b) {
   if (!job->lengths || job->lengths[b] > job->steps) return job->steps;
   return job->lengths[b] < 0 ? 0 : job->lengths[b];
 }
 
-/* Zeros behind the end of each sequence. */
+/* Fills results past the end of each sequence with zeros. */
 static inline void tvmrt_recurrent_f32_pad(const tvmrt_recurrent_f32_layer* layer,
                                            const tvmrt_recurrent_f32_job* job) {
   if (!job->lengths) return;
@@ -132,7 +132,7 @@ static inline void tvmrt_recurrent_f32_pad(const tvmrt_recurrent_f32_layer* laye
   }
 }
 
-/* The place in the sequence of row b that the s-th step works on; -1 behind its end. */
+/* The index in the sequence of row b that step s processes; -1 past its end. */
 static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* layer,
                                             const tvmrt_recurrent_f32_job* job, int b, int s) {
   const int length = tvmrt_recurrent_f32_length(job, b);
@@ -140,7 +140,7 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
   return layer->reverse ? length - 1 - s : s;
 }
 
-/* Row b's new state is the result at place t. */
+/* Copies row b's new state to the result at index t. */
 static inline void tvmrt_recurrent_f32_result(const tvmrt_recurrent_f32_layer* layer,
                                               const tvmrt_recurrent_f32_job* job, int b, int t) {
   memcpy(job->y + t * layer->y_step + b * layer->y_row, job->h + (int64_t)b * layer->hidden,
@@ -151,7 +151,7 @@ static inline void tvmrt_recurrent_f32_result(const tvmrt_recurrent_f32_layer* l
 
 enum { TVMRT_RECURRENT_LANES = TVMRT_SIMD_LANES_F32 };
 
-/* The last n units of each gate, from gates `hidden` apart to padded ones a vector apart. */
+/* Loads the last n units of each gate, from gates `hidden` apart to padded ones a vector apart. */
 TVMRT_INLINE void tvmrt_recurrent_f32_load(float* to, const float* from, int hidden, int gates,
                                            int n) {
   for (int g = 0; g < gates; g++) {
@@ -159,25 +159,25 @@ TVMRT_INLINE void tvmrt_recurrent_f32_load(float* to, const float* from, int hid
   }
 }
 
-/* The first n units of one padded gate. */
+/* Stores the first n units of one padded gate. */
 TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n) {
   TVMRT_F32V(store_n)(to, TVMRT_F32V(load)(from), n);
 }
 
 /*!
  * \brief Defines an LSTM with the activations F (gates), G (cell input), H (cell output), with
- * peepholes where P is 1 and without where it is 0:
+ * peepholes if P is 1 and without if it is 0:
  *
  *   int NAME(layer, tiles, job, input_forget)
  *
- * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f), lengths (steps of each
- * row, or NULL), y, h and c (last states, dense [batch][hidden]), sums (scratch memory of
- * batch * 4 * hidden floats). No two may overlap. input_forget: the forget gate is 1 - i.
- * Returns 0, or -1 where the tiles do not cover the batch.
+ * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f), lengths (steps of each row, or
+ * NULL), y, h and c (last states, dense [batch][hidden]), sums (scratch memory of batch * 4 *
+ * hidden floats). None may overlap. input_forget: the forget gate is 1 - i. Returns 0, or -1 if the
+ * tiles do not cover the batch.
  */
 /* clang-format off */
 #define TVMRT_DEFINE_LSTM_F32(NAME, F, G, H, P)                                                    \
-  /* A vector of units; the gates of x, s and p lie `gap` apart. */                                \
+  /* A vector of units; the gates of x, s and p are `gap` apart. */                                \
   TVMRT_INLINE void NAME##_block(int gap, float clip, int input_forget,                            \
                                  const float* TVMRT_RESTRICT x, const float* TVMRT_RESTRICT s,     \
                                  const float* TVMRT_RESTRICT p, float* TVMRT_RESTRICT c,           \
@@ -238,10 +238,8 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     return 0;                                                                                      \
   }
 
-/*
- * Defines NAME_row: UPDATE, a function of (gap, clip, x, s, h), makes the new states of a row's units,
- * a vector at a time; GATES gates of x and s lie `gap` apart.
- */
+/* Defines NAME_row: UPDATE, a function of (gap, clip, x, s, h), computes the new states of a row's
+ * units, one vector at a time; the GATES gates of x and s are `gap` apart. */
 #define TVMRT_DEFINE_RECURRENT_ROW(NAME, UPDATE, GATES)                                            \
   TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
                                  float* h) {                                                       \
@@ -265,11 +263,11 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
  *
  *   int NAME(layer, tiles, job)
  *
- * Two forms. Where job->r_hidden is NULL, the reset gate scales the product with the state (ONNX's
- * linear_before_reset): r holds all three gates, bias (or NULL) is the hidden gate's own
- * recurrence bias behind 2 * hidden zeros, filled up to whole blocks. Otherwise r holds the gates
- * z and r, r_hidden the hidden gate, which is multiplied with the scaled state.
- * job->sums: scratch memory of batch * 4 * hidden floats. The rest is as for the LSTM.
+ * There are two forms. If job->r_hidden is NULL, the reset gate scales the product with the state
+ * (ONNX's linear_before_reset): r holds all three gates; bias (or NULL) is 2 * hidden zeros, then
+ * the hidden gate's recurrence bias, zero-padded to whole blocks. Otherwise r holds the gates z and
+ * r, and r_hidden the hidden gate, which is multiplied with the scaled state. job->sums: scratch
+ * memory of batch * 4 * hidden floats. Other members are as for the LSTM.
  */
 #define TVMRT_DEFINE_GRU_F32(NAME, F, G)                                                           \
   /* A vector of units: gate z replaces its sum, gate r scales h or the hidden gate's sum. */      \
@@ -355,7 +353,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
 /*!
  * \brief Defines a plain RNN with the activation F: int NAME(layer, tiles, job).
  *
- * job->sums: scratch memory of batch * hidden floats. The rest is as for the LSTM.
+ * job->sums: scratch memory of batch * hidden floats. Other members are as for the LSTM.
  */
 #define TVMRT_DEFINE_RNN_F32(NAME, F)                                                              \
   TVMRT_INLINE void NAME##_block(int gap, float clip, const float* TVMRT_RESTRICT x,               \

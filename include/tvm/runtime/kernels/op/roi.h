@@ -21,20 +21,20 @@ typedef struct tvmrt_roi_f32_layer {
   int32_t out[2];
   int32_t x_stride;
   int32_t y_stride;
-  /*! \brief From the regions' coordinates to pixels. */
+  /*! \brief Scale from the regions' coordinates to pixels. */
   float scale;
-  /*! \brief Samples along each side of a cell; 0: as many as it has pixels. */
+  /*! \brief Samples along each side of a cell; 0: one per pixel. */
   int32_t ratio;
-  /*! \brief The largest sample instead of the mean. */
+  /*! \brief Maximum of the samples instead of the mean. */
   int32_t largest;
-  /*! \brief Whether pixels have their centres at halves. */
+  /*! \brief Whether pixel centres are at halves. */
   int32_t half_pixel;
 } tvmrt_roi_f32_layer;
 
-/* More samples than this in a cell only come from broken regions. */
+/* More samples than this per cell only come from invalid regions. */
 enum { TVMRT_ROI_MAX_SAMPLES = 4096 };
 
-/* Along one axis: the two pixels around a place and their weights; all zero outside. */
+/* Along one axis: the two pixels around a coordinate and their weights; all zero outside. */
 typedef struct tvmrt_roi_pair {
   int32_t low, high;
   float low_weight, high_weight;
@@ -56,10 +56,10 @@ static inline tvmrt_roi_pair tvmrt_roi_pair_at(float at, int n) {
   return pair;
 }
 
-/* The larger one; NaN where either is. */
+/* Maximum of both; NaN if either is. */
 static inline float tvmrt_roi_larger(float a, float b) { return a > b || a != a ? a : b; }
 
-/* One sample into a cell. */
+/* Accumulates one sample into a cell. */
 static inline void tvmrt_roi_sample_f32(const tvmrt_roi_f32_layer* layer, const float* image,
                                         tvmrt_roi_pair row, tvmrt_roi_pair column, int first,
                                         float* TVMRT_RESTRICT y) {
@@ -93,14 +93,14 @@ static inline int tvmrt_roi_samples(const tvmrt_roi_f32_layer* layer, float cell
 }
 
 /*!
- * \brief Regions [begin, end): bilinear samples in a grid of cells, their mean or maximum.
+ * \brief Computes regions [begin, end): the mean or maximum of bilinear samples in a grid of cells.
  * \param layer Sizes.
  * \param x Input, [images][in][x_stride].
  * \param regions [regions][4]: x1, y1, x2, y2.
  * \param images The image of each region.
  * \param y Output, [regions][out][y_stride]; must not overlap x.
- * \param where Operator, node and operand, for the message.
- * \return 0, or -1 with a message where there is no such image.
+ * \param where Operator, node and operand, for the error text.
+ * \return 0, or -1 with an error text if there is no such image.
  */
 static inline int tvmrt_roi_align_f32(const tvmrt_roi_f32_layer* layer, const float* x,
                                       const float* regions, const int64_t* images,
@@ -154,9 +154,10 @@ static inline void tvmrt_roi_span(float start, float length, int cell, int cells
 }
 
 /*!
- * \brief Regions [begin, end): the largest pixel of each cell, 0 for empty ones.
+ * \brief Computes regions [begin, end): the largest pixel of each cell, 0 for empty ones.
  *
- * regions is [regions][5]: image, x1, y1, x2, y2; the rest is as for tvmrt_roi_align_f32().
+ * regions is [regions][5]: image, x1, y1, x2, y2; other parameters are as for
+ * tvmrt_roi_align_f32().
  */
 static inline int tvmrt_max_roi_pool_f32(const tvmrt_roi_f32_layer* layer, const float* x,
                                          const float* regions, const char* where, float* y,

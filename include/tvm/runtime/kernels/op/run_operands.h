@@ -16,7 +16,7 @@
 
 #include "indexing.h"
 
-/* A row of elements at places along the last axis; outside: all of it is the value. */
+/* Gathers a row of elements by indices along the last axis; outside: the whole row is the value. */
 #define TVMRT_DEFINE_TAKE_ROW(BITS)                                                       \
   static inline void tvmrt_take_row_##BITS(const uint##BITS##_t* x, uint##BITS##_t value, \
                                            uint##BITS##_t* y, int64_t count,              \
@@ -31,7 +31,8 @@ TVMRT_DEFINE_TAKE_ROW(16)
 TVMRT_DEFINE_TAKE_ROW(32)
 TVMRT_DEFINE_TAKE_ROW(64)
 
-/* A row of elements of so many bytes, which begins `from` elements into x and `to` into y. */
+/* Gathers a row of elements of `bytes` bytes, from element `from` of x on to element `to` of y
+ * on. */
 static inline void tvmrt_take_row(const void* x, const void* value, void* y, size_t bytes,
                                   int64_t from, int64_t to, int64_t count, const int64_t* places,
                                   int outside) {
@@ -52,13 +53,14 @@ static inline void tvmrt_take_row(const void* x, const void* value, void* y, siz
 }
 
 /*!
- * \brief y[i, j, ...] = x[places[0][i], places[1][j], ...], or the value where a place is -1.
- * \param value One element, or NULL: then -1 is no place.
+ * \brief y[i, j, ...] = x[places[0][i], places[1][j], ...], or the value where an index is -1.
+ * \param value One element, or NULL: then -1 is invalid.
  * \param bytes Bytes of an element: 1, 2, 4 or 8.
  * \param extents Of x, counts of y, both dense, by axis; there is at least one axis.
- * \param at Room for a number for each axis.
- * \param where Operator, node and operand, for people.
- * \return 0, or -1 after setting the error text: a place lies outside; nothing is written then.
+ * \param at Scratch for an integer per axis.
+ * \param where Operator, node and operand, for the error text.
+ * \return 0, or -1 after setting the error text if an index is out of range; nothing is written
+ * then.
  */
 static inline int32_t tvmrt_take_at(const void* x, const void* value, void* y, size_t bytes,
                                     int rank, const int64_t* extents, const int64_t* counts,
@@ -90,13 +92,13 @@ static inline int32_t tvmrt_take_at(const void* x, const void* value, void* y, s
   return 0;
 }
 
-#define TVMRT_MOST_SHOWN 8 /* numbers of an operand in an error text */
+#define TVMRT_MOST_SHOWN 8 /* values of an operand in an error text */
 
 /*!
- * \brief Compares numbers with those for which the network was compiled.
- * \param given The operand of this run, for the error text, and how many numbers it has.
- * \param where Operator, node and operand, for people.
- * \param text What the network was compiled for, for people.
+ * \brief Compares run-time values with those for which the network was compiled.
+ * \param given The operand of this run, for the error text, and the number of its values.
+ * \param where Operator, node and operand, for the error text.
+ * \param text Description of the compiled values, for the error text.
  * \return 0, or -1 after setting the error text.
  */
 static inline int32_t tvmrt_require(const int64_t* found, const int64_t* expected, int64_t count,

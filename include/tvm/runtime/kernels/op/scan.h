@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-/* WIDE is the type that the arithmetic is done in: unsigned for integers, which may overflow. */
+/* WIDE is the type of the arithmetic: unsigned for integers, which may overflow. */
 #define TVMRT_DEFINE_RUNNING(KIND, OP, START, NAME, TYPE, WIDE)                                   \
   static inline void tvmrt_running_##KIND##_##NAME(const TYPE* x, TYPE* y, int64_t count,         \
                                                    int64_t x_step, int64_t y_step, int64_t width, \

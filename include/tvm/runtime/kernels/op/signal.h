@@ -11,13 +11,13 @@
 #include "../scalar/signal.h"
 
 /*!
- * \brief Raise samples so that the largest takes all bits, which keeps a transform exact.
+ * \brief Scale samples up so that the largest uses all bits, which keeps a transform exact.
  *
- * The library compares in 16 bits: after -32768, whose negative does not fit, the search for the
- * largest begins anew below all samples.
+ * The library compares in 16 bits: after -32768, whose negative does not fit, its search for the
+ * largest sample restarts below all samples.
  *
  * \param x [in] count samples; may be y.
- * \return the bits by which all were shifted to the left.
+ * \return the number of bits by which all were shifted left.
  */
 static inline int32_t tvmrt_signal_auto_scale(const int16_t* x, int16_t* y, int64_t count) {
   int32_t most = 0;
@@ -34,10 +34,10 @@ static inline int32_t tvmrt_signal_auto_scale(const int16_t* x, int16_t* y, int6
   return bits;
 }
 
-/*! \brief A filter bank: two weights a frequency, one for a channel and one for the next. */
+/*! \brief A filter bank: two weights per frequency, one for a channel and one for the next. */
 typedef struct tvmrt_signal_bank {
   const int16_t* weights;
-  const int16_t* unweights; /* what the same frequency gives to the next channel */
+  const int16_t* unweights; /* contribution of the same frequency to the next channel */
   const int16_t* first;     /* first frequency of each channel */
   const int16_t* first_weight;
   const int16_t* widths;
@@ -48,8 +48,8 @@ typedef struct tvmrt_signal_bank {
  * \brief Weighted sums of energies; sums wrap around at 64 bits.
  *
  * \param x [in] energies of the frequencies.
- * \param y [out] channels sums; the bank has one channel more, in front, of which only the
- *          weights for the next one count.
+ * \param y [out] channels sums; the bank has an additional first channel, of which only the weights
+ * for the next one count.
  */
 static inline void tvmrt_signal_filter_bank(const tvmrt_signal_bank* bank, const uint32_t* x,
                                             uint64_t* y) {
@@ -69,10 +69,10 @@ static inline void tvmrt_signal_filter_bank(const tvmrt_signal_bank* bank, const
 }
 
 /*!
- * \brief A function of numbers of all sizes: quadratics over intervals that double.
+ * \brief Evaluates a function of integers of any magnitude: quadratics over intervals that double.
  *
- * \param table [in] the values at 0, 1 and 2, then from 6 on four places an interval of which three
- *        have its polynomial; 125 places.
+ * \param table [in] the values at 0, 1 and 2, then from index 6 on four entries per interval, three
+ * of them its polynomial; 125 entries.
  */
 static inline int32_t tvmrt_signal_wide_function(uint32_t x, const int16_t* table) {
   if (x <= 2) return table[x];
@@ -86,10 +86,10 @@ static inline int32_t tvmrt_signal_wide_function(uint32_t x, const int16_t* tabl
 }
 
 /*!
- * \brief Automatic gain by an estimate of the noise, with what is quiet made quieter.
+ * \brief Automatic gain control by an estimate of the noise; quiet signals become quieter.
  *
- * \param shift from x times the gain to 12 bits behind the point, 0 to 63.
- * \param y [out] count numbers with 6 bits behind the point; may be x.
+ * \param shift from x times the gain to 12 fractional bits, 0 to 63.
+ * \param y [out] count values with 6 fractional bits; may be x.
  */
 static inline void tvmrt_signal_gain(const uint32_t* x, const uint32_t* noise, const int16_t* table,
                                      uint32_t* y, int64_t count, int shift) {

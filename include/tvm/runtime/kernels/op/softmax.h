@@ -10,14 +10,14 @@
 #include "../scalar/soft.h"
 #include "../tile/simd.h"
 
-/*! \brief Elements that are worked on at a time; few where the stack is small. */
+/*! \brief Elements that are processed at a time; few if the stack is small. */
 #ifdef TVMRT_NO_WIDE_LOOPS
 enum { TVMRT_SOFTMAX_PART = 4 * TVMRT_SIMD_LANES_F32 };
 #else
 enum { TVMRT_SOFTMAX_PART = 64 };
 #endif
 
-/* The vectors of a row; one element where code has to be small. */
+/* Vectors of a row; a single element for small code. */
 #ifdef TVMRT_NO_WIDE_LOOPS
 #define TVMRT_ROW_LANES 1
 #define TVMRT_ROW_F32(operation) tvmrt_f32x1_##operation
@@ -28,9 +28,9 @@ typedef tvmrt_f32x1 tvmrt_row_f32;
 typedef tvmrt_f32v tvmrt_row_f32;
 #endif
 
-/* The n < lanes floats at x, then -INFINITY. */
+/* Loads the n < lanes floats at x, padded with -INFINITY. */
 TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_rest_f32v(const float* x, int n) {
-  enum { kMost = 16 }; /* lanes there can be */
+  enum { kMost = 16 }; /* maximum lanes */
   static const float beyond[2 * kMost] = {
       0,         0,         0,         0,         0,         0,         0,         0,
       0,         0,         0,         0,         0,         0,         0,         0,
@@ -42,7 +42,7 @@ TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_rest_f32v(const float* x, int n) {
 /*! \brief The largest of n contiguous floats; -INFINITY for none. */
 static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
   enum { kLanes = TVMRT_ROW_LANES };
-  tvmrt_row_f32 largest[4]; /* in turn, so that none waits for the one before */
+  tvmrt_row_f32 largest[4]; /* independent accumulators to hide latency */
   int64_t i = 0;
   for (int j = 0; j < 4; j++) largest[j] = TVMRT_ROW_F32(splat)(-INFINITY);
   for (; i + kLanes <= n; i += kLanes) {
@@ -93,13 +93,13 @@ TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_exp_f32v(tvmrt_row_f32 x) {
 }
 #endif
 
-/* y[i] = e^(x[i] - largest) unless y is NULL, which may be x; returns the sum. What does not fill a
-   vector is in `rest` instead, since what was stored by lanes is slow to load again. */
+/* y[i] = e^(x[i] - largest) unless y is NULL; y may be x; returns the sum. The tail that does not
+ * fill a vector is in `rest` instead, because reloading partial stores is slow. */
 static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n,
                                               tvmrt_row_f32* rest) {
   enum { kLanes = TVMRT_ROW_LANES };
   const tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(largest);
-  tvmrt_row_f32 sum[4]; /* in turn, so that each adds fewer */
+  tvmrt_row_f32 sum[4]; /* separate accumulators, so that each adds fewer */
   int64_t i = 0;
   for (int j = 0; j < 4; j++) sum[j] = TVMRT_ROW_F32(splat)(0.0f);
   for (; i + kLanes <= n; i += kLanes) {
@@ -116,8 +116,8 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
   return TVMRT_ROW_F32(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* A row of more than one vector and at most two, which stays in registers. Where vectors are shorter, the
-   longer rows that are left lose more by the choice than these gain. */
+/* A row of more than one vector and at most two, which stays in registers. With shorter vectors,
+ * this check costs the other rows more than these gain. */
 TVMRT_INLINE void tvmrt_softmax_pair_f32(const float* x, float* y, int rest) {
   enum { kLanes = TVMRT_ROW_LANES };
   const tvmrt_row_f32 a = TVMRT_ROW_F32(load)(x), b = tvmrt_softmax_rest_f32v(x + kLanes, rest);
@@ -151,9 +151,9 @@ TVMRT_SELDOM float tvmrt_softmax_soft_exp_f32(float x, float largest) {
   return tvmrt_times_f32(p, tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23));
 }
 
-/* tvmrt_softmax_row_f32(), with what an integer network has of floats. */
+/* tvmrt_softmax_row_f32() with the software floating point of an integer network. */
 static inline void tvmrt_softmax_soft_row_f32(const float* x, float* y, int64_t n) {
-  float largest = x[0], sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* in turn, as below */
+  float largest = x[0], sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* separate accumulators, as below */
   for (int64_t i = 1; i < n; i++) {
     if (tvmrt_less_f32(largest, x[i])) largest = x[i];
   }
@@ -171,7 +171,7 @@ static inline void tvmrt_softmax_soft_row_f32(const float* x, float* y, int64_t 
 /*!
  * \brief Softmax of one row of n contiguous floats; y may be x.
  *
- * A row of -INFINITY alone gives NaN, as the definition does.
+ * A row of only -INFINITY gives NaN, as defined.
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
 #if TVMRT_SOFT_FLOATS
@@ -238,10 +238,10 @@ static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, c
 }
 
 #if TVMRT_ROW_LANES > 1
-/* Sums of at most so many elements lie side by side in vectors, a sum a lane. */
+/* Maximum elements per sum for which columns are held in vectors, one sum per lane. */
 enum { TVMRT_SOFTMAX_HELD = 64 };
 
-/* Softmax or its logarithm of each lane of n vectors. */
+/* Softmax or log-softmax of each lane of n vectors. */
 static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
   enum { kLanes = TVMRT_ROW_LANES };
   tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(-INFINITY), sum = TVMRT_ROW_F32(splat)(0.0f);
@@ -268,7 +268,7 @@ static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
   }
 }
 
-/* `count` neighbouring columns of an [n][inner] matrix, at most a vector of them. */
+/* `count` neighbouring columns of an [n][inner] matrix, at most one vector. */
 static inline void tvmrt_softmax_vector_f32(const tvmrt_softmax_f32_job* job, const float* x,
                                             float* y, int count) {
   enum { kLanes = TVMRT_ROW_LANES };
@@ -305,8 +305,8 @@ static inline void tvmrt_softmax_few_f32(const tvmrt_softmax_f32_job* job, const
   }
 }
 
-/* Rows [begin, end) of a few elements each, or columns of a sum that vectors hold; returns whether it
- * is one of both. */
+/* Rows [begin, end) of a few elements each, or columns whose elements fit into vectors; returns
+ * whether either case applies. */
 static inline int tvmrt_softmax_held_f32(const tvmrt_softmax_f32_job* job, int64_t begin,
                                          int64_t end) {
   enum { kLanes = TVMRT_ROW_LANES };
@@ -354,27 +354,27 @@ static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, voi
   return 0;
 }
 
-/* The same, once for all calls of a file. */
+/* tvmrt_softmax_f32_task(), compiled once for all calls of a file. */
 TVMRT_SELDOM int tvmrt_softmax_f32_shared_task(int task, TVMParallelGroupEnv* env, void* closure) {
   return tvmrt_softmax_f32_task(task, env, closure);
 }
 
 /*!
- * \brief y = softmax of x along the middle axis of [outer][n][inner], contiguous, or its logarithm.
- * \param task tvmrt_softmax_f32_task, or where the run brings extents tvmrt_softmax_f32_shared_task: a
- *        copy of the loops for each call, as compilers make one, would know no more than one for all.
- * \param log 1 for the logarithm.
+ * \brief y = softmax of x along the middle axis of [outer][n][inner], contiguous, or log-softmax.
+ * \param task tvmrt_softmax_f32_task, or tvmrt_softmax_f32_shared_task for dynamic extents:
+ * separate copies of the loops per call would gain nothing.
+ * \param log 1 for log-softmax.
  * \param x Input.
  * \param y Output of the same shape; may be x.
  * \param outer Number of independent blocks.
  * \param n Length of the axis, at least 1.
- * \param inner Elements behind each other that belong to different sums; 1 for the last axis.
+ * \param inner Contiguous elements that belong to different sums; 1 for the last axis.
  * \return 0; -1 if a thread failed.
  */
 static inline int tvmrt_softmax_f32(FTVMParallelLambda task, int log, const float* x, float* y,
                                     int64_t outer, int64_t n, int64_t inner) {
   tvmrt_softmax_f32_job job = {x, y, outer, n, inner, log};
-  /* An exponential costs about three moves. */
+  /* An exponential costs about as much as three moves. */
   return tvmrt_launch(task, &job, 3 * outer * n * inner, TVMRT_PARALLEL_MIN_FLOATS);
 }
 

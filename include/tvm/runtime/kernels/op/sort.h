@@ -7,17 +7,14 @@
 
 #include <stdint.h>
 
-/*
- * tvmrt_topk_NAME(x, stride, count, k, largest, heap, values, value_stride, indices, index_stride)
+/* tvmrt_topk_NAME(x, stride, count, k, largest, heap, values, value_stride, indices, index_stride)
  *
- * x[0], x[stride], ... are count elements, 0 <= k <= count <= INT32_MAX. The chosen ones go to
- * values[0], values[value_stride], ... and their places to indices likewise, best first; of equals
- * the one with the lower index comes first. NaN is larger than every number. heap is scratch for k
- * numbers.
+ * x[0], x[stride], ... are count elements, 0 <= k <= count <= INT32_MAX. The selected ones go to
+ * values[0], values[value_stride], ... and their indices to indices likewise, best first; ties go
+ * to the lower index. NaN is larger than every number. heap is scratch for k integers.
  *
  * The heap holds the best k indices so far with the worst of them on top, so most elements of a
- * long row cost one comparison. Sorting it in place then gives the order.
- */
+ * long row cost one comparison. Sorting it in place then gives the order. */
 #define TVMRT_DEFINE_TOPK(NAME, TYPE)                                                            \
   static inline int tvmrt_topk_worse_##NAME(const TYPE* x, int64_t stride, int32_t a, int32_t b, \
                                             int largest) {                                       \

@@ -10,22 +10,22 @@
 
 #include "fft.h"
 
-/*! \brief What is transformed. */
+/*! \brief Parameters of the transform. */
 typedef struct tvmrt_spectrogram_f32_layer {
-  int32_t channels; /* of the signal, side by side */
+  int32_t channels; /* of the signal, interleaved */
   int32_t frames;
   int32_t step;    /* samples from one frame to the next */
   int32_t width;   /* samples of a frame, at most the length of the transform */
-  int32_t squared; /* squares of absolute values, else these */
+  int32_t squared; /* power spectrum, else magnitudes */
 } tvmrt_spectrogram_f32_layer;
 
 /*!
- * \brief Absolute values of the spectrum of each frame.
+ * \brief Magnitudes (or squares) of the spectrum of each frame.
  *
  * \param x [in] samples of channels.
  * \param window [in] a weight for each sample of a frame.
  * \param y [out] [channels][frames][fft->size + 1].
- * \param work [scratch] the samples of a frame, then two numbers for each of its spectrum.
+ * \param work [scratch] the samples of a frame, then two floats for each of its spectrum.
  */
 static inline void tvmrt_spectrogram_f32(const tvmrt_spectrogram_f32_layer* layer,
                                          const tvmrt_fft* fft, const float* x, const float* window,

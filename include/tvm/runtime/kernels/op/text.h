@@ -16,12 +16,12 @@
 #include <string.h>
 #include <tvm/runtime/c_backend_api.h>
 
-/*! \brief The bytes of an element. */
+/*! \brief The C string of an element. */
 static inline const char* tvmrt_text(int64_t element) {
   return element == 0 ? "" : (const char*)(intptr_t)element;
 }
 
-/* Ends a run. */
+/* Sets the error text of a failed run. */
 static inline int tvmrt_text_fail(const char* kind, const char* where, const char* what) {
   char text[512];
   (void)snprintf(text, sizeof(text), "%s: %s %s", kind, where, what);
@@ -29,13 +29,13 @@ static inline int tvmrt_text_fail(const char* kind, const char* where, const cha
   return -1;
 }
 
-/*! \brief Makes a heap of so many bytes empty. */
+/*! \brief Initialises an empty heap of `bytes` bytes. */
 static inline void tvmrt_text_reset(uint8_t* heap, int64_t bytes) {
   const int64_t head[2] = {16, bytes};
   memcpy(heap, head, sizeof(head));
 }
 
-/*! \brief Room in a heap, or NULL with an error that names where. */
+/*! \brief Allocates memory in a heap; NULL with an error that contains `where`. */
 static inline char* tvmrt_text_room(const uint8_t* heap, size_t bytes, const char* where) {
   uint8_t* const own = (uint8_t*)(uintptr_t)heap;
   int64_t head[2];
@@ -53,7 +53,7 @@ static inline char* tvmrt_text_room(const uint8_t* heap, size_t bytes, const cha
   return found;
 }
 
-/*! \brief A string of so many bytes in a heap; 0 where there is no room. */
+/*! \brief Copies a string of `count` bytes to a heap; 0 if it is full. */
 static inline int64_t tvmrt_text_copy(const uint8_t* heap, const char* bytes, size_t count,
                                       const char* where) {
   char* const room = tvmrt_text_room(heap, count + 1, where);
@@ -63,7 +63,7 @@ static inline int64_t tvmrt_text_copy(const uint8_t* heap, const char* bytes, si
   return (int64_t)(intptr_t)room;
 }
 
-/*! \brief y[i] = a[i] + b[i] as strings. Returns 0, or -1 where the heap is full. */
+/*! \brief y[i] = a[i] + b[i] as strings. Returns 0, or -1 if the heap is full. */
 static inline int tvmrt_text_join(const uint8_t* heap, const int64_t* a, const int64_t* b,
                                   int64_t count, int64_t* y, const char* where) {
   for (int64_t i = 0; i < count; i++) {
@@ -79,8 +79,8 @@ static inline int tvmrt_text_join(const uint8_t* heap, const int64_t* a, const i
 }
 
 /*!
- * \brief The place of each element among sorted keys, or -1.
- * \param places Of the sorted keys.
+ * \brief Looks each element up among sorted keys; -1 if not found.
+ * \param places Index of each sorted key.
  */
 static inline void tvmrt_text_find(const int64_t* x, int64_t count, const char* const* keys,
                                    const int64_t* places, int64_t num_keys, int64_t* y) {
@@ -101,7 +101,7 @@ static inline void tvmrt_text_find(const int64_t* x, int64_t count, const char* 
   }
 }
 
-/*! \brief The elements for which kept holds, then empty ones. */
+/*! \brief The elements for which kept is true, then empty strings. */
 static inline void tvmrt_text_keep(const int64_t* x, const uint8_t* kept, int64_t count, int64_t* y,
                                    int64_t num_y) {
   int64_t found = 0;
@@ -111,7 +111,7 @@ static inline void tvmrt_text_keep(const int64_t* x, const uint8_t* kept, int64_
   while (found < num_y) y[found++] = 0;
 }
 
-/* The code point at *p, which moves on; a byte that begins none stands for itself, as 0xdc00 + it. */
+/* Decodes the code point at *p and advances; an invalid byte is decoded as 0xdc00 + byte. */
 static inline uint32_t tvmrt_text_next(const unsigned char** p) {
   const unsigned char* s = *p;
   const uint32_t first = *s;
@@ -128,7 +128,7 @@ static inline uint32_t tvmrt_text_next(const unsigned char** p) {
   return code;
 }
 
-/* Writes a code point as UTF-8, or the byte that it stands for; gives how many bytes. */
+/* Encodes a code point as UTF-8, or restores an invalid byte; returns the number of bytes. */
 static inline size_t tvmrt_text_put(char* out, uint32_t code) {
   if (code < 0x80) {
     out[0] = (char)code;
@@ -145,16 +145,16 @@ static inline size_t tvmrt_text_put(char* out, uint32_t code) {
 }
 
 /*!
- * \brief Each element in the other case, code point by code point.
- * \param pairs [in] num_pairs times a code point and what it becomes, sorted.
- * \return 0, or -1 where the heap is full.
+ * \brief Changes the case of each element, code point by code point.
+ * \param pairs [in] num_pairs of a code point and its replacement, sorted.
+ * \return 0, or -1 if the heap is full.
  */
 static inline int tvmrt_text_case(const uint8_t* heap, const int64_t* x, int64_t count,
                                   const int32_t* pairs, int32_t num_pairs, int64_t* y,
                                   const char* where) {
   for (int64_t i = 0; i < count; i++) {
     const unsigned char* p = (const unsigned char*)tvmrt_text(x[i]);
-    /* no code point grows to more than three bytes for one of its own */
+    /* a code point grows to at most three bytes per original byte */
     char* const room = tvmrt_text_room(heap, 3 * strlen((const char*)p) + 1, where);
     size_t used = 0;
     if (room == NULL) return -1;
@@ -177,8 +177,8 @@ static inline int tvmrt_text_case(const uint8_t* heap, const int64_t* x, int64_t
   return 0;
 }
 
-/* The end of the part that begins at p, and in *next the beginning of the next one, NULL where there
-   is none. Without a delimiter parts are words, and p the beginning of one. */
+/* End of the part at p; *next is set to the start of the next one, or NULL. Without a delimiter,
+ * parts are words, and p is the start of one. */
 static inline const char* tvmrt_text_part(const char* p, const char* delimiter, int last,
                                           const char** next) {
   static const char blanks[] = " \t\n\v\f\r";
@@ -196,13 +196,13 @@ static inline const char* tvmrt_text_part(const char* p, const char* delimiter, 
   return end;
 }
 
-/* Where the first part begins, or NULL. */
+/* Start of the first part, or NULL. */
 static inline const char* tvmrt_text_first(const char* text, const char* delimiter) {
   const char* const p = delimiter[0] == '\0' ? text + strspn(text, " \t\n\v\f\r") : text;
   return delimiter[0] == '\0' && *p == '\0' ? NULL : p;
 }
 
-/*! \brief How many parts each element has, at most `most`; an empty delimiter: words. */
+/*! \brief Number of parts of each element, at most `most`; an empty delimiter: words. */
 static inline void tvmrt_text_parts(const int64_t* x, int64_t count, const char* delimiter,
                                     int64_t most, int64_t* y) {
   for (int64_t i = 0; i < count; i++) {
@@ -215,8 +215,8 @@ static inline void tvmrt_text_parts(const int64_t* x, int64_t count, const char*
 }
 
 /*!
- * \brief The parts of each element, a row of width, filled up with empty strings.
- * \return 0, or -1 where the heap is full.
+ * \brief Splits each element into a row of width, padded with empty strings.
+ * \return 0, or -1 if the heap is full.
  */
 static inline int tvmrt_text_split(const uint8_t* heap, const int64_t* x, int64_t count,
                                    const char* delimiter, int64_t most, int64_t width, int64_t* y,
@@ -236,9 +236,10 @@ static inline int tvmrt_text_split(const uint8_t* heap, const int64_t* x, int64_
 }
 
 /*!
- * \brief Whether an automaton accepts all of each element.
+ * \brief Whether an automaton accepts each element completely.
  * \param classes The class of each byte.
- * \param table   For each state the next one by class, then whether to accept; it begins in state 0.
+ * \param table   For each state the next one by class, then whether to accept; it starts in state
+ * 0.
  */
 static inline void tvmrt_text_match(const int64_t* x, int64_t count, const uint8_t* classes,
                                     const int32_t* table, int32_t num_classes, uint8_t* y) {
@@ -252,14 +253,14 @@ static inline void tvmrt_text_match(const int64_t* x, int64_t count, const uint8
   }
 }
 
-/* 0: the end of a text; 1: a byte of no word; 2: one of a word. */
+/* 0: end of a text; 1: a non-word byte; 2: a word byte. */
 static inline int tvmrt_text_kind(unsigned char c) {
   if (c == 0) return 0;
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ? 2
                                                                                                 : 1;
 }
 
-/* The next token from *at on, which moves behind it; NULL where there is none. */
+/* The next token from *at on, which is advanced past it; NULL if there is none. */
 static inline const unsigned char* tvmrt_text_token(const unsigned char* text,
                                                     const unsigned char** at,
                                                     const uint8_t* classes, const int32_t* table,
@@ -284,11 +285,11 @@ static inline const unsigned char* tvmrt_text_token(const unsigned char* text,
 }
 
 /*!
- * \brief How many tokens an automaton accepts in each element.
+ * \brief Number of tokens that an automaton accepts in each element.
  * \param classes The class of each byte.
  * \param table   For each state the next one by class, then whether a token may end before the end
- * of the text, a byte of no word, one of a word; states 0 to 2 begin behind these.
- * \param least   Code points of a token, at least.
+ * of the text, a non-word byte, a word byte; states 0 to 2 are the start states after these.
+ * \param least   Minimum code points of a token.
  */
 static inline void tvmrt_text_tokens_count(const int64_t* x, int64_t count, const uint8_t* classes,
                                            const int32_t* table, int32_t num_classes, int32_t least,
@@ -301,8 +302,8 @@ static inline void tvmrt_text_tokens_count(const int64_t* x, int64_t count, cons
 }
 
 /*!
- * \brief The tokens of each element, a row of width, filled up with pad.
- * \return 0, or -1 where the heap is full.
+ * \brief The tokens of each element, a row of width, padded with `pad`.
+ * \return 0, or -1 if the heap is full.
  */
 static inline int tvmrt_text_tokens(const uint8_t* heap, const int64_t* x, int64_t count,
                                     const uint8_t* classes, const int32_t* table,
@@ -323,7 +324,7 @@ static inline int tvmrt_text_tokens(const uint8_t* heap, const int64_t* x, int64
   return 0;
 }
 
-/* An element that must be a number in whole. Returns 0, or -1 with an error. */
+/* Checks that a number extends to the end of an element. Returns 0, or -1 with an error. */
 static inline int tvmrt_text_whole(const char* text, const char* end, const char* where) {
   if (end != text && end[strspn(end, " \t\n\v\f\r")] == '\0') return 0;
   char what[128];
@@ -331,7 +332,7 @@ static inline int tvmrt_text_whole(const char* text, const char* end, const char
   return tvmrt_text_fail("ValueError", where, what);
 }
 
-/*! \brief The numbers that the elements say, as floats or as integers. 0, or -1 with an error. */
+/*! \brief Parses the elements as floats or integers. Returns 0, or -1 with an error. */
 static inline int tvmrt_text_to_float64(const int64_t* x, int64_t count, double* y,
                                         const char* where) {
   for (int64_t i = 0; i < count; i++) {
@@ -352,7 +353,7 @@ static inline int tvmrt_text_to_int64(const int64_t* x, int64_t count, int64_t* 
   return 0;
 }
 
-/*! \brief Integers as strings. Returns 0, or -1 where the heap is full. */
+/*! \brief Formats integers as strings. Returns 0, or -1 if the heap is full. */
 static inline int tvmrt_text_of_int64(const uint8_t* heap, const int64_t* x, int64_t count,
                                       int64_t* y, const char* where) {
   for (int64_t i = 0; i < count; i++) {
@@ -365,8 +366,8 @@ static inline int tvmrt_text_of_int64(const uint8_t* heap, const int64_t* x, int
 }
 
 /*!
- * \brief Floats as strings: as few digits as read back as the same float of this type.
- * \param single Whether the numbers are float32's. Returns 0, or -1 where the heap is full.
+ * \brief Formats floats as strings with the fewest digits that read back as the same float.
+ * \param single Whether the values are float32's. Returns 0, or -1 if the heap is full.
  */
 static inline int tvmrt_text_of_float64(const uint8_t* heap, const double* x, int64_t count,
                                         int single, int64_t* y, const char* where) {

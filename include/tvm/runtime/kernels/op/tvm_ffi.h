@@ -24,7 +24,7 @@ enum {
   TVMRT_FFI_DLTENSOR = 7,
   TVMRT_FFI_TENSOR = 70,
   TVMRT_FFI_HEADER_BYTES = 24, /* of an object; a tensor's DLTensor follows */
-  TVMRT_FFI_BOOL = 6,          /* DLPack's type code, with 8 bits; here an unsigned integer of 1 */
+  TVMRT_FFI_BOOL = 6,          /* DLPack's type code, with 8 bits; here a 1-bit unsigned integer */
   TVMRT_FFI_TEXT_BYTES = 600,
 };
 
@@ -43,7 +43,7 @@ typedef struct tvmrt_ffi_port {
   const char* name;
   DLDataType dtype;
   int32_t ndim;
-  const int64_t* shape; /*!< Extents; -1 where runs choose. */
+  const int64_t* shape; /*!< Extents; -1 if dynamic. */
 } tvmrt_ffi_port;
 
 /*! \brief A network, and memory for one call of its packed main function. */
@@ -52,11 +52,11 @@ typedef struct tvmrt_ffi_network {
   const tvmrt_ffi_port* ports; /*!< Inputs, then outputs. */
   int32_t num_inputs;
   int32_t num_ports;
-  uint64_t workspace_bytes; /*!< 0: it takes none. */
+  uint64_t workspace_bytes; /*!< 0: none. */
   int32_t (*main)(TVMValue* args, int* type_codes, int num_args, TVMValue* out_ret_value,
                   int* out_ret_tcode, void* resource_handle);
-  DLTensor* tensors; /*!< One a port, and one for the workspace. */
-  TVMValue* values;  /*!< One a port, and two. */
+  DLTensor* tensors; /*!< One per port, and one for the workspace. */
+  TVMValue* values;  /*!< One per port, and two more. */
   int* codes;        /*!< As many as values. */
   int64_t* extents;  /*!< As many as the ports have axes. */
 } tvmrt_ffi_network;
@@ -70,7 +70,7 @@ typedef struct tvmrt_ffi_network {
 /* NULL in a process without tvm-ffi. */
 extern void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) TVMRT_FFI_WEAK;
 
-/* Raise "Kind: message", or a RuntimeError of a text that names no kind; -1. */
+/* Raises "Kind: message", or a RuntimeError if the text starts with no kind; returns -1. */
 static int tvmrt_ffi_raise(const char* text) {
   char kind[64];
   const char* colon = strstr(text, ": ");
@@ -99,7 +99,7 @@ static int tvmrt_ffi_refuse(const tvmrt_ffi_network* net, int i, const char* err
   return tvmrt_ffi_raise(text);
 }
 
-/* "[2, 3]", with "any" for -1; what does not fit is cut off. */
+/* "[2, 3]", with "any" for -1; truncated to the buffer. */
 static void tvmrt_ffi_print_shape(const int64_t* shape, int ndim, char* out, size_t bytes) {
   size_t size = (size_t)snprintf(out, bytes, "[");
   for (int i = 0; i < ndim && size < bytes; ++i) {
@@ -175,7 +175,7 @@ static int tvmrt_ffi_check(const tvmrt_ffi_network* net, int i, const DLTensor* 
   return 0;
 }
 
-/* The tensors as the packed function takes them; shapes are copies, which it may set. */
+/* Converts the tensors for the packed function; shapes are copies, which it may change. */
 static int tvmrt_ffi_take(const tvmrt_ffi_network* net, const tvmrt_ffi_any* args) {
   int64_t* extents = net->extents;
   for (int i = 0; i < net->num_ports; ++i) {
@@ -199,7 +199,7 @@ static int tvmrt_ffi_take(const tvmrt_ffi_network* net, const tvmrt_ffi_any* arg
   return 0;
 }
 
-/* A run may have given outputs other extents than the caller's. */
+/* Compares the outputs' extents of the run with those of the caller's tensors. */
 static int tvmrt_ffi_compare(const tvmrt_ffi_network* net, const tvmrt_ffi_any* args) {
   for (int i = net->num_inputs; i < net->num_ports; ++i) {
     const size_t skip = args[i].type_index == TVMRT_FFI_TENSOR ? TVMRT_FFI_HEADER_BYTES : 0;
@@ -213,7 +213,7 @@ static int tvmrt_ffi_compare(const tvmrt_ffi_network* net, const tvmrt_ffi_any* 
   return 0;
 }
 
-/* The run, with a workspace of its own: calls may be made on several threads at once. */
+/* Runs the network with a separate workspace: concurrent calls are allowed. */
 static int tvmrt_ffi_run(const tvmrt_ffi_network* net) {
   int64_t bytes = (int64_t)net->workspace_bytes;
   int count = net->num_ports;
@@ -231,7 +231,8 @@ static int tvmrt_ffi_run(const tvmrt_ffi_network* net) {
     workspace->dtype.bits = 8;
     workspace->dtype.lanes = 1;
     workspace->shape = &bytes;
-    net->values[count].v_handle = workspace; /* constants, which are in the library */
+    net->values[count].v_handle = workspace; /* placeholder for the constants, which are in the
+                                                library */
     net->codes[count++] = kTVMDLTensorHandle;
     net->values[count].v_handle = workspace;
     net->codes[count++] = kTVMDLTensorHandle;
@@ -242,7 +243,7 @@ static int tvmrt_ffi_run(const tvmrt_ffi_network* net) {
   return rc == 0 ? 0 : tvmrt_ffi_raise(TVMGetLastError());
 }
 
-/*! \brief What a network's function of tvm-ffi does. */
+/*! \brief Implementation of a network's tvm-ffi function. */
 static int tvmrt_ffi_call(const tvmrt_ffi_network* net, const tvmrt_ffi_any* args, int32_t num_args,
                           tvmrt_ffi_any* result) {
   result->type_index = 0;
@@ -261,7 +262,7 @@ static int tvmrt_ffi_call(const tvmrt_ffi_network* net, const tvmrt_ffi_any* arg
   return tvmrt_ffi_compare(net, args);
 }
 
-/* ---- where there is no libtvm_runtime ---- */
+/* ---- without libtvm_runtime ---- */
 
 #if defined(__GNUC__)
 static __thread char tvmrt_ffi_error[TVMRT_FFI_TEXT_BYTES];
@@ -272,7 +273,7 @@ TVMRT_FFI_WEAK void TVMAPISetLastError(const char* text) {
 
 TVMRT_FFI_WEAK const char* TVMGetLastError(void) { return tvmrt_ffi_error; }
 
-/* Aligned as the runtime's: before the memory stands what malloc() gave. */
+/* Aligned like the runtime's; the address returned by malloc() is stored before the memory. */
 TVMRT_FFI_WEAK void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes,
                                               int dtype_code_hint, int dtype_bits_hint) {
   enum { ALIGN = 64 };
@@ -302,7 +303,7 @@ TVMRT_FFI_WEAK int TVMBackendFreeWorkspace(int device_type, int device_id, void*
 
 TVMRT_FFI_WEAK int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
   TVMParallelGroupEnv env;
-  (void)num_task; /* a lambda splits its work by env.num_task, whatever was asked for */
+  (void)num_task; /* a lambda splits its work by env.num_task, whatever was requested */
   env.sync_handle = NULL;
   env.num_task = 1;
   return flambda(0, &env, cdata) == 0 ? 0 : -1;

@@ -8,22 +8,20 @@
 #include <stdint.h>
 #include <string.h>
 
-/*! \brief A tensor [outer][count][inner] whose `count` slices are compared, and where results go. */
+/*! \brief A tensor [outer][count][inner] whose `count` slices are compared, and options. */
 typedef struct tvmrt_unique_layer {
   int32_t outer;
   int32_t count;
   int32_t inner;
-  /*! \brief Ascending; else in the order in which they come. */
+  /*! \brief Ascending; else in order of first occurrence. */
   int32_t sorted;
-  /*! \brief Whether slices are equal that have NaN in the same places; else a slice with NaN
-   * equals none. */
+  /*! \brief Whether slices with NaN at the same indices are equal; else a slice with NaN equals
+   * none. */
   int32_t equal_nan;
 } tvmrt_unique_layer;
 
-/*
- * Merges order[begin, middle) and order[middle, end), of equals the first one first. It takes whole
- * names: `bool` is a macro where <stdbool.h> is included, and would be expanded before it is pasted.
- */
+/* Merges order[begin, middle) and order[middle, end), stably. It takes whole names: `bool` is a
+ * macro if <stdbool.h> is included, and would be expanded before it is pasted. */
 #define TVMRT_UNIQUE_MERGE(MERGE, COMPARE)                                                  \
   static inline void MERGE(const tvmrt_unique_layer* p, const void* x, int32_t* order,      \
                            int32_t* spare, int32_t begin, int32_t middle, int32_t end) {    \
@@ -35,14 +33,12 @@ typedef struct tvmrt_unique_layer {
     memcpy(order + begin, spare + begin, (size_t)(end - begin) * sizeof(*order));           \
   }
 
-/*
- * tvmrt_unique_NAME(p, x, scratch, first, inverse, counts): of each different slice the place where
- * it is first and how often it is there, and of each slice the number of the one that it equals.
- * Returns how many there are. NaN is larger than every number. scratch has room for 3 * count
- * numbers, each result for count.
+/* tvmrt_unique_NAME(p, x, scratch, first, inverse, counts): for each unique slice the index of its
+ * first occurrence and its count, and for each slice the number of the unique slice that it equals.
+ * Returns the number of unique slices. NaN is larger than every number. scratch has space for 3 *
+ * count integers, each result for count.
  *
- * compare_NAME() orders slices, NaN like NaN; nan_NAME() is whether a slice has NaN.
- */
+ * compare_NAME() orders slices, NaN like NaN; nan_NAME() is whether a slice has NaN. */
 #define TVMRT_DEFINE_UNIQUE(NAME, TYPE)                                                         \
   static inline int tvmrt_unique_compare_##NAME(const tvmrt_unique_layer* p, const void* data,  \
                                                 int32_t a, int32_t b) {                         \
@@ -97,7 +93,7 @@ typedef struct tvmrt_unique_layer {
     return kept;                                                                                \
   }
 
-/* Orders what is found by the places where it is first. */
+/* Orders unique slices by first occurrence. */
 static inline void tvmrt_unique_as_they_come(int32_t count, int64_t kept, int32_t* sums,
                                              int32_t* number, int64_t* first, int64_t* inverse,
                                              int64_t* counts) {
