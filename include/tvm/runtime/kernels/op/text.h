@@ -288,7 +288,7 @@ static inline const unsigned char* tvmrt_text_token(const unsigned char* text,
  * \brief Number of tokens that an automaton accepts in each element.
  * \param classes The class of each byte.
  * \param table   For each state the next one by class, then whether a token may end before the end
- * of the text, a non-word byte, a word byte; states 0 to 2 are the start states after these.
+ * of the text, a non-word byte, a word byte. A token starts in state 0, 1 or 2 after these.
  * \param least   Minimum code points of a token.
  */
 static inline void tvmrt_text_tokens_count(const int64_t* x, int64_t count, const uint8_t* classes,

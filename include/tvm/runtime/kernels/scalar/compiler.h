@@ -17,8 +17,8 @@
 
 #define TVMRT_PRAGMA(text) _Pragma(#text)
 
-/*! \brief Lets the compiler fold the following loop's sums (or products, maxima ...) in any order,
- * where it was told -DTVMRT_OPENMP_SIMD with its option for `omp simd` (-fopenmp-simd). */
+/*! \brief Lets the compiler reorder the following loop's sums (or products, maxima ...), if
+ * compiled with -DTVMRT_OPENMP_SIMD and its option for `omp simd` (-fopenmp-simd). */
 #if defined(TVMRT_OPENMP_SIMD)
 #define TVMRT_SIMD_REDUCTION(operation, variable) \
   TVMRT_PRAGMA(omp simd reduction(operation : variable))
@@ -26,8 +26,8 @@
 #define TVMRT_SIMD_REDUCTION(operation, variable)
 #endif
 
-/*! \brief Lets the compiler make the rounds of the following loop vectors, none of which reads what
- * another one writes, before it unrolls the loop; where it was told the same. */
+/*! \brief Lets the compiler vectorise the following loop before it unrolls it; no iteration may
+ * read what another one writes. Options as for TVMRT_SIMD_REDUCTION(). */
 #if defined(TVMRT_OPENMP_SIMD)
 #define TVMRT_SIMD TVMRT_PRAGMA(omp simd)
 #else
@@ -35,26 +35,25 @@
 #endif
 
 #if defined(__GNUC__)
-/*! \brief A function whose body is to melt into its caller, so that literal arguments become
- * constants. */
+/*! \brief A function that is always inlined, so that literal arguments become constants. */
 #define TVMRT_INLINE static inline __attribute__((always_inline))
-/*! \brief A function that is compiled once a file, however often it is called. */
+/*! \brief A function that is compiled once per file, however often it is called. */
 #define TVMRT_NOINLINE static __attribute__((noinline))
-/*! \brief The same of a function that not every file calls. */
+/*! \brief TVMRT_NOINLINE for a function that not every file calls. */
 #define TVMRT_SELDOM static __attribute__((noinline, unused))
-/*! \brief A function that a program calls where something is wrong: small, and out of the way. */
+/*! \brief A function for error paths: small, and placed away from hot code. */
 #define TVMRT_COLD static __attribute__((noinline, cold, unused))
-/*! \brief TVMRT_NOINLINE of a function whose assembly takes every register but the frame pointer: GCC
- * gives them out for all of it at a time, or beside a frame pointer it finds one too few. */
+/*! \brief TVMRT_NOINLINE for a function whose assembly uses every register but the frame pointer:
+ * GCC allocates them for the whole function, or with a frame pointer it lacks one. */
 #if defined(__clang__)
 #define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE
 #else
 #define TVMRT_NOINLINE_TIGHT static __attribute__((noinline, optimize("ira-region=one")))
 #endif
-/*! \brief Unrolls the following loop n times, or completely where it has no more than n rounds. */
+/*! \brief Unrolls the following loop n times, or fully if it has at most n iterations. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
-/*! \brief No round of the following loop writes what another one reads, wherever its pointers
- * lead: the compiler need not compare them first. */
+/*! \brief Declares that no iteration of the following loop writes what another one reads, so the
+ * compiler need not compare pointers first. */
 #if defined(__clang__)
 #define TVMRT_INDEPENDENT TVMRT_PRAGMA(clang loop vectorize(assume_safety))
 #else
@@ -63,13 +62,13 @@
 /*!
  * \brief Makes the compiler forget what it knows about a pointer.
  *
- * Keeps it from replacing a few pointers that advance together by one offset for each access, of
- * which there are more than registers.
+ * Keeps it from replacing a few pointers that advance together by one offset for each access, which
+ * need more registers than there are.
  */
 #define TVMRT_OPAQUE(p) __asm__("" : "+r"(p))
 #define TVMRT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TVMRT_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/*! \brief A pointer of which it is known that it is a multiple of n. */
+/*! \brief A pointer that is known to be a multiple of n. */
 #define TVMRT_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
 #define TVMRT_FUSED(a, b, c) __builtin_fmaf((a), (b), (c))
 #else
@@ -99,7 +98,7 @@
 #define TVMRT_SIMD_LANES_F32 1
 #endif
 
-/*! \brief Vector registers of the processor. */
+/*! \brief Number of vector registers of the processor. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TVMRT_SIMD_REGISTERS 32
 #elif defined(__ARM_FEATURE_MVE)
@@ -108,8 +107,8 @@
 #define TVMRT_SIMD_REGISTERS 16
 #endif
 
-/*! \brief Has the processor fetch the line at an address, which need not exist, into the cache behind the
- * nearest one, or into that. It is a number: C has no pointers to what lies behind an array. */
+/*! \brief Prefetches the line at an address, which need not exist, into the L2 cache, or into L1.
+ * It is an integer: C has no pointers past the end of an array. */
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
 #define TVMRT_FETCH(address) __builtin_prefetch((const void*)(address), 0, 2)
 #define TVMRT_FETCH_NEAR(address) __builtin_prefetch((const void*)(address))
@@ -118,8 +117,8 @@
 #define TVMRT_FETCH_NEAR(address) ((void)(address))
 #endif
 
-/* One rounding where that is one instruction; two otherwise, since fmaf() in software is very slow.
- */
+/* One rounding if that is a single instruction; two otherwise, as fmaf() in software is very
+ * slow. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
 #define TVMRT_FMAF(a, b, c) TVMRT_FUSED(a, b, c)
 #else

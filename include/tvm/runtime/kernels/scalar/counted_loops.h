@@ -11,7 +11,8 @@
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_COUNTED_LOOPS_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_COUNTED_LOOPS_H_
 
-/* GCC 12 defines the same for Armv8-M, which has no such instructions and takes no notice. */
+/* GCC 12 also defines the macro for Armv8-M, which has no such instructions; there this has no
+ * effect. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__ARM_ARCH_8M_MAIN__)
 #pragma GCC optimize("no-branch-count-reg")
 #endif

@@ -11,31 +11,31 @@
 
 #include <stdint.h>
 
-/*! \brief a * b as fractions, to the nearest, halves upwards; the one that overflows saturates. */
+/*! \brief a * b as fractions, to the nearest, ties upwards; the one overflow saturates. */
 static inline int32_t tvmrt_fixed_product(int32_t a, int32_t b) {
   const int64_t product = ((int64_t)a * b + ((int64_t)1 << 30)) >> 31;
   return product > INT32_MAX ? INT32_MAX : (int32_t)product;
 }
 
-/*! \brief x / 2 ^ n to the nearest, halves away from zero; n is from 0 to 31. */
+/*! \brief x / 2 ^ n to the nearest, ties away from zero; n is from 0 to 31. */
 static inline int32_t tvmrt_fixed_shift(int32_t x, int32_t n) {
   const uint32_t mask = ((uint32_t)1 << n) - 1;
   const uint32_t rest = (uint32_t)x & mask;
   return (x >> n) + (int32_t)(rest > (mask >> 1) + (uint32_t)(x < 0));
 }
 
-/*! \brief x times the multiplier (m, e), rounded twice; a shift to the left wraps around. */
+/*! \brief x times the multiplier (m, e), rounded twice; a left shift wraps around. */
 static inline int32_t tvmrt_fixed_scale(int32_t x, int32_t m, int32_t e) {
   const int32_t shifted = (int32_t)((uint32_t)x << (e > 0 ? e : 0));
   return tvmrt_fixed_shift(tvmrt_fixed_product(shifted, m), e > 0 ? 0 : -e);
 }
 
 /*!
- * \brief x times the multiplier (m, e), plus zero, kept between low and high.
+ * \brief x times the multiplier (m, e), plus zero, clamped to [low, high].
  *
- * For GCC the limits are applied before zero is added. If the sum has fewer bits than the shifted
+ * For GCC, clamping comes before the addition of zero. If the sum has fewer bits than the shifted
  * product, GCC 12 vectorises the shift with elements that are too narrow for the product. Clang has
- * instructions for the limits of bytes only after the sum.
+ * instructions that saturate to bytes only after the sum.
  */
 static inline int32_t tvmrt_fixed_result(int32_t x, int32_t m, int32_t e, int32_t zero, int32_t low,
                                          int32_t high) {
@@ -49,16 +49,16 @@ static inline int32_t tvmrt_fixed_result(int32_t x, int32_t m, int32_t e, int32_
 #endif
 }
 
-/*! \brief x, within +-2 ^ 47, times the multiplier (m, e) of which 15 bits count; e is below 15. */
+/*! \brief x, within +-2 ^ 47, times the multiplier (m, e) rounded to 15 bits; e is below 15. */
 static inline int32_t tvmrt_fixed_scale_wide(int64_t x, int32_t m, int32_t e) {
   const int32_t narrow = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
   return (int32_t)((x * narrow + ((int64_t)1 << (14 - e))) >> (15 - e));
 }
 
-/*! \brief x times the factor in double, to the nearest, halves away from zero, saturated. */
+/*! \brief x times the scale in double, to the nearest, ties away from zero, saturated. */
 static inline int32_t tvmrt_float_scale(double x, double factor) {
   const double v = x * factor;
-  /* the largest number below a half: added to one above it, the sum is rounded to a whole */
+  /* the largest value below a half: adding a half itself could round up to an integer */
   const double w = v < 0 ? v - 0.49999999999999994 : v + 0.49999999999999994;
   return w >= 2147483647.0 ? INT32_MAX : w > -2147483648.0 ? (int32_t)w : INT32_MIN;
 }
@@ -81,7 +81,7 @@ static inline int32_t tvmrt_fixed_times_4(int32_t a) {
   return a > INT32_MAX / 4 ? INT32_MAX : a < INT32_MIN / 4 ? INT32_MIN : a * 4;
 }
 
-/*! \brief 1 / (1 + a) as a fraction, for a fraction from 0 on: three steps of Newton's. */
+/*! \brief 1 / (1 + a) as a fraction, for a fraction a >= 0: three Newton steps. */
 static inline int32_t tvmrt_fixed_reciprocal(int32_t a) {
   const int32_t half = (int32_t)(((int64_t)a + ((int64_t)1 << 31)) >> 1);
   /* two integer bits: 48 / 17 - 32 / 17 of the half denominator */
@@ -93,7 +93,7 @@ static inline int32_t tvmrt_fixed_reciprocal(int32_t a) {
   return x > INT32_MAX / 2 ? INT32_MAX : x * 2;
 }
 
-/*! \brief The same as tvmrt_fixed_scale() with an exponent that is computed: kept in its range. */
+/*! \brief tvmrt_fixed_scale() with a computed exponent, clamped to its range. */
 static inline int32_t tvmrt_fixed_scale_by(int32_t x, int32_t m, int32_t e) {
   return tvmrt_fixed_scale(x, m, e < -31 ? -31 : e > 31 ? 31 : e);
 }
@@ -104,7 +104,8 @@ static inline int32_t tvmrt_fixed_raise(int32_t a, int power) {
   return raised > INT32_MAX ? INT32_MAX : raised < INT32_MIN ? INT32_MIN : (int32_t)raised;
 }
 
-/*! \brief n with its highest bit at place 27 or 28; exponent: that of its inverse root. */
+/*! \brief Normalises n so that its highest bit is bit 27 or 28; exponent: that of its inverse
+ * root. */
 static inline int32_t tvmrt_fixed_root_place(int32_t n, int32_t* exponent) {
   int32_t wide = n > 1 ? n : 1;
   int32_t e = 11;
@@ -117,8 +118,8 @@ static inline int32_t tvmrt_fixed_root_place(int32_t n, int32_t* exponent) {
   return wide << (2 * pairs);
 }
 
-/*! \brief The m of (m, e), 1 / sqrt(n) as a multiplier, by five steps of Newton's; of 1 and less it
- * is that of 1. */
+/*! \brief The m of (m, e), 1 / sqrt(n) as a multiplier, by five Newton steps; n <= 1 counts as
+ * 1. */
 static inline int32_t tvmrt_fixed_inverse_root(int32_t n) {
   int32_t e;
   const int32_t half = tvmrt_fixed_shift(tvmrt_fixed_root_place(n, &e) >> 1, 1);
@@ -134,7 +135,7 @@ static inline int32_t tvmrt_fixed_inverse_root(int32_t n) {
   return e < 0 ? (int32_t)((uint32_t)x << -e) : x;
 }
 
-/*! \brief The e of the same. */
+/*! \brief The e of (m, e), 1 / sqrt(n) as a multiplier. */
 static inline int32_t tvmrt_fixed_inverse_root_exponent(int32_t n) {
   int32_t e;
   (void)tvmrt_fixed_root_place(n, &e);

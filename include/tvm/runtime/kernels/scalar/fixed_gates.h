@@ -15,20 +15,20 @@ static inline int32_t tvmrt_fixed_between16(int32_t x) {
   return x > 32767 ? 32767 : x < -32768 ? -32768 : x;
 }
 
-/*! \brief a * b as fractions, to the nearest, halves upwards. */
+/*! \brief a * b as fractions, to the nearest, ties upwards. */
 static inline int32_t tvmrt_fixed_product16(int32_t a, int32_t b) {
   const int32_t product = (a * b + (1 << 14)) >> 15;
   return product > 32767 ? 32767 : product;
 }
 
-/*! \brief exp of a number up to 0 with so many integer bits (1 to 5), as a fraction. */
+/*! \brief exp of a value up to 0 with integer_bits (1 to 5) integer bits, as a fraction. */
 static inline int32_t tvmrt_fixed_exp16(int32_t a, int32_t integer_bits) {
   /* exp(-2 ^ n) for n from -2 on */
   static const int16_t powers[] = {25520, 19875, 12055, 4435, 600, 11};
   const int32_t bits = 15 - integer_bits;
   const int32_t quarter = 1 << (bits - 2);
   const int32_t near = (a & (quarter - 1)) - quarter;
-  /* a Taylor series about -1/8 */
+  /* a Taylor series around -1/8 */
   const int32_t x = near * (1 << integer_bits) + (1 << 12);
   const int32_t x2 = tvmrt_fixed_product16(x, x);
   const int32_t x3 = tvmrt_fixed_product16(x2, x);
@@ -41,7 +41,7 @@ static inline int32_t tvmrt_fixed_exp16(int32_t a, int32_t integer_bits) {
   return a == 0 ? 32767 : y;
 }
 
-/*! \brief 1 / (1 + a) of a fraction from 0 on, with two integer bits. */
+/*! \brief 1 / (1 + a) of a fraction a >= 0, with two integer bits. */
 static inline int32_t tvmrt_fixed_newton16(int32_t a) {
   const int32_t half = (a + 32768) >> 1;
   int32_t x = 23130 + tvmrt_fixed_product16(half, -15420);
@@ -61,7 +61,7 @@ static inline int32_t tvmrt_fixed_logistic16(int32_t x) {
 
 /*! \brief tanh of x * 2 ^ (k - 15), as a fraction; k is from 0 to 4. */
 static inline int32_t tvmrt_fixed_tanh16(int32_t x, int32_t k) {
-  /* of twice the number: one integer bit more of the same integer */
+  /* of twice the value: one more integer bit for the same bits */
   const int32_t exponential = tvmrt_fixed_exp16(x > 0 ? -x : x, k + 1);
   const int32_t size = tvmrt_fixed_between16((tvmrt_fixed_newton16(exponential) - 8192) * 4);
   return x == 0 ? 0 : x > 0 ? size : -size;

@@ -10,7 +10,8 @@
 
 #include <stdint.h>
 
-/*! \brief The table at v / 2 ^ bits for v from 0 on, times 2 ^ bits; beyond it the last operand. */
+/*! \brief Interpolates the table at v / 2 ^ bits for v >= 0, times 2 ^ bits; `beyond` past its
+ * end. */
 static inline int32_t tvmrt_gate_interpolated(int32_t v, int32_t bits, int32_t beyond) {
   /* the logistic function of i / 24 in units of 2 ^ -16 */
   static const uint16_t entries[] = {

@@ -15,8 +15,8 @@
 static inline float tvmrt_float16_to_f32(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
   const uint32_t rest = (uint32_t)(half & 0x7fffu) << 13;
-  /* as a float of the same fields the exponent is 112 too small; the product mends that, and
-     makes denormals normal on the way */
+  /* as a float with the same fields the exponent is 112 too small; the product corrects this and
+   * makes denormals normal */
   const float scaled = tvmrt_from_bits_f32(rest) * 5.192296858534828e33f; /* 2^112 */
   const uint32_t bits = (half & 0x7c00u) == 0x7c00u ? (rest | 0x7f800000u) : tvmrt_bits_f32(scaled);
   return tvmrt_from_bits_f32(sign | bits);
@@ -26,7 +26,7 @@ static inline float tvmrt_float16_to_f32(uint16_t half) {
 static inline uint16_t tvmrt_f32_to_float16(float x) {
   const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
   const uint32_t sign = (tvmrt_bits_f32(x) >> 16) & 0x8000u;
-  /* normal results: move the exponent, add half a unit and one more for odd numbers */
+  /* normal results: move the exponent, add half a unit, and one more for odd values */
   const uint32_t moved = bits - 0x38000000u;
   const uint32_t normal = (moved + 0xfffu + ((moved >> 13) & 1u)) >> 13;
   /* small results: adding 0.5 leaves the rounded denormal in the low bits */

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Signed types: division truncates, trunc_mod takes the dividend's sign, floor_mod the divisor's. */
+/* Signed types: division truncates; trunc_mod has the dividend's sign, floor_mod the divisor's. */
 #define TVMRT_DEFINE_SIGNED(NAME, TYPE, UTYPE)                             \
   static inline TYPE tvmrt_abs_##NAME(TYPE x) {                            \
     return (TYPE)(x < 0 ? (UTYPE)0 - (UTYPE)x : (UTYPE)x);                 \
@@ -47,9 +47,9 @@ TVMRT_DEFINE_UNSIGNED(uint32, uint32_t)
 TVMRT_DEFINE_UNSIGNED(uint64, uint64_t)
 
 /*!
- * \brief base to the exponent, wrapping around; narrower types take the low bits.
+ * \brief base to the power of exponent, wrapping around; narrower types take the low bits.
  *
- * A negative exponent (`negative` tells) gives 0, except for the bases 1 and -1.
+ * A negative exponent (`negative`) gives 0, except for the bases 1 and -1.
  */
 static inline uint64_t tvmrt_pow_int64(uint64_t base, uint64_t exponent, int negative) {
   uint64_t power = 1;
@@ -61,7 +61,7 @@ static inline uint64_t tvmrt_pow_int64(uint64_t base, uint64_t exponent, int neg
   return power;
 }
 
-/* The bits of a number under another type of the same size. */
+/* Reinterprets the bits of a value as another type of the same size. */
 #define TVMRT_DEFINE_BITS(FROM, FROM_TYPE, TO, TO_TYPE)            \
   static inline TO_TYPE tvmrt_##FROM##_bits_as_##TO(FROM_TYPE x) { \
     union {                                                        \

@@ -14,12 +14,12 @@ static inline double tvmrt_abs_f64(double x) { return fabs(x); }
 static inline double tvmrt_max_f64(double a, double b) { return a > b || a != a ? a : b; }
 static inline double tvmrt_min_f64(double a, double b) { return a < b || a != a ? a : b; }
 
-/*! \brief 1 for NaN, told in integers so that no compiler option can assume it away. */
+/*! \brief 1 for NaN, tested with integers so that no compiler option can assume it away. */
 static inline int tvmrt_isnan_f32(float x) {
   return (tvmrt_bits_f32(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
-/*! \brief To the nearest integer, halves to the even one. */
+/*! \brief Rounds to the nearest integer, ties to even. */
 static inline float tvmrt_round_even_f32(float x) { return nearbyintf(x); }
 
 /*! \brief a - b * floor(a / b): the remainder with the divisor's sign. */
@@ -32,7 +32,7 @@ static inline double tvmrt_floor_mod_f64(double a, double b) {
   return rest != 0.0 && (rest < 0.0) != (b < 0.0) ? rest + b : rest;
 }
 
-/*! \brief x to a whole y, of which `odd` tells whether it is odd: y may be too large for that. */
+/*! \brief x to an integer power y; `odd` is whether it is odd: y may be too large to tell. */
 static inline double tvmrt_pow_whole_f64(double x, double y, int odd) {
   const double size = pow(fabs(x), y);
   return odd ? copysign(size, x) : size;
@@ -80,7 +80,7 @@ static inline float tvmrt_acos_f32(float x) {
 static inline float tvmrt_sinh_f32(float x) {
   const float a = tvmrt_abs_f32(x);
   const float e = tvmrt_expm1_f32(a);
-  /* exp(a / 2) twice keeps the result finite as long as it can be */
+  /* exp(a / 2) squared keeps the result finite as long as possible */
   const float h = tvmrt_exp_f32(0.5f * a);
   const float y = a > 80.0f ? 0.5f * h * h : 0.5f * (e + e / (e + 1.0f));
   return tvmrt_copysign_f32(y, x);

@@ -33,7 +33,7 @@ TVMRT_INLINE float tvmrt_abs_f32(float x) {
   return tvmrt_from_bits_f32(tvmrt_bits_f32(x) & 0x7fffffffu);
 }
 
-/*! \brief The size of `size` with the sign of `sign`. */
+/*! \brief The magnitude of `size` with the sign of `sign`. */
 TVMRT_INLINE float tvmrt_copysign_f32(float size, float sign) {
   return tvmrt_from_bits_f32((tvmrt_bits_f32(size) & 0x7fffffffu) |
                              (tvmrt_bits_f32(sign) & 0x80000000u));
@@ -41,8 +41,8 @@ TVMRT_INLINE float tvmrt_copysign_f32(float size, float sign) {
 
 #if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen)) || \
     defined(TVMRT_ORDER_BY_BITS)
-/* Integers in the order of the floats, behind them NaN of both signs: where nothing else compares
-   floats, each comparison is a call. */
+/* Integers in the order of the floats, then NaN of both signs. Without a floating-point unit each
+ * float comparison would be a call. */
 TVMRT_INLINE uint32_t tvmrt_order_f32(float x) {
   const uint32_t bits = tvmrt_bits_f32(x);
   return (bits ^ (0u - (bits >> 31)) >> 1) - 0x807FFFFFu;
@@ -52,13 +52,13 @@ TVMRT_INLINE uint32_t tvmrt_order_f32(float x) {
 #define TVMRT_ABOVE_F32(a, b) ((a) > (b) || (a) != (a))
 #endif
 
-/*! \brief Larger of both; NaN if either is. */
+/*! \brief Maximum of both; NaN if either is. */
 TVMRT_INLINE float tvmrt_max_f32(float a, float b) { return TVMRT_ABOVE_F32(a, b) ? a : b; }
 
-/*! \brief Smaller of both; NaN if either is. */
+/*! \brief Minimum of both; NaN if either is. */
 TVMRT_INLINE float tvmrt_min_f32(float a, float b) { return TVMRT_ABOVE_F32(-a, -b) ? a : b; }
 
-/*! \brief x brought between lo and hi; NaN stays. */
+/*! \brief x clamped to [lo, hi]; NaN stays. */
 TVMRT_INLINE float tvmrt_clamp_f32(float x, float lo, float hi) {
   x = x < lo ? lo : x;
   return x > hi ? hi : x;
@@ -93,7 +93,7 @@ TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* biased) {
 /*!
  * \brief e to the x.
  *
- * x = n ln 2 + r; a polynomial in r, and 2^n in two factors so that denormals come out right.
+ * x = n ln 2 + r; a polynomial in r, and 2^n as two factors so that denormals are correct.
  */
 TVMRT_INLINE float tvmrt_exp_f32(float x) {
   uint32_t biased;
@@ -105,8 +105,8 @@ TVMRT_INLINE float tvmrt_exp_f32(float x) {
   return p * first * second;
 }
 
-/* e to the x for -88 <= x <= 89, by one factor 2^n: 0 where that is smaller than a normal number,
-   infinity from 88.4 upwards. */
+/* e to the x for -88 <= x <= 89, with one factor 2^n: 0 below the normal range, infinity from 88.4
+ * upwards. */
 TVMRT_INLINE float tvmrt_exp_normal_f32(float x) {
   uint32_t biased;
   const float r = tvmrt_exp_split_f32(x, &biased);
@@ -121,16 +121,16 @@ TVMRT_INLINE float tvmrt_exp_normal_f32(float x) {
 }
 
 /*!
- * \brief e to the x for x <= 0; 0 where that is smaller than a normal number.
+ * \brief e to the x for x <= 0; 0 below the normal range.
  *
  * Two thirds of the work of tvmrt_exp_f32(): there is no overflow, and one factor 2^n is enough,
- * whose bits come out as 0 from -88 downwards.
+ * whose bits are 0 from -88 downwards.
  */
 TVMRT_INLINE float tvmrt_exp_nonpositive_f32(float x) {
   return tvmrt_exp_normal_f32(x < -88.0f ? -88.0f : x);
 }
 
-/* The natural logarithm of x, less a far smaller number: -inf at 0, NaN below. */
+/* The natural logarithm of x, minus a far smaller value: -inf at 0, NaN below. */
 TVMRT_INLINE float tvmrt_log_less_f32(float x, float less) {
   const int tiny = x < 1.17549435e-38f;
   const uint32_t bits = tvmrt_bits_f32(tiny ? x * 8388608.0f : x);
@@ -164,7 +164,8 @@ TVMRT_INLINE float tvmrt_log_f32(float x) { return tvmrt_log_less_f32(x, 0.0f); 
 /*!
  * \brief e^x - 1 without loss near 0.
  *
- * As tvmrt_exp_f32(): 2^n (1 + p) - 1 is 2^n p + (2^n - 1), here by halves, since 2^128 is no float.
+ * Like tvmrt_exp_f32(): 2^n (1 + p) - 1 is 2^n p + (2^n - 1), here halved, since 2^128 is not a
+ * float.
  */
 TVMRT_INLINE float tvmrt_expm1_f32(float x) {
   uint32_t biased;
@@ -181,7 +182,7 @@ TVMRT_INLINE float tvmrt_log1p_f32(float x) {
   return tvmrt_abs_f32(x) < 1e-7f ? x : y;
 }
 
-/* The sign of `sign` for what has none: neither a negative number nor -0. */
+/* Applies the sign of `sign` to a value without one: neither negative nor -0. */
 TVMRT_INLINE float tvmrt_signed_f32(float size, float sign) {
   return tvmrt_from_bits_f32(tvmrt_bits_f32(size) | (tvmrt_bits_f32(sign) & 0x80000000u));
 }
@@ -196,7 +197,7 @@ TVMRT_INLINE float tvmrt_tanh_f32(float x) {
   return tvmrt_signed_f32(u / (2.0f + u), x);
 }
 
-/*! \brief 1 / (1 + e^-x), exact in relative terms on both sides; 0 instead of a denormal. */
+/*! \brief 1 / (1 + e^-x), with small relative error on both sides; 0 instead of a denormal. */
 TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
   const float most = x > 88.0f ? 88.0f : x, least = most < -89.0f ? -89.0f : most;
   return 1.0f / (1.0f + tvmrt_exp_normal_f32(-least));
@@ -205,8 +206,8 @@ TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
 /*!
  * \brief x times its sigmoid: x / (1 + e^-x).
  *
- * The exponent is bounded as an integer, which vectors compare in one instruction for each bound;
- * NaN is lost there, but not in the numerator.
+ * The exponent is clamped as an integer, which takes one vector instruction per bound; this loses
+ * NaN, but the numerator keeps it.
  */
 TVMRT_INLINE float tvmrt_silu_f32(float x) {
   const int32_t own = (int32_t)tvmrt_bits_f32(x), high = 0x42b00000; /* 88.0f */
@@ -216,10 +217,10 @@ TVMRT_INLINE float tvmrt_silu_f32(float x) {
 }
 
 /*!
- * \brief The error function: a polynomial in x up to 1.1, beyond it 1 less the fourth power of one.
+ * \brief The error function: a polynomial in x up to 1.1, then 1 minus the fourth power of another.
  *
- * The fourth root of erfc(x) falls so slowly that 7 powers of x are enough, and its error is small
- * beside 1.
+ * The fourth root of erfc(x) falls so slowly that 7 powers of x suffice, and its error is small
+ * compared with 1.
  */
 TVMRT_INLINE float tvmrt_erf_f32(float x) {
   const float magnitude = tvmrt_abs_f32(x), size = magnitude > 4.0f ? 4.0f : magnitude;
@@ -265,29 +266,29 @@ TVMRT_INLINE float tvmrt_quadrant_f32(float r, int32_t quadrant) {
   return tvmrt_from_bits_f32(tvmrt_bits_f32(y) ^ ((uint32_t)quadrant << 30 & 0x80000000u));
 }
 
-/*! \brief Beyond this size tvmrt_near_sin_f32() and its kin are without meaning. */
+/*! \brief Maximum magnitude for tvmrt_near_sin_f32() and related functions. */
 #define TVMRT_NEAR_ANGLE 1048576.0f
 
-/* The remainder of x by pi/2, and the quadrant, for |x| <= TVMRT_NEAR_ANGLE.
-   In double: the first part of pi/2 has 33 bits, so that its product and the difference are exact,
-   with fused products or without. */
+/* The remainder of x by pi/2, and the quadrant, for |x| <= TVMRT_NEAR_ANGLE. In double: the first
+ * part of pi/2 has 33 bits, so its product and the difference are exact, fused or not. */
 TVMRT_INLINE float tvmrt_near_reduce_f32(float x, int32_t* quadrant) {
   const double shift = 6755399441055744.0; /* 1.5 * 2^52 */
   const double shifted = (double)x * 0.63661977236758134308 + shift;
   const double n = shifted - shift;
   uint64_t bits;
   memcpy(&bits, &shifted, sizeof(bits));
-  *quadrant = (int32_t)(uint32_t)bits; /* the lowest two bits count */
+  *quadrant = (int32_t)(uint32_t)bits; /* the lowest two bits are the quadrant */
   return (float)(((double)x - n * 1.57079632673412561417) - n * 6.07710050650619224932e-11);
 }
 
-/* The same for every finite x, by integers: exact but for 2^-60. One element at a time.
-
-   x is m * 2^k with 24 bits in m. Of 2/pi only the bits count that make less than four quadrants of
-   m * 2^k: 96 of them, from place k - 1 behind the point on, leave two bits of quadrant and 94 of
-   fraction in the low 96 bits of the product. */
+/* The remainder of x by pi/2, and the quadrant, for every finite x, in integers: exact to 2^-60.
+ * One element at a time.
+ *
+ * x is m * 2^k with 24 bits in m. Only those bits of 2/pi matter that contribute less than four
+ * quadrants of m * 2^k: 96 of them, from fractional bit k - 1 on, leave two bits of quadrant and 94
+ * of fraction in the low 96 bits of the product. */
 TVMRT_NOINLINE float tvmrt_whole_reduce_f32(float x, int32_t* quadrant) {
-  /* 26 zeros, then the bits of 2/pi behind the point */
+  /* 26 zeros, then the fractional bits of 2/pi */
   static const uint32_t two_over_pi[8] = {0x00000028u, 0xbe60db93u, 0x91054a7fu, 0x09d5f47du,
                                           0x4d377036u, 0xd8a5664fu, 0x10e4107fu, 0x9458eaf7u};
   const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
@@ -316,7 +317,7 @@ TVMRT_NOINLINE float tvmrt_whole_reduce_f32(float x, int32_t* quadrant) {
   return negative != below ? -r : r;
 }
 
-/* The reduction that suits a single element. */
+/* The best reduction for a single element. */
 TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
 #if (defined(__arm__) && !(defined(__ARM_FP) && (__ARM_FP & 8))) || \
     (defined(__riscv) && !defined(__riscv_flen))
@@ -327,7 +328,7 @@ TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
 #endif
 }
 
-/* NAME: of the three functions below; REDUCE: which reduction. */
+/* NAME: prefix of the three functions below; REDUCE: the reduction. */
 #define TVMRT_DEFINE_ANGLES(NAME, REDUCE)                                                  \
   TVMRT_INLINE float tvmrt_##NAME##sin_f32(float x) {                                      \
     int32_t quadrant;                                                                      \
@@ -346,15 +347,18 @@ TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
     return x == 0.0f ? x : y;                                                              \
   }
 
-/*! \brief tvmrt_sin_f32(), tvmrt_cos_f32(), tvmrt_tan_f32(): right for every angle; NaN at infinity.
+/*!
+ * \brief tvmrt_sin_f32(), tvmrt_cos_f32(), tvmrt_tan_f32(): correct for every angle; NaN at
+ * infinity.
  *
- * A large angle takes a branch, which keeps loops from becoming vectors. */
+ * A large angle takes a branch, which prevents vectorisation.
+ */
 TVMRT_DEFINE_ANGLES(, tvmrt_reduce_f32)
 
 /*! \brief tvmrt_near_sin_f32() and so on: for |x| <= TVMRT_NEAR_ANGLE, without a branch. */
 TVMRT_DEFINE_ANGLES(near_, tvmrt_near_reduce_f32)
 
-/*! \brief A number whose highest bit is set where the near functions are not for x. */
+/*! \brief An integer whose highest bit is set if the near functions are not valid for x. */
 TVMRT_INLINE uint32_t tvmrt_far_f32(float x) {
   return (tvmrt_bits_f32(x) & 0x7fffffffu) + (0x7fffffffu - 0x49800000u);
 }
@@ -405,7 +409,7 @@ TVMRT_INLINE double tvmrt_exp2_wide(double x) {
   return p * scale;
 }
 
-/* size to the y, neither of them negative zero or NaN, y finite. */
+/* size to the power of y; neither is negative zero or NaN, y is finite. */
 TVMRT_INLINE float tvmrt_raised_f32(float size, double y) {
   double power = y * tvmrt_log2_wide(size);
   power = power > 500.0 ? 500.0 : power;
@@ -415,7 +419,7 @@ TVMRT_INLINE float tvmrt_raised_f32(float size, double y) {
   return size == INFINITY ? (y > 0.0 ? INFINITY : 0.0f) : result;
 }
 
-/*! \brief x to the y with the special cases of pow() of C; within 1 unit. */
+/*! \brief x to the power of y with the special cases of C's pow(); within 1 unit. */
 TVMRT_INLINE float tvmrt_pow_f32(float x, float y) {
   const float size = tvmrt_abs_f32(x);
   const int whole = y == floorf(y);
@@ -429,7 +433,7 @@ TVMRT_INLINE float tvmrt_pow_f32(float x, float y) {
   return y == 0.0f || x == 1.0f ? 1.0f : result;
 }
 
-/*! \brief x to a whole y, of which `odd` tells whether it is odd: y may be too large for that. */
+/*! \brief x to an integer power y; `odd` is whether it is odd: y may be too large to tell. */
 TVMRT_INLINE float tvmrt_pow_whole_f32(float x, double y, int odd) {
   const float size = tvmrt_raised_f32(tvmrt_abs_f32(x), y);
   const float result = tvmrt_bits_f32(x) >> 31 && odd ? -size : size;

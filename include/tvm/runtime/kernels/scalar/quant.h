@@ -23,11 +23,11 @@
 #endif
 
 /*!
- * \brief steps * scale: DequantizeLinear of an element less its zero point.
+ * \brief steps * scale: DequantizeLinear of an element minus its zero point.
  *
- * Rounded by itself: where products and sums are fused, a sum of dequantised numbers would be
- * rounded once instead of twice, and fall to the other side of a tie. A comparison of the product
- * stands between the two: with a bound that a literal scale does not reach, with itself for any
+ * The product is rounded separately. Where products and sums are fused, a sum of dequantised values
+ * would be rounded once instead of twice, and could end on the other side of a tie. A comparison of
+ * the product prevents this: with a bound that a literal scale does not reach, with itself for any
  * other scale, so that infinities and NaN stay.
  */
 static inline float tvmrt_dequantize(int32_t steps, float scale) {
@@ -47,21 +47,21 @@ static inline float tvmrt_dequantize(int32_t steps, float scale) {
 #endif
 }
 
-/*! \brief The nearest integer to v, which is kept between low and high, in +-2 ^ 21. */
+/*! \brief The nearest integer to v, clamped to [low, high] within +-2 ^ 21. */
 static inline int32_t tvmrt_round_between(float v, float low, float high) {
   const float bounded = v > low ? (v < high ? v : high) : low;
   return (int32_t)(bounded + 12582912.0f) - 12582912;
 }
 
-/*! \brief round(v) + zero, kept between low and high; v is a number. */
+/*! \brief round(v) + zero, clamped to [low, high]; v is not NaN. */
 static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int32_t high) {
 #if TVMRT_ROUNDS_IN_FPU
   int32_t q;
-  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode, which is to nearest */
+  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode: to nearest */
   memcpy(&q, &v, sizeof(q));
   q = __qadd(q, zero);
 #if defined(__OPTIMIZE__)
-  /* not __ssat(), which is a macro with a conversion that -Wconversion speaks of */
+  /* not __ssat(), a macro with a conversion that triggers -Wconversion */
   if (__builtin_constant_p(low) && low == -128 && high == 127) {
     return (int32_t)__builtin_arm_ssat(q, 8);
   }
@@ -76,7 +76,7 @@ static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int
 #endif
 }
 
-/*! \brief round(x / scale) + zero, kept between low and high. */
+/*! \brief round(x / scale) + zero, clamped to [low, high]. */
 static inline int32_t tvmrt_quantize_between(float x, float scale, int32_t zero, int32_t low,
                                              int32_t high) {
   const float v = tvmrt_over_f32(x, scale);

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/*! \brief The number of bits of x up to its highest one; of 0 it is 32. */
+/*! \brief The number of bits of x up to its highest one; 32 for 0. */
 static inline int32_t tvmrt_signal_bits(uint32_t x) {
   int32_t count = x == 0 ? 32 : 1;
   for (int32_t step = 16; step > 0; step >>= 1) {
@@ -20,7 +20,7 @@ static inline int32_t tvmrt_signal_bits(uint32_t x) {
   return count;
 }
 
-/*! \brief A sample times a weight, shifted to the right, saturated. */
+/*! \brief A sample times a weight, shifted right, saturated. */
 static inline int16_t tvmrt_signal_window(int32_t x, int32_t weight, int32_t shift) {
   const int32_t y = (x * weight) >> (shift & 31);
   return (int16_t)(y < INT16_MIN ? INT16_MIN : y > INT16_MAX ? INT16_MAX : y);
@@ -29,7 +29,7 @@ static inline int16_t tvmrt_signal_window(int32_t x, int32_t weight, int32_t shi
 /*! \brief All 64 bits of a product. */
 static inline uint64_t tvmrt_wide_product(uint32_t a, uint32_t b) { return (uint64_t)a * b; }
 
-/* Digit by digit of the root, to the nearest, but never more than most; bit is a power of 4. */
+/* Digit-by-digit square root, to the nearest, but at most `most`; bit is a power of 4. */
 #define TVMRT_DEFINE_SIGNAL_ROOT(NAME, TYPE)                                     \
   static inline uint32_t tvmrt_signal_root_##NAME(TYPE x, TYPE bit, TYPE most) { \
     TYPE root = 0;                                                               \
@@ -48,13 +48,13 @@ static inline uint64_t tvmrt_wide_product(uint32_t a, uint32_t b) { return (uint
 TVMRT_DEFINE_SIGNAL_ROOT(uint32, uint32_t)
 TVMRT_DEFINE_SIGNAL_ROOT(uint64, uint64_t)
 
-/*! \brief The square root to the nearest, at most 65535 for numbers of 32 bits. */
+/*! \brief The square root to the nearest, at most 65535 for 32-bit values. */
 static inline uint32_t tvmrt_signal_root(uint64_t x) {
   if (x >> 32 == 0) return tvmrt_signal_root_uint32((uint32_t)x, (uint32_t)1 << 30, 0xFFFF);
   return tvmrt_signal_root_uint64(x, (uint64_t)1 << 62, 0xFFFFFFFF);
 }
 
-/*! \brief The natural logarithm in units of 1 / scale; 0 of what is below 2. */
+/*! \brief The natural logarithm in units of 1 / scale; 0 for values below 2. */
 static inline uint32_t tvmrt_signal_log(uint32_t x, uint32_t scale) {
   /* log2(1 + i / 128) - i / 128 in units of 2 ^ -16 */
   static const uint16_t bend[] = {
@@ -72,7 +72,7 @@ static inline uint32_t tvmrt_signal_log(uint32_t x, uint32_t scale) {
   const uint32_t rest = x - ((uint32_t)1 << whole);
   const int32_t part = (int32_t)(whole < 16 ? rest << (16 - whole) : rest >> (whole - 16));
   const int32_t at = part >> 9, from = bend[at], to = bend[at + 1];
-  /* the share of the step would be in units of 2 ^ -9; the library takes 2 ^ -16 for it */
+  /* the fraction of the step is in units of 2 ^ -9, but the library uses it as 2 ^ -16 */
   const int32_t log2 = (whole << 16) + part + from + (((to - from) * (part & 511)) >> 16);
   const uint32_t log = (uint32_t)(((uint64_t)45426 * (uint32_t)log2 + 32768) >> 16);
   return (scale * log + 32768) >> 16;

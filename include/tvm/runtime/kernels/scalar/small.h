@@ -13,8 +13,8 @@
 
 #include "math.h"
 
-/* Packed elements by their number. tvmrt_put_*() writes them in their order: the first of a byte
- * clears the places of the others. */
+/* Bit-packed elements by index. tvmrt_put_*() must write them in order: the first of a byte clears
+ * the bits of the others. */
 static inline uint8_t tvmrt_get_4bits(const uint8_t* data, ptrdiff_t i) {
   return (uint8_t)(data[i >> 1] >> (4 * (i & 1)) & 15);
 }
@@ -33,15 +33,15 @@ static inline void tvmrt_put_2bits(uint8_t* data, ptrdiff_t i, uint8_t code) {
   data[i >> 2] = (uint8_t)(before | code << (2 * (i & 3)));
 }
 
-/* The numbers of codes: those of unsigned types are the codes themselves. */
+/* Decodes signed codes; codes of unsigned types are the values themselves. */
 static inline int8_t tvmrt_int4_to_int8(uint8_t code) { return (int8_t)((code ^ 8) - 8); }
 static inline int8_t tvmrt_int2_to_int8(uint8_t code) { return (int8_t)((code ^ 2) - 2); }
 
-/*! \brief The float of a code without its sign: exponent and fraction, of so many bits, and what the
- * exponent is biased by. */
+/*! \brief Decodes a code without its sign: exponent and fraction of fraction_bits bits, and the
+ * exponent bias. */
 static inline float tvmrt_small_to_f32(uint32_t size, int fraction_bits, int bias) {
-  /* as a float of the same fields the exponent is too small; the product mends that, and makes
-     denormals normal on the way */
+  /* as a float with the same fields the exponent is too small; the product corrects this and makes
+   * denormals normal */
   const float unscaled = tvmrt_from_bits_f32(size << (23 - fraction_bits));
   return unscaled * tvmrt_from_bits_f32((uint32_t)(254 - bias) << 23);
 }
@@ -52,14 +52,14 @@ static inline float tvmrt_small_signed(float size, uint32_t negative) {
 
 static inline float tvmrt_small_nan(void) { return tvmrt_from_bits_f32(0x7fc00000u); }
 
-/*! \brief Four bits of exponent, three of fraction; no infinity. */
+/*! \brief Decodes four bits of exponent, three of fraction; no infinity. */
 static inline float tvmrt_float8_e4m3fn_to_f32(uint8_t code) {
   const uint32_t size = code & 0x7fu;
   const float x = size == 0x7f ? tvmrt_small_nan() : tvmrt_small_to_f32(size, 3, 7);
   return tvmrt_small_signed(x, code >> 7);
 }
 
-/*! \brief Five bits of exponent, two of fraction, as the first byte of a binary16. */
+/*! \brief Decodes five bits of exponent, two of fraction, like the first byte of a binary16. */
 static inline float tvmrt_float8_e5m2_to_f32(uint8_t code) {
   const uint32_t size = code & 0x7fu;
   const float special = tvmrt_from_bits_f32(size == 0x7c ? 0x7f800000u : 0x7fc00000u);
@@ -67,44 +67,46 @@ static inline float tvmrt_float8_e5m2_to_f32(uint8_t code) {
   return tvmrt_small_signed(x, code >> 7);
 }
 
-/*! \brief The same fields with no infinity and no negative zero, whose code is the only NaN. */
+/*! \brief Decodes four bits of exponent, three of fraction, without infinity or negative zero,
+ * whose code is the only NaN. */
 static inline float tvmrt_float8_e4m3fnuz_to_f32(uint8_t code) {
   const float x = tvmrt_small_signed(tvmrt_small_to_f32(code & 0x7fu, 3, 8), code >> 7);
   return code == 0x80 ? tvmrt_small_nan() : x;
 }
 
-/*! \brief The same of five bits of exponent. */
+/*! \brief Decodes five bits of exponent, two of fraction, without infinity or negative zero, whose
+ * code is the only NaN. */
 static inline float tvmrt_float8_e5m2fnuz_to_f32(uint8_t code) {
   const float x = tvmrt_small_signed(tvmrt_small_to_f32(code & 0x7fu, 2, 16), code >> 7);
   return code == 0x80 ? tvmrt_small_nan() : x;
 }
 
-/*! \brief Powers of two, from 2^-127 to 2^127. */
+/*! \brief Decodes powers of two, from 2^-127 to 2^127. */
 static inline float tvmrt_float8_e8m0fnu_to_f32(uint8_t code) {
   const uint32_t bits = code == 0 ? 0x00400000u : (uint32_t)code << 23;
   return code == 255 ? tvmrt_small_nan() : tvmrt_from_bits_f32(bits);
 }
 
-/*! \brief Two bits of exponent, one of fraction; neither infinity nor NaN. */
+/*! \brief Decodes two bits of exponent, one of fraction; neither infinity nor NaN. */
 static inline float tvmrt_float4_e2m1fn_to_f32(uint8_t code) {
   return tvmrt_small_signed(tvmrt_small_to_f32(code & 7u, 1, 1), (uint32_t)code >> 3 & 1u);
 }
 
-/*! \brief The nearest code to the float of these bits, which has no sign; one above those of numbers
- * where it is too large for them, and anything for NaN. */
+/*! \brief The nearest code to the float of these bits, which has no sign; a code above those of
+ * valid values if it is too large, and anything for NaN. */
 static inline uint32_t tvmrt_small_of_bits(uint32_t bits, int fraction_bits, int bias) {
   const int dropped = 23 - fraction_bits;
-  /* normal results: move the exponent, add half a unit and one more for odd numbers */
+  /* normal results: move the exponent, add half a unit, and one more for odd values */
   const uint32_t odd = bits >> dropped & 1u;
   const uint32_t normal = ((bits + ((1u << (dropped - 1)) - 1u) + odd) >> dropped) -
                           ((uint32_t)(127 - bias) << fraction_bits);
-  /* small results: adding the float whose lowest bit is their unit leaves them rounded there */
+  /* small results: adding a float whose lowest bit is their unit leaves them rounded there */
   const uint32_t unit = (uint32_t)(127 + 24 - bias - fraction_bits) << 23;
   const float moved = tvmrt_from_bits_f32(bits) + tvmrt_from_bits_f32(unit);
   return bits < (uint32_t)(128 - bias) << 23 ? tvmrt_bits_f32(moved) - unit : normal;
 }
 
-/* With the sign, `beyond` for codes above the largest, and the code of NaN. */
+/* Adds the sign; uses `beyond` for codes above the largest, and the code of NaN. */
 static inline uint8_t tvmrt_f32_to_small_signed(float x, uint32_t code, uint32_t largest,
                                                 uint32_t beyond, uint32_t nan) {
   const uint32_t bits = tvmrt_bits_f32(x);
@@ -144,8 +146,8 @@ static inline uint8_t tvmrt_f32_to_float8_e5m2fnuz(float x, int saturate) {
   return tvmrt_f32_to_small_fnuz(x, saturate, tvmrt_small_of_bits(bits, 2, 16));
 }
 
-/*! \brief Float to float4_e2m1fn, which has no way to say that it is too small. NaN is a zero, negative
- * where NaN's sign is not set. */
+/*! \brief Float to float4_e2m1fn, which saturates. NaN becomes zero, negative if NaN's sign is not
+ * set. */
 static inline uint8_t tvmrt_f32_to_float4_e2m1fn(float x) {
   const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
   const uint32_t sign = tvmrt_bits_f32(x) >> 28 & 8u;
@@ -153,7 +155,8 @@ static inline uint8_t tvmrt_f32_to_float4_e2m1fn(float x) {
   return (uint8_t)(bits > 0x7f800000u ? sign ^ 8u : sign | (code > 7 ? 7u : code));
 }
 
-/*! \brief The size of a float as a power of two; rounding 0 upwards, 1 downwards, 2 to the nearest. */
+/*! \brief The magnitude of a float as a power of two; rounding: 0 upwards, 1 downwards, 2 to the
+ * nearest. */
 static inline uint8_t tvmrt_f32_to_float8_e8m0fnu(float x, int saturate, int rounding) {
   const uint32_t exponent = tvmrt_bits_f32(x) >> 23 & 255u;
   const uint32_t fraction = tvmrt_bits_f32(x) & 0x7fffffu;

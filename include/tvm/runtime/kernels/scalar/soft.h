@@ -29,9 +29,10 @@
 #define TVMRT_SOFT_SIGN 0x80000000u
 #define TVMRT_SOFT_INFINITY 0x7F800000u
 #define TVMRT_SOFT_NAN 0x7FC00000u
-#define TVMRT_SOFT_ONE 0x00800000u /* the first digit of 24 */
+#define TVMRT_SOFT_ONE 0x00800000u /* the first of 24 digits */
 
-/*! \brief digits * 2 ^ (power - 150); digits are 24, or 0; of infinity and NaN, power is 255. */
+/*! \brief digits * 2 ^ (power - 150); digits are 24 bits, or 0; power is 255 for infinity and
+ * NaN. */
 typedef struct tvmrt_soft {
   uint32_t sign; /* the highest bit */
   int32_t power;
@@ -58,15 +59,15 @@ TVMRT_SELDOM void tvmrt_soft_split(tvmrt_soft* s, float x) {
   if (s->power != 0) {
     s->digits |= TVMRT_SOFT_ONE;
   } else if (s->digits == 0) {
-    s->power = -200; /* less than any number's */
+    s->power = -200; /* less than any value's */
   } else {
     for (s->power = 1; s->digits < TVMRT_SOFT_ONE; s->power--) s->digits <<= 1;
   }
 }
 
 /*!
- * \brief digits * 2 ^ power, rounded, ties to even. Where digits were cut off that were not all 0, the
- * lowest one is 1, and there are 26 or more.
+ * \brief digits * 2 ^ power, rounded, ties to even. After truncation the caller passes at least 26
+ * digits, with the lowest set to 1 if nonzero digits were lost.
  */
 TVMRT_SELDOM float tvmrt_soft_join(uint32_t sign, int32_t power, uint32_t digits) {
   if (digits == 0) return tvmrt_soft_of_bits(sign);
@@ -116,7 +117,7 @@ TVMRT_SELDOM float tvmrt_plus_f32(float x, float y) {
   return tvmrt_soft_join(a.sign, a.power - 157, digits);
 }
 
-/*! \brief Whether a number is NaN. */
+/*! \brief Whether a value is NaN. */
 static inline int tvmrt_soft_nan(const tvmrt_soft* s) {
   return s->power == 255 && s->digits != TVMRT_SOFT_ONE;
 }
@@ -168,7 +169,7 @@ static inline int tvmrt_less_f32(float x, float y) {
   return (a ^ (a >> 31 & 0x7FFFFFFF)) < (b ^ (b >> 31 & 0x7FFFFFFF));
 }
 
-/*! \brief The nearest integer, ties to even; +-2 ^ 23 beyond those, -2 ^ 23 of NaN. */
+/*! \brief The nearest integer, ties to even; saturates at +-2 ^ 23; NaN gives -2 ^ 23. */
 TVMRT_SELDOM int32_t tvmrt_nearest_f32(float x) {
   tvmrt_soft s;
   tvmrt_soft_split(&s, x);
