@@ -1,7 +1,6 @@
 /*!
  * \file conv_bf16.h
- * \brief Convolution of float32 images in bfloat16: products of rounded operands, accumulated in
- * float32.
+ * \brief Convolution of float32 images in bfloat16: rounded operands, float32 accumulators.
  *
  * The loops are those of conv_f32.h over pairs of input channels (tile/bf16.h); an odd channel is
  * paired with 0. The compiler rounds and packs the weights. The input is rounded as it is copied
@@ -112,7 +111,7 @@ static inline int tvmrt_conv_bf16_task(int task, TVMParallelGroupEnv* env, void*
  * group; its rows are in the line buffer, or form one row of windows that are pixels.
  * \param tiles Tiles of pairs whose widths cover a row of layer->window.out[2] pixels.
  * \param data The tensors; w points to pairs.
- * \return 0; -1 if there is no scratch memory or a thread failed.
+ * \return 0; -1 if scratch memory runs out or a thread failed.
  *
  * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
  * number.

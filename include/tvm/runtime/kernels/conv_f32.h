@@ -149,8 +149,7 @@ static inline void tvmrt_conv_f32_fetch(const tvmrt_job_f32* job, const tvmrt_co
                   tiles * job->layer->weights);
 }
 
-/* Whether tasks divide the pixels of the one long row of a 1x1 convolution; runs belong to whole
- * rows. */
+/* Whether tasks divide the pixels of the one long row of a 1x1 convolution (without runs). */
 static inline int tvmrt_conv_f32_by_pixels(const tvmrt_layer_f32* layer) {
   return tvmrt_window_rows(&layer->window) == 1 && !layer->rows.runs;
 }
@@ -319,8 +318,8 @@ static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* 
   return tvmrt_conv_task_by(tvmrt_conv_f32_rows, job, job->layer->in_channels, task, env->num_task);
 }
 
-/*! \brief Channels [c_begin, c_end) of a layer of one group, on this thread; c_begin starts a
- * block. */
+/*! \brief Channels [c_begin, c_end) of a layer of one group, on this thread, from a block's start
+ * on. */
 static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
                                           const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data,
                                           int c_begin, int c_end) {
@@ -345,7 +344,7 @@ static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
  * \param tiles Tiles whose widths cover a row of layer->window.out[2] pixels. The weights are
  * packed for tiles->block.
  * \param data The tensors.
- * \return 0; -1 if there is no scratch memory or a thread failed.
+ * \return 0; -1 if scratch memory runs out or a thread failed.
  *
  * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
  * number.

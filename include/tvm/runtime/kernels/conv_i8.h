@@ -24,10 +24,8 @@
 #include "tile/rows_i8.h"
 #include "window.h"
 
-/*!
- * \brief A layer and its tiling, precomputed by the compiler
- * (tvmrt.compiler.codegen.window.layer_i8).
- */
+/*! \brief A layer and its tiling, precomputed by the compiler
+ * (tvmrt.compiler.codegen.window.layer_i8). */
 typedef struct tvmrt_conv_i8 {
   tvmrt_window window; /*!< In maximally long rows; elements are bytes. */
   tvmrt_rows rows;
@@ -486,7 +484,7 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
  * \param data [in] The tensors. x and y must not overlap; `added` may be y.
  *
  * Values:  exact int32 sums (they must fit), then as in tile/i8.h or the epilogue.
- * Errors:  0, or -1 with a text if there is no memory for scratch or a task failed.
+ * Errors:  0, or -1 with a text if scratch memory runs out or a task failed.
  * Threads: thread-safe; uses the workers of the runtime according to c->threads.
  */
 static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {

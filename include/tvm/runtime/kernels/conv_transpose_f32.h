@@ -120,7 +120,7 @@ static inline int tvmrt_conv_transpose_f32_task(int task, TVMParallelGroupEnv* e
  * \param tiles Tiles whose widths cover the phases of a row: out[2] / stride[2] pixels, rounded up
  * for the first phases and down for the others; the weights are packed for them.
  * \param data The tensors.
- * \return 0; -1 if there is no scratch memory or a thread failed.
+ * \return 0; -1 if scratch memory runs out or a thread failed.
  *
  * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
  * number.

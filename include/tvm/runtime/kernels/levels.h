@@ -1,7 +1,6 @@
 /*!
  * \file levels.h
- * \brief ISA levels for CPU dispatch: detect the level of this processor and pick a library
- * variant.
+ * \brief ISA levels for CPU dispatch: detect this processor's level, pick a library variant.
  *
  * Each level includes the features of the levels before it, except that v4 does not require
  * AVX_VNNI.
@@ -209,10 +208,8 @@ static inline void tvmrt_processor_ask(tvmrt_processor* out) {
 #endif
 }
 
-/*!
- * \brief Requests AMX permission for the process from the system. Without it, removes v4amx, the
- * last of a processor's levels.
- */
+/*! \brief Requests AMX permission for the process from the system. Without it, removes v4amx, the
+ * last of a processor's levels. */
 static inline void tvmrt_processor_permit(tvmrt_processor* processor) {
   long rc = -1;
   if (processor->count == 0 || strcmp(processor->levels[processor->count - 1], "v4amx") != 0)

@@ -1,7 +1,6 @@
 /*!
  * \file matmul_bf16.h
- * \brief Matrix multiplication of float32 in bfloat16: products of rounded operands, accumulated in
- * float32.
+ * \brief Matrix multiplication of float32 in bfloat16: rounded operands, float32 accumulators.
  *
  * Like matmul_f32.h, except that a tile reads pairs of neighbouring k (tile/bf16.h). Rows of a are
  * rounded into scratch some at a time, a computed b one block of columns at a time. The compiler
@@ -13,8 +12,8 @@
 #include "matmul_f32.h"
 #include "tile/bf16.h"
 
-/* Bytes of rows of a that are rounded at a time, for which generated code has scratch; at least as
- * many rows as a tile. */
+/* Bytes of rows of a that are rounded at a time(scratch of generated code); at least a tile's
+ * rows. */
 #ifndef TVMRT_MATMUL_BF16_BYTES
 #define TVMRT_MATMUL_BF16_BYTES 65536
 #endif
@@ -28,8 +27,7 @@ typedef struct tvmrt_matmul_bf16_scratch {
   const float* held; /*!< The first of the rows that are in scratch. */
 } tvmrt_matmul_bf16_scratch;
 
-/* Pairs rows k and k + 1 of b, `count` columns, zero-padded to the block; the second row may be
- * NULL. */
+/* Pairs rows k and k + 1 of b, `count` columns, zero-padded to the block; `second` may be NULL. */
 static inline void tvmrt_matmul_bf16_pair_rows(const float* first, const float* second, int count,
                                                int block, int32_t* panel) {
   if (second) {

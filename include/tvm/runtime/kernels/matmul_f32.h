@@ -23,10 +23,8 @@
 
 typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
 
-/*!
- * \brief A matmul over two batch dimensions (1 if not needed); all strides are in floats and may be
- * 0.
- */
+/*! \brief A matmul over two batch dimensions (1 if not needed); all strides are in floats and may
+ * be 0. */
 typedef struct tvmrt_matmul_f32_layer {
   int32_t batch[2];
   int32_t m, n, k;
@@ -334,7 +332,7 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
  * \param tiles Tiles whose widths cover m rows.
  * \param data x is a, rows of k contiguous floats; w is b, in the layout given by the layer. For
  * the epilogue, a row of the batch is a pixel, a column a channel.
- * \return 0; -1 if there is no scratch memory or a thread failed.
+ * \return 0; -1 if scratch memory runs out or a thread failed.
  *
  * Uses the threads of the runtime if the matmul is large enough. The result does not depend on
  * their number.

@@ -35,8 +35,7 @@ TVMRT_INLINE void tvmrt_i8_put(int8_t* quad, int lane, int i, int32_t value) {
 #endif
 }
 
-/*! \brief Offset subtracted from b to make it a packed weight; the shift compensates for the
- * remainder. */
+/*! \brief Offset subtracted from b to make it a packed weight; the shift corrects the remainder. */
 TVMRT_INLINE int32_t tvmrt_i8_b_offset(const tvmrt_matmul_i8_b* b) {
   if (TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2) return b->b_zero;
   return b->b_signed ? 0 : 128;
@@ -116,7 +115,7 @@ static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8
  * \param b       [in] The right operand.
  * \param x_zero  [in] Zero point of x.
  *
- * Errors:  0, or -1 with a text if there is no memory for the packed operand.
+ * Errors:  0, or -1 with a text if memory runs out for the packed operand.
  * Threads: as tvmrt_conv_i8_run().
  */
 static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,

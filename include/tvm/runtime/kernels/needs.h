@@ -29,8 +29,7 @@
 /*!
  * \brief The highest level of levels.h whose instructions the compiler may all use, "" for none.
  *
- * A level that is only partly enabled does not count: the check would reject the very processor
- * that has just that part.
+ * A partly enabled level does not count: it would reject the processor that has just that part.
  */
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && \
     defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)

@@ -2,9 +2,8 @@
  * \file pack_once.h
  * \brief Weights that the first run packs for all later runs.
  *
- * Usually the compiler packs weights. They are packed at run time if the library holds them only in
- * the network's order: weights that the region of a device reads too, and weights of the fallback
- * code for a failing device.
+ * Usually the compiler packs weights. A run does if the library has only the network's order: for
+ * weights that the region of a device reads too, and for the fallback code of a failing device.
  */
 #ifndef TVM_RUNTIME_KERNELS_PACK_ONCE_H_
 #define TVM_RUNTIME_KERNELS_PACK_ONCE_H_

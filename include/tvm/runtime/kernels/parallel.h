@@ -11,7 +11,7 @@
  * Other features can be disabled, each by its macro:
  *
  *     TVMRT_NO_PLANES        tvmrt_rows.planes: NCHW input of few channels (window.h)
- *     TVMRT_NO_SHARED_TAIL   tvmrt_tiles_f32.last: two tiles share the last pixels of a row (tile/f32.h)
+ *     TVMRT_NO_SHARED_TAIL   tvmrt_tiles_f32.last: two tiles share the tail of a row (tile/f32.h)
  *     TVMRT_NO_PREFETCH      prefetch of cache lines ahead of tiles
  *     TVMRT_NO_WIDE_LOOPS    loops over several vectors at a time
  *

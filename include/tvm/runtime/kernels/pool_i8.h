@@ -14,8 +14,7 @@
 #include "tile/simd_i8.h"
 
 /*!
- * \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale + shift) +
- * zero).
+ * \brief Scales: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale + shift) + zero).
  *
  * shift is 0, or the zero point of the result if that of the range is 0: it changes the rounding of
  * ties.
@@ -73,7 +72,7 @@ TVMRT_INLINE void tvmrt_max_pool_i8_pixel(const tvmrt_pool_i8_job* job, const tv
   if (first) memset(y, p->is_signed ? 0x80 : 0, (size_t)p->channels); /* padding only */
 }
 
-/*! \brief The mean of a window for LANES channels, of which n exist. */
+/*! \brief The mean of a window for n <= LANES channels. */
 TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
                                               const tvmrt_pool_window* at, int32_t channel,
                                               int32_t n, uint8_t* y) {
@@ -121,8 +120,8 @@ TVMRT_INLINE void tvmrt_pool_i8_rows(const tvmrt_pool_i8_job* job, int task, int
 }
 
 /*!
- * \brief One task's part, inlined into a task function that knows its layer: maxima of 3 x 3 take a
- * quarter of the time.
+ * \brief One task's part, inlined into a task function that knows its layer: 3 x 3 maxima take 25 %
+ * of the time.
  *
  * \param average [in] NULL: maximum.
  */

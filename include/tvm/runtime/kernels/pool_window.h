@@ -1,7 +1,6 @@
 /*!
  * \file pool_window.h
- * \brief Pooling layers and the elements of their windows, for pool.h, pool_i8.h and
- * op/pool_index.h.
+ * \brief Pooling layers and the elements of their windows, for all pooling kernels.
  */
 #ifndef TVM_RUNTIME_KERNELS_POOL_WINDOW_H_
 #define TVM_RUNTIME_KERNELS_POOL_WINDOW_H_

@@ -13,8 +13,7 @@
 
 #include "parallel.h"
 
-/*! \brief A position in work of units with rows: all units before `unit`, and the rows of it before
- * `row`. */
+/*! \brief A position in work: after all units before `unit`, and its rows before `row`. */
 typedef struct tvmrt_cut {
   int64_t unit, row;
 } tvmrt_cut;
@@ -113,8 +112,7 @@ static inline tvmrt_share tvmrt_share_batch(int64_t batch, int64_t units, int64_
   return share;
 }
 
-/*! \brief Extends units to `longer` rows; the task with a unit's last rows also has the additional
- * ones. */
+/*! \brief Extends units to `longer` rows; the task of a unit's last rows adds them. */
 static inline tvmrt_share tvmrt_share_longer(tvmrt_share share, int64_t rows, int64_t longer) {
   if (share.first == rows) share.first = longer;
   if (share.last == rows) share.last = longer;
@@ -145,8 +143,7 @@ static inline int64_t tvmrt_share_last(const tvmrt_share* share, int64_t unit) {
   return unit < share->last_later ? tvmrt_share_later(share, share->last) : share->last;
 }
 
-/*! \brief How many of `count` units from `unit` on have the same rows, given that some begin or end
- * later. */
+/*! \brief How many of `count` units from `unit` on have equal rows. */
 static inline int64_t tvmrt_share_alike(const tvmrt_share* share, int64_t unit, int64_t count) {
   const int64_t first = share->first_later - unit, last = share->last_later - unit;
   if (first > 0 && first < count) count = first;

@@ -39,8 +39,7 @@ typedef void (*tvmrt_slab_kernel_fn)(const struct tvmrt_pool_layer* pool,
 typedef struct tvmrt_slab_kernel_f32 {
   /*! \brief Its windows are those of the chain's layer; NULL for channel-wise scaling. */
   const struct tvmrt_pool_layer* pool;
-  /*! \brief tvmrt_pool_f32_slab() or tvmrt_factors_f32_slab(); chains include these headers on
-   * demand. */
+  /*! \brief tvmrt_pool_f32_slab() or tvmrt_factors_f32_slab(), included on demand. */
   tvmrt_slab_kernel_fn run;
 } tvmrt_slab_kernel_f32;
 
@@ -213,8 +212,7 @@ static inline int tvmrt_slabs_f32_block(const tvmrt_slab_chain_f32* s) {
   return unit;
 }
 
-/* Relative time of a task in the middle if tasks divide pixels: they also compute the halo of their
- * parts. */
+/* Relative time of a task in the middle if tasks divide pixelsand compute halos. */
 static inline float tvmrt_slabs_f32_around(const tvmrt_slab_chain_f32* s, int num_task) {
   const tvmrt_slab_layer_f32* l = &s->layers[s->count - 1];
   const int64_t pixels = tvmrt_slab_pixels(l), unit = tvmrt_slab_unit(l);
@@ -320,7 +318,7 @@ static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void*
  * \param chain The chain. Each task computes the halo rows above and below its range itself. If
  * these are many, and no layer after the first reads other channels than its own, tasks divide
  * channels. Intermediate results are written nowhere else.
- * \return 0; -1 if there is no scratch memory or a thread failed.
+ * \return 0; -1 if scratch memory runs out or a thread failed.
  *
  * Uses the threads of the runtime if the chain is large enough. The result does not depend on their
  * number.

@@ -408,7 +408,7 @@ static inline int tvmrt_winograd_task_4(int task, TVMParallelGroupEnv* env, void
  * \param layer The layer.
  * \param tiles Matmul tiles whose widths cover a row of all Winograd tiles.
  * \param data The tensors; the bias has out_channels floats. y must not overlap x.
- * \return 0; -1 if there is no scratch memory or a thread failed.
+ * \return 0; -1 if scratch memory runs out or a thread failed.
  *
  * Uses the threads of the runtime if the layer is large enough. The result does not depend on their
  * number. The error is some 1e-6 of the largest results, compared with 1e-7 for direct convolution.

@@ -31,8 +31,7 @@
 #define TVMRT_MICRO_ASM 0
 #endif
 #endif
-/*! \brief Whether the RISC-V vector extension is used. The kernels use it through inline assembly
- * only. */
+/*! \brief Whether the RISC-V vector extension is used. Kernels use it in inline assembly. */
 #if TVMRT_MICRO_CAN_RVV && TVMRT_MICRO_ASM
 #define TVMRT_MICRO_RVV 1
 #else

@@ -46,8 +46,7 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_bytes(uint8_t* y, const int32_t* 
  * \brief Requantises those of n accumulators that have float scales, as many as four registers
  * hold: tvmrt_micro_scaled() in integers.
  *
- * \param unsure [out] Indices of the `floats` bytes that are wrong, because a product is next to a
- * tie.
+ * \param unsure [out] Indices of the `floats` bytes that are wrong: products next to a tie.
  */
 TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t* sums,
                                                       const void* factors, int32_t n, int32_t zero,
@@ -84,8 +83,7 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t*
   return strip;
 }
 
-/*! \brief Requantises accumulators with float scales; bytes with fixed-point multipliers are
- * done. */
+/*! \brief Requantises accumulators with float scales; fixed-point ones are done. */
 TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
                                                   const tvmrt_micro_factor* factors, int32_t n,
                                                   const tvmrt_micro_range* range) {

@@ -4,8 +4,7 @@
  *
  * The windows of four neighbouring output pixels are copied into scratch, interleaved element by
  * element, and multiplied with the weights of four output channels at a time. Remaining pixels are
- * computed one by one. y may be x for pointwise layers, because the windows have been copied by
- * then.
+ * computed one by one. y may be x for pointwise layers: the windows are copied first.
  *
  * Packed weights: [four output channels][element of the window][channel], where a window is [kernel
  * row][kernel column][input channel].
@@ -18,15 +17,13 @@
 /*! \brief Maximum bytes of windows on the stack; longer ones are in scratch. */
 #define TVMRT_MICRO_F32_STACK_WINDOWS 128
 
-/*! \brief Copies n elements with a stride of `step` in `to`; returns the address for the next
- * ones. */
+/*! \brief Copies n elements with a stride of `step` in `to`; returns the next address. */
 TVMRT_INLINE float* tvmrt_micro_spread_f32(float* to, int32_t step, const float* from, int32_t n) {
   for (; n > 0; n--, to += step) *to = *from++;
   return to;
 }
 
-/*! \brief Like tvmrt_micro_spread_f32(), with zeros if `from` is NULL; step is 1 or
- * TVMRT_MICRO_F32_PIXELS. */
+/*! \brief Like tvmrt_micro_spread_f32(), zeros for NULL; step is 1 or the tile's pixels. */
 static inline float* tvmrt_micro_place_f32(float* to, int32_t step, const float* from, int32_t n) {
   if (from == NULL) {
     for (; n > 0; n--, to += step) *to = 0.0f;
@@ -94,7 +91,7 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
  * \param data [in] The tensors. y may be x only as the head of this file says.
  *
  * Values:  clamp(bias + sums + residual), then the epilogue.
- * Errors:  0, or -1 if there is no scratch.
+ * Errors:  0, or -1 if scratch runs out.
  * Threads: on the calling thread alone.
  */
 static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,

@@ -25,10 +25,8 @@ typedef int16_t tvmrt_micro_element;
 
 /*! \brief Elements per word of flags. */
 #define TVMRT_MICRO_FLAGGED 128
-/*!
- * \brief Offset added to two sums of -32767 to 32768: the lower one becomes non-negative, the upper
- * one is 1 less, because its sign is kept.
- */
+/*! \brief Offset added to two sums of -32767 to 32768: the lower one becomes non-negative, the
+ * upper one is 1 less, because its sign is kept. */
 #define TVMRT_MICRO_TWIN_MOVE (uint32_t)(0x7FFF - 0x10000)
 
 /* Stores the first pixel's elements sign-extended as words, and adds those of the second pixel, for

@@ -10,17 +10,16 @@
  * been copied, so y may be x where a window is its own output pixel: 1 x 1, stride 1, no padding.
  *
  * A window is [kernel row][kernel column][input channel], with zeros to a multiple of the tile's
- * unit. Two copied windows alternate: a group of the first pixel, then the same group of the
- * second.
+ * unit. Two copied windows alternate, group by group.
  *
  * The header of a tile makes the following definitions, then includes this file:
  *
  *     tvmrt_micro_element          of a copied window
  *     TVMRT_MICRO_GROUP            elements of a group
  *     TVMRT_MICRO_UNIT             the length of a window is a multiple of this
- *     tvmrt_micro_place_groups()   copies n elements, whole groups, of a window into groups that are
- *                                  `step` elements apart; returns the address for the next ones
- *     TVMRT_MICRO_NONE             the value of uint8 bytes past the end of a window that becomes 0,
+ *     tvmrt_micro_place_groups()   copies n elements, whole groups, of a window into groups with a
+ *                                  stride of `step` elements; returns the next address
+ *     TVMRT_MICRO_NONE             value of uint8 bytes past the end of a window that becomes 0,
  *                                  unless it is 0x80; int8 bytes are 0
  *     tvmrt_micro_conv_sums()      accumulates some channels of one or two neighbouring output
  *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` comes from
@@ -168,12 +167,12 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
  * \param c    [in] Shape.
  * \param data [in] The tensors. y may be x only as the head of this file says.
  * \param tile [in] Which tile of the header, 0 if it has one.
- * \param kind [in] Kind of all windows. Both are constants at the call: code for other windows, or
- * for two pixels, is linked only if a layer needs it.
+ * \param kind [in] Kind of all windows. A constant, like tile: other code is linked only if a layer
+ * needs it.
  *
  * Values:  exact int32 sums (they must fit), times float scales, rounded to the nearest integer,
  * ties to even; or as the epilogue computes.
- * Errors:  0, or -1 if there is no scratch.
+ * Errors:  0, or -1 if scratch runs out.
  * Threads: on the calling thread alone.
  */
 TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,

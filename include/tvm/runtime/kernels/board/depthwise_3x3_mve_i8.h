@@ -65,8 +65,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
   }
 }
 
-/*! \brief Copies a pair of input rows into the line buffer, which already has columns of
- * padding. */
+/*! \brief Copies a pair of input rows into the line bufferbetween the columns of padding. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -174,8 +173,7 @@ static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int3
   }
 }
 
-/*! \brief Returns the tile of this kernel; in_c is out_c, there is no dilation, strides are both 1
- * or 2. */
+/*! \brief Returns the kernel's tile; in_c is out_c, dilation is 1, strides are both 1 or 2. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_3x3_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1, 3 - c->shape.stride[0]},

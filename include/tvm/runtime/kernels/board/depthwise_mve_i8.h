@@ -11,8 +11,8 @@
  *
  * uint8 activations are shifted by 128 while they are copied; the folded bias compensates.
  *
- * Packed weights: int8 [channel][6 or 8 columns][8 rows], zero-padded. Weights, bias and scales:
- * per channel, to a multiple of four channels.
+ * Packed weights: int8 [channel][6 or 8 columns][8 rows], zero-padded. Channels are a multiple of
+ * four.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_
@@ -23,8 +23,8 @@
 /*! \brief Rows in the line buffer. */
 #define TVMRT_MICRO_MVE_ROWS 8
 
-/*! \brief Copies an input row into the line buffer, which already has columns of padding; a slot is
- * a row. */
+/*! \brief Copies an input row into the line bufferbetween the columns of padding; a slot is a
+ * row. */
 TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -102,8 +102,8 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t
   }
 }
 
-/* tvmrt_micro_mve_wide_row_COLUMNS(): computes one row per step. The loops are in a function for
- * each number of vectors, so that unused ones are not linked. */
+/* tvmrt_micro_mve_wide_row_COLUMNS(): computes one row per step. Each number of vectors has its own
+ * function, so that unused ones are not linked. */
 #define TVMRT_MICRO_MVE_WIDE_ROWS(COLUMNS)                                              \
   TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_##COLUMNS(                             \
       const tvmrt_micro_layer* d, int32_t channel, int32_t channels, int32_t turn) {    \
@@ -125,8 +125,7 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t
 TVMRT_MICRO_MVE_WIDE_ROWS(6)
 TVMRT_MICRO_MVE_WIDE_ROWS(8)
 
-/*! \brief Returns the tile of this kernel; in_c is out_c, kernels have at most 8 rows and no
- * dilation. */
+/*! \brief Returns the kernel's tile; in_c is out_c, at most 8 kernel rows, no dilation. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_wide_tile(const tvmrt_micro_conv_i8* c, int vectors) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_mve_wide_copy,

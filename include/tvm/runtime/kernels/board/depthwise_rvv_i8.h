@@ -1,7 +1,7 @@
 /*!
  * \file board/depthwise_rvv_i8.h
- * \brief Depthwise 2-D convolution of 8-bit tensors with the RISC-V vector extension, for kernels
- * of any shape; vectors hold channels.
+ * \brief Depthwise 2-D convolution of 8-bit tensors with RISC-V vectors of channels, for kernels of
+ * any shape.
  *
  * The line buffer (board/ring.h) holds rows as in the input, but without gaps between pixels: [row
  * of the buffer][column][channel]; `plane` is the size of a row in bytes. uint8 activations are
@@ -15,8 +15,8 @@
 #include "rows.h"
 #include "rvv.h"
 
-/*! \brief Copies an input row into the line buffer, which already has columns of padding; a slot is
- * a row. */
+/*! \brief Copies an input row into the line bufferbetween the columns of padding; a slot is a
+ * row. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -39,8 +39,8 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, i
   }
 }
 
-/*! \brief Some channels of one or two neighbouring pixels of an output row; all members are words,
- * at the offsets that the assembly uses. */
+/*! \brief Some channels of one or two neighbouring pixels of an output row; words at the offsets of
+ * the assembly. */
 typedef struct tvmrt_micro_rvv_block {
   int32_t channels;    /* 0: of the pixels; the number done per call is written here */
   const int32_t* bias; /* 4: of the first channel */

@@ -347,10 +347,8 @@ TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, 
 TVMRT_MICRO_WIDE_ROWS(5)
 TVMRT_MICRO_WIDE_ROWS(7)
 
-/*!
- * \brief Returns the tile of this kernel for kernel rows of 5 or 7 weights; in_c is out_c, columns
- * are not dilated and their stride is 1 or 2.
- */
+/*! \brief Returns the tile of this kernel for kernel rows of 5 or 7 weights; in_c is out_c, columns
+ * are not dilated and their stride is 1 or 2. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_wide_tile(const tvmrt_micro_conv_i8* c, int taps) {
   const tvmrt_micro_shape* const s = &c->shape;
   const int32_t words = 1 + TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]);

@@ -35,7 +35,7 @@ static inline int32_t tvmrt_board_key(const float* x, int32_t nan) {
  *   unit      what 1 is in y
  *
  * tvmrt_board_forest_run_SUFFIX(forest, x, y, rows): x [rows][x_columns] to y [rows][outputs].
- * Returns 0, or -1 if there is no scratch memory. */
+ * Returns 0, or -1 if scratch memory runs out. */
 #define TVMRT_DEFINE_BOARD_FOREST(SUFFIX, COLUMN, STEP)                                       \
   typedef struct {                                                                            \
     const int32_t* keys;                                                                      \

@@ -1,7 +1,6 @@
 /*!
  * \file board/quad_bytes_i8.h
- * \brief Requantise rows of accumulators of four channels, for depthwise layers of
- * microcontrollers.
+ * \brief Requantisation of rows of four channels, for depthwise layers of microcontrollers.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_

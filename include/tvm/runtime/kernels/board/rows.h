@@ -2,8 +2,8 @@
  * \file board/rows.h
  * \brief Layers of microcontrollers that compute a few rows per call, for chains (board/chain.h).
  *
- * The argument of such a function says which input rows are in memory. A depthwise layer keeps the
- * rows that it reads again in its own line buffer (board/ring.h), across calls.
+ * Arguments give the input rows in memory. A depthwise layer keeps rows that it reads again in a
+ * line buffer (board/ring.h) across calls.
  *
  * The header of a depthwise kernel defines its own parts as a tvmrt_micro_tile.
  * TVMRT_MICRO_DEPTHWISE() generates from it the functions for a whole layer and for some rows.
@@ -33,8 +33,7 @@ TVMRT_INLINE void tvmrt_micro_cut(tvmrt_micro_shape* s, const tvmrt_micro_rows* 
   s->kept.windows.pixels = at->rows * s->out[1];
 }
 
-/*! \brief Restricts a depthwise layer's shape to these input rows; rows outside of them are
- * padding. */
+/*! \brief Restricts a depthwise layer's shape to these input rows; others are padding. */
 TVMRT_INLINE void tvmrt_micro_cut_ring(tvmrt_micro_shape* s, const tvmrt_micro_rows* at) {
   s->in[0] = (int16_t)at->count;
   s->pad[0] = (int16_t)(s->pad[0] + at->first);
@@ -50,8 +49,8 @@ TVMRT_INLINE void tvmrt_window_cut(tvmrt_window* w, int32_t* pad_end, const tvmr
 }
 
 /*!
- * \brief One step of tvmrt_micro_walk_ring(): copies the slots whose rows are in memory, at most
- * those of the next step, and computes that step's output rows, if any.
+ * \brief One step of tvmrt_micro_walk_ring(): copies the slots in memory that the next step needs,
+ * and computes that step's output rows, if any.
  *
  * \param whole [in] Shape of the whole layer.
  * \param unit  [in] Rows of a slot.
@@ -117,13 +116,10 @@ typedef struct tvmrt_micro_tile {
  * `c`. CONV is the type of a layer, DATA of its tensors, and LAYER of the steps' descriptor, which
  * begins like tvmrt_micro_layer:
  *
- *     NAME_run(c, data)                 y = depthwise convolution of x; 0, or -1 without scratch
- *     NAME_rows(c, data, at, scratch)   some rows of it, for chains: x is the first input row in
- *                                       memory, y the first computed row, as many as a step
- *     computes
- *                                       or the remainder; scratch: shape.scratch bytes, aligned to
- *     8,
- *                                       kept across calls
+ *     NAME_run(c, data)                y = depthwise convolution of x; 0, or -1 without scratch
+ *     NAME_rows(c, data, at, scratch)  some rows of it, for chains: x is the first input row in
+ *                                      memory, y the first computed row of a step or the tail;
+ *                                      scratch: shape.scratch bytes, aligned to 8, reused
  *
  * y may be x only as board/ring.h says. Values and threads are those of dense layers; shift is not
  * used.

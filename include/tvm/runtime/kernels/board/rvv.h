@@ -5,8 +5,7 @@
  * Loops request all remaining elements and process as many as the registers hold, so the same code
  * serves every vector length. Zve32x suffices: integers of up to 32 bits.
  *
- * The start-up code has to enable vectors (VS of mstatus); otherwise the first vector instruction
- * traps.
+ * The start-up code has to enable vectors (VS of mstatus), or vector instructions trap.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_RVV_H_
 #define TVM_RUNTIME_KERNELS_BOARD_RVV_H_
@@ -17,8 +16,7 @@
 #include "abilities.h"
 
 #if TVMRT_MICRO_RVV
-/* Vector registers that assembly clobbers. GCC before 13 has no names for them and does not use
- * them. */
+/* Vector registers that assembly clobbers. GCC before 13 neither names nor uses them. */
 #if defined(__clang__) || __GNUC__ >= 13
 #define TVMRT_MICRO_RVV_CHANGES                                                                  \
   "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \

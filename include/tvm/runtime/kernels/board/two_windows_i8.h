@@ -57,10 +57,8 @@ TVMRT_NOINLINE void tvmrt_micro_two_points(const tvmrt_micro_conv_i8* c, const u
   tvmrt_micro_widen_two(to, from, second, n / TVMRT_MICRO_GROUP, c->x_signed);
 }
 
-/*!
- * \brief Copies the windows of an output pixel and the next one if they are in one row without
- * padding; returns whether they are.
- */
+/*! \brief Copies the windows of an output pixel and the next one if they are in one row without
+ * padding; returns whether they are. */
 TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                           int32_t pixel, tvmrt_micro_element* to) {
   const tvmrt_micro_shape* const s = &c->shape;

@@ -16,8 +16,7 @@ static inline float tvmrt_pair(const float* pairs, int32_t classes, int32_t i, i
 }
 
 /*!
- * \brief The p that minimises the summed differences of p[i] * r[j][i] and p[j] * r[i][j] over all
- * pairs.
+ * \brief The p with minimum summed differences of p[i] * r[j][i] and p[j] * r[i][j].
  *
  * The method of Wu, Lin and Weng (2004) as iterated by libsvm: coordinate by coordinate, until no
  * condition is violated by more than 0.005 / classes.

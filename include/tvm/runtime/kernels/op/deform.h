@@ -32,8 +32,7 @@ typedef struct tvmrt_deform_f32_layer {
   int32_t y_stride;
 } tvmrt_deform_f32_layer;
 
-/* Samples channels [c, c_end) at a coordinate of one image, times factor; zeros around the
- * image. */
+/* Samples channels [c, c_end) at a coordinate of one image, times factor; zeros outside. */
 static inline void tvmrt_deform_sample_f32(const tvmrt_deform_f32_layer* layer, const float* image,
                                            float h, float w, float factor, int c, int c_end,
                                            int taps, int tap, float* y) {

@@ -7,8 +7,7 @@
 
 #include <stdint.h>
 
-/* tvmrt_det_NAME(x, a, n): the determinant of the dense n x n matrix x; a is scratch of n * n
- * elements. */
+/* tvmrt_det_NAME(x, a, n): the determinant of the n x n matrix x; scratch a: n * n elements. */
 #define TVMRT_DEFINE_DET(NAME, TYPE)                                           \
   static inline TYPE tvmrt_det_##NAME(const TYPE* x, TYPE* a, int n) {         \
     TYPE det = 1;                                                              \

@@ -15,8 +15,7 @@
 #include "../tile/requantize.h"
 
 /*!
- * \brief y = clamp(round((a * fa) * (b * fb) * factor / divisor) + zero), a and b minus the zero
- * points.
+ * \brief y = clamp(round((a * fa) * (b * fb) * factor / divisor) + zero), minus zero points.
  *
  * With fa = a_scale, fb = b_scale, 1 and y_scale this is bit-identical to DequantizeLinear, Mul and
  * QuantizeLinear; with 1, 1, a_scale * b_scale / y_scale and 1 it is QLinearMul.
@@ -85,8 +84,7 @@ static inline int tvmrt_add_i8_run(const tvmrt_add_i8* f, void* y, const void* a
   return tvmrt_eltwise_i8_run(&job, threads);
 }
 
-/*! \brief Multiplies two tensors of n elements; see tvmrt_mul_i8. Otherwise like
- * tvmrt_add_i8_run. */
+/*! \brief Multiplies two tensors of n elements; see tvmrt_mul_i8. Like tvmrt_add_i8_run. */
 static inline int tvmrt_mul_i8_run(const tvmrt_mul_i8* f, void* y, const void* a, const void* b,
                                    int64_t n, int threads) {
   tvmrt_eltwise_i8_job job = {NULL, f, NULL, (const uint8_t*)a, (const uint8_t*)b, (uint8_t*)y, n};

@@ -177,8 +177,7 @@ static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f 
     at[0] = tvmrt_fft_plus_##NAME(v[0], tvmrt_fft_plus_##NAME(outer, inner));                      \
   }                                                                                                \
                                                                                                    \
-  /* One radix over all elements; m elements are already transformed, `stride` apart in the \
-   * tables. */      \
+  /* One radix over all elements; m are transformed already, `stride` apart in the tables. */      \
   static inline void tvmrt_fft_stage_##NAME(const tvmrt_fft* fft, tvmrt_fft_##NAME* y,             \
                                             int32_t radix, int32_t m) {                            \
     const tvmrt_fft_##NAME* const table = (const tvmrt_fft_##NAME*)fft->twiddles;                  \
@@ -225,8 +224,7 @@ static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f 
     *rest = tvmrt_fft_product_##NAME(tvmrt_fft_minus_##NAME(a, b), table[k - 1]);                  \
   }                                                                                                \
                                                                                                    \
-  /* The spectrum of count samples, zero-padded to the length: size + 1 complex numbers; y must \
-   * not be x. */  \
+  /* The spectrum of count zero-padded samples: size + 1 complex numbers; y is not x. */           \
   static inline void tvmrt_rfft_##NAME(const tvmrt_fft* fft, const TYPE* x, int32_t count,         \
                                        TYPE* y) {                                                  \
     tvmrt_fft_##NAME* const out = (tvmrt_fft_##NAME*)(void*)y;                                     \

@@ -72,17 +72,17 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
   TVMRT_FOREST_STEP(KEY, a7, keys + 7 * next)
 
 /* tvmrt_forest_NAME: the tables of a forest.
- *   nodes         [nodes][2] keys and links; the key of a leaf is the bits of its value if width is 1,
+ *   nodes         [nodes][2] keys and links; a leaf's key is the bits of its value if width is 1,
  *                 else its row of values
  *   values        [rows][width], or NULL if width is 1
- *   roots, depths [trees, whole groups of traversals] nodes, and steps to the deepest leaf; ascending
+ *   roots, depths [trees, whole groups of traversals] nodes, steps to the deepest leaf; ascending
  *   targets       [trees] the first output that a tree adds to, or NULL if that is 0
  *   base          [outputs]
  *   inputs        [features] columns of x that nodes read, or NULL for all in order
  *   divisor       of the aggregate: the number of trees for an average, else 1
  *
  * tvmrt_forest_run_NAME(forest, x, y, begin, end): computes rows begin to end of y [rows][outputs]
- * from x [rows][columns], which must not overlap. Returns 0, or -1 if there is no scratch memory;
+ * from x [rows][columns], which must not overlap. Returns 0, or -1 if scratch memory runs out;
  * threads may divide the rows. */
 #define TVMRT_DEFINE_FOREST(NAME, REAL, KEY, GREATEST)                                             \
   typedef struct {                                                                                 \

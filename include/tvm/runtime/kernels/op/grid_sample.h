@@ -1,7 +1,6 @@
 /*!
  * \file grid_sample.h
- * \brief Sampling of channels-last images at computed coordinates: nearest, linear and cubic, 2-D
- * and 3-D.
+ * \brief Sampling of channels-last images at coordinates: nearest, linear, cubic, 2-D, 3-D.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_GRID_SAMPLE_H_
 #define TVM_RUNTIME_KERNELS_OP_GRID_SAMPLE_H_

@@ -53,8 +53,7 @@ typedef struct tvmrt_matmul_blocks_job {
 typedef uint8_t tvmrt_block_bytes __attribute__((vector_size(TVMRT_SIMD_LANES_F32)));
 typedef int32_t tvmrt_block_numbers __attribute__((vector_size(4 * TVMRT_SIMD_LANES_F32)));
 
-/* Loads a vector of bytes as 32-bit integers; compilers make a dozen instructions of this single
- * one. */
+/* Loads bytes as 32-bit integers in one instruction; compilers use a dozen. */
 TVMRT_INLINE tvmrt_block_numbers tvmrt_load_block_bytes(const uint8_t* w) {
 #if defined(__AVX512F__)
   return (tvmrt_block_numbers)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)w));
@@ -97,8 +96,7 @@ typedef struct tvmrt_block_sums {
   tvmrt_f32v at[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_ROWS];
 } tvmrt_block_sums;
 
-/*! \brief Adds the first `count` products of block g, for `columns` columns from c on and `rows`
- * rows of x. */
+/*! \brief Adds `count` products of block g, for columns from c on and rows of x. */
 TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                   int blocks, int32_t c, int columns, const float* x, int rows,
                                   int count, float (*q)[TVMRT_BLOCK_MOST], tvmrt_block_sums* sums) {
@@ -201,8 +199,7 @@ enum {
 typedef uint32_t tvmrt_block_word __attribute__((vector_size(TVMRT_WORD_BYTES)));
 
 /*! \brief x in the order of the words' weights: for each vector of words the negative product of
- * its sum and the zero point, then the vectors for the weights in the lowest bits, the next ones,
- * ... */
+ * its sum and the zero point, then vectors for the weights in the lowest bits and so on */
 typedef struct tvmrt_block_row {
   float at[TVMRT_WORDS_MOST + TVMRT_WORDS_MOST / 4];
 } tvmrt_block_row;
@@ -227,8 +224,7 @@ TVMRT_INLINE void tvmrt_order_row(int bits, int block, int vectors, const float*
   }
 }
 
-/*! \brief Whether a vector of words belongs to one block, or to four whose scales load as one
- * vector. */
+/*! \brief Whether a vector of words belongs to one block, or four with scales in a vector. */
 TVMRT_INLINE int tvmrt_fits_words(int bytes) {
   return bytes % TVMRT_WORD_BYTES == 0 || (TVMRT_SIMD_LANES_F32 == 16 && bytes == 16);
 }
@@ -245,8 +241,7 @@ TVMRT_INLINE tvmrt_f32v tvmrt_word_scales(const float* scales, int bytes) {
   return TVMRT_F32V(splat)(*scales);
 }
 
-/*! \brief Adds `vectors` vectors of words of some columns, from block g on, for one reordered
- * row. */
+/*! \brief Adds vectors of words of some columns, from block g on, for a reordered row. */
 TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                   int vectors, int blocks, int32_t c, int columns,
                                   const tvmrt_block_row* row, tvmrt_f32v* sums) {
@@ -384,8 +379,7 @@ TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int b
 }
 
 /*! \brief Adds the blocks from g0 on to y, for some columns from c on, and some rows from x and y
- * on; y is uninitialised if g0 is 0. \param scaled_last Whether scales may be applied to the
- * sums. */
+ * on; y is uninitialised if g0 is 0. \param scaled_last Whether to scale sums. */
 TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                            int g0, int32_t c, int columns, const float* x, int rows,
                                            int scaled_last, float* y) {
@@ -452,8 +446,7 @@ static inline int tvmrt_matmul_blocks_task(int task, TVMParallelGroupEnv* env, v
   return tvmrt_matmul_blocks_part(task, env, job, job->layer->bits, job->layer->block);
 }
 
-/* F(NAME, bits, block) for the usual block sizes of quantisers, whose loops the compiler
- * unrolls. */
+/* F(NAME, bits, block) for usual block sizes, whose loops the compiler unrolls. */
 #define TVMRT_BLOCK_KINDS(F, NAME) \
   F(NAME, 4, 16) F(NAME, 4, 32) F(NAME, 4, 64) F(NAME, 4, 128) F(NAME, 8, 32) F(NAME, 8, 128)
 

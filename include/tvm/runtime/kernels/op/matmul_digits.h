@@ -20,8 +20,7 @@
 #define TVMRT_BLOCK_DIGITS 0
 #endif
 
-/*! \brief The largest absolute value of some floats, as its bits: their order is that of the
- * floats. */
+/*! \brief The bits of the largest absolute value; they order like floats. */
 TVMRT_INLINE uint32_t tvmrt_largest_bits(const float* x, int32_t count) {
   uint32_t most = 0;
   for (int32_t i = 0; i < count; i++) {

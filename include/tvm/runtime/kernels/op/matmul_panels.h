@@ -126,10 +126,8 @@ TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
   }
 }
 
-/*!
- * \brief Widens all weights of some columns from c on to floats, into rows of a panel that are
- * ``stride`` floats apart. Missing columns are zeros.
- */
+/*! \brief Widens all weights of some columns from c on to floats, into rows of a panel that are
+ * ``stride`` floats apart. Missing columns are zeros. */
 TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                             int32_t c, int columns, float* q, int stride) {
   const tvmrt_matmul_blocks_layer* layer = job->layer;
@@ -241,7 +239,7 @@ TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_panels_choose(int bits, int block) 
  * \param w      [in] bytes of the weights, contiguous.
  * \param scales [in] one per block, [n][blocks].
  * \param points [in] one zero point per block, or NULL for layer->point everywhere.
- * \return 0, or -1 if there is no scratch memory for a panel (k floats times the width of a tile,
+ * \return 0, or -1 if scratch memory runs out for a panel (k floats times the width of a tile,
  * for each thread) or a thread failed.
  */
 TVMRT_INLINE int tvmrt_matmul_panels_f32(const tvmrt_matmul_blocks_layer* layer,

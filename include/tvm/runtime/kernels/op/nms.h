@@ -1,7 +1,6 @@
 /*!
  * \file nms.h
- * \brief Non-maximum suppression: the best boxes of each class, without those that overlap a better
- * one too much.
+ * \brief Non-maximum suppression: the best boxes of each class that overlap no better one too much.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_NMS_H_
 #define TVM_RUNTIME_KERNELS_OP_NMS_H_

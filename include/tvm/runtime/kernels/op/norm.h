@@ -139,7 +139,7 @@ static inline void tvmrt_group_norm_f32_share(const tvmrt_group_norm_f32_layer* 
  * \param scale One float a channel, or NULL for ones.
  * \param shift One float a channel, or NULL for zeros.
  * \param y Output, [batch][pixels][y_stride]; may be x.
- * \return 0; -1 if there is no scratch memory.
+ * \return 0; -1 if scratch memory runs out.
  *
  * Takes 3 * channels floats of scratch memory.
  */
@@ -171,8 +171,7 @@ static inline int tvmrt_group_norm_f32(const tvmrt_group_norm_f32_layer* layer, 
 
 /* ---- local response norm ---- */
 
-/*! \brief Channels of [pixels][channels] divided by a power of the sum of their neighbours'
- * squares. */
+/*! \brief Channels of [pixels][channels] over a power of their neighbours' squared sum. */
 typedef struct tvmrt_lrn_f32_layer {
   int64_t pixels;
   int32_t channels;
@@ -235,7 +234,7 @@ static inline int tvmrt_lrn_f32_task(int task, TVMParallelGroupEnv* env, void* c
  * \param layer Sizes and constants.
  * \param x Input, [pixels][x_stride], the pixels of the whole batch.
  * \param y Output, [pixels][y_stride]; may be x.
- * \return 0; -1 if there is no scratch memory or a thread failed.
+ * \return 0; -1 if scratch memory runs out or a thread failed.
  *
  * Each task takes 2 * channels + size floats of scratch memory.
  */

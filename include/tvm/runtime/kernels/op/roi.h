@@ -156,8 +156,7 @@ static inline void tvmrt_roi_span(float start, float length, int cell, int cells
 /*!
  * \brief Computes regions [begin, end): the largest pixel of each cell, 0 for empty ones.
  *
- * regions is [regions][5]: image, x1, y1, x2, y2; other parameters are as for
- * tvmrt_roi_align_f32().
+ * regions is [regions][5]: image, x1, y1, x2, y2; others as in tvmrt_roi_align_f32().
  */
 static inline int tvmrt_max_roi_pool_f32(const tvmrt_roi_f32_layer* layer, const float* x,
                                          const float* regions, const char* where, float* y,

@@ -1,7 +1,6 @@
 /*!
  * \file run_operands.h
- * \brief Dynamic operands: data-dependent indices, and values that must equal those for which the
- * network was compiled.
+ * \brief Dynamic operands: data-dependent indices, and values that must equal compiled ones.
  *
  * An invalid operand ends the run with an error before anything outside a tensor is read or
  * written.
@@ -31,8 +30,7 @@ TVMRT_DEFINE_TAKE_ROW(16)
 TVMRT_DEFINE_TAKE_ROW(32)
 TVMRT_DEFINE_TAKE_ROW(64)
 
-/* Gathers a row of elements of `bytes` bytes, from element `from` of x on to element `to` of y
- * on. */
+/* Gathers a row of elements of `bytes` bytes from x + from to y + to, in elements. */
 static inline void tvmrt_take_row(const void* x, const void* value, void* y, size_t bytes,
                                   int64_t from, int64_t to, int64_t count, const int64_t* places,
                                   int outside) {
@@ -59,8 +57,7 @@ static inline void tvmrt_take_row(const void* x, const void* value, void* y, siz
  * \param extents Of x, counts of y, both dense, by axis; there is at least one axis.
  * \param at Scratch for an integer per axis.
  * \param where Operator, node and operand, for the error text.
- * \return 0, or -1 after setting the error text if an index is out of range; nothing is written
- * then.
+ * \return 0, or -1 with an error text if an index is out of range; nothing is written then.
  */
 static inline int32_t tvmrt_take_at(const void* x, const void* value, void* y, size_t bytes,
                                     int rank, const int64_t* extents, const int64_t* counts,

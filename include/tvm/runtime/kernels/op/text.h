@@ -4,8 +4,7 @@
  * int64_t; 0 is the empty string.
  *
  * Strings of inputs belong to the caller, those of constants to the library. Strings that a run
- * creates are in a heap in the workspace, whose first 16 bytes hold the used and the total size.
- * For hosts only.
+ * creates are in a heap in the workspace, after 16 bytes: the used and the total size. Hosts only.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_TEXT_H_
 #define TVM_RUNTIME_KERNELS_OP_TEXT_H_
@@ -238,8 +237,7 @@ static inline int tvmrt_text_split(const uint8_t* heap, const int64_t* x, int64_
 /*!
  * \brief Whether an automaton accepts each element completely.
  * \param classes The class of each byte.
- * \param table   For each state the next one by class, then whether to accept; it starts in state
- * 0.
+ * \param table   For each state the next one by class, then whether it accepts; state 0 first.
  */
 static inline void tvmrt_text_match(const int64_t* x, int64_t count, const uint8_t* classes,
                                     const int32_t* table, int32_t num_classes, uint8_t* y) {

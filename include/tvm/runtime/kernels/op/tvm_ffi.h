@@ -231,8 +231,7 @@ static int tvmrt_ffi_run(const tvmrt_ffi_network* net) {
     workspace->dtype.bits = 8;
     workspace->dtype.lanes = 1;
     workspace->shape = &bytes;
-    net->values[count].v_handle = workspace; /* placeholder for the constants, which are in the
-                                                library */
+    net->values[count].v_handle = workspace; /* placeholder for the library's constants */
     net->codes[count++] = kTVMDLTensorHandle;
     net->values[count].v_handle = workspace;
     net->codes[count++] = kTVMDLTensorHandle;

@@ -11,8 +11,7 @@
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_COUNTED_LOOPS_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_COUNTED_LOOPS_H_
 
-/* GCC 12 also defines the macro for Armv8-M, which has no such instructions; there this has no
- * effect. */
+/* GCC 12 also defines the macro for Armv8-M without such instructions: harmless. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__ARM_ARCH_8M_MAIN__)
 #pragma GCC optimize("no-branch-count-reg")
 #endif

@@ -3,9 +3,8 @@
  * \brief Integer arithmetic on single elements, defined for every operand.
  *
  * C leaves some operations undefined: division by zero, the most negative integer divided by -1,
- * conversion of floats out of range. Here x / 0 is 0, x mod 0 is 0, the most negative integer
- * divided by -1 wraps around, and conversions saturate (NaN becomes 0), so no input of a network
- * can cause a trap.
+ * conversion of floats out of range. Here x / 0 and x mod 0 are 0, that quotient wraps around, and
+ * conversions saturate (NaN becomes 0), so no input of a network can cause a trap.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_INT_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_INT_H_
@@ -81,7 +80,7 @@ TVMRT_DEFINE_BITS(uint32, uint32_t, float32, float)
 TVMRT_DEFINE_BITS(int64, int64_t, float64, double)
 TVMRT_DEFINE_BITS(uint64, uint64_t, float64, double)
 
-/* Bounds are the nearest floats inside the range: 2^31 and 2^63 are exact, their predecessors not. */
+/* Bounds are the nearest floats inside the range: 2^31, 2^63 are exact, predecessors are not. */
 #define TVMRT_DEFINE_FROM_FLOAT(NAME, TYPE, LOW, HIGH) \
   static inline TYPE tvmrt_f32_to_##NAME(float x) {    \
     return x != x               ? (TYPE)0              \

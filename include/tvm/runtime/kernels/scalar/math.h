@@ -105,8 +105,8 @@ TVMRT_INLINE float tvmrt_exp_f32(float x) {
   return p * first * second;
 }
 
-/* e to the x for -88 <= x <= 89, with one factor 2^n: 0 below the normal range, infinity from 88.4
- * upwards. */
+/* e to the x for -88 <= x <= 89, with one factor 2^n: 0 below the normal range, infinity from
+ * 88.4. */
 TVMRT_INLINE float tvmrt_exp_normal_f32(float x) {
   uint32_t biased;
   const float r = tvmrt_exp_split_f32(x, &biased);
@@ -164,8 +164,7 @@ TVMRT_INLINE float tvmrt_log_f32(float x) { return tvmrt_log_less_f32(x, 0.0f); 
 /*!
  * \brief e^x - 1 without loss near 0.
  *
- * Like tvmrt_exp_f32(): 2^n (1 + p) - 1 is 2^n p + (2^n - 1), here halved, since 2^128 is not a
- * float.
+ * Like tvmrt_exp_f32(): 2^n (1 + p) - 1 is 2^n p + (2^n - 1), halved as 2^128 overflows.
  */
 TVMRT_INLINE float tvmrt_expm1_f32(float x) {
   uint32_t biased;
@@ -206,8 +205,7 @@ TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
 /*!
  * \brief x times its sigmoid: x / (1 + e^-x).
  *
- * The exponent is clamped as an integer, which takes one vector instruction per bound; this loses
- * NaN, but the numerator keeps it.
+ * The exponent is clamped as an integer, one instruction per bound; the numerator keeps NaN.
  */
 TVMRT_INLINE float tvmrt_silu_f32(float x) {
   const int32_t own = (int32_t)tvmrt_bits_f32(x), high = 0x42b00000; /* 88.0f */
@@ -217,7 +215,7 @@ TVMRT_INLINE float tvmrt_silu_f32(float x) {
 }
 
 /*!
- * \brief The error function: a polynomial in x up to 1.1, then 1 minus the fourth power of another.
+ * \brief The error function: a polynomial in x up to 1.1, then 1 minus a fourth power.
  *
  * The fourth root of erfc(x) falls so slowly that 7 powers of x suffice, and its error is small
  * compared with 1.
@@ -281,8 +279,8 @@ TVMRT_INLINE float tvmrt_near_reduce_f32(float x, int32_t* quadrant) {
   return (float)(((double)x - n * 1.57079632673412561417) - n * 6.07710050650619224932e-11);
 }
 
-/* The remainder of x by pi/2, and the quadrant, for every finite x, in integers: exact to 2^-60.
- * One element at a time.
+/* The remainder of x by pi/2, and the quadrant, for every finite x, in integers, exact to 2^-60;
+ * scalar.
  *
  * x is m * 2^k with 24 bits in m. Only those bits of 2/pi matter that contribute less than four
  * quadrants of m * 2^k: 96 of them, from fractional bit k - 1 on, leave two bits of quadrant and 94
@@ -348,8 +346,7 @@ TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
   }
 
 /*!
- * \brief tvmrt_sin_f32(), tvmrt_cos_f32(), tvmrt_tan_f32(): correct for every angle; NaN at
- * infinity.
+ * \brief tvmrt_sin_f32(), tvmrt_cos_f32(), tvmrt_tan_f32(): for any angle; NaN at infinity.
  *
  * A large angle takes a branch, which prevents vectorisation.
  */

@@ -37,8 +37,7 @@ static inline void tvmrt_put_2bits(uint8_t* data, ptrdiff_t i, uint8_t code) {
 static inline int8_t tvmrt_int4_to_int8(uint8_t code) { return (int8_t)((code ^ 8) - 8); }
 static inline int8_t tvmrt_int2_to_int8(uint8_t code) { return (int8_t)((code ^ 2) - 2); }
 
-/*! \brief Decodes a code without its sign: exponent and fraction of fraction_bits bits, and the
- * exponent bias. */
+/*! \brief Decodes a code without its signof fraction_bits and an exponent bias. */
 static inline float tvmrt_small_to_f32(uint32_t size, int fraction_bits, int bias) {
   /* as a float with the same fields the exponent is too small; the product corrects this and makes
    * denormals normal */
@@ -74,8 +73,7 @@ static inline float tvmrt_float8_e4m3fnuz_to_f32(uint8_t code) {
   return code == 0x80 ? tvmrt_small_nan() : x;
 }
 
-/*! \brief Decodes five bits of exponent, two of fraction, without infinity or negative zero, whose
- * code is the only NaN. */
+/*! \brief Decodes five bits of exponent, two of fraction; the code of -0 is the only NaN. */
 static inline float tvmrt_float8_e5m2fnuz_to_f32(uint8_t code) {
   const float x = tvmrt_small_signed(tvmrt_small_to_f32(code & 0x7fu, 2, 16), code >> 7);
   return code == 0x80 ? tvmrt_small_nan() : x;
@@ -146,8 +144,7 @@ static inline uint8_t tvmrt_f32_to_float8_e5m2fnuz(float x, int saturate) {
   return tvmrt_f32_to_small_fnuz(x, saturate, tvmrt_small_of_bits(bits, 2, 16));
 }
 
-/*! \brief Float to float4_e2m1fn, which saturates. NaN becomes zero, negative if NaN's sign is not
- * set. */
+/*! \brief Float to float4_e2m1fn, which saturates. NaN becomes zero with the opposite sign. */
 static inline uint8_t tvmrt_f32_to_float4_e2m1fn(float x) {
   const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
   const uint32_t sign = tvmrt_bits_f32(x) >> 28 & 8u;
@@ -155,8 +152,7 @@ static inline uint8_t tvmrt_f32_to_float4_e2m1fn(float x) {
   return (uint8_t)(bits > 0x7f800000u ? sign ^ 8u : sign | (code > 7 ? 7u : code));
 }
 
-/*! \brief The magnitude of a float as a power of two; rounding: 0 upwards, 1 downwards, 2 to the
- * nearest. */
+/*! \brief The magnitude of a float as a power of two; rounding: 0 up, 1 down, 2 to the nearest. */
 static inline uint8_t tvmrt_f32_to_float8_e8m0fnu(float x, int saturate, int rounding) {
   const uint32_t exponent = tvmrt_bits_f32(x) >> 23 & 255u;
   const uint32_t fraction = tvmrt_bits_f32(x) & 0x7fffffu;

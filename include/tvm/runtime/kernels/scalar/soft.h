@@ -65,10 +65,8 @@ TVMRT_SELDOM void tvmrt_soft_split(tvmrt_soft* s, float x) {
   }
 }
 
-/*!
- * \brief digits * 2 ^ power, rounded, ties to even. After truncation the caller passes at least 26
- * digits, with the lowest set to 1 if nonzero digits were lost.
- */
+/*! \brief digits * 2 ^ power, rounded, ties to even. After truncation the caller passes at least 26
+ * digits, with the lowest set to 1 if nonzero digits were lost. */
 TVMRT_SELDOM float tvmrt_soft_join(uint32_t sign, int32_t power, uint32_t digits) {
   if (digits == 0) return tvmrt_soft_of_bits(sign);
   for (; digits < TVMRT_SOFT_SIGN; power--) digits <<= 1;

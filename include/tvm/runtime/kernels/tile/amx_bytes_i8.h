@@ -42,8 +42,7 @@ typedef struct tvmrt_quick_add_i8 {
   int32_t high; /*!< Bit pattern of the float. */
 } tvmrt_quick_add_i8;
 
-/* Converts vector o of bytes to such floats; `order` has the byte indices and `high` the upper
- * bytes. */
+/* Converts vector o of bytes to such floats; `order`: byte indices, `high`: upper bytes. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, __m512i high, int o) {
 #if defined(__AVX512VBMI__)
   (void)o;
@@ -109,8 +108,8 @@ typedef struct tvmrt_amx_i8_out {
   const uint8_t* added;
 } tvmrt_amx_i8_out;
 
-/* Whether a call is plain; plus is a literal. The sum then fits into 16 bits. So does a quick sum,
- * whatever its range. */
+/* Whether a call is plain; plus is a literal. The sum then fits into 16 bits. So does any quick
+ * sum. */
 TVMRT_INLINE int tvmrt_amx_i8_is_plain(int plus, const tvmrt_tile_i8_args* a) {
   if (plus & TVMRT_PLUS_QUICK) return 1;
   const tvmrt_i8_range* range = plus != TVMRT_PLUS_NONE ? &a->plus->range : a->range;
@@ -255,9 +254,8 @@ TVMRT_INLINE void tvmrt_amx_i8_store_line(int ob, uint8_t* const* y, __m512i v) 
   }
 }
 
-/* Stores whole vectors of the next pixels as bytes, the usual case of a tile: enough pixels to fill
- * a line, or the remainder. with_bias: the bias is not in the sums yet; both that and is_plain are
- * literals. */
+/* Stores whole vectors of the next pixels as bytes: enough pixels to fill a line, or the tail.
+ * with_bias: the bias is not in the sums yet; both that and is_plain are literals. */
 TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, int is_plain, int with_bias,
                                      const tvmrt_amx_i8_out* out, tvmrt_amx_i8_places* p) {
   const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;

@@ -1,7 +1,6 @@
 /*!
  * \file tile/i8mm_i8.h
- * \brief Accumulation of a tile with AArch64's int8 matrix instructions (I8MM); a part of
- * tile/i8.h.
+ * \brief Accumulation of a tile with AArch64's I8MM instructions; a part of tile/i8.h.
  *
  * One instruction multiplies two pixels with two channels, eight bytes of each. Weights are packed
  * as for TVMRT_I8_NEON_DOT: two consecutive quads of four channels are zipped to two matrices of

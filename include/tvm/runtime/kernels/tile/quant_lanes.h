@@ -1,7 +1,6 @@
 /*!
  * \file quant_lanes.h
- * \brief Conversion of a few neighbouring bytes to int32 and back, for loops over one vector of
- * channels.
+ * \brief Conversion of neighbouring bytes to int32 and back, for vectors of channels.
  *
  * Compilers choose a loop's vector length by its narrowest type, and a pixel often has fewer
  * channels than a vector has bytes. The loops of generated epilogues therefore work on int32 and

@@ -77,8 +77,7 @@ TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const ui
   tvmrt_i8_floats_store(y, u, &f->range);
 }
 
-/* NAME: applies LANES to n elements of a and b, one vector at a time, with parameters FACTORS. y
- * may be a or b. */
+/* NAME: applies LANES to vectors of n elements of a and b, with FACTORS. y may be a or b. */
 #define TVMRT_DEFINE_PAIR_I8_ROW(NAME, FACTORS, LANES)                                      \
   static inline void NAME(const FACTORS* f, uint8_t* y, const uint8_t* a, const uint8_t* b, \
                           int64_t n) {                                                      \
@@ -102,8 +101,7 @@ typedef struct tvmrt_i8_requantize_ctx {
   tvmrt_i8_range range; /*!< Of the output. */
 } tvmrt_i8_requantize_ctx;
 
-/*! \brief Epilogue: requantised bytes for multipliers that are too large for the tile's
- * requantisation. */
+/*! \brief Epilogue: requantised bytes for multipliers too large for the tile's code. */
 static inline void tvmrt_i8_rows_requantize(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_i8_requantize_ctx* t = (const tvmrt_i8_requantize_ctx*)ctx;
   for (int32_t p = 0; p < rows->pixels; p++) {

@@ -88,8 +88,7 @@ TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
   element                                      \
       __attribute__((vector_size(sizeof(element) * (lanes)), aligned(sizeof(element)), may_alias))
 
-/* Operations without processor-specific code; fma, min, max and the partial accesses follow
- * below. */
+/* Operations without processor-specific code; fma, min, max, partial accesses follow. */
 #define TVMRT_DEFINE_VECTOR(L)                                                                   \
   typedef TVMRT_VECTOR(float, L) tvmrt_f32x##L;                                                  \
   typedef TVMRT_VECTOR(int32_t, L) tvmrt_i32x##L;                                                \

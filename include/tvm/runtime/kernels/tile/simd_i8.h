@@ -82,8 +82,7 @@ typedef struct tvmrt_add_i8 {
   tvmrt_i8_range range;
 } tvmrt_add_i8;
 
-/*! \brief Returns the product, and prevents the compiler from fusing it with a following
- * addition. */
+/*! \brief Returns the product, kept from being fused with a following addition. */
 TVMRT_INLINE float tvmrt_i8_product(float product) {
 #if defined(__GNUC__) && defined(__x86_64__)
   __asm__("" : "+x"(product));

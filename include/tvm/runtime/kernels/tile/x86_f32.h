@@ -2,7 +2,7 @@
  * \file tile/x86_f32.h
  * \brief The vector operations that x86 has as single instructions; a part of tile/simd.h.
  *
- * If GCC has the builtins behind its immintrin.h, that header is not included: see intrinsics.h.
+ * If GCC has the builtins of its immintrin.h, that header is not included: see intrinsics.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_X86_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_X86_F32_H_
