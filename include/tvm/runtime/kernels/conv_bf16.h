@@ -32,7 +32,7 @@ static inline void tvmrt_round_pixels(const tvmrt_row_reader* r, uint8_t* to, co
                         r->window->x_stride, rows->columns, rows->floats);
 }
 
-/* Rounds pixels [t, t + count) of the one row into the scratch. */
+/* Round pixels [t, t + count) of the one row into the scratch. */
 static inline void tvmrt_conv_bf16_round(const tvmrt_job_f32* job, tvmrt_rows_f32* rows,
                                          const float* x, int64_t t, int64_t count) {
   const tvmrt_rows* plan = &job->layer->rows;
@@ -49,7 +49,7 @@ static inline void tvmrt_conv_bf16_round(const tvmrt_job_f32* job, tvmrt_rows_f3
   }
 }
 
-/* Ensures that pixels [t, t + count) are in the scratch; cached ones are not rounded again. */
+/* Ensure that pixels [t, t + count) are in the scratch; cached ones are not rounded again. */
 static inline void tvmrt_conv_bf16_hold(const tvmrt_job_f32* job, tvmrt_rows_f32* rows,
                                         const float* x, int64_t t, int64_t count) {
   if (rows->rounded == x && rows->rounded_first == t && rows->rounded_count >= count) return;

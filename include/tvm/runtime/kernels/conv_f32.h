@@ -13,7 +13,7 @@
 
 #include "layer_f32.h"
 
-/* Sets the input segments under kernel columns [first, end), without rows outside the input: those
+/* Set the input segments under kernel columns [first, end), without rows outside the input: those
  * of the first column come first. `x` is the pixel, as rows are read, under column 0 of the
  * kernel. */
 TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
@@ -115,11 +115,11 @@ typedef struct tvmrt_conv_f32_part {
   int then; /* channels of the group that follow those of the part, or 0 */
 } tvmrt_conv_f32_part;
 
-/* Computes channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
+/* Compute channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
 typedef int (*tvmrt_conv_rows_fn)(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
                                   const tvmrt_conv_f32_part* part, int c_begin, int c_end);
 
-/* Prefetches part `part` of `parts` of the next group's weights: tiles of one vector do not, and
+/* Prefetch part `part` of `parts` of the next group's weights: tiles of one vector do not, and
  * the hardware prefetcher stops at the end of a page. Large weights would arrive too early. */
 static inline void tvmrt_conv_f32_next(const tvmrt_job_f32* job, int group, int64_t part,
                                        int64_t parts, const tvmrt_tile_row_f32_args* row) {
@@ -138,7 +138,7 @@ static inline void tvmrt_conv_f32_next(const tvmrt_job_f32* job, int group, int6
 #endif
 }
 
-/* Makes the tiles of a part prefetch the weights of the following channels. */
+/* Make the tiles of a part prefetch the weights of the following channels. */
 static inline void tvmrt_conv_f32_fetch(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
                                         int c_begin, int c_end, tvmrt_tile_row_f32_args* row) {
   const int64_t pixels = part->pixel_end - part->pixel_begin;
@@ -284,7 +284,7 @@ static inline int tvmrt_conv_f32_then(const tvmrt_job_f32* job, const tvmrt_shar
   return (int)tvmrt_conv_f32_count(job, share, blocks, u) * job->tiles->block;
 }
 
-/* What a task computes; `floats` is the size of a group's part of a pixel of x. */
+/* Compute the part of a task; `floats` is the size of a group's part of a pixel of x. */
 TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
                                     int32_t floats, int task, int num_task) {
   const int32_t channels = job->layer->out_channels, block = job->tiles->block;

@@ -65,7 +65,7 @@ typedef struct tvmrt_conv_i8 {
                       0. */
   int32_t pairs; /*!< 1: rows are read in pairs, see row_pairs_i8.h; 0: one by one. */
   int32_t words; /*!< Quads per AMX instruction. */
-  void (*end)(void); /*!< Releases the tile registers at the end of a task, or NULL. */
+  void (*end)(void); /*!< Release the tile registers at the end of a task, or NULL. */
 } tvmrt_conv_i8;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -106,7 +106,7 @@ typedef struct tvmrt_conv_i8_walk {
 } tvmrt_conv_i8_walk;
 
 /*!
- * \brief Sets up the scratch of a task.
+ * \brief Set up the scratch of a task.
  * \param block [out] The allocation to free, or NULL.
  * \return 0, or -1 with the text of tvmrt_scratch_alloc().
  */
@@ -153,7 +153,7 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   return 0;
 }
 
-/*! \brief Makes the padded copy of an image, unless it is there already. */
+/*! \brief Make the padded copy of an image, unless it is there already. */
 static inline void tvmrt_conv_i8_set_plane(tvmrt_conv_i8_walk* w, int32_t image) {
   const tvmrt_window* window = &w->conv->window;
   const tvmrt_rows* rows = &w->conv->rows;
@@ -173,7 +173,7 @@ static inline void tvmrt_conv_i8_set_plane(tvmrt_conv_i8_walk* w, int32_t image)
   }
 }
 
-/*! \brief Sets the segment pointers of output row `row`; `row` counts [batch][depth][height]. */
+/*! \brief Set the segment pointers of output row `row`; `row` counts [batch][depth][height]. */
 static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row) {
   const tvmrt_window* window = &w->conv->window;
   const tvmrt_rows* rows = &w->conv->rows;
@@ -215,8 +215,8 @@ static inline int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
   return c->flat ? (int32_t)(tvmrt_window_rows(s) * s->out[2]) : s->out[2];
 }
 
-/*! \brief Copies the window columns from x on of an input row, for one group; `from` is the row's
- * pixel 0, or NULL for a row of padding. Returns the end of the written bytes. */
+/*! \brief Copy the window columns from x on of an input row, for one group; `from` is the row's
+ * pixel 0, or NULL for a row of padding. Return the end of the written bytes. */
 static inline uint8_t* tvmrt_conv_i8_gather_row(const tvmrt_conv_i8* c, const uint8_t* from,
                                                 int32_t x, uint8_t* to) {
   const tvmrt_window* s = &c->window;
@@ -276,14 +276,14 @@ static inline int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_walk* w, int32_
   return pixel * w->args.x_step + (int64_t)group * w->conv->in_c;
 }
 
-/*! \brief Returns 1 if any of n values is not 0. */
+/*! \brief Return 1 if any of n values is not 0. */
 static inline int tvmrt_i8_any(const int32_t* v, int32_t n) {
   int32_t any = 0;
   for (int32_t i = 0; i < n; i++) any |= v[i];
   return any != 0;
 }
 
-/*! \brief Sets the weight pointers of a block's vectors; the block starts at `channel` of its
+/*! \brief Set the weight pointers of a block's vectors; the block starts at `channel` of its
  * group. */
 static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, int32_t channel) {
   const tvmrt_conv_i8* c = w->conv;
@@ -296,7 +296,7 @@ static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, i
   }
 }
 
-/*! \brief Sets what AMX tiles prefetch while a task multiplies `blocks` of weights from `block` on,
+/*! \brief Set what AMX tiles prefetch while a task multiplies `blocks` of weights from `block` on,
  * in equal parts per product. They prefetch as many bytes as these blocks have, from c->ahead
  * bytes after them, so that layers with few weights prefetch for layers with many. A task with a
  * part of the blocks prefetches its own blocks only, one block ahead. */
@@ -387,7 +387,7 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   }
 }
 
-/*! \brief Passes the accumulators of some blocks of one group to the epilogue. */
+/*! \brief Pass the accumulators of some blocks of one group to the epilogue. */
 static inline void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                         int32_t pixels, int32_t block0, int32_t block1) {
   const tvmrt_conv_i8* c = w->conv;
@@ -433,7 +433,7 @@ static inline void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32
   }
 }
 
-/*! \brief Computes the part of one of `count` tasks. \return 0, or -1 with a text if out of
+/*! \brief Compute the part of one of `count` tasks. \return 0, or -1 with a text if out of
  * memory. */
 static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
                                      int task, int count) {

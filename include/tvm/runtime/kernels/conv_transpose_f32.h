@@ -26,7 +26,7 @@ static inline int tvmrt_conv_transpose_f32_index(const tvmrt_window* w, int dim,
   return from / w->stride[dim] < w->in[dim] ? from / w->stride[dim] : -1;
 }
 
-/* Sets the input segments under the first column of phase `phase` of an output row. */
+/* Set the input segments under the first column of phase `phase` of an output row. */
 TVMRT_INLINE int tvmrt_conv_transpose_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                                tvmrt_rows_f32* r, int64_t output_row, int phase) {
   const tvmrt_window* w = &job->layer->window;
@@ -84,7 +84,7 @@ TVMRT_INLINE int tvmrt_conv_transpose_rows(tvmrt_copy_fn copy, const tvmrt_job_f
   return 0;
 }
 
-/* What a task computes; `floats` is the size of a group's part of a pixel of x. */
+/* Compute the part of a task; `floats` is the size of a group's part of a pixel of x. */
 TVMRT_INLINE int tvmrt_conv_transpose_task_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                               int32_t floats, int task, int num_task) {
   const tvmrt_layer_f32* layer = job->layer;

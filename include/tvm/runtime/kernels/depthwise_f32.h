@@ -48,7 +48,7 @@ typedef struct tvmrt_depthwise_f32_rows {
 } tvmrt_depthwise_f32_rows;
 
 /*!
- * \brief Computes `pixels` output pixels of a row, all channels, WT (MR) at a time.
+ * \brief Compute `pixels` output pixels of a row, all channels, WT (MR) at a time.
  * \param column Input column under the first column of the first pixel's window; may be outside the
  * input.
  * \param residual First pixel, channel 0, or NULL.

@@ -49,7 +49,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256
 
-/* Loads the first n bytes of a vector; n is a literal. */
+/* Load the first n bytes of a vector; n is a literal. */
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
 #define TVMRT_DW_LOAD(B, V, M)                                                        \
   TVMRT_INLINE V tvmrt_dw##B##_load(const uint8_t* p, int n) {                        \
@@ -104,7 +104,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
   TVMRT_DW_LOAD(B, V, M)                                                                           \
   TVMRT_DW_STORE(B, V, M)                                                                          \
   TVMRT_DW_DOT(B, V, M)                                                                            \
-  /* Interleaves four rows of an input column to four quarters of quads. */                        \
+  /* Interleave four rows of an input column to four quarters of quads. */                         \
   TVMRT_INLINE void tvmrt_dw##B##_column(const tvmrt_depthwise_i8_shape s,                         \
                                          const uint8_t* const* row, int64_t offset, int first,     \
                                          V quads[4]) {                                             \
@@ -293,7 +293,7 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
 #endif
 
 /*!
- * \brief Defines one tile as a function that is compiled once in this file; its type is
+ * \brief Define one tile as a function that is compiled once in this file; its type is
  * tvmrt_tile_i8.
  *
  *     TVMRT_DEFINE_DEPTHWISE_I8(depthwise_3x3s1x4, 3, 3, 1, 1, 4, 64, 1, 0)

@@ -66,7 +66,7 @@ typedef struct tvmrt_rows_f32 {
   tvmrt_segment_f32 few[TVMRT_SEGMENTS_F32];
 } tvmrt_rows_f32;
 
-/*! \brief Initialises the reader. \return 0, or -1 with the text of tvmrt_scratch_alloc(). */
+/*! \brief Initialise the reader. \return 0, or -1 with the text of tvmrt_scratch_alloc(). */
 static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* job) {
   const tvmrt_rows* rows = &job->layer->rows;
   r->scratch = NULL;
@@ -80,7 +80,7 @@ static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* j
   return 0;
 }
 
-/*! \brief Sets the arguments shared by all rows of a group; the tile's x_stride is a row's. */
+/*! \brief Set the arguments shared by all rows of a group; the tile's x_stride is a row's. */
 static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* r, int group,
                                       tvmrt_tile_row_f32_args* row) {
   const tvmrt_layer_f32* layer = job->layer;
@@ -105,7 +105,7 @@ static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   row->ctx = job->data->ctx;
 }
 
-/*! \brief Moves the pointers to pixel `pixel` of the output. */
+/*! \brief Move the pointers to pixel `pixel` of the output. */
 static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
                                        tvmrt_tile_row_f32_args* row) {
   const float* residual = job->data->residual;
@@ -114,7 +114,7 @@ static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
   row->residual = residual ? residual + pixel * job->layer->residual_stride + row->channel : NULL;
 }
 
-/*! \brief Makes tiles of pairs prefetch what follows the weights of channels [c_begin, c_end), as
+/*! \brief Make tiles of pairs prefetch what follows the weights of channels [c_begin, c_end), as
  * much again, a part of `parts`: the next channels' weights, or usually the next layer's. */
 static inline void tvmrt_row_f32_ahead(const tvmrt_job_f32* job, int c_begin, int c_end,
                                        int64_t part, int64_t parts, tvmrt_tile_row_f32_args* row) {

@@ -108,7 +108,7 @@ static inline int tvmrt_x86_has(const tvmrt_x86* x86, const tvmrt_x86_level* lev
          (x86->leaf7_edx & level->leaf7_edx) == level->leaf7_edx;
 }
 
-/*! \brief Queries this processor; all zeros if the program is compiled for another family. */
+/*! \brief Query this processor; all zeros if the program is compiled for another family. */
 static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
   memset(x86, 0, sizeof(*x86));
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -141,7 +141,7 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
 #endif
 }
 
-/*! \brief Determines the levels of an x86-64 processor. */
+/*! \brief Determine the levels of an x86-64 processor. */
 static inline void tvmrt_x86_processor(const tvmrt_x86* x86, tvmrt_processor* out) {
   memset(out, 0, sizeof(*out));
   out->family = "x86-64";
@@ -153,7 +153,7 @@ static inline void tvmrt_x86_processor(const tvmrt_x86* x86, tvmrt_processor* ou
 }
 
 /*!
- * \brief Determines the levels of an AArch64 processor.
+ * \brief Determine the levels of an AArch64 processor.
  * \param hwcap  Linux's AT_HWCAP; bit 20 is ASIMDDP.
  * \param hwcap2 AT_HWCAP2; bit 13 is I8MM, bit 14 BF16.
  */
@@ -169,7 +169,7 @@ static inline void tvmrt_arm_processor(uint64_t hwcap, uint64_t hwcap2, tvmrt_pr
 }
 
 /*!
- * \brief Determines the levels of a 32-bit ARM processor with a floating-point unit, as ARMv7
+ * \brief Determine the levels of a 32-bit ARM processor with a floating-point unit, as ARMv7
  * programs need.
  * \param hwcap Linux's AT_HWCAP; bit 12 is NEON.
  */
@@ -181,7 +181,7 @@ static inline void tvmrt_arm32_processor(uint64_t hwcap, tvmrt_processor* out) {
 }
 
 /*!
- * \brief Determines the levels of a 64-bit RISC-V processor.
+ * \brief Determine the levels of a 64-bit RISC-V processor.
  * \param hwcap Linux's AT_HWCAP; bit 21 is V, with registers of 128 bits or more.
  */
 static inline void tvmrt_riscv_processor(uint64_t hwcap, tvmrt_processor* out) {
@@ -191,7 +191,7 @@ static inline void tvmrt_riscv_processor(uint64_t hwcap, tvmrt_processor* out) {
   if ((hwcap >> 21 & 1) != 0) out->levels[out->count++] = "rvv";
 }
 
-/*! \brief Queries this processor; no levels if the program is compiled for another family. */
+/*! \brief Query this processor; no levels if the program is compiled for another family. */
 static inline void tvmrt_processor_ask(tvmrt_processor* out) {
 #if defined(__aarch64__) && defined(__linux__)
   tvmrt_arm_processor(getauxval(16), getauxval(26), out);
@@ -208,7 +208,7 @@ static inline void tvmrt_processor_ask(tvmrt_processor* out) {
 #endif
 }
 
-/*! \brief Requests AMX permission for the process from the system. Without it, removes v4amx, the
+/*! \brief Request AMX permission for the process from the system. Without it, remove v4amx, the
  * last of a processor's levels. */
 static inline void tvmrt_processor_permit(tvmrt_processor* processor) {
   long rc = -1;
@@ -224,13 +224,13 @@ static inline void tvmrt_processor_permit(tvmrt_processor* processor) {
   if (rc != 0) processor->count--;
 }
 
-/* Appends words to a text, truncated to its size. */
+/* Append words to a text, truncated to its size. */
 static inline void tvmrt_level_add(char* text, size_t size, const char* words) {
   size_t used = strlen(text);
   if (used + 1 < size) (void)snprintf(text + used, size - used, "%s", words);
 }
 
-/* Appends names, separated by commas. */
+/* Append names, separated by commas. */
 static inline void tvmrt_level_add_names(const char* const* names, int count, char* text,
                                          size_t size) {
   for (int i = 0; i < count; i++) {
@@ -239,7 +239,7 @@ static inline void tvmrt_level_add_names(const char* const* names, int count, ch
   }
 }
 
-/* Appends the processor with its levels, as the end of a sentence. */
+/* Append the processor with its levels, as the end of a sentence. */
 static inline void tvmrt_level_add_processor(const tvmrt_processor* processor, char* text,
                                              size_t size) {
   tvmrt_level_add(text, size, "this processor");
@@ -265,7 +265,7 @@ static inline int tvmrt_level_is_there(const tvmrt_processor* processor, const c
 }
 
 /*!
- * \brief Chooses one of a library's levels.
+ * \brief Choose one of a library's levels.
  * \param processor The processor.
  * \param names The library's levels, lowest first.
  * \param count Number of names.

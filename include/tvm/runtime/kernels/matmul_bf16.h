@@ -38,7 +38,7 @@ static inline void tvmrt_matmul_bf16_pair_rows(const float* first, const float* 
   for (int i = count; i < block; i++) panel[i] = 0;
 }
 
-/* Packs columns [c, c + count) of b into the panel; count <= block. */
+/* Pack columns [c, c + count) of b into the panel; count <= block. */
 static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, const float* b,
                                           int c, int count, int block, int32_t* panel) {
   enum { kAtOnce = 32 };
@@ -105,7 +105,7 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
   return rc;
 }
 
-/* Allocates the scratch of a task with that many rows. \return Its memory, or NULL. */
+/* Allocate the scratch of a task with that many rows. \return Its memory, or NULL. */
 static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int64_t rows,
                                             tvmrt_matmul_bf16_scratch* scratch) {
   const int each = job->tiles->pairs && job->tiles->pairs->wide ? 2 : 1;

@@ -60,7 +60,7 @@ static inline int64_t tvmrt_matmul_f32_scratch_bytes(const tvmrt_matmul_f32_laye
   return layer->b_order == TVMRT_B_PACKED ? 0 : (int64_t)layer->k * block * (int64_t)sizeof(float);
 }
 
-/* Packs columns [c, c + count) of a row-major b, in blocks of `block`. */
+/* Pack columns [c, c + count) of a row-major b, in blocks of `block`. */
 static inline void tvmrt_matmul_f32_pack_rows(const tvmrt_matmul_f32_layer* layer, const float* b,
                                               int c, int count, int block, float* panel) {
   for (int k = 0; k < layer->k; k++) {
@@ -77,7 +77,7 @@ static inline void tvmrt_matmul_f32_pack_rows(const tvmrt_matmul_f32_layer* laye
   }
 }
 
-/* Packs columns [c, c + count) of a column-major b, in blocks of `block`. */
+/* Pack columns [c, c + count) of a column-major b, in blocks of `block`. */
 static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* layer,
                                                  const float* b, int c, int count, int block,
                                                  float* panel) {
@@ -96,7 +96,7 @@ static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* l
 #endif
 }
 
-/* Packs columns [c, c + count) of b at panel; count <= block. */
+/* Pack columns [c, c + count) of b at panel; count <= block. */
 static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, const float* b, int c,
                                          int count, int block, float* panel) {
   if (layer->b_order == TVMRT_B_ROWS) {
@@ -154,7 +154,7 @@ static inline void tvmrt_matmul_f32_dots(const tvmrt_tile_row_f32_args* row, con
   }
 }
 
-/* Sets the arguments shared by all rows of one block of columns: sums of `run` elements from rows
+/* Set the arguments shared by all rows of one block of columns: sums of `run` elements from rows
  * of a that are x_stride apart; out and residual are those of row 0. */
 static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
                                         int64_t run, int64_t x_stride,
@@ -191,7 +191,7 @@ typedef struct tvmrt_matmul_f32_ahead {
   int32_t rows, floats;
 } tvmrt_matmul_f32_ahead;
 
-/* What the task packs for unit u, empty if it does not follow. */
+/* Columns of b that the task packs for unit u; empty if it does not follow. */
 static inline tvmrt_matmul_f32_ahead tvmrt_matmul_f32_next(const tvmrt_matmul_f32_job* job,
                                                            int64_t u) {
   const tvmrt_matmul_f32_layer* layer = job->layer;

@@ -23,7 +23,7 @@ typedef struct tvmrt_matmul_i8_b {
   int64_t table, packed;
 } tvmrt_matmul_i8_b;
 
-/*! \brief Writes one weight minus the zero point into a quad of LANES channels. */
+/*! \brief Write one weight minus the zero point into a quad of LANES channels. */
 TVMRT_INLINE void tvmrt_i8_put(int8_t* quad, int lane, int i, int32_t value) {
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
   int16_t wide = (int16_t)value;
@@ -41,7 +41,7 @@ TVMRT_INLINE int32_t tvmrt_i8_b_offset(const tvmrt_matmul_i8_b* b) {
   return b->b_signed ? 0 : 128;
 }
 
-/*! \brief Packs one quad of up to LANES channels and adds it to the column sums of b. */
+/*! \brief Pack one quad of up to LANES channels and add it to the column sums of b. */
 TVMRT_INLINE void tvmrt_i8_pack_quad(const tvmrt_matmul_i8_b* b, int64_t k, int from, int to,
                                      int32_t n, int32_t lanes, int8_t* quad, int32_t* sums) {
   const int32_t offset = tvmrt_i8_b_offset(b);
@@ -81,7 +81,7 @@ TVMRT_INLINE void tvmrt_i8_pack_rows(const tvmrt_matmul_i8_b* b, int64_t k, int3
 }
 #endif
 
-/*! \brief Packs all of b for the matmul `c`; sums has an entry per padded channel. */
+/*! \brief Pack all of b for the matmul `c`; sums has an entry per padded channel. */
 static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8_b* b,
                                    int8_t* packed, int32_t* sums) {
   const int32_t depth = c->in_c, block = c->block, padded = c->padded;

@@ -26,7 +26,7 @@ typedef struct tvmrt_pack_f32 {
   int64_t input_stride;
 } tvmrt_pack_f32;
 
-/*! \brief Packs one block of a group's channels from `first` on; returns its end. */
+/*! \brief Pack one block of a group's channels from `first` on; return its end. */
 static inline float* tvmrt_pack_block_f32(const tvmrt_pack_f32* p, const float* w, int first,
                                           float* packed) {
   for (int tap = 0; tap < p->taps; ++tap) {
@@ -40,7 +40,7 @@ static inline float* tvmrt_pack_block_f32(const tvmrt_pack_f32* p, const float* 
   return packed;
 }
 
-/*! \brief Packs all groups; channels of each are rounded up to whole blocks. */
+/*! \brief Pack all groups; channels of each are rounded up to whole blocks. */
 static inline void tvmrt_pack_weights_f32(const tvmrt_pack_f32* p, const float* w, float* packed) {
   for (int group = 0; group < p->groups; ++group) {
     for (int first = 0; first < p->channels; first += p->block) {
@@ -49,7 +49,7 @@ static inline void tvmrt_pack_weights_f32(const tvmrt_pack_f32* p, const float* 
   }
 }
 
-/*! \brief Returns the weights, packed by the first run; see tvmrt_pack_begin(). */
+/*! \brief Return the weights, packed by the first run; see tvmrt_pack_begin(). */
 static inline const float* tvmrt_pack_once_f32(const tvmrt_pack_f32* p, const float* w,
                                                const tvmrt_kept* kept, float* own) {
   int packs;

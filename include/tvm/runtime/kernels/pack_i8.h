@@ -50,7 +50,7 @@ static inline int tvmrt_pack_quad_i8(const tvmrt_pack_i8* p, const uint8_t* w, i
   return tvmrt_pack_element_i8(p, w, quad / quads * p->run + within - late, zero);
 }
 
-/*! \brief Packs one quad of the lanes of a vector; returns the number of elements. */
+/*! \brief Pack one quad of the lanes of a vector; return the number of elements. */
 static inline int tvmrt_pack_vector_i8(const tvmrt_pack_i8* p, const uint8_t* w,
                                        const int32_t* zeros, int first, int quad, void* packed) {
   int at = 0;
@@ -72,7 +72,7 @@ static inline int tvmrt_pack_vector_i8(const tvmrt_pack_i8* p, const uint8_t* w,
   return at;
 }
 
-/*! \brief Packs all groups; `zeros` has the value to subtract from the weights of each channel. */
+/*! \brief Pack all groups; `zeros` has the value to subtract from the weights of each channel. */
 static inline void tvmrt_pack_weights_i8(const tvmrt_pack_i8* p, const void* w,
                                          const int32_t* zeros, void* packed) {
   const int quads = p->taps * p->inputs / p->run * ((p->run + 3) / 4);
@@ -91,7 +91,7 @@ static inline void tvmrt_pack_weights_i8(const tvmrt_pack_i8* p, const void* w,
   }
 }
 
-/*! \brief Returns the weights, packed by the first run; see tvmrt_pack_begin(). */
+/*! \brief Return the weights, packed by the first run; see tvmrt_pack_begin(). */
 static inline const int8_t* tvmrt_pack_once_i8(const tvmrt_pack_i8* p, const void* w,
                                                const int32_t* zeros, const tvmrt_kept* kept,
                                                void* own) {

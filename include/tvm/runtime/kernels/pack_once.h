@@ -15,7 +15,7 @@ typedef struct tvmrt_kept {
 } tvmrt_kept;
 
 /*!
- * \brief Returns the memory for packed weights, and whether the run has to pack them there first.
+ * \brief Return the memory for packed weights, and whether the run has to pack them there first.
  *
  * The first run packs into `kept` and calls tvmrt_pack_end(). A concurrent run packs into its `own`
  * memory without waiting; so does every run if the compiler lacks these atomic operations.
@@ -36,7 +36,7 @@ static inline void* tvmrt_pack_begin(const tvmrt_kept* kept, void* own, int* pac
   return own;
 }
 
-/*! \brief Marks the weights as packed at `place`, which tvmrt_pack_begin() returned. */
+/*! \brief Mark the weights as packed at `place`, which tvmrt_pack_begin() returned. */
 static inline void tvmrt_pack_end(const tvmrt_kept* kept, const void* place) {
 #if defined(__GNUC__)
   if (place == kept->weights) __atomic_store_n(kept->state, 2, __ATOMIC_RELEASE);

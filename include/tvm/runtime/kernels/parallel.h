@@ -101,7 +101,7 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
 #define TVMRT_OWN_ROWS_FIRST 0.1f
 
 /*!
- * \brief Gives the C compiler the bounds of a dynamic size, so that it can resolve decisions that
+ * \brief Give the C compiler the bounds of a dynamic size, so that it can resolve decisions that
  * are the same for all sizes: work that is never worth a thread is computed in place.
  */
 #ifdef __GNUC__
@@ -114,7 +114,7 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
 #endif
 
 /*!
- * \brief Runs lambda on the calling thread if work < threshold, else on two threads, and one more
+ * \brief Run lambda on the calling thread if work < threshold, else on two threads, and one more
  * for each further multiple.
  * \param work The amount of work, in the unit of threshold.
  * \param most Maximum threads; 0: any number.
@@ -152,7 +152,7 @@ static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t
 }
 
 /*!
- * \brief Copies a constant struct, to which dynamic extents are added, with memcpy().
+ * \brief Copy a constant struct, to which dynamic extents are added, with memcpy().
  *
  * A compiler that sees its members would store each with separate instructions.
  */
@@ -164,7 +164,7 @@ static inline void tvmrt_copy_struct(void* to, const void* from, size_t bytes) {
 }
 
 /*!
- * \brief Allocates scratch memory of this thread, at least 64-byte aligned if the runtime's is;
+ * \brief Allocate scratch memory of this thread, at least 64-byte aligned if the runtime's is;
  * NULL if there is none left.
  */
 #ifdef TVMRT_FREESTANDING
@@ -174,7 +174,7 @@ static struct {
 } tvmrt_scratch_lent;
 
 /*!
- * \brief Provides memory for the kernels that this file calls next.
+ * \brief Provide memory for the kernels that this file calls next.
  * \param memory [in] Aligned to 16 bytes; borrowed until the next call.
  */
 static inline void tvmrt_scratch_lend(uint8_t* memory, int64_t bytes) {
@@ -204,7 +204,7 @@ static inline void* tvmrt_scratch_alloc(int64_t bytes) {
 }
 
 /*!
- * \brief Frees scratch, in reverse order of allocation; NULL is allowed. Returns 0, or -1 for a
+ * \brief Free scratch, in reverse order of allocation; NULL is allowed. Return 0, or -1 for a
  * foreign pointer.
  */
 static inline int tvmrt_scratch_free(void* scratch) {

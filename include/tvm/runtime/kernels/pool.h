@@ -23,7 +23,7 @@ typedef struct tvmrt_pool_f32_job {
   const void* ctx;
 } tvmrt_pool_f32_job;
 
-/* Reduces `count` vectors over windows, of n channels each and `apart` floats from one to the next:
+/* Reduce `count` vectors over windows, of n channels each and `apart` floats from one to the next:
  * neighbouring channels of a pixel, or the same channels of neighbouring pixels. x is the first
  * element. Each row is summed separately first, which limits the rounding error of large
  * windows. */
@@ -149,7 +149,7 @@ TVMRT_INLINE void tvmrt_pool_f32_put(float* y, tvmrt_f32v value, int n) {
   }
 }
 
-/* Reduces `count` vectors of n channels; those of y are y_apart floats apart. */
+/* Reduce `count` vectors of n channels; those of y are y_apart floats apart. */
 TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_layer* layer,
                                          const tvmrt_pool_window* window, const float* x,
                                          intptr_t apart, float* y, intptr_t y_apart, int count,

@@ -173,7 +173,7 @@ TVMRT_INLINE int tvmrt_average_pool_i8(const tvmrt_pool_layer* layer,
 }
 
 /*!
- * \brief Adds the bytes of `width` neighbouring channels of all pixels to their sums.
+ * \brief Add the bytes of `width` neighbouring channels of all pixels to their sums.
  *
  * Without vectors, sums of a few channels stay in registers; with vectors, the sums of a pixel are
  * vectors.
@@ -189,7 +189,7 @@ TVMRT_INLINE void tvmrt_pixel_sums_i8(int32_t* sum, const uint8_t* from, int32_t
   for (int i = 0; i < width; i++) sum[i] += sums[i];
 }
 
-/*! \brief Adds the bytes of n channels of all pixels to their sums. */
+/*! \brief Add the bytes of n channels of all pixels to their sums. */
 TVMRT_INLINE void tvmrt_image_sums_i8(int32_t* sum, int32_t n, const uint8_t* from, int32_t pixels,
                                       int64_t x_stride, int is_signed) {
 #if TVMRT_SIMD_LANES_F32 == 1 || defined(__ARM_FEATURE_MVE)

@@ -49,7 +49,7 @@ TVMRT_INLINE int32_t tvmrt_pool_inside(int32_t begin, int32_t kernel, int32_t di
   return last > *first ? last - *first : 0;
 }
 
-/* Clips the window in one dimension, from `begin` on; returns its first element inside. */
+/* Clip the window in one dimension, from `begin` on; return its first element inside. */
 static inline int32_t tvmrt_pool_dim(const tvmrt_pool_layer* layer, int dim, int32_t begin,
                                      tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;
@@ -64,7 +64,7 @@ static inline int32_t tvmrt_pool_dim(const tvmrt_pool_layer* layer, int dim, int
   return begin + first * dilation;
 }
 
-/*! \brief Sets up the windows of an output row; rows are counted over images and planes. */
+/*! \brief Set up the windows of an output row; rows are counted over images and planes. */
 TVMRT_INLINE void tvmrt_pool_row(const tvmrt_pool_layer* layer, int64_t row,
                                  tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;
@@ -79,7 +79,7 @@ TVMRT_INLINE void tvmrt_pool_row(const tvmrt_pool_layer* layer, int64_t row,
   window->divisor = 1.0f;
 }
 
-/*! \brief Moves the window to output column `column`. */
+/*! \brief Move the window to output column `column`. */
 static inline void tvmrt_pool_column(const tvmrt_pool_layer* layer, int32_t column,
                                      tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;

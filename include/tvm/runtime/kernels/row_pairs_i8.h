@@ -22,7 +22,7 @@ static inline const uint8_t* tvmrt_row_or_none(const tvmrt_row_reader* r, const 
 }
 
 /*!
- * \brief Sets the pointers to the pairs of rows under the windows of an output row, with padding.
+ * \brief Set the pointers to the pairs of rows under the windows of an output row, with padding.
  *
  * \param none    [in] A row of padding.
  * \param at      [in] The row's coordinates.

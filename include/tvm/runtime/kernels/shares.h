@@ -112,7 +112,7 @@ static inline tvmrt_share tvmrt_share_batch(int64_t batch, int64_t units, int64_
   return share;
 }
 
-/*! \brief Extends units to `longer` rows; the task of a unit's last rows adds them. */
+/*! \brief Extend units to `longer` rows; the task of a unit's last rows adds them. */
 static inline tvmrt_share tvmrt_share_longer(tvmrt_share share, int64_t rows, int64_t longer) {
   if (share.first == rows) share.first = longer;
   if (share.last == rows) share.last = longer;

@@ -8,7 +8,7 @@
 
 #include "slabs_f32.h"
 
-/* Scales `vectors` vectors of a pixel's channels. */
+/* Scale `vectors` vectors of a pixel's channels. */
 TVMRT_INLINE void tvmrt_factors_f32_vectors(const float* x, const float* factors, float* y,
                                             const int vectors) {
   const int lanes = TVMRT_SIMD_LANES_F32;

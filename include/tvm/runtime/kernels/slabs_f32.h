@@ -29,7 +29,7 @@
 
 struct tvmrt_pool_layer;
 
-/*! \brief Pools rows of an image, or scales its channels, on this thread: the windows of `part` in
+/*! \brief Pool rows of an image, or scales its channels, on this thread: the windows of `part` in
  * channels [c_begin, c_end); `behind` rows of the image follow those that it reads. */
 typedef void (*tvmrt_slab_kernel_fn)(const struct tvmrt_pool_layer* pool,
                                      const tvmrt_layer_f32* part, int32_t behind,
@@ -105,7 +105,7 @@ static inline int64_t tvmrt_slab_end(const tvmrt_slab_layer_f32* l, int64_t end)
   return tvmrt_slab_row(w, row) * w->in[2];
 }
 
-/*! \brief Computes pixels [begin, end) of a layer's result, on this thread, into y. `x` is pixel
+/*! \brief Compute pixels [begin, end) of a layer's result, on this thread, into y. `x` is pixel
  * `x_first` of its input. */
 static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_channels some,
                                       int64_t begin, int64_t end, const float* x, int64_t x_first,
@@ -144,7 +144,7 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_
   return tvmrt_depthwise_f32_channels(&part, l->depthwise, &data, some.begin, some.end);
 }
 
-/* Discards pixels of layer k's result that are not read again, and moves the others to the start of
+/* Discard pixels of layer k's result that are not read again, and move the others to the start of
  * its buffer. */
 static inline void tvmrt_slabs_f32_move(const tvmrt_slab_chain_f32* s, tvmrt_slab_f32* at, int k,
                                         float* place) {
@@ -157,7 +157,7 @@ static inline void tvmrt_slabs_f32_move(const tvmrt_slab_chain_f32* s, tvmrt_sla
   at[k].first = kept;
 }
 
-/* Computes the pixels of the result before `end`, those of a slab. */
+/* Compute the pixels of the result before `end`, those of a slab. */
 static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab_channels some,
                                        tvmrt_slab_f32* at, int64_t end, float* scratch) {
   int64_t ends[TVMRT_SLAB_LAYERS];
@@ -187,7 +187,7 @@ static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab
   return rc;
 }
 
-/* Sets a task's start in each layer if its part of the result begins with pixel `begin`. */
+/* Set a task's start in each layer if its part of the result begins with pixel `begin`. */
 static inline void tvmrt_slabs_f32_begin(const tvmrt_slab_chain_f32* s, int64_t begin,
                                          tvmrt_slab_f32* at) {
   const int last = s->count - 1;
@@ -313,7 +313,7 @@ static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void*
 }
 
 /*!
- * \brief Computes the result of the last layer, bit-identical to separate layers: see
+ * \brief Compute the result of the last layer, bit-identical to separate layers: see
  * tvmrt_conv_f32(), tvmrt_depthwise_f32() and tvmrt_pool_f32().
  * \param chain The chain. Each task computes the halo rows above and below its range itself. If
  * these are many, and no layer after the first reads other channels than its own, tasks divide

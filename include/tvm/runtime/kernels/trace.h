@@ -93,7 +93,7 @@ static inline uint32_t tvmrt_trace_mix(uint32_t hash, uint32_t word) {
   return mixed ^ (mixed >> 15);
 }
 
-/* Adds one element to a record whose min and max are keys. */
+/* Add one element to a record whose min and max are keys. */
 static inline void tvmrt_trace_element(tvmrt_trace_record* record,
                                        const tvmrt_traced_tensor* tensor, const char* at) {
   const uint64_t bits = tvmrt_trace_load(at, tensor->bytes, tensor->type);
@@ -113,7 +113,7 @@ static inline void tvmrt_trace_element(tvmrt_trace_record* record,
   if (key > record->max) record->max = key;
 }
 
-/* Moves to the next element in memory order; 0 at the end. */
+/* Move to the next element in memory order; 0 at the end. */
 static inline int tvmrt_trace_advance(const tvmrt_traced_tensor* tensor, int32_t* index,
                                       ptrdiff_t* place) {
   for (int axis = 0; axis < tensor->num_axes; ++axis) {
@@ -152,7 +152,7 @@ static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_tr
 }
 
 /*!
- * \brief Prepares a ring buffer: keeps its records if they are of the same network, else clears it.
+ * \brief Prepare a ring buffer: keeps its records if they are of the same network, else clears it.
  *
  * \param header [in,out] The previous contents of the memory.
  * \param fresh  [in] The network's own header, without records.
@@ -165,7 +165,7 @@ static inline void tvmrt_trace_prepare(tvmrt_trace_header* header,
   if (!kept) *header = *fresh;
 }
 
-/*! \brief Returns the next record, counted as valid; the caller fills its members. */
+/*! \brief Return the next record, counted as valid; the caller fills its members. */
 static inline tvmrt_trace_record* tvmrt_trace_take(tvmrt_trace_header* header,
                                                    tvmrt_trace_record* records) {
   tvmrt_trace_record* record = &records[header->next];

@@ -90,7 +90,7 @@ typedef struct tvmrt_row_reader {
   uint8_t* ring;
 } tvmrt_row_reader;
 
-/*! \brief Sets up the line buffer in the task's scratch; the padding in its rows is constant. */
+/*! \brief Set up the line buffer in the task's scratch; the padding in its rows is constant. */
 static inline void tvmrt_row_reader_init(tvmrt_row_reader* r, const tvmrt_window* window,
                                          const tvmrt_rows* rows, const void* x, void* scratch) {
   const int32_t pixel = rows->copied * rows->element;
@@ -111,7 +111,7 @@ static inline void tvmrt_row_reader_init(tvmrt_row_reader* r, const tvmrt_window
   }
 }
 
-/*! \brief Switches to a part of the channels; `x` is its pixel 0. Rows of other channels are
+/*! \brief Switch to a part of the channels; `x` is its pixel 0. Rows of other channels are
  * dropped. */
 static inline void tvmrt_row_reader_move(tvmrt_row_reader* r, const void* x) {
   if (r->x == (const uint8_t*)x) return;
@@ -129,7 +129,7 @@ static inline const uint8_t* tvmrt_input_row(const tvmrt_row_reader* r, int32_t 
 }
 
 #ifndef TVMRT_NO_PLANES
-/* Interleaves NCHW pixels; compilers have shuffles for three channels. */
+/* Interleave NCHW pixels; compilers have shuffles for three channels. */
 static inline void tvmrt_copy_planes(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
   const int32_t columns = r->rows->columns, channels = r->rows->copied;
   const int64_t apart = r->rows->planes;
@@ -177,7 +177,7 @@ static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, con
   for (int32_t i = 0; i < r->rows->columns; i++, to += pixel, from += step) memcpy(to, from, pixel);
 }
 
-/*! \brief Copies `columns` pixels of a row into the line buffer. */
+/*! \brief Copy `columns` pixels of a row into the line buffer. */
 typedef void (*tvmrt_copy_fn)(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from);
 
 /*!

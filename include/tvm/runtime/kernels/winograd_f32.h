@@ -158,7 +158,7 @@ TVMRT_INLINE tvmrt_winograd_square tvmrt_winograd_find(const tvmrt_winograd_job*
   return at;
 }
 
-/* Transforms the input of n channels; `whole`: the tile has no padding. */
+/* Transform the input of n channels; `whole`: the tile has no padding. */
 TVMRT_INLINE void tvmrt_winograd_read(int size, const tvmrt_winograd_f32* layer, const float* x,
                                       const tvmrt_winograd_square* at, int whole, int n,
                                       float* to) {
@@ -222,7 +222,7 @@ TVMRT_INLINE void tvmrt_winograd_write(const tvmrt_winograd_job* job, const tvmr
   }
 }
 
-/* Transforms the sums in `from` back to the pixels of a tile, in n channels from c on. */
+/* Transform the sums in `from` back to the pixels of a tile, in n channels from c on. */
 TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
                                      const tvmrt_winograd_square* at, const float* from, int c,
                                      int n) {

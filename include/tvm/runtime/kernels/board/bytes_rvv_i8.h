@@ -14,7 +14,7 @@ typedef struct tvmrt_micro_strip {
 } tvmrt_micro_strip;
 
 /*!
- * \brief Requantises as many of n accumulators as eight registers hold, by fixed-point multipliers;
+ * \brief Requantise as many of n accumulators as eight registers hold, by fixed-point multipliers;
  * bytes with float scales are wrong afterwards.
  *
  * \param factors [in] tvmrt_micro_factor of each accumulator.
@@ -43,7 +43,7 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_bytes(uint8_t* y, const int32_t* 
 #define TVMRT_MICRO_RVV_SCALED 64
 
 /*!
- * \brief Requantises those of n accumulators that have float scales, as many as four registers
+ * \brief Requantise those of n accumulators that have float scales, as many as four registers
  * hold: tvmrt_micro_scaled() in integers.
  *
  * \param unsure [out] Indices of the `floats` bytes that are wrong: products next to a tie.
@@ -83,7 +83,7 @@ TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t*
   return strip;
 }
 
-/*! \brief Requantises accumulators with float scales; fixed-point ones are done. */
+/*! \brief Requantise accumulators with float scales; fixed-point ones are done. */
 TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
                                                   const tvmrt_micro_factor* factors, int32_t n,
                                                   const tvmrt_micro_range* range) {

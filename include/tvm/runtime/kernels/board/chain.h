@@ -29,7 +29,7 @@ typedef struct tvmrt_chain_at {
 /*! \brief The smaller row. */
 TVMRT_INLINE int32_t tvmrt_chain_least(int32_t a, int32_t b) { return a < b ? a : b; }
 
-/*! \brief Copies n bytes to a lower address, by four words; arguments are multiples of 4. */
+/*! \brief Copy n bytes to a lower address, by four words; arguments are multiples of 4. */
 TVMRT_INLINE void tvmrt_chain_move_words(uint8_t* to, const uint8_t* from, int32_t n) {
   uint32_t words[4];
   for (; n >= 16; n -= 16, from += 16, to += 16) {
@@ -56,7 +56,7 @@ TVMRT_INLINE void tvmrt_chain_move_words(uint8_t* to, const uint8_t* from, int32
 }
 
 /*!
- * \brief Moves output rows of a layer to the start of their buffer, overwriting old rows.
+ * \brief Move output rows of a layer to the start of their buffer, overwriting old rows.
  *
  * \param at        [in,out] The layer's progress.
  * \param kept      [in] The first row that is read again.

@@ -17,7 +17,7 @@
 /*! \brief Maximum bytes of windows on the stack; longer ones are in scratch. */
 #define TVMRT_MICRO_F32_STACK_WINDOWS 128
 
-/*! \brief Copies n elements with a stride of `step` in `to`; returns the next address. */
+/*! \brief Copy n elements with a stride of `step` in `to`; return the next address. */
 TVMRT_INLINE float* tvmrt_micro_spread_f32(float* to, int32_t step, const float* from, int32_t n) {
   for (; n > 0; n--, to += step) *to = *from++;
   return to;
@@ -33,7 +33,7 @@ static inline float* tvmrt_micro_place_f32(float* to, int32_t step, const float*
   return tvmrt_micro_spread_f32(to, TVMRT_MICRO_F32_PIXELS, from, n);
 }
 
-/*! \brief Copies the window of an output pixel with a stride of `step` elements. */
+/*! \brief Copy the window of an output pixel with a stride of `step` elements. */
 TVMRT_NOINLINE void tvmrt_micro_window_f32(const tvmrt_micro_shape* s, const float* x,
                                            int32_t pixel, float* to, int32_t step) {
   const tvmrt_micro_windows* const win = &s->kept.windows;

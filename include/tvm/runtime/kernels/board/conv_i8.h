@@ -101,7 +101,7 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
   "sxtb16 %[e0], %[e0]\n"           \
   "sxtb16 %[o1], %[e1], ror #8\n"   \
   "sxtb16 %[e1], %[e1]\n"
-/* Multiplies a quad with the pairs of both channels, accumulated in a0 and a1 or in b0 and b1. */
+/* Multiply a quad with the pairs of both channels, accumulated in a0 and a1 or in b0 and b1. */
 #define TVMRT_MICRO_FIRST              \
   "ldrd %[xe], %[xo], [%[x]], #8\n"    \
   "smlad %[a0], %[xe], %[e0], %[a0]\n" \
@@ -133,9 +133,9 @@ TVMRT_INLINE int tvmrt_micro_weight_at(int i) { return i == 1 ? 2 : i == 2 ? 1 :
 #endif
 
 /*!
- * \brief Computes the biases of two channels plus the dot products of their weights with n elements
+ * \brief Compute the biases of two channels plus the dot products of their weights with n elements
  * of one window or two. Results go to sums[channel], and to sums[TVMRT_MICRO_CHUNK + channel] for
- * the second window. Returns the weights of the next two channels.
+ * the second window. Return the weights of the next two channels.
  */
 TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bias,
                                                 const tvmrt_micro_element* x, const int8_t* weights,

@@ -37,7 +37,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
 #define TVMRT_MICRO_MVE_TWO(A, B) \
   "vldrb.8 q1, [%[w]], #16\nvmladava.s8 %[" A "], q0, q1\nvmladava.s8 %[" B "], q2, q1\n"
 
-/*! \brief Accumulates quads of channels of one output pixel, and of two neighbouring ones. */
+/*! \brief Accumulate quads of channels of one output pixel, and of two neighbouring ones. */
 TVMRT_NOINLINE void tvmrt_micro_mve_quads_1(int32_t* sums, const int32_t* bias,
                                             const int8_t* window, const int8_t* w, int32_t n,
                                             int32_t channels) {
@@ -92,7 +92,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_quads_2(int32_t* sums, const int32_t* bias,
 
 #if TVMRT_MICRO_CAN_MVE && !TVMRT_MICRO_ASM
 /*!
- * \brief Accumulates a pair of channels of one output pixel, or of two neighbouring ones.
+ * \brief Accumulate a pair of channels of one output pixel, or of two neighbouring ones.
  *
  * \param sums  [out] Of the pair, [pixel][TVMRT_MICRO_CHUNK].
  * \param step  [in] Bytes from a group of the pair's weights to the next one.
@@ -116,7 +116,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, con
   sums[TVMRT_MICRO_CHUNK * (pixels - 1) + 1] = b1;
 }
 #else
-/*! \brief Accumulates a pair of channels with minimum code size, or in C. */
+/*! \brief Accumulate a pair of channels with minimum code size, or in C. */
 TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, const int8_t* x,
                                          const int8_t* weights, int32_t step, int32_t n,
                                          int32_t pixels) {

@@ -50,7 +50,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
 }
 
 #if TVMRT_MICRO_RVV
-/* Multiplies an element of one pixel, and of two, with the weights of all channels in a vector. */
+/* Multiply an element of one pixel, and of two, with the weights of all channels in a vector. */
 #define TVMRT_MICRO_RVV_ONE(BYTES, WEIGHTS, AT)                     \
   "vle8.v " BYTES ", (%[w])\nadd %[w], %[w], %[step]\nlb %[a], " AT \
   "(%[x])\n"                                                        \

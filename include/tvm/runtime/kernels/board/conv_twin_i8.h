@@ -29,7 +29,7 @@ typedef int16_t tvmrt_micro_element;
  * upper one is 1 less, because its sign is kept. */
 #define TVMRT_MICRO_TWIN_MOVE (uint32_t)(0x7FFF - 0x10000)
 
-/* Stores the first pixel's elements sign-extended as words, and adds those of the second pixel, for
+/* Store the first pixel's elements sign-extended as words, and add those of the second pixel, for
  * which `to` is in the middle of a word. */
 TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* to, int32_t step,
                                                              const uint8_t* from, int32_t n,
@@ -48,7 +48,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   return to;
 }
 
-/* Adds what the sign of the first pixel's element subtracted from the second pixel's. */
+/* Add what the sign of the first pixel's element subtracted from the second pixel's. */
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
   (*(at) + ((pixels) == 2 && (uintptr_t)(at) % 4 != 0 && (at)[-1] < 0))
 
@@ -57,7 +57,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_twin_end(const int8_t* w, int32_t left) {
   return w + 4 + 4 * (left < TVMRT_MICRO_FLAGGED ? left : TVMRT_MICRO_FLAGGED);
 }
 
-/*! \brief Adds the sums of a block or half a block to the total, and the upper one minus 1 to the
+/*! \brief Add the sums of a block or half a block to the total, and the upper one minus 1 to the
  * second pixel's. */
 #define TVMRT_MICRO_TWIN_SPLIT(S, ALL, UPPER)                \
   do {                                                       \
@@ -65,7 +65,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_twin_end(const int8_t* w, int32_t left) {
     (UPPER) += (int32_t)((S) + TVMRT_MICRO_TWIN_MOVE) >> 16; \
   } while (0)
 
-/*! \brief Accumulates a quad of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; returns the
+/*! \brief Accumulate a quad of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; return the
  * next quad. */
 TVMRT_INLINE const int8_t* tvmrt_micro_twin_quad(int32_t* sums, const int32_t* bias,
                                                  const uint32_t* x, const int8_t* w, int32_t n) {
@@ -114,7 +114,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_twin_quad(int32_t* sums, const int32_t* b
   return w;
 }
 
-/*! \brief Accumulates a quad of channels of one pixel, whose elements are contiguous. */
+/*! \brief Accumulate a quad of channels of one pixel, whose elements are contiguous. */
 TVMRT_INLINE const int8_t* tvmrt_micro_lone_quad(int32_t* sums, const int32_t* bias,
                                                  const tvmrt_micro_element* x, const int8_t* w,
                                                  int32_t n) {
@@ -138,7 +138,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_lone_quad(int32_t* sums, const int32_t* b
   return w;
 }
 
-/*! \brief Accumulates quads of channels of two neighbouring output pixels, and of one. */
+/*! \brief Accumulate quads of channels of two neighbouring output pixels, and of one. */
 TVMRT_NOINLINE void tvmrt_micro_twin_2(int32_t* sums, const int32_t* bias, const uint32_t* window,
                                        const int8_t* w, int32_t n, int32_t channels) {
   for (; channels > 0; channels -= 4, sums += 4, bias += 4) {

@@ -46,7 +46,7 @@
 
 #if !TVMRT_MICRO_TWO_WINDOWS
 /*!
- * \brief Copies the window of an output pixel in the tile's layout.
+ * \brief Copy the window of an output pixel in the tile's layout.
  *
  * \param to      [out] Its first group, aligned to 8 bytes.
  * \param step    [in] Elements from one of its groups to the next.
@@ -100,7 +100,7 @@ static inline int32_t tvmrt_micro_window_sum(const tvmrt_micro_element* window, 
   return sum;
 }
 
-/*! \brief Compensates shifted weights: adds shift[channel] times the sum of the window. */
+/*! \brief Compensate shifted weights: adds shift[channel] times the sum of the window. */
 static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_element* window,
                                           const int32_t* shift, int32_t n, int32_t pixels,
                                           int32_t channels) {

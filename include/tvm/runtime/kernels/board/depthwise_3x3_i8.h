@@ -18,7 +18,7 @@
 #include "quad_bytes_i8.h"
 
 #if TVMRT_MICRO_ASM
-/* Copies columns of four channels; widening yields channels 0 and 2, then 1 and 3. */
+/* Copy columns of four channels; widening yields channels 0 and 2, then 1 and 3. */
 #define TVMRT_MICRO_3X3_COPY(WIDEN)                                                           \
   __asm volatile(                                                                             \
       "1:\nldr %[e], [%[above]]\nldr %[f], [%[below]]\n"                                      \
@@ -37,7 +37,7 @@
       : "cc", "memory")
 #endif
 
-/*! \brief Copies four channels of n columns of a pair of rows to the channels' planes. */
+/*! \brief Copy four channels of n columns of a pair of rows to the channels' planes. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro_source above,
                                          tvmrt_micro_source below, int32_t n, int is_signed) {
 #if TVMRT_MICRO_ASM
@@ -59,7 +59,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro
 #endif
 }
 
-/*! \brief Copies the last, fewer than four channels of n columns of a pair of rows. */
+/*! \brief Copy the last, fewer than four channels of n columns of a pair of rows. */
 static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_micro_source above,
                                              tvmrt_micro_source below, int32_t n, int32_t channels,
                                              int is_signed) {
@@ -74,7 +74,7 @@ static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_m
   }
 }
 
-/*! \brief Copies a pair of input rows into the line bufferbetween the columns of padding. */
+/*! \brief Copy a pair of input rows into the line bufferbetween the columns of padding. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
@@ -190,7 +190,7 @@ TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_
 }
 #endif
 
-/*! \brief Accumulates four channels of a step's rows. */
+/*! \brief Accumulate four channels of a step's rows. */
 TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_layer* d, int32_t channel,
                                                int32_t newer) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -213,7 +213,7 @@ TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_layer* d, int32
   } while (sums != end);
 }
 
-/*! \brief Computes the output rows of a step; a slot is a pair. */
+/*! \brief Compute the output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t rows,
                                         int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -225,7 +225,7 @@ static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t 
   }
 }
 
-/*! \brief Returns the kernel's tile; in_c is out_c, dilation is 1, strides are both 1 or 2. */
+/*! \brief Return the kernel's tile; in_c is out_c, dilation is 1, strides are both 1 or 2. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_3x3_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_3x3_copy_pair, tvmrt_micro_3x3_step, 2, 1, 3 - c->shape.stride[0]},

@@ -20,7 +20,7 @@
 #include "quad_bytes_mve_i8.h"
 #include "rows.h"
 
-/*! \brief Copies all channels of n columns of two rows into the line buffer. */
+/*! \brief Copy all channels of n columns of two rows into the line buffer. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t* to,
                                              tvmrt_micro_source above, tvmrt_micro_source below,
                                              int32_t n) {
@@ -65,7 +65,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
   }
 }
 
-/*! \brief Copies a pair of input rows into the line bufferbetween the columns of padding. */
+/*! \brief Copy a pair of input rows into the line bufferbetween the columns of padding. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -92,7 +92,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t ima
 #endif
 
 /*!
- * \brief Accumulates one channel of a step's output rows, without the bias.
+ * \brief Accumulate one channel of a step's output rows, without the bias.
  *
  * \param sums  [out] Of the channel, of the first column.
  * \param x     [in] The channel in the line buffer.
@@ -152,7 +152,7 @@ TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* s
 #endif
 }
 
-/*! \brief Accumulates four channels of a step's rows, without their biases. */
+/*! \brief Accumulate four channels of a step's rows, without their biases. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_layer* d, int32_t channel,
                                              int32_t turn) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -163,7 +163,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_layer* d, int32_t
   }
 }
 
-/*! \brief Computes the output rows of a step; a slot is a pair. */
+/*! \brief Compute the output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int32_t rows,
                                             int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -173,7 +173,7 @@ static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int3
   }
 }
 
-/*! \brief Returns the kernel's tile; in_c is out_c, dilation is 1, strides are both 1 or 2. */
+/*! \brief Return the kernel's tile; in_c is out_c, dilation is 1, strides are both 1 or 2. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_3x3_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1, 3 - c->shape.stride[0]},

@@ -22,7 +22,7 @@ typedef struct tvmrt_micro_layer_f32 {
   int32_t* sums; /*!< Unused. */
 } tvmrt_micro_layer_f32;
 
-/*! \brief Copies an input row into the line buffer; a slot is a row. */
+/*! \brief Copy an input row into the line buffer; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, int32_t slot) {
   static const float padding[4] = {0.0f, 0.0f, 0.0f, 0.0f};
   const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
@@ -111,7 +111,7 @@ TVMRT_INLINE void tvmrt_micro_nine_taps(float* sums, const float* bias, const fl
 }
 #endif
 
-/*! \brief Accumulates some channels of an output pixel; `top` is its first row in the line
+/*! \brief Accumulate some channels of an output pixel; `top` is its first row in the line
  * buffer. */
 TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_layer_f32* d, float* sums,
                                                    int32_t top, int32_t column, int32_t channel,
@@ -142,7 +142,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_layer_f32* 
   }
 }
 
-/*! \brief Computes an output row, one per step. */
+/*! \brief Compute an output row, one per step. */
 static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row, int32_t rows,
                                                  int32_t slot) {
   const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
@@ -159,7 +159,7 @@ static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row,
   }
 }
 
-/*! \brief Returns the tile of this kernel; in_c is out_c. */
+/*! \brief Return the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_f32_tile(const tvmrt_micro_shape* s) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
                                   s->kept.ring.slots, s->stride[0], 1},

@@ -13,13 +13,13 @@
 
 #include "rows.h"
 
-/*! \brief Widens one quad of channels of neighbouring pixels. */
+/*! \brief Widen one quad of channels of neighbouring pixels. */
 TVMRT_INLINE void tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_t x_stride,
                                            int32_t columns, int is_signed) {
   for (; columns > 0; columns--, to += 4, x += x_stride) tvmrt_micro_widen(to, x, is_signed);
 }
 
-/*! \brief Widens the last, fewer than four channels of neighbouring pixels. */
+/*! \brief Widen the last, fewer than four channels of neighbouring pixels. */
 static inline void tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t x_stride,
                                          int32_t columns, int32_t channels, int is_signed) {
   for (; columns > 0; columns--, to += 4, x += x_stride) {
@@ -29,7 +29,7 @@ static inline void tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t 
   }
 }
 
-/*! \brief Copies an input row into the line buffer; a slot is a row. */
+/*! \brief Copy an input row into the line buffer; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
@@ -51,7 +51,7 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32
   }
 }
 
-/*! \brief Stores the sums of a quad in the channels' order. */
+/*! \brief Store the sums of a quad in the channels' order. */
 TVMRT_INLINE void tvmrt_micro_store_quad(int32_t* sums, const int32_t acc[4]) {
   sums[0] = acc[0];
   sums[1] = acc[2];
@@ -69,7 +69,7 @@ typedef struct tvmrt_micro_block {
   int32_t pixels, channels, stride;
 } tvmrt_micro_block;
 
-/*! \brief Accumulates a block. */
+/*! \brief Accumulate a block. */
 TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
                                                 const tvmrt_micro_block* b) {
   for (int32_t p = 0; p < b->pixels; p++) {
@@ -89,7 +89,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
   }
 }
 
-/*! \brief Computes an output row, one per step. */
+/*! \brief Compute an output row, one per step. */
 static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int32_t rows,
                                              int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -118,7 +118,7 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
   }
 }
 
-/*! \brief Returns the tile of this kernel; in_c is out_c. */
+/*! \brief Return the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row, tvmrt_micro_depthwise_row,
                                   c->shape.kept.ring.slots, c->shape.stride[0], 1},

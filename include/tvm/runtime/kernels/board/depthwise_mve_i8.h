@@ -23,7 +23,7 @@
 /*! \brief Rows in the line buffer. */
 #define TVMRT_MICRO_MVE_ROWS 8
 
-/*! \brief Copies an input row into the line bufferbetween the columns of padding; a slot is a
+/*! \brief Copy an input row into the line bufferbetween the columns of padding; a slot is a
  * row. */
 TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -55,7 +55,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, 
 }
 
 /*!
- * \brief Accumulates an output row of one channel, without the bias.
+ * \brief Accumulate an output row of one channel, without the bias.
  *
  * \param sums    [out] Of the channel, of the first column.
  * \param x       [in] The channel in the line buffer.
@@ -91,7 +91,7 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* 
 #endif
 }
 
-/*! \brief Accumulates an output row of eight channels, or fewer. */
+/*! \brief Accumulate an output row of eight channels, or fewer. */
 TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t channel,
                                              int32_t channels, int32_t turn, int vectors) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -125,7 +125,7 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t
 TVMRT_MICRO_MVE_WIDE_ROWS(6)
 TVMRT_MICRO_MVE_WIDE_ROWS(8)
 
-/*! \brief Returns the kernel's tile; in_c is out_c, at most 8 kernel rows, no dilation. */
+/*! \brief Return the kernel's tile; in_c is out_c, at most 8 kernel rows, no dilation. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_wide_tile(const tvmrt_micro_conv_i8* c, int vectors) {
   const tvmrt_micro_tile tile = {
       {tvmrt_micro_mve_wide_copy,

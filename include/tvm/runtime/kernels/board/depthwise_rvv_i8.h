@@ -15,7 +15,7 @@
 #include "rows.h"
 #include "rvv.h"
 
-/*! \brief Copies an input row into the line bufferbetween the columns of padding; a slot is a
+/*! \brief Copy an input row into the line bufferbetween the columns of padding; a slot is a
  * row. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -54,7 +54,7 @@ typedef struct tvmrt_micro_rvv_block {
   const int16_t* w;    /* 36: of the first channel */
 } tvmrt_micro_rvv_block;
 
-/*! \brief Accumulates as many of a block's channels as vectors hold; returns their number. */
+/*! \brief Accumulate as many of a block's channels as vectors hold; return their number. */
 TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
                                             const int8_t* const* rows, int32_t n) {
 #if TVMRT_MICRO_RVV
@@ -113,7 +113,7 @@ TVMRT_INLINE void tvmrt_micro_rvv_sums(tvmrt_micro_rvv_block b, const int8_t* co
   }
 }
 
-/*! \brief Computes an output row, one per step. */
+/*! \brief Compute an output row, one per step. */
 static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int32_t rows,
                                             int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -148,7 +148,7 @@ static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int3
   }
 }
 
-/*! \brief Returns the tile of this kernel; in_c is out_c. */
+/*! \brief Return the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_rvv_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_rvv_copy_row, tvmrt_micro_rvv_make_row,
                                   c->shape.kept.ring.slots, c->shape.stride[0], 1},

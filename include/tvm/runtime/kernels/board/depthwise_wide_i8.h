@@ -44,7 +44,7 @@ typedef struct tvmrt_micro_wide_columns {
   int32_t plane;
 } tvmrt_micro_wide_columns;
 
-/*! \brief Copies n columns of some channels, at most four. */
+/*! \brief Copy n columns of some channels, at most four. */
 TVMRT_NOINLINE void tvmrt_micro_wide_some(tvmrt_micro_wide_columns* at, int32_t n, int32_t channels,
                                           int is_signed) {
   const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
@@ -60,7 +60,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_some(tvmrt_micro_wide_columns* at, int32_t 
 }
 
 #if TVMRT_MICRO_ASM
-/* Copies two columns of four channels; widening yields channels 0 and 2, then 1 and 3. */
+/* Copy two columns of four channels; widening yields channels 0 and 2, then 1 and 3. */
 #define TVMRT_MICRO_WIDE_COPY(WIDEN)                                                       \
   __asm volatile(                                                                          \
       "1:\nldr %[e], [%[x]]\nldr %[f], [%[x], %[step]]\n"                                  \
@@ -78,7 +78,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_some(tvmrt_micro_wide_columns* at, int32_t 
       : "cc", "memory")
 #endif
 
-/*! \brief Copies n columns of four channels; `odd`: the first one is the upper column of a word. */
+/*! \brief Copy n columns of four channels; `odd`: the first one is the upper column of a word. */
 TVMRT_NOINLINE void tvmrt_micro_wide_copy(tvmrt_micro_wide_columns* at, int32_t n, int32_t odd,
                                           int is_signed) {
 #if TVMRT_MICRO_ASM
@@ -107,7 +107,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy(tvmrt_micro_wide_columns* at, int32_t 
   tvmrt_micro_wide_some(at, n, 4, is_signed);
 }
 
-/*! \brief Copies an input row into the line buffer, which already has columns of padding; a slot is
+/*! \brief Copy an input row into the line buffer, which already has columns of padding; a slot is
  * a row. */
 TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -142,7 +142,7 @@ typedef struct tvmrt_micro_wide_outputs {
  * accumulates a channel. */
 #if TVMRT_MICRO_ASM
 
-/* Widens two quads of weights, and one, into the record. */
+/* Widen two quads of weights, and one, into the record. */
 #define TVMRT_MICRO_WIDE_WIDEN_TWO                                  \
   "ldrd r3, r5, [%[w]], #8\nsxtb16 r4, r3, ror #8\nsxtb16 r3, r3\n" \
   "sxtb16 r6, r5, ror #8\nsxtb16 r5, r5\nstmia %[to]!, {r3-r6}\n"
@@ -264,7 +264,7 @@ TVMRT_INLINE int32_t tvmrt_micro_wide_weight(const int32_t* words, int32_t tap, 
   return place % 2 ? word >> 16 : (int16_t)word;
 }
 
-/*! \brief Accumulates four neighbouring sums. */
+/*! \brief Accumulate four neighbouring sums. */
 TVMRT_INLINE void tvmrt_micro_wide_four(int32_t* sums, const int32_t* record, const int16_t* x,
                                         int32_t bias, int taps, int32_t stride) {
   int32_t a = bias, b = a, c = a, d = a;
@@ -292,7 +292,7 @@ TVMRT_INLINE void tvmrt_micro_wide_sums(tvmrt_micro_wide_outputs outputs, const 
 }
 #endif
 
-/*! \brief Accumulates an output row of four channels. */
+/*! \brief Accumulate an output row of four channels. */
 TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_layer* d, int32_t channel, int taps,
                                         int32_t stride) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -310,7 +310,7 @@ TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_layer* d, int32_t chan
   }
 }
 
-/*! \brief Computes an output row with kernel rows of `taps` weights; `quad` accumulates four
+/*! \brief Compute an output row with kernel rows of `taps` weights; `quad` accumulates four
  * channels. */
 TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, int32_t slot,
                                        int taps,
@@ -347,7 +347,7 @@ TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, 
 TVMRT_MICRO_WIDE_ROWS(5)
 TVMRT_MICRO_WIDE_ROWS(7)
 
-/*! \brief Returns the tile of this kernel for kernel rows of 5 or 7 weights; in_c is out_c, columns
+/*! \brief Return the tile of this kernel for kernel rows of 5 or 7 weights; in_c is out_c, columns
  * are not dilated and their stride is 1 or 2. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_wide_tile(const tvmrt_micro_conv_i8* c, int taps) {
   const tvmrt_micro_shape* const s = &c->shape;

@@ -79,7 +79,7 @@ TVMRT_NOINLINE void tvmrt_micro_tile_f32_4(float* sums, const float* x, const fl
 
 #elif TVMRT_MICRO_F32_ASM
 
-/* Adds the weights in s20 to s23 times X to four channels of one pixel in the registers A to D. */
+/* Add the weights in s20 to s23 times X to four channels of one pixel in the registers A to D. */
 #define TVMRT_MICRO_F32_FMA(A, B, C, D, X) \
   "vfma.f32 " A ", s20, " X                \
   "\n"                                     \
@@ -151,7 +151,7 @@ TVMRT_NOINLINE void tvmrt_micro_tile_f32_4(float* sums, const float* x, const fl
 
 #endif
 
-/*! \brief Clamps v to [lo, hi]; NaN stays. */
+/*! \brief Clamp v to [lo, hi]; NaN stays. */
 TVMRT_INLINE float tvmrt_micro_bounded(float v, float lo, float hi) {
   v = v < lo ? lo : v;
   return v > hi ? hi : v;
@@ -167,7 +167,7 @@ TVMRT_INLINE void tvmrt_micro_relu(float* y, const float* v, int32_t n) {
   }
 }
 
-/*! \brief Finishes the sums of some channels of a pixel: residual, clamping, store, epilogue. */
+/*! \brief Finish the sums of some channels of a pixel: residual, clamping, store, epilogue. */
 TVMRT_NOINLINE void tvmrt_micro_finish_f32(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data, float* sums,
                                            int32_t pixel, int32_t channel, int32_t channels) {

@@ -131,7 +131,7 @@ TVMRT_NOINLINE int32_t tvmrt_micro_twice_rounded(uint32_t size, uint32_t factor,
 #endif
 
 /*!
- * \brief Emulates acc * scale in float, rounded to an integer, ties to even; results of 512 or more
+ * \brief Emulate acc * scale in float, rounded to an integer, ties to even; results of 512 or more
  * may be any integer of that sign from 512 on.
  *
  * The product of the significands is rounded only once. Below 512 this differs only if the product
@@ -186,7 +186,7 @@ TVMRT_INLINE int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
 }
 #endif
 
-/*! \brief Adds the zero point to a rounded sum, which may be large. */
+/*! \brief Add the zero point to a rounded sum, which may be large. */
 TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 #if TVMRT_MICRO_CAN_DSP
   return __qadd(q, zero);
@@ -195,7 +195,7 @@ TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 #endif
 }
 
-/*! \brief Requantises one sum like tvmrt_micro_requantize(), without clamping. */
+/*! \brief Requantise one sum like tvmrt_micro_requantize(), without clamping. */
 TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor, int32_t zero) {
   if (factor.fixed < 0) {
     return ((int32_t)(((int64_t)sum * -factor.fixed) >> 32) + zero * 16 + 8) >> 4;
@@ -204,7 +204,7 @@ TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor
 }
 
 /*!
- * \brief Requantises a sum with a fixed-point multiplier; `factor` is its absolute value, `half`
+ * \brief Requantise a sum with a fixed-point multiplier; `factor` is its absolute value, `half`
  * the zero point times 16, plus 8.
  */
 TVMRT_INLINE uint8_t tvmrt_micro_fixed_byte(int32_t sum, int32_t factor, int32_t half,
@@ -229,7 +229,7 @@ TVMRT_INLINE uint8_t tvmrt_micro_fixed_byte(int32_t sum, int32_t factor, int32_t
  * With Helium, whole vectors of sums and factors are read, which must exist. */
 #if TVMRT_MICRO_MVE_BYTES
 
-/*! \brief Requantises four sums that all have fixed-point multipliers, or none. */
+/*! \brief Requantise four sums that all have fixed-point multipliers, or none. */
 TVMRT_NOINLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
                                                    const tvmrt_micro_factor* factors, int32_t zero,
                                                    int32x4_t low, int32x4_t high) {
@@ -245,7 +245,7 @@ TVMRT_NOINLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
 }
 
 /*!
- * \brief Requantises n channels of two pixels; their sums are `stride` apart and their bytes
+ * \brief Requantise n channels of two pixels; their sums are `stride` apart and their bytes
  * `step`. Both are 0 for one pixel.
  */
 TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const int32_t* sums,
@@ -404,7 +404,7 @@ TVMRT_MICRO_EPILOGUE void tvmrt_micro_epilogue(const tvmrt_micro_conv_i8* c,
 }
 
 /*!
- * \brief Finishes the sums of some channels of neighbouring pixels: requantisation or epilogue.
+ * \brief Finish the sums of some channels of neighbouring pixels: requantisation or epilogue.
  *
  * \param sums   [in] [pixel][stride].
  * \param pixel  [in] Index of the first pixel in the output.
@@ -433,7 +433,7 @@ TVMRT_MICRO_FINISH void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c,
 
 /* ---- quads ---- */
 
-/*! \brief Widens four bytes to a quad. */
+/*! \brief Widen four bytes to a quad. */
 TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_signed) {
 #if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
   uint32_t v, even, odd;

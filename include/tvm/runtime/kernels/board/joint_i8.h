@@ -40,7 +40,7 @@ TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
   "smlad %[u], r5, r10, %[u]\nsmlad %[u], r6, r11, %[u]\n"
 #endif
 
-/*! \brief Accumulates channels of one pixel over n elements of its window. */
+/*! \brief Accumulate channels of one pixel over n elements of its window. */
 TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const int16_t* w,
                                         const int16_t* window, int32_t length) {
   do {
@@ -102,7 +102,7 @@ typedef struct tvmrt_micro_joint_run {
   const int16_t* window_end; /* of both pixels */
 } tvmrt_micro_joint_run;
 
-/* Multiplies two channels and two windows, eight quads per iteration; the first iteration handles
+/* Multiply two channels and two windows, eight quads per iteration; the first iteration handles
  * the remainder. The table has halves of the distances from itself. */
 #define TVMRT_MICRO_JOINT_PRODUCTS                                 \
   "1:\nldrd %[u1], %[b1], [%[w]]\nldrd %[u0], %[b0], [%[w]], #8\n" \
@@ -115,7 +115,7 @@ typedef struct tvmrt_micro_joint_run {
   "ldr r3, [%[run], #32]\ncmp %[x], r3\nblo 3b\n"                  \
   "sub %[b0], %[b0], %[u0]\nsub %[b1], %[b1], %[u1]\n"
 
-/* Requantises the sums of two channels to the bytes of both pixels, in r3 and after it: multiplied
+/* Requantise the sums of two channels to the bytes of both pixels, in r3 and after it: multiplied
  * with the channels' factors at r4, shifted and saturated. The remaining joint sums are 256 times
  * as large, and so is their rounding offset. */
 #define TVMRT_MICRO_JOINT_BYTES                                     \
@@ -130,8 +130,8 @@ typedef struct tvmrt_micro_joint_run {
   "strd r3, r4, [%[run]]\ncmp r3, %[x]\nblo 1b\n"
 
 /*!
- * \brief Accumulates channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; if y is not NULL,
- * requantises all channels, y being the bytes of the first pixel.
+ * \brief Accumulate channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; if y is not NULL,
+ * requantise all channels, y being the bytes of the first pixel.
  */
 TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         const int16_t* window, int32_t channel, int32_t* sums,

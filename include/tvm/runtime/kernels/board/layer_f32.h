@@ -22,7 +22,7 @@ typedef struct tvmrt_micro_conv_f32 {
 typedef struct tvmrt_micro_data_f32 {
   const float* x;
   const float* weights;        /*!< Packed. */
-  const float* bias;           /*!< Of all channels, to a multiple of four; or NULL. */
+  const float* bias;           /*!< Padded to a multiple of four channels; or NULL. */
   const float* residual;       /*!< Added to the sums, or NULL. May be y. */
   float* y;                    /*!< May be x if the layer allows it. */
   tvmrt_epilogue_f32 epilogue; /*!< Called on finished pixels, or NULL. */

@@ -8,14 +8,14 @@
 #include "rows.h"
 
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
-/* Stores r3 to r6 as bytes of a pixel, steps to the next pixel, and loops. */
+/* Store r3 to r6 as bytes of a pixel, step to the next pixel, and loop. */
 #define TVMRT_MICRO_QUAD_STORE(SATURATE, SHIFT)                                                    \
   SATURATE " r3, #8, r3" SHIFT "\n" SATURATE " r4, #8, r4" SHIFT "\n" SATURATE " r5, #8, r5" SHIFT \
            "\n" SATURATE " r6, #8, r6" SHIFT                                                       \
            "\nstrb r3, [%[y]]\nstrb r4, [%[y], #1]\n"                                              \
            "strb r5, [%[y], #2]\nstrb r6, [%[y], #3]\nadd %[y], %[y], %[y_step]\n"                 \
            "subs %[n], %[n], #1\nbne 1b\n"
-/* Requantises n pixels, n > 0, with float scales and fixed-point multipliers. */
+/* Requantise n pixels, n > 0, with float scales and fixed-point multipliers. */
 #define TVMRT_MICRO_QUAD_FLOATS(SATURATE)                                                \
   __asm volatile(                                                                        \
       "vldmia %[f], {s4-s7}\n1:\nvldmia %[s], {s0-s3}\nadd %[s], %[s], "                 \
@@ -36,7 +36,7 @@
 #endif
 
 /*!
- * \brief Requantises four channels of an output row.
+ * \brief Requantise four channels of an output row.
  *
  * \param sums    [in] [column][stride].
  * \param stride  [in] 4 or 8, a constant.
@@ -94,7 +94,7 @@ TVMRT_NOINLINE void tvmrt_micro_quad_bytes_8(const tvmrt_micro_conv_i8* c, uint8
   tvmrt_micro_quad_bytes(c, y, sums, 8, factors);
 }
 
-/*! \brief Finishes the sums of up to four channels of an output row, which are 4 or 8 apart. */
+/*! \brief Finish the sums of up to four channels of an output row, which are 4 or 8 apart. */
 TVMRT_INLINE void tvmrt_micro_quad_finish(const tvmrt_micro_layer* d, const int32_t* sums,
                                           int32_t stride, int32_t row, int32_t channel) {
   const tvmrt_micro_shape* const s = &d->conv->shape;

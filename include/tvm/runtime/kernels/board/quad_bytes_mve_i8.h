@@ -17,7 +17,7 @@ typedef struct tvmrt_micro_mve_quad {
   mve_pred16_t some; /* of the existing channels */
 } tvmrt_micro_mve_quad;
 
-/*! \brief Requantises n pixels, whose sums are 8 apart. */
+/*! \brief Requantise n pixels, whose sums are 8 apart. */
 TVMRT_INLINE void tvmrt_micro_mve_bytes(const tvmrt_micro_mve_quad* k, uint8_t* y, int32_t y_stride,
                                         const int32_t* sums, int32_t n) {
   const int32_t half = k->zero * 16 + 8;
@@ -47,7 +47,7 @@ TVMRT_INLINE void tvmrt_micro_mve_bytes(const tvmrt_micro_mve_quad* k, uint8_t* 
   }
 }
 
-/*! \brief Requantises up to four channels of a step's output rows. */
+/*! \brief Requantise up to four channels of a step's output rows. */
 TVMRT_NOINLINE void tvmrt_micro_mve_rows(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                          const int32_t* sums, int32_t top, int32_t rows,
                                          int32_t channel) {
@@ -69,7 +69,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_rows(const tvmrt_micro_conv_i8* c, const tvm
 #endif
 
 /*!
- * \brief Finishes the sums of up to four channels of some output rows.
+ * \brief Finish the sums of up to four channels of some output rows.
  *
  * \param sums [in,out] [column][8], without the biases; the next row is 4 after the first.
  */

@@ -20,10 +20,10 @@
 
 /*! \brief Steps of a tile; `layer` is the tile's descriptor of the layer. */
 typedef struct tvmrt_micro_steps {
-  /*! Copies slot `slot` of an image, counted from the first row of padding on. */
+  /*! Copy slot `slot` of an image, counted from the first row of padding on. */
   void (*copy)(const void* layer, int32_t image, int32_t slot);
   /*!
-   * Computes `rows` output rows from the slots from `slot` on. `row` is the index of the first one
+   * Compute `rows` output rows from the slots from `slot` on. `row` is the index of the first one
    * over all images.
    */
   void (*make)(const void* layer, int32_t row, int32_t rows, int32_t slot);
@@ -32,7 +32,7 @@ typedef struct tvmrt_micro_steps {
   int32_t rows;    /*!< Output rows of a step. */
 } tvmrt_micro_steps;
 
-/*! \brief Loops over the output rows of all images. */
+/*! \brief Loop over the output rows of all images. */
 TVMRT_INLINE void tvmrt_micro_walk_ring(const tvmrt_micro_shape* s, tvmrt_micro_steps by,
                                         const void* layer) {
   for (int32_t image = 0; image < s->kept.ring.images; image++) {
@@ -60,7 +60,7 @@ TVMRT_INLINE int32_t tvmrt_micro_padding(const tvmrt_micro_shape* s) {
 }
 
 /*!
- * \brief Fills a line buffer with padding, which stays in the columns outside row copies. The
+ * \brief Fill a line buffer with padding, which stays in the columns outside row copies. The
  * buffer holds quads of channels, so its size is a multiple of eight bytes.
  */
 TVMRT_INLINE void tvmrt_micro_fill(void* ring, const void* end, uint32_t padding) {

@@ -25,7 +25,7 @@ typedef struct tvmrt_micro_rows {
   int32_t rows;  /*!< Output rows to compute; 0: only fill the line buffer. */
 } tvmrt_micro_rows;
 
-/*! \brief Restricts a dense layer's shape to some rows; its input is the rows in memory. */
+/*! \brief Restrict a dense layer's shape to some rows; its input is the rows in memory. */
 TVMRT_INLINE void tvmrt_micro_cut(tvmrt_micro_shape* s, const tvmrt_micro_rows* at) {
   s->in[0] = (int16_t)at->count;
   s->out[0] = (int16_t)at->rows;
@@ -33,13 +33,13 @@ TVMRT_INLINE void tvmrt_micro_cut(tvmrt_micro_shape* s, const tvmrt_micro_rows* 
   s->kept.windows.pixels = at->rows * s->out[1];
 }
 
-/*! \brief Restricts a depthwise layer's shape to these input rows; others are padding. */
+/*! \brief Restrict a depthwise layer's shape to these input rows; others are padding. */
 TVMRT_INLINE void tvmrt_micro_cut_ring(tvmrt_micro_shape* s, const tvmrt_micro_rows* at) {
   s->in[0] = (int16_t)at->count;
   s->pad[0] = (int16_t)(s->pad[0] + at->first);
 }
 
-/*! \brief Restricts a pooling layer's window to some rows; `pad_end` is its padding at the end. */
+/*! \brief Restrict a pooling layer's window to some rows; `pad_end` is its padding at the end. */
 TVMRT_INLINE void tvmrt_window_cut(tvmrt_window* w, int32_t* pad_end, const tvmrt_micro_rows* at) {
   *pad_end += w->in[1] - at->first - at->count;
   w->batch = 1;
@@ -112,7 +112,7 @@ typedef struct tvmrt_micro_tile {
 } tvmrt_micro_tile;
 
 /*!
- * \brief Defines the functions of a depthwise kernel from the TILE of a layer, an expression of
+ * \brief Define the functions of a depthwise kernel from the TILE of a layer, an expression of
  * `c`. CONV is the type of a layer, DATA of its tensors, and LAYER of the steps' descriptor, which
  * begins like tvmrt_micro_layer:
  *

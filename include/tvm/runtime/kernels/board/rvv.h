@@ -37,7 +37,7 @@
 #endif
 #endif
 
-/*! \brief Copies n bytes, XORed with `flip`. */
+/*! \brief Copy n bytes, XORed with `flip`. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy(uint8_t* to, const uint8_t* from, int32_t n,
                                          int32_t flip) {
 #if TVMRT_MICRO_RVV

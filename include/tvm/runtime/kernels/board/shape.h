@@ -23,9 +23,9 @@ typedef struct tvmrt_micro_windows {
 /*! \brief Line buffer of depthwise layers; see board/ring.h. */
 typedef struct tvmrt_micro_ring {
   int32_t plane;   /*!< Elements of a channel. */
-  int16_t images;  /*!< Of the layer. */
+  int16_t images;  /*!< Number of images. */
   int16_t slots;   /*!< Rows, or pairs of rows, in the buffer. */
-  int16_t columns; /*!< Of a row, padding included. */
+  int16_t columns; /*!< Columns of a row, padding included. */
   int16_t inside;  /*!< Columns of a row that are input. */
 } tvmrt_micro_ring;
 
@@ -74,7 +74,7 @@ typedef struct tvmrt_micro_run {
   int32_t begin, end, from;
 } tvmrt_micro_run;
 
-/*! \brief Finds the run from a kernel column on; begin equals end if it is all padding. */
+/*! \brief Find the run from a kernel column on; begin equals end if it is all padding. */
 TVMRT_INLINE tvmrt_micro_run tvmrt_micro_find_run(const tvmrt_micro_shape* s,
                                                   const tvmrt_micro_place* at, int32_t kh,
                                                   int32_t kw) {

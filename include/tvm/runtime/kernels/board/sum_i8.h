@@ -15,7 +15,7 @@
  * of bytes.
  */
 typedef struct tvmrt_micro_sum {
-  tvmrt_micro_range range; /*!< Of the layer's own bytes. */
+  tvmrt_micro_range range; /*!< Range of the layer's own bytes. */
   int32_t own, other, add;
   int8_t places;
   int8_t other_signed; /*!< 1: the operand is int8, 0: uint8. */

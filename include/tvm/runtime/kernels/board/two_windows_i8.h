@@ -1,6 +1,6 @@
 /*!
  * \file board/two_windows_i8.h
- * \brief Copies the windows of two neighbouring output pixels together, for tiles of dense layers.
+ * \brief Copy the windows of two neighbouring output pixels together, for tiles of dense layers.
  *
  * If pixels are whole groups and there is no padding, rows of both windows are converted to groups
  * directly. Otherwise both are first copied as bytes: the first one to the final position of the
@@ -25,14 +25,14 @@ TVMRT_NOINLINE tvmrt_micro_place tvmrt_micro_find_window(const tvmrt_micro_shape
   return tvmrt_micro_find(s, pixel);
 }
 
-/*! \brief Copies the window of an output pixel as bytes. */
+/*! \brief Copy the window of an output pixel as bytes. */
 TVMRT_NOINLINE void tvmrt_micro_one_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            int32_t pixel, uint8_t* to) {
   const tvmrt_micro_place at = tvmrt_micro_find_window(&c->shape, pixel);
   tvmrt_micro_window_bytes(c, x, &at, to);
 }
 
-/*! \brief Copies the window of an output pixel; `step` is that of contiguous groups, `bytes`
+/*! \brief Copy the window of an output pixel; `step` is that of contiguous groups, `bytes`
  * scratch. */
 TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                        int32_t pixel, tvmrt_micro_element* to, int32_t step,
@@ -41,7 +41,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   tvmrt_micro_place_groups(to, step, bytes, c->shape.kept.windows.length, c->x_signed);
 }
 
-/*! \brief Copies the windows of a pixel of a pointwise layer and of the next one. */
+/*! \brief Copy the windows of a pixel of a pointwise layer and of the next one. */
 TVMRT_NOINLINE void tvmrt_micro_two_points(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            int32_t pixel, tvmrt_micro_element* to) {
   const int32_t n = c->shape.kept.windows.length;
@@ -57,8 +57,8 @@ TVMRT_NOINLINE void tvmrt_micro_two_points(const tvmrt_micro_conv_i8* c, const u
   tvmrt_micro_widen_two(to, from, second, n / TVMRT_MICRO_GROUP, c->x_signed);
 }
 
-/*! \brief Copies the windows of an output pixel and the next one if they are in one row without
- * padding; returns whether they are. */
+/*! \brief Copy the windows of an output pixel and the next one if they are in one row without
+ * padding; return whether they are. */
 TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                           int32_t pixel, tvmrt_micro_element* to) {
   const tvmrt_micro_shape* const s = &c->shape;
@@ -92,7 +92,7 @@ TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const ui
   return 1;
 }
 
-/*! \brief Copies the windows of an output pixel and the next one, alternating groups of each. */
+/*! \brief Copy the windows of an output pixel and the next one, alternating groups of each. */
 TVMRT_INLINE void tvmrt_micro_copy_two(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                        int32_t pixel, tvmrt_micro_element* to, int points) {
   const int32_t n = c->shape.kept.windows.length;

@@ -17,7 +17,7 @@ TVMRT_INLINE uint8_t tvmrt_micro_none(const tvmrt_micro_conv_i8* c) {
   return c->x_signed ? 0 : TVMRT_MICRO_NONE;
 }
 
-/*! \brief Copies bytes of contiguous columns. */
+/*! \brief Copy bytes of contiguous columns. */
 #if TVMRT_MICRO_UNALIGNED
 TVMRT_NOINLINE
 #else
@@ -27,7 +27,7 @@ void tvmrt_micro_copy_run(uint8_t* to, const uint8_t* from, int32_t n) {
   tvmrt_micro_copy(to, from, n);
 }
 
-/*! \brief Copies a window that is partly padding, as bytes. */
+/*! \brief Copy a window that is partly padding, as bytes. */
 static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
@@ -49,7 +49,7 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
-/*! \brief Writes bytes that become 0 to the last unit of a window, before the window is copied. */
+/*! \brief Write bytes that become 0 to the last unit of a window, before the window is copied. */
 TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* end) {
   const uint8_t none = tvmrt_micro_none(c);
 #if TVMRT_MICRO_CAN_MVE
@@ -61,7 +61,7 @@ TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* 
   memset(TVMRT_ALIGNED(end - TVMRT_MICRO_UNIT, 4), none, TVMRT_MICRO_UNIT);
 }
 
-/*! \brief Copies the window of an output pixel as bytes, followed by bytes that become 0. */
+/*! \brief Copy the window of an output pixel as bytes, followed by bytes that become 0. */
 TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
@@ -71,7 +71,7 @@ TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
-/*! \brief Copies the window of an output pixel of a pointwise layer as bytes. */
+/*! \brief Copy the window of an output pixel of a pointwise layer as bytes. */
 TVMRT_INLINE void tvmrt_micro_point_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* from,
                                           uint8_t* to) {
   tvmrt_micro_end_window(c, to + c->shape.kept.windows.length);

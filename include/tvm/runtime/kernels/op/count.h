@@ -11,7 +11,7 @@
 #include "indexing.h"
 
 /*!
- * \brief Checks a data-dependent count and stores it as an extent.
+ * \brief Check a data-dependent count and store it as an extent.
  * \param where Operator, node and what is counted.
  * \return 0; -1 with "ValueError: WHERE is N, expected LOW to HIGH" if it is out of range.
  */

@@ -32,7 +32,7 @@ typedef struct tvmrt_deform_f32_layer {
   int32_t y_stride;
 } tvmrt_deform_f32_layer;
 
-/* Samples channels [c, c_end) at a coordinate of one image, times factor; zeros outside. */
+/* Sample channels [c, c_end) at a coordinate of one image, times factor; zeros outside. */
 static inline void tvmrt_deform_sample_f32(const tvmrt_deform_f32_layer* layer, const float* image,
                                            float h, float w, float factor, int c, int c_end,
                                            int taps, int tap, float* y) {
@@ -56,7 +56,7 @@ static inline void tvmrt_deform_sample_f32(const tvmrt_deform_f32_layer* layer, 
 }
 
 /*!
- * \brief Computes pixels [begin, end) of the result, counted over the whole batch.
+ * \brief Compute pixels [begin, end) of the result, counted over the whole batch.
  * \param layer Sizes.
  * \param x Input, [batch][in][x_stride].
  * \param offset [batch][out][offset_stride]: for each part and tap, rows then columns.

@@ -18,7 +18,7 @@
 
 #define TVMRT_DIMS_TEXT_BYTES 400
 
-/* Checks one axis of an input; sizes that are not known yet are negative. */
+/* Check one axis of an input; sizes that are not known yet are negative. */
 static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dims_tensor* input,
                                         int axis, int64_t extent, int32_t* sizes) {
   const int32_t which = input->dim[axis];
@@ -46,7 +46,7 @@ static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dim
   return 0;
 }
 
-/* Determines the sizes of all dimensions; `args` are the inputs, as DLTensor. */
+/* Determine the sizes of all dimensions; `args` are the inputs, as DLTensor. */
 static inline int32_t tvmrt_read_dims(const tvmrt_dims* about, const TVMValue* args,
                                       int32_t* sizes) {
   for (int32_t i = 0; i < about->num_dims; ++i) sizes[i] = -1;
@@ -67,7 +67,7 @@ static inline int32_t tvmrt_read_dims(const tvmrt_dims* about, const TVMValue* a
   return 0;
 }
 
-/* Checks an extent of an input that is computed from dimensions. */
+/* Check an extent of an input that is computed from dimensions. */
 static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
   const DLTensor* tensor = (const DLTensor*)arg.v_handle;
   char text[TVMRT_DIMS_TEXT_BYTES];
@@ -80,8 +80,8 @@ static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axi
   return -1;
 }
 
-/* Computes the size of a dimension from an axis of extent `step` * size + `first`, whose bounds
- * have been checked. Returns -1 if the extent does not fit. */
+/* Compute the size of a dimension from an axis of extent `step` * size + `first`, whose bounds
+ * have been checked. Return -1 if the extent does not fit. */
 static inline int32_t tvmrt_check_steps(TVMValue arg, const char* name, int axis, int32_t step,
                                         int32_t first, int32_t* size) {
   const DLTensor* tensor = (const DLTensor*)arg.v_handle;
@@ -113,7 +113,7 @@ TVMRT_COLD int32_t tvmrt_refuse_extent(const DLTensor* tensor, const char* name,
   return -1;
 }
 
-/* Sets an extent of an output for this run; returns -1 if its buffer is too small. */
+/* Set an extent of an output for this run; return -1 if its buffer is too small. */
 static inline int32_t tvmrt_set_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
   DLTensor* tensor = (DLTensor*)arg.v_handle;
   if (axis >= tensor->ndim || tensor->shape[axis] < extent) {

@@ -74,7 +74,7 @@ TVMRT_INLINE int tvmrt_eltwise_i8_run(tvmrt_eltwise_i8_job* job, int threads) {
 }
 
 /*!
- * \brief Adds two tensors of n elements; see tvmrt_add_i8. y may be a or b.
+ * \brief Add two tensors of n elements; see tvmrt_add_i8. y may be a or b.
  * \param threads [in] 1: calling thread only; 0: all workers, if there is enough work.
  * Errors: 0, or -1 if a task failed to start.
  */
@@ -84,14 +84,14 @@ static inline int tvmrt_add_i8_run(const tvmrt_add_i8* f, void* y, const void* a
   return tvmrt_eltwise_i8_run(&job, threads);
 }
 
-/*! \brief Multiplies two tensors of n elements; see tvmrt_mul_i8. Like tvmrt_add_i8_run. */
+/*! \brief Multiply two tensors of n elements; see tvmrt_mul_i8. Like tvmrt_add_i8_run. */
 static inline int tvmrt_mul_i8_run(const tvmrt_mul_i8* f, void* y, const void* a, const void* b,
                                    int64_t n, int threads) {
   tvmrt_eltwise_i8_job job = {NULL, f, NULL, (const uint8_t*)a, (const uint8_t*)b, (uint8_t*)y, n};
   return tvmrt_eltwise_i8_run(&job, threads);
 }
 
-/*! \brief Applies a unary function to n elements by its table; otherwise like tvmrt_add_i8_run. */
+/*! \brief Apply a unary function to n elements by its table; otherwise like tvmrt_add_i8_run. */
 static inline int tvmrt_table_i8_run(const uint8_t table[256], void* y, const void* a, int64_t n,
                                      int threads) {
   tvmrt_eltwise_i8_job job = {NULL, NULL, table, (const uint8_t*)a, NULL, (uint8_t*)y, n};

@@ -211,7 +211,7 @@ static inline float tvmrt_fft_half_rest_float32(float a, float b) { return 0.5f 
     }                                                                                              \
   }                                                                                                \
                                                                                                    \
-  /* Combines the elements k and size - k: half sums, rotated half differences. */                 \
+  /* Combine the elements k and size - k: half sums, rotated half differences. */                  \
   static inline void tvmrt_fft_halves_##NAME(const tvmrt_fft* fft, const TYPE* x, int32_t k,       \
                                              tvmrt_fft_##NAME* sum, tvmrt_fft_##NAME* rest) {      \
     const tvmrt_fft_##NAME* const table = (const tvmrt_fft_##NAME*)fft->splitting;                 \

@@ -116,7 +116,7 @@ static inline tvmrt_sample_taps tvmrt_sample_taps_at(const tvmrt_grid_sample_f32
 }
 
 /*!
- * \brief Computes pixels [begin, end) of the result, counted over the whole batch.
+ * \brief Compute pixels [begin, end) of the result, counted over the whole batch.
  * \param layer Mode and sizes.
  * \param x Input, [batch][in][x_stride].
  * \param grid Coordinates, [batch][out_pixels][rank], x first.

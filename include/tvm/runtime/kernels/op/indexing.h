@@ -14,7 +14,7 @@
 
 #include "../scalar/compiler.h"
 
-/*! \brief Writes an integer in decimal at the end of [begin, end) and returns its start. */
+/*! \brief Write an integer in decimal at the end of [begin, end) and return its start. */
 static inline char* tvmrt_index_digits(char* end, int64_t number) {
   uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
   char* p = end;
@@ -26,7 +26,7 @@ static inline char* tvmrt_index_digits(char* end, int64_t number) {
   return p;
 }
 
-/* Copies text to p, truncated at end, and returns the end of the copy. */
+/* Copy text to p, truncated at end, and return the end of the copy. */
 static inline char* tvmrt_index_put(char* p, const char* end, const char* text, size_t length) {
   const size_t room = (size_t)(end - p);
   const size_t count = length < room ? length : room;
@@ -34,7 +34,7 @@ static inline char* tvmrt_index_put(char* p, const char* end, const char* text, 
   return p + count;
 }
 
-/* Writes an integer in decimal at p, truncated at end, and returns the end of the text. */
+/* Write an integer in decimal at p, truncated at end, and return the end of the text. */
 static inline char* tvmrt_index_put_number(char* p, const char* end, int64_t number) {
   char digits[20];
   char* const digits_end = digits + sizeof(digits);
@@ -43,7 +43,7 @@ static inline char* tvmrt_index_put_number(char* p, const char* end, int64_t num
 }
 
 /*!
- * \brief Sets the last error to "IndexError: WHERE: index I is outside an extent of N".
+ * \brief Set the last error to "IndexError: WHERE: index I is outside an extent of N".
  * \param where Operator, node and operand.
  * \return -1
  */
@@ -69,7 +69,7 @@ static inline int64_t tvmrt_index_error(int64_t index, int64_t extent, const cha
 #endif
 }
 
-/*! \brief Returns the index counted from the front, or -1 after setting the error text. */
+/*! \brief Return the index counted from the front, or -1 after setting the error text. */
 static inline int64_t tvmrt_index(int64_t index, int64_t extent, const char* where) {
   const int64_t place = index < 0 ? index + extent : index;
   if (TVMRT_UNLIKELY((uint64_t)place >= (uint64_t)extent)) {

@@ -53,7 +53,7 @@ typedef struct tvmrt_matmul_blocks_job {
 typedef uint8_t tvmrt_block_bytes __attribute__((vector_size(TVMRT_SIMD_LANES_F32)));
 typedef int32_t tvmrt_block_numbers __attribute__((vector_size(4 * TVMRT_SIMD_LANES_F32)));
 
-/* Loads bytes as 32-bit integers in one instruction; compilers use a dozen. */
+/* Load bytes as 32-bit integers in one instruction; compilers use a dozen. */
 TVMRT_INLINE tvmrt_block_numbers tvmrt_load_block_bytes(const uint8_t* w) {
 #if defined(__AVX512F__)
   return (tvmrt_block_numbers)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)w));
@@ -67,7 +67,7 @@ TVMRT_INLINE tvmrt_block_numbers tvmrt_load_block_bytes(const uint8_t* w) {
 }
 #endif
 
-/*! \brief Widens one weight of each of `bytes` bytes to float: q[i] = weight * scale - shift. */
+/*! \brief Widen one weight of each of `bytes` bytes to float: q[i] = weight * scale - shift. */
 TVMRT_INLINE void tvmrt_widen_part(const uint8_t* w, int bytes, int low, int mask, float scale,
                                    float shift, float* q) {
   int i = 0;
@@ -82,7 +82,7 @@ TVMRT_INLINE void tvmrt_widen_part(const uint8_t* w, int bytes, int low, int mas
   for (; i < bytes; i++) q[i] = (float)((w[i] >> low) & mask) * scale - shift;
 }
 
-/*! \brief Widens the weights of a block to floats. */
+/*! \brief Widen the weights of a block to floats. */
 TVMRT_INLINE void tvmrt_widen_block(const uint8_t* w, int bits, int block, float scale, float shift,
                                     float* q) {
   const int bytes = block * bits / 8, mask = (1 << bits) - 1;
@@ -96,7 +96,7 @@ typedef struct tvmrt_block_sums {
   tvmrt_f32v at[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_ROWS];
 } tvmrt_block_sums;
 
-/*! \brief Adds `count` products of block g, for columns from c on and rows of x. */
+/*! \brief Add `count` products of block g, for columns from c on and rows of x. */
 TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                   int blocks, int32_t c, int columns, const float* x, int rows,
                                   int count, float (*q)[TVMRT_BLOCK_MOST], tvmrt_block_sums* sums) {
@@ -128,7 +128,7 @@ TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, 
   }
 }
 
-/*! \brief Loads a vector of weights from byte ``w`` on, minus the zero point. */
+/*! \brief Load a vector of weights from byte ``w`` on, minus the zero point. */
 TVMRT_INLINE tvmrt_f32v tvmrt_block_lanes(const uint8_t* w, int bits, int low, tvmrt_f32v point) {
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
   const tvmrt_block_numbers wide = tvmrt_load_block_bytes(w);
@@ -145,7 +145,7 @@ TVMRT_INLINE tvmrt_f32v tvmrt_block_lanes(const uint8_t* w, int bits, int low, t
 #endif
 }
 
-/*! \brief Adds block g of `columns` columns for one row: weights are widened and multiplied in
+/*! \brief Add block g of `columns` columns for one row: weights are widened and multiplied in
  * registers, and the scale of a block is applied to its sum only. */
 TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const float* points,
                                       int bits, int block, int g, int blocks, int32_t c,
@@ -193,7 +193,7 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const 
 
 #if TVMRT_BLOCK_WORDS
 enum {
-  TVMRT_WORD_BYTES = 4 * TVMRT_SIMD_LANES_F32, /*!< Of a vector of words. */
+  TVMRT_WORD_BYTES = 4 * TVMRT_SIMD_LANES_F32, /*!< Size of a vector of words. */
   TVMRT_WORDS_MOST = 4096                      /*!< Elements of x that are reordered at a time. */
 };
 typedef uint32_t tvmrt_block_word __attribute__((vector_size(TVMRT_WORD_BYTES)));
@@ -204,7 +204,7 @@ typedef struct tvmrt_block_row {
   float at[TVMRT_WORDS_MOST + TVMRT_WORDS_MOST / 4];
 } tvmrt_block_row;
 
-/*! \brief Reorders the elements for `vectors` vectors. */
+/*! \brief Reorder the elements for `vectors` vectors. */
 TVMRT_INLINE void tvmrt_order_row(int bits, int block, int vectors, const float* x,
                                   tvmrt_block_row* row) {
   const int bytes = block * bits / 8, each = 32 / bits;
@@ -241,7 +241,7 @@ TVMRT_INLINE tvmrt_f32v tvmrt_word_scales(const float* scales, int bytes) {
   return TVMRT_F32V(splat)(*scales);
 }
 
-/*! \brief Adds vectors of words of some columns, from block g on, for a reordered row. */
+/*! \brief Add vectors of words of some columns, from block g on, for a reordered row. */
 TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                   int vectors, int blocks, int32_t c, int columns,
                                   const tvmrt_block_row* row, tvmrt_f32v* sums) {
@@ -290,7 +290,7 @@ typedef union tvmrt_ordered_row {
 #endif
 } tvmrt_ordered_row;
 
-/*! \brief Reorders the elements for `vectors` vectors. */
+/*! \brief Reorder the elements for `vectors` vectors. */
 TVMRT_INLINE void tvmrt_order(int bits, int block, int vectors, const float* x,
                               tvmrt_ordered_row* row) {
 #if TVMRT_BLOCK_DIGITS
@@ -302,7 +302,7 @@ TVMRT_INLINE void tvmrt_order(int bits, int block, int vectors, const float* x,
   tvmrt_order_row(bits, block, vectors, x, &row->floats);
 }
 
-/*! \brief Adds `vectors` vectors of some columns, from block g on. */
+/*! \brief Add `vectors` vectors of some columns, from block g on. */
 TVMRT_INLINE void tvmrt_add_ordered(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                     int vectors, int blocks, int32_t c, int columns,
                                     const tvmrt_ordered_row* row, tvmrt_f32v* sums) {
@@ -358,7 +358,7 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits
 }
 #endif
 
-/*! \brief Adds blocks ``from`` to ``count`` of `columns` columns for one row. */
+/*! \brief Add blocks ``from`` to ``count`` of `columns` columns for one row. */
 TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                        int from, int count, int blocks, int32_t c, int columns,
                                        const float* x, tvmrt_block_sums* sums) {
@@ -378,7 +378,7 @@ TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int b
   for (int j = 0; j < columns; j++) sums->at[j][0] = found[j];
 }
 
-/*! \brief Adds the blocks from g0 on to y, for some columns from c on, and some rows from x and y
+/*! \brief Add the blocks from g0 on to y, for some columns from c on, and some rows from x and y
  * on; y is uninitialised if g0 is 0. \param scaled_last Whether to scale sums. */
 TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                            int g0, int32_t c, int columns, const float* x, int rows,
@@ -450,19 +450,19 @@ static inline int tvmrt_matmul_blocks_task(int task, TVMParallelGroupEnv* env, v
 #define TVMRT_BLOCK_KINDS(F, NAME) \
   F(NAME, 4, 16) F(NAME, 4, 32) F(NAME, 4, 64) F(NAME, 4, 128) F(NAME, 8, 32) F(NAME, 8, 128)
 
-/* Defines the task for one block size. */
+/* Define the task for one block size. */
 #define TVMRT_BLOCK_TASK(NAME, BITS, BLOCK)                                                      \
   static inline int NAME##_##BITS##_##BLOCK(int task, TVMParallelGroupEnv* env, void* closure) { \
     return NAME##_part(task, env, (const NAME##_job*)closure, BITS, BLOCK);                      \
   }
 
-/* Returns the task if the layer's blocks match; with a literal layer only one remains. */
+/* Return the task if the layer's blocks match; with a literal layer only one remains. */
 #define TVMRT_BLOCK_CHOICE(NAME, BITS, BLOCK) \
   if (bits == BITS && block == BLOCK) return NAME##_##BITS##_##BLOCK;
 
 TVMRT_BLOCK_KINDS(TVMRT_BLOCK_TASK, tvmrt_matmul_blocks)
 
-/*! \brief Returns the task function for a layer's blocks. */
+/*! \brief Return the task function for a layer's blocks. */
 TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_blocks_choose(int bits, int block) {
   TVMRT_BLOCK_KINDS(TVMRT_BLOCK_CHOICE, tvmrt_matmul_blocks)
   return tvmrt_matmul_blocks_task;

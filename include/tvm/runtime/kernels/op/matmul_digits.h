@@ -57,7 +57,7 @@ TVMRT_INLINE float tvmrt_digits_unit(const float* x) {
   return tvmrt_from_bits_f32((power > 23 ? power - 22 : 1u) << 23);
 }
 
-/*! \brief Splits 128 integers into bytes. */
+/*! \brief Split 128 integers into bytes. */
 TVMRT_INLINE void tvmrt_split_digits(int32_t whole[2][TVMRT_DIGITS_BYTES], tvmrt_block_digits* to) {
   for (int high = 0; high < 2; high++) {
     for (int i = 0; i < TVMRT_DIGITS_BYTES; i++) {
@@ -75,7 +75,7 @@ TVMRT_INLINE void tvmrt_split_digits(int32_t whole[2][TVMRT_DIGITS_BYTES], tvmrt
 }
 
 /*!
- * \brief Reorders 128 elements for each of `vectors` vectors.
+ * \brief Reorder 128 elements for each of `vectors` vectors.
  * \param bytes [in] of a block of weights.
  */
 TVMRT_INLINE void tvmrt_order_digits(int bytes, int vectors, const float* x,
@@ -105,7 +105,7 @@ TVMRT_INLINE __m512 tvmrt_digits_scales(const float* scales, int bytes, float un
 }
 
 /*!
- * \brief Adds the products of a reordered row and `vectors` vectors of some columns to their sums.
+ * \brief Add the products of a reordered row and `vectors` vectors of some columns to their sums.
  * \param bytes  [in] of a block: 16, or a multiple of a vector.
  * \param w      [in] the first vector's bytes; the next column's are `blocks` blocks further.
  * \param scales [in] the scale of its first block; those of the next column are `blocks` further.

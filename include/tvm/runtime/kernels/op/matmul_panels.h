@@ -29,7 +29,7 @@ typedef struct tvmrt_matmul_panels_job {
   const tvmrt_tiles_f32* tiles;
 } tvmrt_matmul_panels_job;
 
-/*! \brief Transposes 16 x 16 bytes. */
+/*! \brief Transpose 16 x 16 bytes. */
 TVMRT_INLINE void tvmrt_transpose_bytes(uint8_t from[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS],
                                         uint8_t to[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
 #ifdef __SSE2__
@@ -61,7 +61,7 @@ typedef struct tvmrt_panel_scales {
 } tvmrt_panel_scales;
 
 /*!
- * \brief Widens one weight of each of ``count`` bytes of some columns to floats, into rows that are
+ * \brief Widen one weight of each of ``count`` bytes of some columns to floats, into rows that are
  * ``stride`` apart.
  */
 TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int count, int low,
@@ -93,7 +93,7 @@ TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int coun
 #endif
 }
 
-/*! \brief Loads the scales of block g, of ``there`` columns from c on. */
+/*! \brief Load the scales of block g, of ``there`` columns from c on. */
 TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, int g, int blocks,
                                           int32_t c, int there, tvmrt_panel_scales* of) {
   const int64_t at = (int64_t)c * blocks + g;
@@ -111,7 +111,7 @@ TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, in
   }
 }
 
-/*! \brief Copies the next bytes of a column into a row each; ``left`` of them exist. */
+/*! \brief Copy the next bytes of a column into a row each; ``left`` of them exist. */
 TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
                                     uint8_t rows[][TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
   /* Prefetch each column's next line: there are more streams than the hardware prefetcher
@@ -126,7 +126,7 @@ TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
   }
 }
 
-/*! \brief Widens all weights of some columns from c on to floats, into rows of a panel that are
+/*! \brief Widen all weights of some columns from c on to floats, into rows of a panel that are
  * ``stride`` floats apart. Missing columns are zeros. */
 TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                             int32_t c, int columns, float* q, int stride) {
@@ -163,7 +163,7 @@ TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, 
   }
 }
 
-/*! \brief Widens columns [c, c + width of a tile) of the weights in the order of a tile. */
+/*! \brief Widen columns [c, c + width of a tile) of the weights in the order of a tile. */
 TVMRT_INLINE void tvmrt_widen_panel(const tvmrt_matmul_panels_job* job, int bits, int block,
                                     int32_t c, float* panel) {
   const int width = job->tiles->block;
@@ -227,7 +227,7 @@ static inline int tvmrt_matmul_panels_task(int task, TVMParallelGroupEnv* env, v
 TVMRT_BLOCK_KINDS(TVMRT_BLOCK_TASK, tvmrt_matmul_panels)
 TVMRT_BLOCK_TASK(tvmrt_matmul_panels, 8, 16)
 
-/*! \brief Returns the task function for a layer's blocks. */
+/*! \brief Return the task function for a layer's blocks. */
 TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_panels_choose(int bits, int block) {
   TVMRT_BLOCK_KINDS(TVMRT_BLOCK_CHOICE, tvmrt_matmul_panels)
   TVMRT_BLOCK_CHOICE(tvmrt_matmul_panels, 8, 16)

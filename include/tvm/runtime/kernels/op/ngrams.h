@@ -10,14 +10,14 @@
 
 /*! \brief Parameters of the n-grams. */
 typedef struct tvmrt_ngrams {
-  int32_t rows, length;  /*!< Of the input. */
+  int32_t rows, length;  /*!< Sizes of the input. */
   int32_t least, most;   /*!< Minimum and maximum n. */
   int32_t skips;         /*!< Maximum skipped integers between two of an n-gram. */
   int32_t width;         /*!< Columns of the result. */
   const int32_t* counts; /*!< N-grams of 1, 2, ... most integers. */
 } tvmrt_ngrams;
 
-/* Compares n integers, step apart, with an n-gram: negative, 0 or positive. */
+/* Compare n integers, step apart, with an n-gram: negative, 0 or positive. */
 static inline int tvmrt_ngram_order(const int64_t* x, int64_t step, const int64_t* gram,
                                     int32_t n) {
   for (int32_t i = 0; i < n; i++) {

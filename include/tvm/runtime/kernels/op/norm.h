@@ -100,7 +100,7 @@ typedef struct tvmrt_group_norm_f32_layer {
   float epsilon;
 } tvmrt_group_norm_f32_layer;
 
-/* Sums a term of each pixel for every channel, in parts to limit rounding errors. */
+/* Sum a term of each pixel for every channel, in parts to limit rounding errors. */
 #define TVMRT_GROUP_NORM_SUM(NAME, TERM)                                           \
   static inline void NAME(const tvmrt_group_norm_f32_layer* layer, const float* x, \
                           const float* mean, float* part, float* sum) {            \
@@ -120,7 +120,7 @@ typedef struct tvmrt_group_norm_f32_layer {
 TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_sum, row[c])
 TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_deviation, (row[c] - mean[c]) * (row[c] - mean[c]))
 
-/* Replaces each channel's value by the mean over its group's channels. */
+/* Replace each channel's value by the mean over its group's channels. */
 static inline void tvmrt_group_norm_f32_share(const tvmrt_group_norm_f32_layer* layer,
                                               float* value) {
   const int size = layer->channels / layer->groups;

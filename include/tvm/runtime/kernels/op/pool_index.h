@@ -23,10 +23,10 @@ typedef struct tvmrt_pool_index_layer {
 } tvmrt_pool_index_layer;
 
 /*!
- * \brief Defines int NAME(layer, x, y, places): the first largest element of each window.
+ * \brief Define int NAME(layer, x, y, places): the first largest element of each window.
  *
  * places may be NULL; else it receives the element's index in the whole input. A window outside the
- * input gives -1 and LOWEST. NaN wins. Returns 0.
+ * input gives -1 and LOWEST. NaN wins. Return 0.
  */
 #define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                                \
   static inline int NAME(const tvmrt_pool_index_layer* layer, const TYPE* x, TYPE* y,            \
@@ -71,7 +71,7 @@ typedef struct tvmrt_pool_index_layer {
   }
 
 /*!
- * \brief Scatters count elements of `bytes` bytes to their indices in y, which has `size` elements
+ * \brief Scatter count elements of `bytes` bytes to their indices in y, which has `size` elements
  * and is zero elsewhere. \return 0, or -1 with an error text if an index is outside y; y then holds
  * the preceding elements. `where` names operator, node and operand in the text.
  */

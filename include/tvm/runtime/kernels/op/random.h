@@ -21,7 +21,7 @@ typedef struct tvmrt_random {
 } tvmrt_random;
 
 /*!
- * \brief Returns the number of this run, counted from 0 in *runs, which is initially zero.
+ * \brief Return the number of this run, counted from 0 in *runs, which is initially zero.
  *
  * On hosts several threads may count concurrently; each gets a unique number.
  */

@@ -64,7 +64,7 @@ typedef struct tvmrt_recurrent_f32_job {
 } tvmrt_recurrent_f32_job;
 
 /*!
- * \brief Packs weights [rows][hidden] that are computed at run time, in the order of the tiles:
+ * \brief Pack weights [rows][hidden] that are computed at run time, in the order of the tiles:
  * [block][hidden][rows of a block], the last block zero-padded.
  */
 static inline void tvmrt_pack_rows_f32(const float* r, int rows, int hidden, int block,
@@ -120,7 +120,7 @@ static inline int tvmrt_recurrent_f32_length(const tvmrt_recurrent_f32_job* job,
   return job->lengths[b] < 0 ? 0 : job->lengths[b];
 }
 
-/* Fills results past the end of each sequence with zeros. */
+/* Fill results past the end of each sequence with zeros. */
 static inline void tvmrt_recurrent_f32_pad(const tvmrt_recurrent_f32_layer* layer,
                                            const tvmrt_recurrent_f32_job* job) {
   if (!job->lengths) return;
@@ -140,7 +140,7 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
   return layer->reverse ? length - 1 - s : s;
 }
 
-/* Copies row b's new state to the result at index t. */
+/* Copy row b's new state to the result at index t. */
 static inline void tvmrt_recurrent_f32_result(const tvmrt_recurrent_f32_layer* layer,
                                               const tvmrt_recurrent_f32_job* job, int b, int t) {
   memcpy(job->y + t * layer->y_step + b * layer->y_row, job->h + (int64_t)b * layer->hidden,
@@ -151,7 +151,7 @@ static inline void tvmrt_recurrent_f32_result(const tvmrt_recurrent_f32_layer* l
 
 enum { TVMRT_RECURRENT_LANES = TVMRT_SIMD_LANES_F32 };
 
-/* Loads the last n units of each gate, from gates `hidden` apart to padded ones a vector apart. */
+/* Load the last n units of each gate, from gates `hidden` apart to padded ones a vector apart. */
 TVMRT_INLINE void tvmrt_recurrent_f32_load(float* to, const float* from, int hidden, int gates,
                                            int n) {
   for (int g = 0; g < gates; g++) {
@@ -159,20 +159,20 @@ TVMRT_INLINE void tvmrt_recurrent_f32_load(float* to, const float* from, int hid
   }
 }
 
-/* Stores the first n units of one padded gate. */
+/* Store the first n units of one padded gate. */
 TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n) {
   TVMRT_F32V(store_n)(to, TVMRT_F32V(load)(from), n);
 }
 
 /*!
- * \brief Defines an LSTM with the activations F (gates), G (cell input), H (cell output), with
+ * \brief Define an LSTM with the activations F (gates), G (cell input), H (cell output), with
  * peepholes if P is 1 and without if it is 0:
  *
  *   int NAME(layer, tiles, job, input_forget)
  *
  * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f), lengths (steps of each row, or
  * NULL), y, h and c (last states, dense [batch][hidden]), sums (scratch memory of batch * 4 *
- * hidden floats). None may overlap. input_forget: the forget gate is 1 - i. Returns 0, or -1 if the
+ * hidden floats). None may overlap. input_forget: the forget gate is 1 - i. Return 0, or -1 if the
  * tiles do not cover the batch.
  */
 /* clang-format off */
@@ -238,7 +238,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     return 0;                                                                                      \
   }
 
-/* Defines NAME_row: UPDATE, a function of (gap, clip, x, s, h), computes the new states of a row's
+/* Define NAME_row: UPDATE, a function of (gap, clip, x, s, h), computes the new states of a row's
  * units, one vector at a time; the GATES gates of x and s are `gap` apart. */
 #define TVMRT_DEFINE_RECURRENT_ROW(NAME, UPDATE, GATES)                                            \
   TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
@@ -259,7 +259,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
   }
 
 /*!
- * \brief Defines a GRU with the activations F (gates) and G (hidden):
+ * \brief Define a GRU with the activations F (gates) and G (hidden):
  *
  *   int NAME(layer, tiles, job)
  *
@@ -351,7 +351,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
   }
 
 /*!
- * \brief Defines a plain RNN with the activation F: int NAME(layer, tiles, job).
+ * \brief Define a plain RNN with the activation F: int NAME(layer, tiles, job).
  *
  * job->sums: scratch memory of batch * hidden floats. Other members are as for the LSTM.
  */

@@ -23,7 +23,7 @@ typedef struct tvmrt_roi_f32_layer {
   int32_t y_stride;
   /*! \brief Scale from the regions' coordinates to pixels. */
   float scale;
-  /*! \brief Samples along each side of a cell; 0: one per pixel. */
+  /*! \brief Sample along each side of a cell; 0: one per pixel. */
   int32_t ratio;
   /*! \brief Maximum of the samples instead of the mean. */
   int32_t largest;
@@ -59,7 +59,7 @@ static inline tvmrt_roi_pair tvmrt_roi_pair_at(float at, int n) {
 /* Maximum of both; NaN if either is. */
 static inline float tvmrt_roi_larger(float a, float b) { return a > b || a != a ? a : b; }
 
-/* Accumulates one sample into a cell. */
+/* Accumulate one sample into a cell. */
 static inline void tvmrt_roi_sample_f32(const tvmrt_roi_f32_layer* layer, const float* image,
                                         tvmrt_roi_pair row, tvmrt_roi_pair column, int first,
                                         float* TVMRT_RESTRICT y) {
@@ -93,7 +93,7 @@ static inline int tvmrt_roi_samples(const tvmrt_roi_f32_layer* layer, float cell
 }
 
 /*!
- * \brief Computes regions [begin, end): the mean or maximum of bilinear samples in a grid of cells.
+ * \brief Compute regions [begin, end): the mean or maximum of bilinear samples in a grid of cells.
  * \param layer Sizes.
  * \param x Input, [images][in][x_stride].
  * \param regions [regions][4]: x1, y1, x2, y2.
@@ -154,7 +154,7 @@ static inline void tvmrt_roi_span(float start, float length, int cell, int cells
 }
 
 /*!
- * \brief Computes regions [begin, end): the largest pixel of each cell, 0 for empty ones.
+ * \brief Compute regions [begin, end): the largest pixel of each cell, 0 for empty ones.
  *
  * regions is [regions][5]: image, x1, y1, x2, y2; others as in tvmrt_roi_align_f32().
  */

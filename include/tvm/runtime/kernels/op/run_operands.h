@@ -15,7 +15,7 @@
 
 #include "indexing.h"
 
-/* Gathers a row of elements by indices along the last axis; outside: the whole row is the value. */
+/* Gather a row of elements by indices along the last axis; outside: the whole row is the value. */
 #define TVMRT_DEFINE_TAKE_ROW(BITS)                                                       \
   static inline void tvmrt_take_row_##BITS(const uint##BITS##_t* x, uint##BITS##_t value, \
                                            uint##BITS##_t* y, int64_t count,              \
@@ -30,7 +30,7 @@ TVMRT_DEFINE_TAKE_ROW(16)
 TVMRT_DEFINE_TAKE_ROW(32)
 TVMRT_DEFINE_TAKE_ROW(64)
 
-/* Gathers a row of elements of `bytes` bytes from x + from to y + to, in elements. */
+/* Gather a row of elements of `bytes` bytes from x + from to y + to, in elements. */
 static inline void tvmrt_take_row(const void* x, const void* value, void* y, size_t bytes,
                                   int64_t from, int64_t to, int64_t count, const int64_t* places,
                                   int outside) {
@@ -92,7 +92,7 @@ static inline int32_t tvmrt_take_at(const void* x, const void* value, void* y, s
 #define TVMRT_MOST_SHOWN 8 /* values of an operand in an error text */
 
 /*!
- * \brief Compares run-time values with those for which the network was compiled.
+ * \brief Compare run-time values with those for which the network was compiled.
  * \param given The operand of this run, for the error text, and the number of its values.
  * \param where Operator, node and operand, for the error text.
  * \param text Description of the compiled values, for the error text.

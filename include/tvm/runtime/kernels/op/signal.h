@@ -69,7 +69,7 @@ static inline void tvmrt_signal_filter_bank(const tvmrt_signal_bank* bank, const
 }
 
 /*!
- * \brief Evaluates a function of integers of any magnitude: quadratics over intervals that double.
+ * \brief Evaluate a function of integers of any magnitude: quadratics over intervals that double.
  *
  * \param table [in] the values at 0, 1 and 2, then from index 6 on four entries per interval, three
  * of them its polynomial; 125 entries.

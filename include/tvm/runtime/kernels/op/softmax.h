@@ -28,7 +28,7 @@ typedef tvmrt_f32x1 tvmrt_row_f32;
 typedef tvmrt_f32v tvmrt_row_f32;
 #endif
 
-/* Loads the n < lanes floats at x, padded with -INFINITY. */
+/* Load the n < lanes floats at x, padded with -INFINITY. */
 TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_rest_f32v(const float* x, int n) {
   enum { kMost = 16 }; /* maximum lanes */
   static const float beyond[2 * kMost] = {

@@ -20,7 +20,7 @@ static inline const char* tvmrt_text(int64_t element) {
   return element == 0 ? "" : (const char*)(intptr_t)element;
 }
 
-/* Sets the error text of a failed run. */
+/* Set the error text of a failed run. */
 static inline int tvmrt_text_fail(const char* kind, const char* where, const char* what) {
   char text[512];
   (void)snprintf(text, sizeof(text), "%s: %s %s", kind, where, what);
@@ -28,13 +28,13 @@ static inline int tvmrt_text_fail(const char* kind, const char* where, const cha
   return -1;
 }
 
-/*! \brief Initialises an empty heap of `bytes` bytes. */
+/*! \brief Initialise an empty heap of `bytes` bytes. */
 static inline void tvmrt_text_reset(uint8_t* heap, int64_t bytes) {
   const int64_t head[2] = {16, bytes};
   memcpy(heap, head, sizeof(head));
 }
 
-/*! \brief Allocates memory in a heap; NULL with an error that contains `where`. */
+/*! \brief Allocate memory in a heap; NULL with an error that contains `where`. */
 static inline char* tvmrt_text_room(const uint8_t* heap, size_t bytes, const char* where) {
   uint8_t* const own = (uint8_t*)(uintptr_t)heap;
   int64_t head[2];
@@ -52,7 +52,7 @@ static inline char* tvmrt_text_room(const uint8_t* heap, size_t bytes, const cha
   return found;
 }
 
-/*! \brief Copies a string of `count` bytes to a heap; 0 if it is full. */
+/*! \brief Copy a string of `count` bytes to a heap; 0 if it is full. */
 static inline int64_t tvmrt_text_copy(const uint8_t* heap, const char* bytes, size_t count,
                                       const char* where) {
   char* const room = tvmrt_text_room(heap, count + 1, where);
@@ -78,7 +78,7 @@ static inline int tvmrt_text_join(const uint8_t* heap, const int64_t* a, const i
 }
 
 /*!
- * \brief Looks each element up among sorted keys; -1 if not found.
+ * \brief Look each element up among sorted keys; -1 if not found.
  * \param places Index of each sorted key.
  */
 static inline void tvmrt_text_find(const int64_t* x, int64_t count, const char* const* keys,
@@ -110,7 +110,7 @@ static inline void tvmrt_text_keep(const int64_t* x, const uint8_t* kept, int64_
   while (found < num_y) y[found++] = 0;
 }
 
-/* Decodes the code point at *p and advances; an invalid byte is decoded as 0xdc00 + byte. */
+/* Decode the code point at *p and advance; an invalid byte is decoded as 0xdc00 + byte. */
 static inline uint32_t tvmrt_text_next(const unsigned char** p) {
   const unsigned char* s = *p;
   const uint32_t first = *s;
@@ -127,7 +127,7 @@ static inline uint32_t tvmrt_text_next(const unsigned char** p) {
   return code;
 }
 
-/* Encodes a code point as UTF-8, or restores an invalid byte; returns the number of bytes. */
+/* Encode a code point as UTF-8, or restores an invalid byte; return the number of bytes. */
 static inline size_t tvmrt_text_put(char* out, uint32_t code) {
   if (code < 0x80) {
     out[0] = (char)code;
@@ -144,7 +144,7 @@ static inline size_t tvmrt_text_put(char* out, uint32_t code) {
 }
 
 /*!
- * \brief Changes the case of each element, code point by code point.
+ * \brief Change the case of each element, code point by code point.
  * \param pairs [in] num_pairs of a code point and its replacement, sorted.
  * \return 0, or -1 if the heap is full.
  */
@@ -214,7 +214,7 @@ static inline void tvmrt_text_parts(const int64_t* x, int64_t count, const char*
 }
 
 /*!
- * \brief Splits each element into a row of width, padded with empty strings.
+ * \brief Split each element into a row of width, padded with empty strings.
  * \return 0, or -1 if the heap is full.
  */
 static inline int tvmrt_text_split(const uint8_t* heap, const int64_t* x, int64_t count,
@@ -322,7 +322,7 @@ static inline int tvmrt_text_tokens(const uint8_t* heap, const int64_t* x, int64
   return 0;
 }
 
-/* Checks that a number extends to the end of an element. Returns 0, or -1 with an error. */
+/* Check that a number extends to the end of an element. Return 0, or -1 with an error. */
 static inline int tvmrt_text_whole(const char* text, const char* end, const char* where) {
   if (end != text && end[strspn(end, " \t\n\v\f\r")] == '\0') return 0;
   char what[128];
@@ -330,7 +330,7 @@ static inline int tvmrt_text_whole(const char* text, const char* end, const char
   return tvmrt_text_fail("ValueError", where, what);
 }
 
-/*! \brief Parses the elements as floats or integers. Returns 0, or -1 with an error. */
+/*! \brief Parse the elements as floats or integers. Return 0, or -1 with an error. */
 static inline int tvmrt_text_to_float64(const int64_t* x, int64_t count, double* y,
                                         const char* where) {
   for (int64_t i = 0; i < count; i++) {
@@ -351,7 +351,7 @@ static inline int tvmrt_text_to_int64(const int64_t* x, int64_t count, int64_t* 
   return 0;
 }
 
-/*! \brief Formats integers as strings. Returns 0, or -1 if the heap is full. */
+/*! \brief Format integers as strings. Return 0, or -1 if the heap is full. */
 static inline int tvmrt_text_of_int64(const uint8_t* heap, const int64_t* x, int64_t count,
                                       int64_t* y, const char* where) {
   for (int64_t i = 0; i < count; i++) {
@@ -364,8 +364,8 @@ static inline int tvmrt_text_of_int64(const uint8_t* heap, const int64_t* x, int
 }
 
 /*!
- * \brief Formats floats as strings with the fewest digits that read back as the same float.
- * \param single Whether the values are float32's. Returns 0, or -1 if the heap is full.
+ * \brief Format floats as strings with the fewest digits that read back as the same float.
+ * \param single Whether the values are float32's. Return 0, or -1 if the heap is full.
  */
 static inline int tvmrt_text_of_float64(const uint8_t* heap, const double* x, int64_t count,
                                         int single, int64_t* y, const char* where) {

@@ -70,7 +70,7 @@ typedef struct tvmrt_ffi_network {
 /* NULL in a process without tvm-ffi. */
 extern void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) TVMRT_FFI_WEAK;
 
-/* Raises "Kind: message", or a RuntimeError if the text starts with no kind; returns -1. */
+/* Raise "Kind: message", or a RuntimeError if the text starts with no kind; return -1. */
 static int tvmrt_ffi_raise(const char* text) {
   char kind[64];
   const char* colon = strstr(text, ": ");
@@ -175,7 +175,7 @@ static int tvmrt_ffi_check(const tvmrt_ffi_network* net, int i, const DLTensor* 
   return 0;
 }
 
-/* Converts the tensors for the packed function; shapes are copies, which it may change. */
+/* Convert the tensors for the packed function; shapes are copies, which it may change. */
 static int tvmrt_ffi_take(const tvmrt_ffi_network* net, const tvmrt_ffi_any* args) {
   int64_t* extents = net->extents;
   for (int i = 0; i < net->num_ports; ++i) {
@@ -199,7 +199,7 @@ static int tvmrt_ffi_take(const tvmrt_ffi_network* net, const tvmrt_ffi_any* arg
   return 0;
 }
 
-/* Compares the outputs' extents of the run with those of the caller's tensors. */
+/* Compare the outputs' extents of the run with those of the caller's tensors. */
 static int tvmrt_ffi_compare(const tvmrt_ffi_network* net, const tvmrt_ffi_any* args) {
   for (int i = net->num_inputs; i < net->num_ports; ++i) {
     const size_t skip = args[i].type_index == TVMRT_FFI_TENSOR ? TVMRT_FFI_HEADER_BYTES : 0;
@@ -213,7 +213,7 @@ static int tvmrt_ffi_compare(const tvmrt_ffi_network* net, const tvmrt_ffi_any* 
   return 0;
 }
 
-/* Runs the network with a separate workspace: concurrent calls are allowed. */
+/* Run the network with a separate workspace: concurrent calls are allowed. */
 static int tvmrt_ffi_run(const tvmrt_ffi_network* net) {
   int64_t bytes = (int64_t)net->workspace_bytes;
   int count = net->num_ports;

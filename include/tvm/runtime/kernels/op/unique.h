@@ -20,7 +20,7 @@ typedef struct tvmrt_unique_layer {
   int32_t equal_nan;
 } tvmrt_unique_layer;
 
-/* Merges order[begin, middle) and order[middle, end), stably. It takes whole names: `bool` is a
+/* Merge order[begin, middle) and order[middle, end), stably. It takes whole names: `bool` is a
  * macro if <stdbool.h> is included, and would be expanded before it is pasted. */
 #define TVMRT_UNIQUE_MERGE(MERGE, COMPARE)                                                  \
   static inline void MERGE(const tvmrt_unique_layer* p, const void* x, int32_t* order,      \
@@ -93,7 +93,7 @@ typedef struct tvmrt_unique_layer {
     return kept;                                                                                \
   }
 
-/* Orders unique slices by first occurrence. */
+/* Order unique slices by first occurrence. */
 static inline void tvmrt_unique_as_they_come(int32_t count, int64_t kept, int32_t* sums,
                                              int32_t* number, int64_t* first, int64_t* inverse,
                                              int64_t* counts) {

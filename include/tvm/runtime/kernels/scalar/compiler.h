@@ -17,7 +17,7 @@
 
 #define TVMRT_PRAGMA(text) _Pragma(#text)
 
-/*! \brief Lets the compiler reorder the following loop's sums (or products, maxima ...), if
+/*! \brief Let the compiler reorder the following loop's sums (or products, maxima ...), if
  * compiled with -DTVMRT_OPENMP_SIMD and its option for `omp simd` (-fopenmp-simd). */
 #if defined(TVMRT_OPENMP_SIMD)
 #define TVMRT_SIMD_REDUCTION(operation, variable) \
@@ -26,7 +26,7 @@
 #define TVMRT_SIMD_REDUCTION(operation, variable)
 #endif
 
-/*! \brief Lets the compiler vectorise the following loop before it unrolls it; no iteration may
+/*! \brief Let the compiler vectorise the following loop before it unrolls it; no iteration may
  * read what another one writes. Options as for TVMRT_SIMD_REDUCTION(). */
 #if defined(TVMRT_OPENMP_SIMD)
 #define TVMRT_SIMD TVMRT_PRAGMA(omp simd)
@@ -50,9 +50,9 @@
 #else
 #define TVMRT_NOINLINE_TIGHT static __attribute__((noinline, optimize("ira-region=one")))
 #endif
-/*! \brief Unrolls the following loop n times, or fully if it has at most n iterations. */
+/*! \brief Unroll the following loop n times, or fully if it has at most n iterations. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
-/*! \brief Declares that no iteration of the following loop writes what another one reads, so the
+/*! \brief Declare that no iteration of the following loop writes what another one reads, so the
  * compiler need not compare pointers first. */
 #if defined(__clang__)
 #define TVMRT_INDEPENDENT TVMRT_PRAGMA(clang loop vectorize(assume_safety))
@@ -60,7 +60,7 @@
 #define TVMRT_INDEPENDENT TVMRT_PRAGMA(GCC ivdep)
 #endif
 /*!
- * \brief Makes the compiler forget what it knows about a pointer.
+ * \brief Make the compiler forget what it knows about a pointer.
  *
  * Keeps it from replacing a few pointers that advance together by one offset for each access, which
  * need more registers than there are.
@@ -107,7 +107,7 @@
 #define TVMRT_SIMD_REGISTERS 16
 #endif
 
-/*! \brief Prefetches the line at an address, which need not exist, into the L2 cache, or into L1.
+/*! \brief Prefetch the line at an address, which need not exist, into the L2 cache, or into L1.
  * It is an integer: C has no pointers past the end of an array. */
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
 #define TVMRT_FETCH(address) __builtin_prefetch((const void*)(address), 0, 2)

@@ -1,6 +1,6 @@
 /*!
  * \file counted_loops.h
- * \brief Keeps GCC from converting loops to low-overhead loops (Armv8.1-M).
+ * \brief Keep GCC from converting loops to low-overhead loops (Armv8.1-M).
  *
  * GCC 12 replaces the comparison that ends a loop by a counter, even if a branch after the loop
  * reads the flags of that comparison: the branch goes the wrong way. At -Os and -Oz `for (; n >= 2;

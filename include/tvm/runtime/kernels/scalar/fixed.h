@@ -104,7 +104,7 @@ static inline int32_t tvmrt_fixed_raise(int32_t a, int power) {
   return raised > INT32_MAX ? INT32_MAX : raised < INT32_MIN ? INT32_MIN : (int32_t)raised;
 }
 
-/*! \brief Normalises n to a highest bit 27 or 28; exponent: of its inverse root. */
+/*! \brief Normalise n to a highest bit 27 or 28; exponent: of its inverse root. */
 static inline int32_t tvmrt_fixed_root_place(int32_t n, int32_t* exponent) {
   int32_t wide = n > 1 ? n : 1;
   int32_t e = 11;

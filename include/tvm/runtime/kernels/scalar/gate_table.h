@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/*! \brief Interpolates the table at v / 2 ^ bits for v >= 0, times 2 ^ bits; else `beyond`. */
+/*! \brief Interpolate the table at v / 2 ^ bits for v >= 0, times 2 ^ bits; else `beyond`. */
 static inline int32_t tvmrt_gate_interpolated(int32_t v, int32_t bits, int32_t beyond) {
   /* the logistic function of i / 24 in units of 2 ^ -16 */
   static const uint16_t entries[] = {

@@ -60,7 +60,7 @@ static inline uint64_t tvmrt_pow_int64(uint64_t base, uint64_t exponent, int neg
   return power;
 }
 
-/* Reinterprets the bits of a value as another type of the same size. */
+/* Reinterpret the bits of a value as another type of the same size. */
 #define TVMRT_DEFINE_BITS(FROM, FROM_TYPE, TO, TO_TYPE)            \
   static inline TO_TYPE tvmrt_##FROM##_bits_as_##TO(FROM_TYPE x) { \
     union {                                                        \

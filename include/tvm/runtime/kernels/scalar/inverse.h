@@ -19,7 +19,7 @@ static inline int tvmrt_isnan_f32(float x) {
   return (tvmrt_bits_f32(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
-/*! \brief Rounds to the nearest integer, ties to even. */
+/*! \brief Round to the nearest integer, ties to even. */
 static inline float tvmrt_round_even_f32(float x) { return nearbyintf(x); }
 
 /*! \brief a - b * floor(a / b): the remainder with the divisor's sign. */

@@ -181,7 +181,7 @@ TVMRT_INLINE float tvmrt_log1p_f32(float x) {
   return tvmrt_abs_f32(x) < 1e-7f ? x : y;
 }
 
-/* Applies the sign of `sign` to a value without one: neither negative nor -0. */
+/* Apply the sign of `sign` to a value without one: neither negative nor -0. */
 TVMRT_INLINE float tvmrt_signed_f32(float size, float sign) {
   return tvmrt_from_bits_f32(tvmrt_bits_f32(size) | (tvmrt_bits_f32(sign) & 0x80000000u));
 }

@@ -33,11 +33,11 @@ static inline void tvmrt_put_2bits(uint8_t* data, ptrdiff_t i, uint8_t code) {
   data[i >> 2] = (uint8_t)(before | code << (2 * (i & 3)));
 }
 
-/* Decodes signed codes; codes of unsigned types are the values themselves. */
+/* Decode signed codes; codes of unsigned types are the values themselves. */
 static inline int8_t tvmrt_int4_to_int8(uint8_t code) { return (int8_t)((code ^ 8) - 8); }
 static inline int8_t tvmrt_int2_to_int8(uint8_t code) { return (int8_t)((code ^ 2) - 2); }
 
-/*! \brief Decodes a code without its signof fraction_bits and an exponent bias. */
+/*! \brief Decode a code without its signof fraction_bits and an exponent bias. */
 static inline float tvmrt_small_to_f32(uint32_t size, int fraction_bits, int bias) {
   /* as a float with the same fields the exponent is too small; the product corrects this and makes
    * denormals normal */
@@ -51,14 +51,14 @@ static inline float tvmrt_small_signed(float size, uint32_t negative) {
 
 static inline float tvmrt_small_nan(void) { return tvmrt_from_bits_f32(0x7fc00000u); }
 
-/*! \brief Decodes four bits of exponent, three of fraction; no infinity. */
+/*! \brief Decode four bits of exponent, three of fraction; no infinity. */
 static inline float tvmrt_float8_e4m3fn_to_f32(uint8_t code) {
   const uint32_t size = code & 0x7fu;
   const float x = size == 0x7f ? tvmrt_small_nan() : tvmrt_small_to_f32(size, 3, 7);
   return tvmrt_small_signed(x, code >> 7);
 }
 
-/*! \brief Decodes five bits of exponent, two of fraction, like the first byte of a binary16. */
+/*! \brief Decode five bits of exponent, two of fraction, like the first byte of a binary16. */
 static inline float tvmrt_float8_e5m2_to_f32(uint8_t code) {
   const uint32_t size = code & 0x7fu;
   const float special = tvmrt_from_bits_f32(size == 0x7c ? 0x7f800000u : 0x7fc00000u);
@@ -66,26 +66,26 @@ static inline float tvmrt_float8_e5m2_to_f32(uint8_t code) {
   return tvmrt_small_signed(x, code >> 7);
 }
 
-/*! \brief Decodes four bits of exponent, three of fraction, without infinity or negative zero,
+/*! \brief Decode four bits of exponent, three of fraction, without infinity or negative zero,
  * whose code is the only NaN. */
 static inline float tvmrt_float8_e4m3fnuz_to_f32(uint8_t code) {
   const float x = tvmrt_small_signed(tvmrt_small_to_f32(code & 0x7fu, 3, 8), code >> 7);
   return code == 0x80 ? tvmrt_small_nan() : x;
 }
 
-/*! \brief Decodes five bits of exponent, two of fraction; the code of -0 is the only NaN. */
+/*! \brief Decode five bits of exponent, two of fraction; the code of -0 is the only NaN. */
 static inline float tvmrt_float8_e5m2fnuz_to_f32(uint8_t code) {
   const float x = tvmrt_small_signed(tvmrt_small_to_f32(code & 0x7fu, 2, 16), code >> 7);
   return code == 0x80 ? tvmrt_small_nan() : x;
 }
 
-/*! \brief Decodes powers of two, from 2^-127 to 2^127. */
+/*! \brief Decode powers of two, from 2^-127 to 2^127. */
 static inline float tvmrt_float8_e8m0fnu_to_f32(uint8_t code) {
   const uint32_t bits = code == 0 ? 0x00400000u : (uint32_t)code << 23;
   return code == 255 ? tvmrt_small_nan() : tvmrt_from_bits_f32(bits);
 }
 
-/*! \brief Decodes two bits of exponent, one of fraction; neither infinity nor NaN. */
+/*! \brief Decode two bits of exponent, one of fraction; neither infinity nor NaN. */
 static inline float tvmrt_float4_e2m1fn_to_f32(uint8_t code) {
   return tvmrt_small_signed(tvmrt_small_to_f32(code & 7u, 1, 1), (uint32_t)code >> 3 & 1u);
 }
@@ -104,7 +104,7 @@ static inline uint32_t tvmrt_small_of_bits(uint32_t bits, int fraction_bits, int
   return bits < (uint32_t)(128 - bias) << 23 ? tvmrt_bits_f32(moved) - unit : normal;
 }
 
-/* Adds the sign; uses `beyond` for codes above the largest, and the code of NaN. */
+/* Add the sign; use `beyond` for codes above the largest, and the code of NaN. */
 static inline uint8_t tvmrt_f32_to_small_signed(float x, uint32_t code, uint32_t largest,
                                                 uint32_t beyond, uint32_t nan) {
   const uint32_t bits = tvmrt_bits_f32(x);

@@ -33,7 +33,7 @@ typedef struct tvmrt_amx_config {
   uint8_t rows[16];
 } tvmrt_amx_config;
 
-/*! \brief Configures the rows of the registers 0 and 1, of 2 and 3, of 4, and of 5. `words` is the
+/*! \brief Configure the rows of the registers 0 and 1, of 2 and 3, of 4, and of 5. `words` is the
  * rows of 6 and 7 and the words of 4 and 5; the others have 16 words. */
 static inline void tvmrt_amx_configure(int first, int more, int four, int five, int words) {
   const uint8_t a = (uint8_t)first, b = (uint8_t)more, k = (uint8_t)words;

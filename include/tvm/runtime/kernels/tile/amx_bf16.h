@@ -34,20 +34,20 @@ static inline int tvmrt_amx_pairs(int64_t run) {
   return 16;
 }
 
-/*! \brief Configures the registers on this thread for tiles of up to `widest` pixels. */
+/*! \brief Configure the registers on this thread for tiles of up to `widest` pixels. */
 static inline void tvmrt_amx_begin(int widest, int64_t run) {
   const int first = widest < TVMRT_AMX_ROWS ? widest : TVMRT_AMX_ROWS, more = widest - first;
   const int a = first > 0 ? first : 1, b = more > 0 ? more : 1;
   tvmrt_amx_configure(a, b, a, b, tvmrt_amx_pairs(run));
 }
 
-/*! \brief Releases the registers, so that the system need not save them. */
+/*! \brief Release the registers, so that the system need not save them. */
 static inline void tvmrt_amx_end(void) { _tile_release(); }
 
 /*! \brief Descriptor of all tiles of this file. */
 static const tvmrt_pairs_f32 tvmrt_pairs_amx = {0, tvmrt_amx_begin, tvmrt_amx_end};
 
-/* Copies `rows` rows of `words` words into a zeroed buffer of a register's size. */
+/* Copy `rows` rows of `words` words into a zeroed buffer of a register's size. */
 TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t* from,
                                  intptr_t stride, int rows, int words) {
   memset(part, 0, TVMRT_AMX_ROWS * TVMRT_AMX_BYTES);
@@ -56,7 +56,7 @@ TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t
   __asm__ volatile("" : : "r"(part) : "memory");
 }
 
-/* Loads a register of `rows` rows and `words` words, directly if `whole`, else zero-padded. */
+/* Load a register of `rows` rows and `words` words, directly if `whole`, else zero-padded. */
 #define TVMRT_AMX_LOAD(number, from, stride, rows, words, whole)     \
   if (whole) {                                                       \
     _tile_loadd(number, from, (stride) * (intptr_t)sizeof(int32_t)); \
@@ -65,7 +65,7 @@ TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t
     _tile_loadd(number, part, TVMRT_AMX_BYTES);                      \
   }
 
-/* Adds the products of `pairs` pairs of pixels at x with weights at w. */
+/* Add the products of `pairs` pairs of pixels at x with weights at w. */
 TVMRT_INLINE void tvmrt_amx_step(int vectors, int pixels, const int32_t* x, intptr_t x_stride,
                                  const int32_t* w, intptr_t w_stride, int pairs, int whole) {
   int32_t part[TVMRT_AMX_ROWS][16];
@@ -84,7 +84,7 @@ TVMRT_INLINE void tvmrt_amx_step(int vectors, int pixels, const int32_t* x, intp
   }
 }
 
-/* Accumulates all pixels and channels of a tile, `pairs` at once. */
+/* Accumulate all pixels and channels of a tile, `pairs` at once. */
 TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_tile_f32* tile,
                                 int64_t x_offset, const float* w, float* sums) {
   const int64_t stride = vectors * TVMRT_AMX_BYTES;
@@ -130,7 +130,7 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
                            const float* bias, const float* residual, float* out, int channels) {   \
     const int pairs = tvmrt_amx_pairs(tile->run);                                                  \
     enum { kRows = (WT) > TVMRT_AMX_ROWS ? 2 * TVMRT_AMX_ROWS : TVMRT_AMX_ROWS };                  \
-    /* accumulators stored by AMX and loaded as vectors must not straddle cache lines */             \
+    /* accumulators stored by AMX, loaded as vectors, must not straddle lines */             \
     _Alignas(TVMRT_AMX_BYTES) float sum[kRows][OB][V];                                             \
     TVMRT_TILE_F32_ENDS(tvmrt_f32x##V)                                                             \
     tvmrt_amx_sum(OB, WT, pairs, tile, x_offset, w, &sum[0][0][0]);                                \

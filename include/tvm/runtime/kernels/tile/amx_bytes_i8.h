@@ -42,7 +42,7 @@ typedef struct tvmrt_quick_add_i8 {
   int32_t high; /*!< Bit pattern of the float. */
 } tvmrt_quick_add_i8;
 
-/* Converts vector o of bytes to such floats; `order`: byte indices, `high`: upper bytes. */
+/* Convert vector o of bytes to such floats; `order`: byte indices, `high`: upper bytes. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, __m512i high, int o) {
 #if defined(__AVX512VBMI__)
   (void)o;
@@ -64,7 +64,7 @@ typedef struct tvmrt_amx_i8_places {
   int32_t column, valid, gap; /* of a row; rows of padded image copies end with a gap */
 } tvmrt_amx_i8_places;
 
-/* Starts at the tile's first pixel, `first` in the call, and skips `skip` pixels. */
+/* Start at the tile's first pixel, `first` in the call, and skip `skip` pixels. */
 TVMRT_INLINE tvmrt_amx_i8_places tvmrt_amx_i8_places_of(int wt, int is_plane,
                                                         const tvmrt_tile_i8_args* a, int64_t offset,
                                                         int32_t first, int32_t skip,
@@ -194,7 +194,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add_quick(__m512 q, const tvmrt_amx_i8_ou
   return _mm512_castps_si512(_mm512_add_ps(_mm512_add_ps(u, v), p->last));
 }
 
-/* Loads the bytes of `ob` vectors of channels of a pixel. */
+/* Load the bytes of `ob` vectors of channels of a pixel. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_out* p, const uint8_t* from) {
   __m512i v = _mm512_setzero_si512();
   if (ob == 1) v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i*)from));
@@ -204,7 +204,7 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_out* p, const
   return p->is_signed ? _mm512_xor_si512(v, _mm512_set1_epi8((char)-128)) : v;
 }
 
-/* Saturates 16-bit values to bytes and selects every other one, in order. */
+/* Saturate 16-bit values to bytes and select every other one, in order. */
 TVMRT_INLINE __m512i tvmrt_amx_i8_pack_words(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                              tvmrt_i8_acc d) {
   const __m512i ab = _mm512_packus_epi16(a, b), cd = _mm512_packus_epi16(c, d);
@@ -236,7 +236,7 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_pack(int is_plain, tvmrt_i8_acc a, tvmrt_i8_ac
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
 }
 
-/* Stores a line of bytes, of up to four pixels. */
+/* Store a line of bytes, of up to four pixels. */
 TVMRT_INLINE void tvmrt_amx_i8_store_line(int ob, uint8_t* const* y, __m512i v) {
   if (ob == 1) {
     _mm_storeu_si128((__m128i*)y[0], _mm512_castsi512_si128(v));
@@ -254,7 +254,7 @@ TVMRT_INLINE void tvmrt_amx_i8_store_line(int ob, uint8_t* const* y, __m512i v) 
   }
 }
 
-/* Stores whole vectors of the next pixels as bytes: enough pixels to fill a line, or the tail.
+/* Store whole vectors of the next pixels as bytes: enough pixels to fill a line, or the tail.
  * with_bias: the bias is not in the sums yet; both that and is_plain are literals. */
 TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, int is_plain, int with_bias,
                                      const tvmrt_amx_i8_out* out, tvmrt_amx_i8_places* p) {

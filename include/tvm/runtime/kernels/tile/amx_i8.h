@@ -36,10 +36,10 @@ enum {
   TVMRT_AMX_I8_SINGLES = 64, /* offset of `configured` for single products */
 };
 
-/*! \brief Releases the registers, so that the system need not save them. */
+/*! \brief Release the registers, so that the system need not save them. */
 static inline void tvmrt_amx_i8_end(void) { _tile_release(); }
 
-/* Configures the registers for a tile, unless they are from the previous one. For single products,
+/* Configure the registers for a tile, unless they are from the previous one. For single products,
  * see below, they are pixels and sums, and weights. */
 TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_args* a) {
   const int ready = wt + (is_single ? TVMRT_AMX_I8_SINGLES : 0);
@@ -59,7 +59,7 @@ TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_
     _tile_dpbusd(sums, x, w);        \
   }
 
-/* Loads weights, bypassing the cache if they are many, so that pixels stay cached. */
+/* Load weights, bypassing the cache if they are many, so that pixels stay cached. */
 #define TVMRT_AMX_I8_WEIGHTS(number, vector, quad)                                        \
   if (is_far) {                                                                           \
     _tile_stream_loadd(number, (vector).weights + (quad) * (vector).step, (vector).step); \
@@ -73,7 +73,7 @@ TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_
 #define TVMRT_AMX_I8_STORE(number, vector, sums) \
   _tile_stored(number, (sums) + TVMRT_AMX_I8_PLACE(number, vector), ob * TVMRT_AMX_BYTES);
 
-/* Stores the sums of a tile. */
+/* Store the sums of a tile. */
 TVMRT_INLINE void tvmrt_amx_i8_sums(int ob, int wt, int32_t* sums) {
   TVMRT_AMX_I8_STORE(0, 0, sums)
   if (ob > 1) {
@@ -87,7 +87,7 @@ TVMRT_INLINE void tvmrt_amx_i8_sums(int ob, int wt, int32_t* sums) {
   }
 }
 
-/* Initialises the sums with the bias, the same for all rows of the registers. */
+/* Initialise the sums with the bias, the same for all rows of the registers. */
 TVMRT_INLINE void tvmrt_amx_i8_begin(int ob, int wt, const int32_t* bias) {
   _tile_loadd(0, bias, 0);
   if (ob > 1) _tile_loadd(1, bias + 16, 0);
@@ -99,7 +99,7 @@ TVMRT_INLINE void tvmrt_amx_i8_begin(int ob, int wt, const int32_t* bias) {
   }
 }
 
-/* Multiplies the quads from `quad` on of all pixels and channels; ob, wt, is_signed and is_far are
+/* Multiply the quads from `quad` on of all pixels and channels; ob, wt, is_signed and is_far are
  * literals. */
 TVMRT_INLINE void tvmrt_amx_i8_step(int ob, int wt, int is_signed, int is_far, const uint8_t* x,
                                     int64_t step, const tvmrt_i8_vector* w, int64_t quad) {
@@ -150,7 +150,7 @@ TVMRT_INLINE void tvmrt_amx_i8_quad(int ob, int wt, int is_signed, const uint8_t
   }
 }
 
-/* Adds the tails of runs after whole steps, and the overflow quads. */
+/* Add the tails of runs after whole steps, and the overflow quads. */
 TVMRT_INLINE void tvmrt_amx_i8_rest(int ob, int wt, int is_signed, const tvmrt_tile_i8_args* a,
                                     int64_t offset,
                                     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
@@ -173,7 +173,7 @@ TVMRT_INLINE void tvmrt_amx_i8_rest(int ob, int wt, int is_signed, const tvmrt_t
   }
 }
 
-/* Finishes `wt` pixels, few enough for the vector registers. */
+/* Finish `wt` pixels, few enough for the vector registers. */
 TVMRT_INLINE void tvmrt_amx_i8_finish(int ob, int wt, int is_signed, int plus,
                                       const tvmrt_tile_i8_args* a, int64_t offset, int rest,
                                       const int32_t* from, void* y, const int32_t* sums) {
@@ -186,7 +186,7 @@ TVMRT_INLINE void tvmrt_amx_i8_finish(int ob, int wt, int is_signed, int plus,
   tvmrt_tile_i8_finish(ob, wt, plus, a, y, sums, acc);
 }
 
-/* Finishes `wt` pixels from pixel t of a tile on; `at` is their index in the output. */
+/* Finish `wt` pixels from pixel t of a tile on; `at` is their index in the output. */
 TVMRT_INLINE void tvmrt_amx_i8_part(int ob, int wt, int is_signed, int plus,
                                     const tvmrt_tile_i8_args* a, int64_t offset, int t, int at,
                                     int rest, const int32_t* from, void* y, const int32_t* sums) {
@@ -198,7 +198,7 @@ TVMRT_INLINE void tvmrt_amx_i8_part(int ob, int wt, int is_signed, int plus,
                       sums != NULL ? sums + t : NULL);
 }
 
-/* Finishes an unusual tile: four pixels at a time, or one by one for a padded image copy. y is that
+/* Finish an unusual tile: four pixels at a time, or one by one for a padded image copy. y is that
  * of the call, offset and sums are the tile's. */
 TVMRT_INLINE void tvmrt_amx_i8_some(int ob, int wt, int is_signed, int plus, int is_plane,
                                     const tvmrt_tile_i8_args* a, int64_t offset, int rest,
@@ -211,13 +211,13 @@ TVMRT_INLINE void tvmrt_amx_i8_some(int ob, int wt, int is_signed, int plus, int
   }
 }
 
-/* Prefetches lines of weights into the L2 cache. */
+/* Prefetch lines of weights into the L2 cache. */
 TVMRT_INLINE uintptr_t tvmrt_amx_i8_fetch(uintptr_t ahead, int32_t lines) {
   for (int32_t l = 0; l < lines; l++, ahead += TVMRT_AMX_BYTES) TVMRT_FETCH(ahead);
   return ahead;
 }
 
-/* Accumulates a tile of a call in registers; `from` is the offset of its first pixel, `ahead` the
+/* Accumulate a tile of a call in registers; `from` is the offset of its first pixel, `ahead` the
  * prefetch address. */
 TVMRT_INLINE void tvmrt_amx_i8_multiply(int ob, int wt, int is_signed, int is_far,
                                         const tvmrt_tile_i8_args* a, int64_t from,
@@ -256,7 +256,7 @@ TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, 
   }
 }
 
-/* Stores up to `most` lines of bytes, and prefetches weights. */
+/* Store up to `most` lines of bytes, and prefetch weights. */
 #define TVMRT_AMX_I8_LINES(most, with_bias)                         \
   for (int n = 0; n < (most) && tvmrt_amx_i8_more(&last); n++) {    \
     *ahead = tvmrt_amx_i8_fetch(*ahead, (lines + 1) / 2);           \

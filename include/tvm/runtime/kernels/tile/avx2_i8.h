@@ -27,7 +27,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
 TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) {
   _mm256_storeu_si256((__m256i*)p, v);
 }
-/* Broadcasts four bytes of the input to all lanes. */
+/* Broadcast four bytes of the input to all lanes. */
 TVMRT_INLINE __m256i tvmrt_i8_four_load(const uint8_t* p, int is_signed) {
   int32_t four;
   memcpy(&four, p, sizeof(four));

@@ -114,7 +114,7 @@ TVMRT_DEFINE_BF16_DOT(16)
 
 /* ---- two rows of two pairs each in a vector ---- */
 
-/* Loads two rows, at a and b. */
+/* Load two rows, at a and b. */
 TVMRT_INLINE tvmrt_i32x4 tvmrt_bf16x4_rows(const int32_t* a, const int32_t* b) {
 #if TVMRT_HAS_BF16_MMLA
   return (tvmrt_i32x4)vcombine_s32(vld1_s32(a), vld1_s32(b));
@@ -142,7 +142,7 @@ TVMRT_INLINE uint32_t tvmrt_bf16_pair(float first, float second) {
 }
 
 /*!
- * \brief Rounds `count` contiguous floats to the nearest bfloat16, ties to even, in (count + 1) / 2
+ * \brief Round `count` contiguous floats to the nearest bfloat16, ties to even, in (count + 1) / 2
  * pairs; the last is zero-padded. Denormals may become 0.
  */
 TVMRT_INLINE void tvmrt_bf16_round(int32_t* pairs, const float* x, int64_t count) {
@@ -193,7 +193,7 @@ TVMRT_INLINE void tvmrt_bf16_round_short(int32_t* pairs, int64_t stride, const f
 }
 #endif
 
-/*! \brief Rounds `count` contiguous floats likewise but keeps them as floats; an odd count is
+/*! \brief Round `count` contiguous floats likewise but keeps them as floats; an odd count is
  * padded with 0. */
 TVMRT_INLINE void tvmrt_bf16_round_wide(float* rounded, const float* x, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
@@ -203,7 +203,7 @@ TVMRT_INLINE void tvmrt_bf16_round_wide(float* rounded, const float* x, int64_t 
 }
 
 /*!
- * \brief Rounds `rows` rows of `count` floats, x_stride floats apart, for tiles that read `each`
+ * \brief Round `rows` rows of `count` floats, x_stride floats apart, for tiles that read `each`
  * words per pair: 1 (pairs) or 2 (floats). Rows of words are `stride` words apart.
  */
 static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, const float* x,
@@ -227,7 +227,7 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
   }
 }
 
-/* Rounds leading pixels of two or four NCHW channels to neighbouring pairs; \return how many.
+/* Round leading pixels of two or four NCHW channels to neighbouring pairs; \return how many.
  * Missing channels are NULL. */
 TVMRT_INLINE int64_t tvmrt_bf16_round_some_planes(int32_t* pairs, const float* const plane[4],
                                                   int64_t count) {
@@ -260,7 +260,7 @@ TVMRT_INLINE int64_t tvmrt_bf16_round_some_planes(int32_t* pairs, const float* c
 }
 
 /*!
- * \brief Rounds `count` pixels of up to four NCHW channels, `apart` floats apart, to pixels of
+ * \brief Round `count` pixels of up to four NCHW channels, `apart` floats apart, to pixels of
  * neighbouring pairs of `each` words.
  */
 static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x, int64_t apart,
@@ -340,7 +340,7 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
     }                                                                                     \
   }
 
-/* Converts accumulators of pixels to those of row pairs, and back. */
+/* Convert accumulators of pixels to those of row pairs, and back. */
 #define TVMRT_TILE_BF16_TURN(VEC, OB, WT)                         \
   TVMRT_TILE_F32_EACH(c, kChains) {                               \
     TVMRT_TILE_F32_EACH(p, (WT) / 2) {                            \

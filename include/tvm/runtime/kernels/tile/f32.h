@@ -135,7 +135,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
                               TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                  \
                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
 
-/* Copies of shared data in registers: stores might alias the struct. */
+/* Copy of shared data in registers: stores might alias the struct. */
 #define TVMRT_TILE_F32_ENDS(VEC)                                                                   \
   const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                                \
   const intptr_t out_stride = (intptr_t)tile->out_stride;                                          \
@@ -354,7 +354,7 @@ static inline int64_t tvmrt_pixels_to_cut_f32(const tvmrt_tiles_f32* tiles, int6
 enum { TVMRT_LINE_BYTES = 64 }; /* of a cache line */
 
 /*!
- * \brief Makes a row's tiles prefetch `floats` floats from `from` on during `steps` steps of k, so
+ * \brief Make a row's tiles prefetch `floats` floats from `from` on during `steps` steps of k, so
  * that memory transfers overlap with arithmetic. The hardware prefetcher follows slowly rising
  * addresses and handles most lines. Small tiles and those of one vector of channels do not
  * prefetch: they are load-bound.
@@ -371,7 +371,7 @@ static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int6
 #endif
 }
 
-/* Advances to the next tile's prefetch address. */
+/* Advance to the next tile's prefetch address. */
 static inline void tvmrt_fetched_f32(tvmrt_tile_f32* tile) {
 #if TVMRT_SIMD_LANES_F32 > 1
   if (tile->fetch) tile->fetch += (uintptr_t)(tile->segment_count * tile->run * tile->fetch_step);
@@ -381,7 +381,7 @@ static inline void tvmrt_fetched_f32(tvmrt_tile_f32* tile) {
 }
 
 /*!
- * \brief Computes pixels [begin, end) of a row for channels [c_begin, c_end); c_begin is a multiple
+ * \brief Compute pixels [begin, end) of a row for channels [c_begin, c_end); c_begin is a multiple
  * of the block. \return 0, or -1 if the widths cannot cover the row.
  */
 static inline int tvmrt_tile_row_f32(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,

@@ -137,7 +137,7 @@ TVMRT_INLINE void tvmrt_tile_i8_quad(int ob, int wt, int is_signed, int is_share
 #define TVMRT_PLUS_U8_QUICK (TVMRT_PLUS_U8 | TVMRT_PLUS_QUICK)
 #define TVMRT_PLUS_S8_QUICK (TVMRT_PLUS_S8 | TVMRT_PLUS_QUICK)
 
-/*! \brief Stores the requantised sums of a tile with fewer than ob * LANES channels. */
+/*! \brief Store the requantised sums of a tile with fewer than ob * LANES channels. */
 TVMRT_SELDOM void tvmrt_tile_i8_store_some(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
                                            uint8_t* y, tvmrt_i8_acc* q) {
   for (int t = 0; t < wt; t++, q += ob) {
@@ -161,12 +161,12 @@ TVMRT_SELDOM void tvmrt_tile_i8_store_some(int ob, int wt, int plus, const tvmrt
   }
 }
 
-/*! \brief Stores a tile as bytes; ob, wt and plus are literals. Four vectors are packed at once,
+/*! \brief Store a tile as bytes; ob, wt and plus are literals. Four vectors are packed at once,
  * from several pixels if one has fewer. */
 TVMRT_INLINE void tvmrt_tile_i8_store(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
                                       uint8_t* y,
                                       tvmrt_i8_acc q[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
-  /* Copies: stored bytes might alias *a. */
+  /* Copy: stored bytes might alias *a. */
   const float* scale = a->scale;
   const int64_t step = a->y_step;
   const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
@@ -210,7 +210,7 @@ TVMRT_INLINE void tvmrt_tile_i8_store(int ob, int wt, int plus, const tvmrt_tile
   }
 }
 
-/*! \brief Stores the sums of a tile as int32 or bytes, with the shift compensated; ob, wt and plus
+/*! \brief Store the sums of a tile as int32 or bytes, with the shift compensated; ob, wt and plus
  * are literals. */
 TVMRT_INLINE void tvmrt_tile_i8_finish(
     int ob, int wt, int plus, const tvmrt_tile_i8_args* a, void* y, const int32_t* sums,
@@ -233,7 +233,7 @@ TVMRT_INLINE void tvmrt_tile_i8_finish(
   }
 }
 
-/*! \brief Adds the products of all quads to the sums of a tile, which start with the bias; ob, wt,
+/*! \brief Add the products of all quads to the sums of a tile, which start with the bias; ob, wt,
  * is_signed and is_shared are literals. */
 TVMRT_INLINE void tvmrt_tile_i8_add(int ob, int wt, int is_signed, int is_shared,
                                     const tvmrt_tile_i8_args* a, int64_t offset,
@@ -290,7 +290,7 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_share
 }
 
 /*!
- * \brief Defines one tile as a function that is compiled once in this file.
+ * \brief Define one tile as a function that is compiled once in this file.
  *
  *     TVMRT_DEFINE_TILE_I8_OF(tile_i8_4x6_u8, 4, 6, 0, 0, TVMRT_PLUS_NONE)
  *

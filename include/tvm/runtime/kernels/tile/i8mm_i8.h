@@ -34,7 +34,7 @@ TVMRT_INLINE int8x16_t tvmrt_i8mm_quads(const uint8_t* one, const uint8_t* other
   return vreinterpretq_s8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
 }
 
-/*! \brief Multiplies one quad of weights, and the next one, with their input bytes. */
+/*! \brief Multiply one quad of weights, and the next one, with their input bytes. */
 TVMRT_INLINE void tvmrt_i8mm_add(tvmrt_i8mm_acc* acc, int8x16_t x, int8x16_t w, int8x16_t next) {
   const int32x4_t a = vreinterpretq_s32_s8(w), b = vreinterpretq_s32_s8(next);
   acc->first = vmmlaq_s32(acc->first, x, vreinterpretq_s8_s32(vzip1q_s32(a, b)));
@@ -72,7 +72,7 @@ TVMRT_INLINE void tvmrt_i8mm_step(
   }
 }
 
-/*! \brief Accumulates a tile of two or more pixels like tvmrt_tile_i8_add(); ob, wt, is_signed and
+/*! \brief Accumulate a tile of two or more pixels like tvmrt_tile_i8_add(); ob, wt, is_signed and
  * is_shared are literals. */
 TVMRT_INLINE void tvmrt_i8mm_tile(int ob, int wt, int is_signed, int is_shared,
                                   const tvmrt_tile_i8_args* a, int64_t offset,

@@ -11,7 +11,7 @@
 #include "../scalar/compiler.h"
 #include "intrinsics.h"
 
-/* Interleaves `pixels` pixels of `bytes` each; with a literal the copies become moves. */
+/* Interleave `pixels` pixels of `bytes` each; with a literal the copies become moves. */
 TVMRT_INLINE void tvmrt_pair_pixels(uint8_t* to, const uint8_t* a, const uint8_t* b, int32_t pixels,
                                     int32_t bytes) {
   for (int32_t i = 0; i < pixels; i++, a += bytes, b += bytes, to += 2 * bytes) {
@@ -21,7 +21,7 @@ TVMRT_INLINE void tvmrt_pair_pixels(uint8_t* to, const uint8_t* a, const uint8_t
 }
 
 #if defined(__AVX512VBMI__) && defined(__AVX512BW__)
-/* Interleaves pixels of three bytes, as in pictures: ten pixels per line. */
+/* Interleave pixels of three bytes, as in pictures: ten pixels per line. */
 TVMRT_INLINE void tvmrt_pair_colours(uint8_t* to, const uint8_t* a, const uint8_t* b,
                                      int32_t pixels) {
   static const uint8_t places[64] = {0,  1,  2,  64, 65, 66, 3,  4,  5,  67, 68, 69, 6,  7,  8,  70,

@@ -98,7 +98,7 @@ TVMRT_DEFINE_PAIR_I8_ROW(tvmrt_add_i8_row, tvmrt_add_i8, tvmrt_add_i8_lanes)
 /*! \brief Context of tvmrt_i8_rows_requantize. */
 typedef struct tvmrt_i8_requantize_ctx {
   const float* scale;   /*!< Multiplier of the sums per output channel. */
-  tvmrt_i8_range range; /*!< Of the output. */
+  tvmrt_i8_range range; /*!< Range of the output. */
 } tvmrt_i8_requantize_ctx;
 
 /*! \brief Epilogue: requantised bytes for multipliers too large for the tile's code. */

@@ -64,7 +64,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale)
   v = tvmrt_f32x8_max(tvmrt_f32x8_min(v, bound), -bound);
   return (tvmrt_i32x8)(v + TVMRT_I8_ROUND) - 0x4B400000;
 }
-/* Adds the zero point, clamps, and stores n of LANES values. */
+/* Add the zero point, clamp, and store n of LANES values. */
 TVMRT_INLINE void tvmrt_rvv_store(uint8_t* y, tvmrt_i8_acc v, const tvmrt_i8_range* range, int n) {
   const tvmrt_i32x8 lo = tvmrt_i32x8_splat(range->lo), hi = tvmrt_i32x8_splat(range->hi);
   v += range->zero;

@@ -109,7 +109,7 @@ TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
     *(tvmrt_i32x##L##_in_memory*)p = v;                                                          \
   }
 
-/* Folds the two halves of a vector into one vector of half the width, recursively. */
+/* Fold the two halves of a vector into one vector of half the width, recursively. */
 #define TVMRT_DEFINE_FOLD(L, H)                                             \
   TVMRT_INLINE float tvmrt_f32x##L##_sum(tvmrt_f32x##L v) {                 \
     tvmrt_f32x##H half[2];                                                  \

@@ -37,7 +37,7 @@
 #include "../scalar/soft.h"
 #include "simd.h"
 
-/*! \brief Unrolls the following loop fully; its bounds are literals after inlining. */
+/*! \brief Unroll the following loop fully; its bounds are literals after inlining. */
 #if defined(__clang__)
 #define TVMRT_UNROLL_ALL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
@@ -82,7 +82,7 @@ typedef struct tvmrt_add_i8 {
   tvmrt_i8_range range;
 } tvmrt_add_i8;
 
-/*! \brief Returns the product, kept from being fused with a following addition. */
+/*! \brief Return the product, kept from being fused with a following addition. */
 TVMRT_INLINE float tvmrt_i8_product(float product) {
 #if defined(__GNUC__) && defined(__x86_64__)
   __asm__("" : "+x"(product));
@@ -112,7 +112,7 @@ TVMRT_INLINE int32_t tvmrt_i8_scaled(float product) {
 #endif
 }
 
-/*! \brief Adds the zero point to q and clamps to the range. */
+/*! \brief Add the zero point to q and clamp to the range. */
 TVMRT_INLINE int32_t tvmrt_i8_bounded(int32_t q, const tvmrt_i8_range* range) {
   int32_t v = q + range->zero;
   return v < range->lo ? range->lo : v > range->hi ? range->hi : v;
@@ -180,7 +180,7 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
 #error "TVMRT_I8_FORMAT is none of the formats of tile/simd_i8.h."
 #endif
 
-/*! \brief Stores four vectors with the bytes of 2 or 4 pixels. */
+/*! \brief Store four vectors with the bytes of 2 or 4 pixels. */
 #ifndef tvmrt_i8_store_pixels
 TVMRT_INLINE void tvmrt_i8_store_pixels(uint8_t* y, int64_t step, int pixels, tvmrt_i8_acc a,
                                         tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
@@ -197,7 +197,7 @@ TVMRT_INLINE void tvmrt_i8_store_pixels(uint8_t* y, int64_t step, int pixels, tv
 }
 #endif
 
-/*! \brief Loads int8 [lane][4], the order of TVMRT_I8_X86_VNNI. */
+/*! \brief Load int8 [lane][4], the order of TVMRT_I8_X86_VNNI. */
 #ifndef tvmrt_i8_shared_load
 #define tvmrt_i8_shared_load tvmrt_i8_weights_load
 #endif
@@ -212,7 +212,7 @@ typedef TVMRT_I8_VECTOR(int32_t) tvmrt_i8_ints;
 typedef TVMRT_I8_VECTOR(uint8_t) tvmrt_i8_unsigned_bytes;
 typedef TVMRT_I8_VECTOR(int8_t) tvmrt_i8_signed_bytes;
 
-/*! \brief Loads LANES bytes minus their zero point, as floats. */
+/*! \brief Load LANES bytes minus their zero point, as floats. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_signed) {
   tvmrt_i8_ints wide;
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
@@ -257,11 +257,11 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
   return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
 #endif
 }
-/*! \brief Converts integers to floats. */
+/*! \brief Convert integers to floats. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_of(tvmrt_i8_acc v) {
   return __builtin_convertvector((tvmrt_i8_ints)v, tvmrt_i8_floats);
 }
-/*! \brief Rounds to the nearest integers, ties to even; inputs in +-2 ^ 21. */
+/*! \brief Round to the nearest integers, ties to even; inputs in +-2 ^ 21. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(tvmrt_i8_floats v) {
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
   return _mm512_cvtps_epi32((__m512)v);
@@ -273,7 +273,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(tvmrt_i8_floats v) {
   return (tvmrt_i8_acc)((tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - 0x4B400000);
 #endif
 }
-/*! \brief Stores clamp(round(v) + zero) as LANES bytes. */
+/*! \brief Store clamp(round(v) + zero) as LANES bytes. */
 TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
                                         const tvmrt_i8_range* range) {
   v = tvmrt_i8_floats_clamp(v, (float)(range->lo - range->zero), (float)(range->hi - range->zero));
@@ -288,7 +288,7 @@ TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
   memcpy(y, &bytes, sizeof(bytes));
 #endif
 }
-/*! \brief Returns the value, and prevents the compiler from fusing it with a following addition. */
+/*! \brief Return the value, and prevent the compiler from fusing it with a following addition. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_product(tvmrt_i8_floats product) {
 #if defined(__aarch64__) || defined(__arm__)
   __asm__("" : "+w"(product));

@@ -18,13 +18,13 @@
 enum { TVMRT_TRANSPOSE_BLOCK = 8 };
 
 #if defined(__AVX__) && defined(__GNUC__)
-/* Selects eight lanes of two vectors; those of the second are counted from 8 on. */
+/* Select eight lanes of two vectors; those of the second are counted from 8 on. */
 #if defined(__clang__)
 #define TVMRT_LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define TVMRT_LANES_OF(a, b, ...) __builtin_shuffle(a, b, (tvmrt_i32x8){__VA_ARGS__})
 #endif
-/* Transposes eight rows of eight 32-bit elements in registers. */
+/* Transpose eight rows of eight 32-bit elements in registers. */
 TVMRT_INLINE void tvmrt_transpose_block_32(const void* x, int64_t xs, void* y, int64_t ys) {
   tvmrt_f32x8 a[8], b[8];
   TVMRT_UNROLL(8)

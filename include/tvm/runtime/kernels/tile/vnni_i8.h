@@ -47,7 +47,7 @@ TVMRT_INLINE __m512i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc 
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm512_permutexvar_epi32(order, tvmrt_i8_packed(a, b, c, d, range));
 }
-/* Stores up to four vectors as n <= 64 bytes; a mask costs as much as some plain stores. */
+/* Store up to four vectors as n <= 64 bytes; a mask costs as much as some plain stores. */
 TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
   const __m512i v = tvmrt_i8_pack(a, b, c, d, range);

@@ -241,7 +241,7 @@ class ConvI8(LayerI8):
 
     @property
     def _work(self) -> int:
-        """The layer's work in float multiply-adds."""
+        """Work of the layer in float multiply-adds."""
         of_group = self.in_c // self.groups
         macs = self.window.pixels * self.out_c * self.window.taps * of_group
         work = self.fmt.floats(macs, self.groups > 1)

@@ -31,8 +31,8 @@ BF16_BYTES = 64 << 10  # of rows that are rounded at a time
 
 @lowers("matmul")
 class MatMulLowering(Lowering):
-    """Constant right operands are packed. Computed ones are read in place, transposed or not, like
-    those of a region's fallback, which the library already stores for the device."""
+    """Matmul with a packed constant right operand, or one that is read in place: a computed one,
+    transposed or not, or that of a region's fallback, which the library stores for the device."""
 
     in_memory = ()
 
@@ -241,7 +241,7 @@ class _Product:
 
 
 class _MatMulPrinter(_Product):
-    """Prints one matmul."""
+    """Printer of one matmul."""
 
     def __init__(self, lowering: MatMulLowering, step: Step, f: FunctionWriter) -> None:
         super().__init__(lowering, step)

@@ -155,7 +155,7 @@ class IntegerProduct(BoardLowering):
 
     @property
     def added(self) -> Value | None:
-        """The residual that the tiles of hosts add."""
+        """Residual that the tiles of hosts add."""
         after = self.group.after
         if BOARD_KERNELS.of(self.target) or len(after) != 1:
             return None

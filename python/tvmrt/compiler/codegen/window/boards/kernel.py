@@ -87,7 +87,7 @@ class MicroKernel(Generic[Layer]):
 
 
 class Kernels(dict[str, MicroKernel[Layer]]):
-    """The ``KERNEL`` of each module of a package, by the module's name."""
+    """``KERNEL`` of each module of a package, by the module's name."""
 
     def __init__(self, package: str, path: Iterable[str]) -> None:
         names = [each.name for each in pkgutil.iter_modules(path)]
