@@ -12,7 +12,7 @@
 #include "matmul_f32.h"
 #include "tile/bf16.h"
 
-/* Bytes of rows of a that are rounded at a time(scratch of generated code); at least a tile's
+/* Bytes of rows of a that are rounded at a time (scratch of generated code); at least a tile's
  * rows. */
 #ifndef TVMRT_MATMUL_BF16_BYTES
 #define TVMRT_MATMUL_BF16_BYTES 65536

@@ -212,7 +212,7 @@ static inline int tvmrt_slabs_f32_block(const tvmrt_slab_chain_f32* s) {
   return unit;
 }
 
-/* Relative time of a task in the middle if tasks divide pixelsand compute halos. */
+/* Relative time of a task in the middle if tasks divide pixels and compute halos. */
 static inline float tvmrt_slabs_f32_around(const tvmrt_slab_chain_f32* s, int num_task) {
   const tvmrt_slab_layer_f32* l = &s->layers[s->count - 1];
   const int64_t pixels = tvmrt_slab_pixels(l), unit = tvmrt_slab_unit(l);

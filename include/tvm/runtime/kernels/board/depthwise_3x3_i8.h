@@ -74,7 +74,7 @@ static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_m
   }
 }
 
-/*! \brief Copy a pair of input rows into the line bufferbetween the columns of padding. */
+/*! \brief Copy a pair of input rows into the line buffer, between columns of padding. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;

@@ -65,7 +65,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
   }
 }
 
-/*! \brief Copy a pair of input rows into the line bufferbetween the columns of padding. */
+/*! \brief Copy a pair of input rows into the line buffer, between columns of padding. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;

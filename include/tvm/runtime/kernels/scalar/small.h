@@ -37,7 +37,7 @@ static inline void tvmrt_put_2bits(uint8_t* data, ptrdiff_t i, uint8_t code) {
 static inline int8_t tvmrt_int4_to_int8(uint8_t code) { return (int8_t)((code ^ 8) - 8); }
 static inline int8_t tvmrt_int2_to_int8(uint8_t code) { return (int8_t)((code ^ 2) - 2); }
 
-/*! \brief Decode a code without its signof fraction_bits and an exponent bias. */
+/*! \brief Decode a code without sign, of so many fraction bits and an exponent bias. */
 static inline float tvmrt_small_to_f32(uint32_t size, int fraction_bits, int bias) {
   /* as a float with the same fields the exponent is too small; the product corrects this and makes
    * denormals normal */
