@@ -48,7 +48,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   return to;
 }
 
-/* Add what the sign of the first pixel's element subtracted from the second pixel's. */
+/* Correct the second pixel's element: the sign of the first one's subtracted 1 from it. */
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
   (*(at) + ((pixels) == 2 && (uintptr_t)(at) % 4 != 0 && (at)[-1] < 0))
 

@@ -24,8 +24,7 @@
  *     tvmrt_micro_conv_sums()      accumulates some channels of one or two neighbouring output
  *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` comes from
  *                                  tvmrt_micro_conv_i8_run(), for headers with several tiles
- *     TVMRT_MICRO_DIRECT()         optional: computes all bytes of two pixels at y, if it can;
- *                                  returns whether it did
+ *     TVMRT_MICRO_DIRECT()         optional: computes two pixels at y; returns whether it could
  *     TVMRT_MICRO_WINDOW_VALUE()   optional: decodes an element of a copied window
  *
  * A tile that copies windows with board/two_windows_i8.h includes that file first.

@@ -23,8 +23,7 @@
 /*! \brief Rows in the line buffer. */
 #define TVMRT_MICRO_MVE_ROWS 8
 
-/*! \brief Copy an input row into the line buffer, between columns of padding; a slot is a
- * row. */
+/*! \brief Copy an input row into its slot of the line buffer, between columns of padding. */
 TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;

@@ -15,8 +15,7 @@
 #include "rows.h"
 #include "rvv.h"
 
-/*! \brief Copy an input row into the line buffer, between columns of padding; a slot is a
- * row. */
+/*! \brief Copy an input row into its slot of the line buffer, between columns of padding. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;

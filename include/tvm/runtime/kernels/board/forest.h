@@ -32,7 +32,7 @@ static inline int32_t tvmrt_board_key(const float* x, int32_t nan) {
  *   targets   [trees] the first output that a tree adds to, or NULL if that is 0
  *   base      [outputs] initial values of the sums
  *   inputs    [features] columns of x that nodes read, or NULL for all in order
- *   unit      what 1 is in y
+ *   unit      value of 1 in y
  *
  * tvmrt_board_forest_run_SUFFIX(forest, x, y, rows): x [rows][x_columns] to y [rows][outputs].
  * Returns 0, or -1 if scratch memory runs out. */
