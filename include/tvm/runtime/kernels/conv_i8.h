@@ -59,10 +59,8 @@ typedef struct tvmrt_conv_i8 {
   int32_t by_blocks; /*!< 1: threads divide the blocks of channels, 0: the pixels. */
   int32_t threads;   /*!< 1: calling thread only; n: at most n threads for enough work; 0: any. */
   int32_t flat;      /*!< 1: im2col across rows, so that all pixels form one row. */
-  int32_t ahead;     /*!< AMX: prefetch distance of weights in bytes, into the next layers too; 0:
-                      none. */
-  int32_t plane; /*!< AMX: row pitch in pixels of a padded image copy, processed as one row; else
-                      0. */
+  int32_t ahead; /*!< AMX: weight prefetch distance in bytes, into the next layers too; 0: none. */
+  int32_t plane; /*!< AMX: row pitch in pixels of a padded image copy (a single row); else 0. */
   int32_t pairs; /*!< 1: rows are read in pairs, see row_pairs_i8.h; 0: one by one. */
   int32_t words; /*!< Quads per AMX instruction. */
   void (*end)(void); /*!< Release the tile registers at the end of a task, or NULL. */

@@ -27,7 +27,7 @@ typedef struct tvmrt_matmul_bf16_scratch {
   const float* held; /*!< The first of the rows that are in scratch. */
 } tvmrt_matmul_bf16_scratch;
 
-/* Pairs rows k and k + 1 of b, `count` columns, zero-padded to the block; `second` may be NULL. */
+/* Pair rows k and k + 1 of b, `count` columns, zero-padded to the block; `second` may be NULL. */
 static inline void tvmrt_matmul_bf16_pair_rows(const float* first, const float* second, int count,
                                                int block, int32_t* panel) {
   if (second) {

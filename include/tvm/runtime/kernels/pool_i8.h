@@ -120,8 +120,8 @@ TVMRT_INLINE void tvmrt_pool_i8_rows(const tvmrt_pool_i8_job* job, int task, int
 }
 
 /*!
- * \brief One task's part, inlined into a task function that knows its layer: 3 x 3 maxima take 25 %
- * of the time.
+ * \brief One task's part, inlined into a task function that knows its layer: 3 x 3 maxima then take
+ * 25 % of the time.
  *
  * \param average [in] NULL: maximum.
  */

@@ -29,7 +29,7 @@
 
 struct tvmrt_pool_layer;
 
-/*! \brief Pool rows of an image, or scales its channels, on this thread: the windows of `part` in
+/*! \brief Pool rows of an image, or scale its channels, on this thread: the windows of `part` in
  * channels [c_begin, c_end); `behind` rows of the image follow those that it reads. */
 typedef void (*tvmrt_slab_kernel_fn)(const struct tvmrt_pool_layer* pool,
                                      const tvmrt_layer_f32* part, int32_t behind,

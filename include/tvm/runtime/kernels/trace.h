@@ -152,7 +152,7 @@ static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_tr
 }
 
 /*!
- * \brief Prepare a ring buffer: keeps its records if they are of the same network, else clears it.
+ * \brief Prepare a ring buffer: keep its records if they are of the same network, else clear it.
  *
  * \param header [in,out] The previous contents of the memory.
  * \param fresh  [in] The network's own header, without records.

@@ -107,8 +107,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy(tvmrt_micro_wide_columns* at, int32_t 
   tvmrt_micro_wide_some(at, n, 4, is_signed);
 }
 
-/*! \brief Copy an input row into the line buffer, which already has columns of padding; a slot is
- * a row. */
+/*! \brief Copy an input row into the line buffer, between columns of padding; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;

@@ -84,7 +84,7 @@ static inline int tvmrt_add_i8_run(const tvmrt_add_i8* f, void* y, const void* a
   return tvmrt_eltwise_i8_run(&job, threads);
 }
 
-/*! \brief Multiply two tensors of n elements; see tvmrt_mul_i8. Like tvmrt_add_i8_run. */
+/*! \brief Multiply two tensors of n elements; see tvmrt_mul_i8; else as tvmrt_add_i8_run(). */
 static inline int tvmrt_mul_i8_run(const tvmrt_mul_i8* f, void* y, const void* a, const void* b,
                                    int64_t n, int threads) {
   tvmrt_eltwise_i8_job job = {NULL, f, NULL, (const uint8_t*)a, (const uint8_t*)b, (uint8_t*)y, n};

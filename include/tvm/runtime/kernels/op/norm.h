@@ -171,7 +171,7 @@ static inline int tvmrt_group_norm_f32(const tvmrt_group_norm_f32_layer* layer, 
 
 /* ---- local response norm ---- */
 
-/*! \brief Channels of [pixels][channels] over a power of their neighbours' squared sum. */
+/*! \brief Channels of [pixels][channels] over a power of their neighbours' sum of squares. */
 typedef struct tvmrt_lrn_f32_layer {
   int64_t pixels;
   int32_t channels;

@@ -26,7 +26,7 @@ typedef struct tvmrt_pool_index_layer {
  * \brief Define int NAME(layer, x, y, places): the first largest element of each window.
  *
  * places may be NULL; else it receives the element's index in the whole input. A window outside the
- * input gives -1 and LOWEST. NaN wins. Return 0.
+ * input gives -1 and LOWEST. NaN wins. Returns 0.
  */
 #define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                                \
   static inline int NAME(const tvmrt_pool_index_layer* layer, const TYPE* x, TYPE* y,            \

@@ -172,7 +172,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
  *
  * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f), lengths (steps of each row, or
  * NULL), y, h and c (last states, dense [batch][hidden]), sums (scratch memory of batch * 4 *
- * hidden floats). None may overlap. input_forget: the forget gate is 1 - i. Return 0, or -1 if the
+ * hidden floats). None may overlap. input_forget: the forget gate is 1 - i. Returns 0, or -1 if the
  * tiles do not cover the batch.
  */
 /* clang-format off */

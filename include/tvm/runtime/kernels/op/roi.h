@@ -23,7 +23,7 @@ typedef struct tvmrt_roi_f32_layer {
   int32_t y_stride;
   /*! \brief Scale from the regions' coordinates to pixels. */
   float scale;
-  /*! \brief Sample along each side of a cell; 0: one per pixel. */
+  /*! \brief Samples along each side of a cell; 0: one per pixel. */
   int32_t ratio;
   /*! \brief Maximum of the samples instead of the mean. */
   int32_t largest;

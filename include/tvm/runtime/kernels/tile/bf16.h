@@ -193,7 +193,7 @@ TVMRT_INLINE void tvmrt_bf16_round_short(int32_t* pairs, int64_t stride, const f
 }
 #endif
 
-/*! \brief Round `count` contiguous floats likewise but keeps them as floats; an odd count is
+/*! \brief Round `count` contiguous floats likewise but keep them as floats; an odd count is
  * padded with 0. */
 TVMRT_INLINE void tvmrt_bf16_round_wide(float* rounded, const float* x, int64_t count) {
   for (int64_t i = 0; i < count; i++) {

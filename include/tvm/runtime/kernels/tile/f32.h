@@ -135,7 +135,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
                               TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                  \
                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
 
-/* Copy of shared data in registers: stores might alias the struct. */
+/* Copies of shared data in registers: stores might alias the struct. */
 #define TVMRT_TILE_F32_ENDS(VEC)                                                                   \
   const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                                \
   const intptr_t out_stride = (intptr_t)tile->out_stride;                                          \

@@ -166,7 +166,7 @@ TVMRT_SELDOM void tvmrt_tile_i8_store_some(int ob, int wt, int plus, const tvmrt
 TVMRT_INLINE void tvmrt_tile_i8_store(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
                                       uint8_t* y,
                                       tvmrt_i8_acc q[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
-  /* Copy: stored bytes might alias *a. */
+  /* Copies: stored bytes might alias *a. */
   const float* scale = a->scale;
   const int64_t step = a->y_step;
   const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
