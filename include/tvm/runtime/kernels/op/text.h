@@ -127,7 +127,7 @@ static inline uint32_t tvmrt_text_next(const unsigned char** p) {
   return code;
 }
 
-/* Encode a code point as UTF-8, or restores an invalid byte; return the number of bytes. */
+/* Encode a code point as UTF-8, or restore an invalid byte; return the number of bytes. */
 static inline size_t tvmrt_text_put(char* out, uint32_t code) {
   if (code < 0x80) {
     out[0] = (char)code;
