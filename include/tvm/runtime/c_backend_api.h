@@ -1,10 +1,10 @@
 /*!
  * \file tvm/runtime/c_backend_api.h
- * \brief All that generated code may call, and nothing else.
+ * \brief Functions of the runtime that generated code calls.
  *
  * Generated C includes this header, metadata.h and kernels/, never c_runtime_api.h. Each function
  * exists twice: in libtvm_runtime (hosts: threads, registry, thread-local state) and in
- * libtvm_backend.a (firmware: one thread, no malloc, no stdio); differences are noted at each.
+ * libtvm_backend.a (firmware: one thread, no malloc, no stdio); differences are noted.
  *
  * C99 and C++ clean.
  */
@@ -23,7 +23,7 @@ extern "C" {
  * \param mod_node  [in] The value in the library's `__tvm_module_ctx`; NULL searches globals only.
  * \param func_name [in] NUL-terminated; borrowed for the call.
  * \param out       [out] The function; borrowed: never freed by the caller, valid while the module
- *                  lives, so that callers keep it in a static variable.
+ *                        lives, so callers may keep it in a static variable.
  *
  * Order:   imports of the module (each with its own imports), then the global registry; not the
  *          module itself. The result is cached per module.
@@ -34,7 +34,7 @@ extern "C" {
 TVM_DLL int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionHandle* out);
 
 /*!
- * \brief Enter a symbol of a statically linked library; called from constructors, before main.
+ * \brief Register a symbol of a statically linked library; called from constructors, before main.
  *
  * \param name [in] NUL-terminated, copied. A later, different pointer for a name replaces it.
  * \param ptr  [in] Function or variable; lives as long as the process.
@@ -46,7 +46,7 @@ TVM_DLL int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMF
 TVM_DLL int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr);
 
 /*!
- * \brief Memory for the time of one call.
+ * \brief Allocate temporary memory for one call.
  *
  * \param device_type     [in] DLDeviceType, normally kDLCPU.
  * \param device_id       [in] Index of the device.
@@ -54,28 +54,28 @@ TVM_DLL int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr);
  * \param dtype_code_hint [in] Ignored on CPU.
  * \param dtype_bits_hint [in] Ignored on CPU.
  * \return At least nbytes, uninitialised, aligned to 64 bytes or more (firmware: to
- *         TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES, 16 unless configured); NULL with an error text if there
- *         is none left. Generated code then returns -1.
+ *         TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES, 16 unless configured). NULL with an error text if
+ *         memory is exhausted; generated code then returns -1.
  *
  * Ownership: released by TVMBackendFreeWorkspace() on the same thread. Last in, first out is
  *            fastest, and required by the backend library.
- * Threads:   each thread has its own pool; blocks are reused between calls and given back to the
+ * Threads:   each thread has its own pool; blocks are reused between calls and returned to the
  *            system when the thread ends.
  */
 TVM_DLL void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes,
                                        int dtype_code_hint, int dtype_bits_hint);
 
 /*!
- * \brief Give back memory of TVMBackendAllocWorkspace().
+ * \brief Release memory of TVMBackendAllocWorkspace().
  * \param ptr [in] From the same thread and device; NULL does nothing.
  * Errors: 0, or -1 if ptr is not a live block of this thread.
  */
 TVM_DLL int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr);
 
 /*!
- * \brief Hand an interpreter's function to the runtime (done by the Python layer).
+ * \brief Register a function of the Python interpreter (called by the Python layer).
  *
- * \param name [in] PyErr_CheckSignals, Py_IncRef, Py_DecRef, PyGILState_Ensure or PyGILState_Release.
+ * \param name [in] PyErr_CheckSignals, Py_IncRef, Py_DecRef, PyGILState_Ensure, PyGILState_Release.
  * \param ptr  [in] The function; lives as long as the process.
  *
  * Errors: 0, or -1 for an unknown name.
@@ -83,10 +83,10 @@ TVM_DLL int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr);
  */
 TVM_DLL int TVMBackendRegisterEnvCAPI(const char* name, void* ptr);
 
-/*! \brief What a task of a parallel launch sees of its group. */
+/*! \brief Group of a parallel launch, as passed to each of its tasks. */
 typedef struct {
-  void* sync_handle; /*!< For TVMBackendParallelBarrier() alone. */
-  int32_t num_task;  /*!< Number of tasks that really run; at least 1. Split the work by it. */
+  void* sync_handle; /*!< For TVMBackendParallelBarrier() only. */
+  int32_t num_task;  /*!< Number of tasks that actually run; at least 1. Split the work by it. */
 } TVMParallelGroupEnv;
 
 /*!
@@ -103,21 +103,21 @@ typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv* penv, void* 
  *
  * \param flambda  [in] Called once per task.
  * \param cdata    [in] Passed to every task; may live on the caller's stack.
- * \param num_task [in] Wanted number of tasks; 0 for as many as there are workers. The number that
- *                 runs is penv->num_task: fewer where there are fewer workers, and 1, on the calling
- *                 thread, if there is one worker, if the caller is itself a task, or if another
- *                 thread is using the workers at the moment. Kernels want one for each two
- *                 microseconds of work: few are done without workers that sleep.
+ * \param num_task [in] Requested number of tasks; 0 for as many as there are workers. The number
+ *                      that runs is penv->num_task. It is smaller if there are fewer workers. It is
+ *                      1, on the calling thread, if there is one worker, if the caller is a task,
+ *                      or if another thread uses the workers. Kernels request one task per two
+ *                      microseconds of work; small launches do not wake sleeping workers.
  *
  * Task 0 runs on the calling thread. All tasks run at the same time if they use the barrier.
- * Errors:  0, or -1 with the texts of the failed tasks, a line each: "Task <i> error: <text>".
+ * Errors:  0, or -1 with the texts of the failed tasks, one line each: "Task <i> error: <text>".
  * Threads: thread-safe.
  * Backend library: runs one task on the caller.
  */
 TVM_DLL int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task);
 
 /*!
- * \brief Wait inside a task until every task of the group has come here.
+ * \brief Wait inside a task until every task of the group has reached this barrier.
  * \param task_id [in] This task's id.
  * \param penv    [in] This task's group.
  * \return 0. Every task must pass the same barriers.
@@ -125,13 +125,13 @@ TVM_DLL int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, in
 TVM_DLL int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv);
 
 /*!
- * \brief Run an initialiser the first time only.
+ * \brief Run an initialiser on the first call only.
  *
  * \param handle [in,out] A static variable, NULL at first; becomes non-NULL.
  * \param f      [in] The initialiser.
  * \param cdata  [in] Passed to f.
- * \param nbytes [in] Size of what cdata points to; informational.
- * \return 0 if it had run before, else what f returns.
+ * \param nbytes [in] Size of the data at cdata; informational.
+ * \return 0 if the initialiser had run before, else the result of f.
  * Threads: not synchronised.
  */
 TVM_DLL int TVMBackendRunOnce(void** handle, int (*f)(void*), void* cdata, int nbytes);
@@ -140,7 +140,7 @@ TVM_DLL int TVMBackendRunOnce(void** handle, int (*f)(void*), void* cdata, int n
  * \name Time per operator of ahead-of-time compiled code
  *
  * A library that is compiled with the profile option exports one tvmrt_profile_slot per network,
- * under the symbol `<mod_name>_profile_slot` (for example `tvmgen_default_profile_slot`), and its main
+ * under the symbol `<mod_name>_profile_slot` (for example `tvmgen_default_profile_slot`). Its main
  * function brackets operator i with TVMRT_PROFILE_BEGIN and TVMRT_PROFILE_END:
  *
  *     static const char* const op_names[] = {"conv1", "dense"};
@@ -151,17 +151,17 @@ TVM_DLL int TVMBackendRunOnce(void** handle, int (*f)(void*), void* cdata, int n
  *     TVMRT_PROFILE_END(&tvmgen_default_profile_slot, 0);
  *
  * The AOT executor's `profile` function fills `begin`, `end` and `context`, runs the network, and
- * clears them. Outside of profiling the price is one load and one branch per macro. The hooks are
- * called on the thread that runs main; those of other threads are ignored by the receiver.
+ * clears them. Outside of profiling each macro costs one load and one branch. The hooks are called
+ * on the thread that runs main; the receiver ignores calls from other threads.
  * @{
  */
 
-/*! \brief Where a network reports its operators. */
+/*! \brief Profiling hooks of one network. */
 typedef struct tvmrt_profile_slot {
-  const char* const* op_names; /*!< num_ops names, operator i at i; static. */
+  const char* const* op_names; /*!< num_ops names, the name of operator i at index i; static. */
   int32_t num_ops;
-  void (*begin)(void* context, int32_t op_index); /*!< NULL while nobody listens. */
-  void (*end)(void* context, int32_t op_index);   /*!< NULL while nobody listens. */
+  void (*begin)(void* context, int32_t op_index); /*!< NULL when not profiling. */
+  void (*end)(void* context, int32_t op_index);   /*!< NULL when not profiling. */
   void* context;
 } tvmrt_profile_slot;
 

@@ -1,46 +1,46 @@
 /*!
  * \file tvm/runtime/c_packed_func.h
- * \brief The packed calling convention: how one C function of any arguments is called by anybody.
+ * \brief The packed calling convention: one C signature for functions with any arguments.
  *
- * Everything that calls or is called across the border of a library (generated operators, front
- * ends, accelerators, callbacks) is a TVMCPackedFunc. This page is the whole contract.
+ * Every call across a library boundary (generated operators, front ends, accelerators, callbacks)
+ * is a call of a TVMCPackedFunc. This page is the whole contract.
  *
- * Words used in all headers of this folder:
- *  - *borrowed*: the receiver may use it until the stated moment and frees nothing;
- *  - *transferred*: from the stated moment on the receiver owns it and must release it;
- *  - *retained*: the receiver takes its own reference and the giver keeps his;
- *  - *released by*: names the one call that gives an owned thing back.
- *  - *thread-compatible*: different objects may be used from different threads at the same time, one
- *    object from one thread at a time; *thread-safe*: from any thread at any time.
+ * Terms used in all headers of this folder:
+ *  - *borrowed*: the receiver may use it until the stated moment and must not free it.
+ *  - *transferred*: from the stated moment on the receiver owns it and must release it.
+ *  - *retained*: the receiver takes its own reference; the giver keeps its reference.
+ *  - *released by*: the one function that releases an owned object.
+ *  - *thread-compatible*: different objects may be used from different threads at the same time,
+ *    one object from one thread at a time; *thread-safe*: from any thread at any time.
  *
  * Status: every `int` function returns 0 on success. -1 means failure with a text in the error slot
- * (see TVMPackedFuncSetLastError()); -2 means failure where a front end keeps its own exception. In
- * the firmware library a tvm_crt_error_t may come instead of -1: treat all non-zero values alike.
+ *         (TVMPackedFuncSetLastError()); -2 means failure with an exception of the front end.
+ *         Firmware may return a tvm_crt_error_t: treat all non-zero values alike.
  *
  * Arguments of a packed function:
- *  - `args[i]` holds argument i and `type_codes[i]` (a TVMArgTypeCode) says which member is valid.
- *    The two arrays are the caller's; they are borrowed for the call. A callee may overwrite their
- *    elements (upstream code does for moved arguments), so a caller must not rely on them afterwards.
- *  - Everything an argument points to (strings, bytes, tensors, objects) is borrowed for the call. A
- *    callee that keeps an object retains it (TVMObjectRetain()), one that keeps text copies it.
- *  - A tensor comes as kTVMDLTensorHandle or kTVMNDArrayHandle; both hold a DLTensor*. Code 4
- *    (kTVMNullptr) is a missing tensor. Code 3 is accepted for a tensor by generated code.
- *  - bool comes with code 0 or (from 0.18 on) 15; readers accept both.
+ *  - `args[i]` holds argument i; `type_codes[i]` (a TVMArgTypeCode) selects its valid member. The
+ *    two arrays belong to the caller and are borrowed for the call. A callee may overwrite their
+ *    elements (upstream code does for moved arguments), so a caller must not reuse them.
+ *  - Everything an argument points to (strings, bytes, tensors, objects) is borrowed for the call.
+ *    A callee that keeps an object retains it (TVMObjectRetain()), one that keeps text copies it.
+ *  - A tensor has code kTVMDLTensorHandle or kTVMNDArrayHandle; both hold a DLTensor*. Code 4
+ *    (kTVMNullptr) is a missing tensor. Generated code also accepts code 3 for a tensor.
+ *  - bool has code 0 or (from 0.18 on) 15; readers accept both.
  *
  * Result of a packed function:
- *  - The caller presets `*out_ret_tcode = kTVMNullptr`; a callee that returns nothing writes nothing.
+ *  - The caller presets `*out_ret_tcode = kTVMNullptr`; a callee without a result writes nothing.
  *  - Numbers are returned by value. Object, module, function and tensor handles (8, 9, 10, 13) are
- *    transferred to the caller, who releases them (TVMObjectFree(), TVMModFree(), TVMFuncFree(),
+ *    transferred to the caller, which releases them (TVMObjectFree(), TVMModFree(), TVMFuncFree(),
  *    TVMArrayFree()).
- *  - Text and bytes (11, 12) are not to be returned by a library's TVMCPackedFunc, because nobody would
- *    own them: TVM's runtime refuses them, this one hands out the pointer as it comes. Functions made
- *    with TVMFuncCreateFromCFunc() may: their text is copied into the calling thread's return slot and
- *    is borrowed until the thread's next TVMFuncCall().
+ *  - A library's TVMCPackedFunc must not return text or bytes (11, 12), because they would have no
+ *    owner: TVM's runtime refuses them, this one passes the pointer on unchanged. Functions made
+ *    with TVMFuncCreateFromCFunc() may: their text is copied into the calling thread's return slot
+ *    and is borrowed until the thread's next TVMFuncCall().
  *
  * Threads: a packed function may be called from any thread unless it says otherwise. The error text
- * belongs to the thread that failed.
+ *          belongs to the thread that failed.
  *
- * C99 and C++ clean. Needs nothing else of the runtime.
+ * C99 and C++ clean. Uses no other header of the runtime.
  */
 #ifndef TVM_RUNTIME_C_PACKED_FUNC_H_
 #define TVM_RUNTIME_C_PACKED_FUNC_H_
@@ -49,7 +49,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*! \brief Marks a function that a library offers to others. */
+/*! \brief Marks a function that a library exports. */
 #ifndef TVM_DLL
 #if defined(_WIN32)
 #ifdef TVM_EXPORTS
@@ -64,7 +64,7 @@
 #endif
 #endif
 
-/*! \brief Version of the classic ABI that these headers speak. Informational: nothing compares it. */
+/*! \brief Version of the classic ABI of these headers. Informational: no code compares it. */
 #ifndef TVM_VERSION
 #define TVM_VERSION "0.18.0"
 #endif
@@ -89,19 +89,19 @@ typedef enum {
 } TVMDeviceExtType;
 
 /*!
- * \brief Says which member of a TVMValue is valid. Stored as int.
+ * \brief Type code: selects the valid member of a TVMValue. Stored as int.
  *
  * The values kDLInt (0), kDLUInt (1, never used for arguments) and kDLFloat (2) come first.
  */
 typedef enum {
   kTVMArgInt = 0,              /*!< v_int64. Any integer; bool before 0.18. */
   kTVMArgFloat = 2,            /*!< v_float64. */
-  kTVMOpaqueHandle = 3,        /*!< v_handle, a raw pointer that nobody counts. */
+  kTVMOpaqueHandle = 3,        /*!< v_handle, a raw pointer without reference count. */
   kTVMNullptr = 4,             /*!< None; v_handle is NULL. */
   kTVMDataType = 5,            /*!< v_type. */
   kDLDevice = 6,               /*!< v_device. */
   kTVMDLTensorHandle = 7,      /*!< v_handle is a DLTensor*, a view. */
-  kTVMObjectHandle = 8,        /*!< v_handle is a counted object. */
+  kTVMObjectHandle = 8,        /*!< v_handle is a reference-counted object. */
   kTVMModuleHandle = 9,        /*!< v_handle is a TVMModuleHandle. */
   kTVMPackedFuncHandle = 10,   /*!< v_handle is a TVMFunctionHandle. */
   kTVMStr = 11,                /*!< v_str, NUL-terminated UTF-8. */
@@ -116,7 +116,7 @@ typedef enum {
   kTVMExtEnd = 128
 } TVMArgTypeCode;
 
-/*! \brief Any value that can be passed. 8 bytes everywhere; read only the member its code names. */
+/*! \brief Any value that can be passed; 8 bytes. Read only the member of its type code. */
 typedef union {
   int64_t v_int64;
   double v_float64;
@@ -136,13 +136,13 @@ typedef struct {
 typedef void* TVMFunctionHandle;
 /*! \brief Handle of a module. Opaque. */
 typedef void* TVMModuleHandle;
-/*! \brief Handle of any counted object. Opaque. */
+/*! \brief Handle of any reference-counted object. Opaque. */
 typedef void* TVMObjectHandle;
-/*! \brief Where a TVMRuntimeCPackedFunc puts its result; see TVMCFuncSetReturn(). Opaque. */
+/*! \brief Result slot of a TVMRuntimeCPackedFunc; see TVMCFuncSetReturn(). Opaque. */
 typedef void* TVMRetValueHandle;
 /*! \brief Handle of a device's command stream; NULL is the default stream. Opaque. */
 typedef void* TVMStreamHandle;
-/*! \brief Handle of a counted tensor. Its DLTensor may be read directly. */
+/*! \brief Handle of a reference-counted tensor. Its DLTensor may be read directly. */
 typedef DLTensor* TVMArrayHandle;
 
 /*!
@@ -150,12 +150,12 @@ typedef DLTensor* TVMArrayHandle;
  *
  * \param args            [in] num_args values; borrowed for the call.
  * \param type_codes      [in] num_args codes (TVMArgTypeCode); borrowed for the call.
- * \param num_args        [in] Number of arguments; may be 0, then both arrays may be NULL.
+ * \param num_args        [in] Number of arguments; if it is 0, both arrays may be NULL.
  * \param out_ret_value   [out] Result; written only together with out_ret_tcode.
  * \param out_ret_tcode   [in,out] Preset to kTVMNullptr by the caller; the result's code on return.
- * \param resource_handle [in] What the function was bound to; NULL for functions of a library.
+ * \param resource_handle [in] Context of the function; NULL for functions of a library.
  *
- * Ownership: arguments borrowed, a returned handle transferred to the caller.
+ * Ownership: arguments are borrowed; a returned handle is transferred to the caller.
  * Errors:    0, or -1 after TVMPackedFuncSetLastError().
  * Threads:   any, unless the function says otherwise.
  * Source:    TVMBackendPackedCFunc, c_backend_api.h, apache/tvm v0.8.0.
@@ -163,21 +163,21 @@ typedef DLTensor* TVMArrayHandle;
 typedef int (*TVMCPackedFunc)(TVMValue* args, int* type_codes, int num_args,
                               TVMValue* out_ret_value, int* out_ret_tcode, void* resource_handle);
 
-/*! \brief The name of TVMCPackedFunc before 2021's proposal; the same type. */
+/*! \brief Former name of TVMCPackedFunc; an alias of the type. */
 typedef TVMCPackedFunc TVMBackendPackedCFunc;
 
 /*!
- * \brief Store the text of an error for the caller of the packed function that now returns -1.
+ * \brief Store the error text for the caller of a packed function that is about to return -1.
  *
- * \param msg [in] NUL-terminated UTF-8; copied, and cut if the platform's buffer is smaller. NULL is
- *            taken as an empty text.
+ * \param msg [in] NUL-terminated UTF-8; copied, and truncated if the platform's buffer is smaller.
+ *                 NULL counts as an empty text.
  *
  * A leading "<Kind>:" such as "ValueError:" or "TypeError:" lets front ends raise that kind.
  * Threads: the text belongs to the calling thread; on firmware without threads there is one buffer.
  */
 TVM_DLL void TVMPackedFuncSetLastError(const char* msg);
 
-/*! \brief The old name of TVMPackedFuncSetLastError(); the same behaviour. */
+/*! \brief Former name of TVMPackedFuncSetLastError(); behaves alike. */
 TVM_DLL void TVMAPISetLastError(const char* msg);
 
 /*!
@@ -189,17 +189,17 @@ TVM_DLL const char* TVMGetLastError(void);
 /*!
  * \brief Call a function by its handle.
  *
- * \param func       [in] From TVMFuncGetGlobal(), TVMModGetFunction(), TVMBackendGetFuncFromEnv() ...
+ * \param func       [in] From TVMFuncGetGlobal(), TVMModGetFunction() or a similar function.
  * \param arg_values [in] num_args values; borrowed.
  * \param type_codes [in] num_args codes; borrowed.
- * \param num_args   [in] At least 0.
- * \param ret_val    [out] Always written; nothing to be read after a failure.
+ * \param num_args   [in] 0 or more.
+ * \param ret_val    [out] Always written; invalid after a failure.
  * \param ret_type_code [out] Always written; kTVMNullptr if nothing is returned.
  *
  * Ownership: a returned handle is transferred; returned text and bytes are borrowed until the
  *            thread's next TVMFuncCall().
  * Errors:    0, or the callee's code; text in TVMGetLastError().
- * Threads:   thread-safe. Takes no lock and allocates nothing by itself.
+ * Threads:   thread-safe. Takes no lock and allocates no memory itself.
  */
 TVM_DLL int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, int num_args,
                         TVMValue* ret_val, int* ret_type_code);

@@ -1,14 +1,14 @@
 /*!
  * \file tvm/runtime/c_runtime_api.h
- * \brief What a runtime and its front ends use: registry, modules, tensors, objects, devices.
+ * \brief Host API of the runtime: registry, modules, tensors, objects, devices.
  *
- * Generated code does not need this header (see c_backend_api.h); it includes that one so that old
- * sources, which include only this, still compile. The words for ownership and threads are those of
- * c_packed_func.h.
+ * Generated code does not need this header (see c_backend_api.h). It includes c_backend_api.h so
+ * that old sources, which include only this header, still compile. Terms for ownership and threads
+ * are defined in c_packed_func.h.
  *
- * Handles: a NULL handle is accepted by every ...Free function and does nothing. A handle of another
- * kind is an error where the runtime can see it (modules, functions and objects carry their kind). A
- * handle must not be used or freed after its last reference is gone.
+ * Handles: every ...Free function accepts a NULL handle and does nothing. A handle of another kind
+ * is an error if the runtime can detect it (modules, functions and objects carry their kind). A
+ * handle must not be used or freed after its last reference is released.
  *
  * C99 and C++ clean.
  */
@@ -28,19 +28,19 @@ extern "C" {
  *
  * \param args, type_codes, num_args [in] As for TVMCPackedFunc.
  * \param ret             [in] For TVMCFuncSetReturn(); valid during the call.
- * \param resource_handle [in] What was given to TVMFuncCreateFromCFunc().
+ * \param resource_handle [in] The resource_handle passed to TVMFuncCreateFromCFunc().
  * \return 0, -1 with a text in the error slot, or -2 if the front end keeps its own exception.
  */
 typedef int (*TVMRuntimeCPackedFunc)(TVMValue* args, int* type_codes, int num_args,
                                      TVMRetValueHandle ret, void* resource_handle);
 
-/*! \brief The old name of TVMRuntimeCPackedFunc; the same type. */
+/*! \brief Former name of TVMRuntimeCPackedFunc; an alias of the type. */
 typedef TVMRuntimeCPackedFunc TVMPackedCFunc;
 
-/*! \brief Called once with the resource when the last reference to a function goes. */
+/*! \brief Called once with the resource when the last reference to a function is released. */
 typedef void (*TVMPackedCFuncFinalizer)(void* resource_handle);
 
-/*! \brief Registers functions through a registering function; used by extension libraries. */
+/*! \brief Registers functions through a given function; used by extension libraries. */
 typedef int (*TVMExtensionFuncDeclarer)(TVMFunctionHandle register_func_handle);
 
 /*!
@@ -49,7 +49,7 @@ typedef int (*TVMExtensionFuncDeclarer)(TVMFunctionHandle register_func_handle);
  */
 
 /*!
- * \brief Remember a front end's exception object beside the error text.
+ * \brief Store a front end's exception object in addition to the error text.
  * \param py_object [in] Retained through Py_IncRef if the front end registered it.
  * Threads: the calling thread's slot.
  */
@@ -58,10 +58,10 @@ TVM_DLL void TVMAPISetLastPythonError(void* py_object);
 /*! \brief The exception object of the thread's last error, or NULL; borrowed. */
 TVM_DLL void* TVMGetLastPythonError(void);
 
-/*! \brief The text that came with the exception object: the same as TVMGetLastError(). */
+/*! \brief Text stored with the exception object; equals TVMGetLastError(). */
 TVM_DLL const char* TVMGetLastBacktrace(void);
 
-/*! \brief Release the remembered exception object of this thread. */
+/*! \brief Release the stored exception object of this thread. */
 TVM_DLL void TVMDropLastPythonError(void);
 
 /*! @} */
@@ -74,31 +74,31 @@ TVM_DLL void TVMDropLastPythonError(void);
  * \brief Load a module from a file.
  *
  * \param file_name [in] Path; borrowed.
- * \param format    [in] "so", ...; "" takes the text after the last '.' of the path.
+ * \param format    [in] "so", ...; "" uses the text after the last '.' of the path.
  * \param out       [out] Owned module; released by TVMModFree(). NULL on failure.
  *
- * A shared library's context pointers are filled and its embedded module tree is restored; *out is
- * the root of that tree.
+ * The context pointers of a shared library are filled in and its embedded module tree is restored;
+ * *out is the root of that tree.
  * Errors:  -1: no format, no loader `runtime.module.loadfile_<format>`, unreadable or damaged file.
  * Threads: thread-safe.
  */
 TVM_DLL int TVMModLoadFromFile(const char* file_name, const char* format, TVMModuleHandle* out);
 
 /*!
- * \brief Add dep to the imports of mod, which retains it.
+ * \brief Add dep to the imports of mod; mod retains dep.
  * Errors: -1 if that would close a cycle.
- * Threads: not while another thread looks functions up in mod.
+ * Threads: not while another thread looks up functions in mod.
  */
 TVM_DLL int TVMModImport(TVMModuleHandle mod, TVMModuleHandle dep);
 
 /*!
- * \brief Look a function up.
+ * \brief Look up a function of a module.
  *
  * \param mod           [in] Module.
  * \param func_name     [in] Exact name; borrowed.
  * \param query_imports [in] Non-zero: search the imports too, depth first.
- * \param out           [out] Owned function, which keeps its module alive; released by TVMFuncFree().
- *                      NULL, with result 0, if there is none of that name.
+ * \param out           [out] Owned function, which keeps its module alive; released by
+ *                            TVMFuncFree(). NULL, with result 0, if there is none of that name.
  *
  * Cost: one hash look-up after the first time.
  * Threads: thread-safe.
@@ -120,14 +120,14 @@ TVM_DLL int TVMFuncFree(TVMFunctionHandle func);
 
 /*!
  * \brief Free bytes that the runtime returned.
- * \param arr [in] From a TVMFuncCall() result: the thread's return slot, for which nothing is done.
+ * \param arr [in] A TVMFuncCall() result, in the thread's return slot: nothing is done.
  */
 TVM_DLL int TVMByteArrayFree(TVMByteArray* arr);
 
 /*!
  * \brief Set the result of a TVMRuntimeCPackedFunc.
  *
- * \param ret       [in] The handle that the function got.
+ * \param ret       [in] The handle that the function received.
  * \param value     [in] One value; borrowed: text and bytes are copied, objects retained.
  * \param type_code [in] Its code.
  * \param num_ret   [in] Must be 1.
@@ -137,36 +137,34 @@ TVM_DLL int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_
 /*!
  * \brief Turn a borrowed argument of a callback into an owned value.
  *
- * \param value [in,out] Objects, modules, functions and NDArrays are retained; a moved argument
- *              (kTVMObjectRValueRefArg) is taken over and becomes an ordinary object. Text and bytes
- *              stay borrowed.
+ * \param value [in,out] Objects, modules, functions and NDArrays are retained. A moved argument
+ *                       (kTVMObjectRValueRefArg) is transferred and becomes an ordinary object.
+ *                       Text and bytes stay borrowed.
  * \param code  [in,out] Its code.
  */
 TVM_DLL int TVMCbArgToReturn(TVMValue* value, int* code);
 
 /*!
- * \brief Make a function of a C function and its resource.
+ * \brief Create a function from a C function and its resource.
  *
  * \param func            [in] Called with resource_handle.
- * \param resource_handle [in] Anything; transferred, together with fin, on success.
- * \param fin             [in] Called when the last reference goes, on the thread that dropped it; may
- *                        be NULL.
+ * \param resource_handle [in] Any pointer; transferred, together with fin, on success.
+ * \param fin             [in] Called on release of the last reference, on its thread; may be NULL.
  * \param out             [out] Owned function; released by TVMFuncFree().
  */
 TVM_DLL int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
                                    TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out);
 
 /*!
- * \brief Make a function of a TVMCPackedFunc and its resource: less lies between a caller and it than
- *        with TVMFuncCreateFromCFunc().
+ * \brief Create a function from a TVMCPackedFunc and its resource, with cheaper calls than
+ * TVMFuncCreateFromCFunc().
  *
- * \param func     [in] Called with `resource` as its resource_handle, on the threads of its callers.
- *                 It stores its result itself: numbers and owned handles as they are, what is
- *                 borrowed, text and bytes by tvmrt_func_return(). If it stores nothing, NULL is
- *                 returned. When it fails nothing of what it has stored is released.
- * \param resource [in] Anything; transferred, together with fin, on success.
- * \param fin      [in] Called when the last reference goes, on the thread that dropped it; may be
- *                 NULL.
+ * \param func     [in] Called with `resource` as its resource_handle, on the threads of its
+ *                      callers. It stores its result itself: numbers and owned handles directly;
+ *                      borrowed values, text and bytes by tvmrt_func_return(). If it stores
+ *                      nothing, NULL is returned. If it fails, stored results are not released.
+ * \param resource [in] Any pointer; transferred, together with fin, on success.
+ * \param fin      [in] Called on release of the last reference, on its thread; may be NULL.
  * \param out      [out] Owned function; released by TVMFuncFree(). NULL on failure.
  */
 TVM_DLL int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFuncFinalizer fin,
@@ -175,27 +173,27 @@ TVM_DLL int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFun
 /*!
  * \brief Whether a function is one of the runtime's own that neither waits nor computes.
  *
- * A front end with a lock of its own, such as Python's, may keep it during the call.
+ * A front end may keep its own lock, such as Python's GIL, during the call.
  * \param func [in] Borrowed.
- * \return 1 or 0; 0 for what is no function of the runtime's.
+ * \return 1 or 0; 0 for a handle that is not a function of the runtime.
  */
 TVM_DLL int tvmrt_func_is_short(TVMFunctionHandle func);
 
 /*!
- * \brief Say of a function that it reads the strides of its tensors, as those of tvm-ffi do.
+ * \brief Declare that a function reads the strides of its tensors, as functions of tvm-ffi do.
  *
- * Classic functions may ignore them, so that a front end hands out compact tensors alone; to such a
- * function it may show any view.
- * \param func [in] Borrowed, and called by nobody yet.
- * \return 0, or -1 for what is no function of the runtime's.
+ * Classic functions may ignore strides, so a front end passes them compact tensors only. A strided
+ * function may receive any view.
+ * \param func [in] Borrowed; must not have been called yet.
+ * \return 0, or -1 for a handle that is not a function of the runtime.
  */
 TVM_DLL int tvmrt_func_set_strided(TVMFunctionHandle func);
 
 /*!
- * \brief Whether tvmrt_func_set_strided() was said of a function.
+ * \brief Whether a function was marked by tvmrt_func_set_strided().
  *
  * \param func [in] Borrowed.
- * \return 1 or 0; 0 for what is no function of the runtime's.
+ * \return 1 or 0; 0 for a handle that is not a function of the runtime.
  */
 TVM_DLL int tvmrt_func_is_strided(TVMFunctionHandle func);
 
@@ -203,26 +201,26 @@ TVM_DLL int tvmrt_func_is_strided(TVMFunctionHandle func);
  * \brief Return a borrowed value from a TVMCPackedFunc of tvmrt_func_create().
  *
  * \param value         [in] Objects are retained. Text and bytes are copied to the thread's return
- *                      slot, so call nothing that may return text after this.
+ *                           slot; do not call anything that may return text afterwards.
  * \param type_code     [in] Its code. A kTVMDataType becomes text; a kTVMDLTensorHandle is refused.
- * \param ret_value     [out] What the function got; it is as TVMFuncCall() left it.
- * \param ret_type_code [out] Likewise.
+ * \param ret_value     [out] The out_ret_value of the function, as initialised by TVMFuncCall().
+ * \param ret_type_code [out] The out_ret_tcode that the function received.
  */
 TVM_DLL int tvmrt_func_return(const TVMValue* value, int type_code, TVMValue* ret_value,
                               int* ret_type_code);
 
 /*!
- * \brief Enter a function in the global registry, which retains it.
+ * \brief Add a function to the global registry, which retains it.
  * \param name     [in] Copied.
  * \param f        [in] The function.
- * \param override [in] Non-zero: replace an older entry; zero: -1 if there is one.
+ * \param override [in] Non-zero: replace an existing entry; zero: -1 if there is one.
  * Threads: thread-safe.
  */
 TVM_DLL int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override);
 
 /*!
- * \brief Look a global function up.
- * \param out [out] Owned function, released by TVMFuncFree(); NULL, with result 0, if there is none.
+ * \brief Look up a global function.
+ * \param out [out] Owned function, released by TVMFuncFree(); NULL, with result 0, if missing.
  * Threads: thread-safe.
  */
 TVM_DLL int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out);
@@ -234,7 +232,7 @@ TVM_DLL int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out);
  */
 TVM_DLL int TVMFuncListGlobalNames(int* out_size, const char*** out_array);
 
-/*! \brief Remove a global function; 0 also if there is none. The registry's reference is dropped. */
+/*! \brief Remove a global function, with the registry's reference; 0 also if there is none. */
 TVM_DLL int TVMFuncRemoveGlobal(const char* name);
 
 /*! @} */
@@ -246,14 +244,14 @@ TVM_DLL int TVMFuncRemoveGlobal(const char* name);
 /*!
  * \brief Allocate a tensor.
  *
- * \param shape [in] ndim extents, each at least 0; copied.
+ * \param shape [in] ndim extents, each 0 or more; copied.
  * \param ndim  [in] 0 for a scalar.
  * \param dtype_code, dtype_bits, dtype_lanes [in] Element type.
- * \param device_type, device_id [in] Where.
- * \param out   [out] Owned tensor: compact (strides NULL), data aligned to 128 bytes, uninitialised;
- *              released by TVMArrayFree().
+ * \param device_type, device_id [in] Device of the memory.
+ * \param out   [out] Owned tensor: compact (strides NULL), data aligned to 128 bytes,
+ *                    uninitialised; released by TVMArrayFree().
  *
- * Errors: -1: negative extent, size overflow, unknown device, no memory.
+ * Errors: -1: negative extent, size overflow, unknown device, out of memory.
  */
 TVM_DLL int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_bits,
                           int dtype_lanes, int device_type, int device_id, TVMArrayHandle* out);
@@ -269,20 +267,20 @@ TVM_DLL int TVMArrayFree(TVMArrayHandle handle);
  */
 TVM_DLL int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes);
 
-/*! \brief Copy a compact tensor to host memory; nbytes must equal its size. */
+/*! \brief Copy a compact tensor to host memory; nbytes must equal the tensor's size in bytes. */
 TVM_DLL int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes);
 
 /*!
- * \brief Copy between tensors of the same byte size, also across devices if one of them is the host.
+ * \brief Copy between tensors of equal byte size, also across devices if one of them is the host.
  * \param stream [in] NULL: the default stream; the copy is then complete on return.
  */
 TVM_DLL int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to, TVMStreamHandle stream);
 
 /*!
- * \brief Take a DLPack tensor over, without copying.
+ * \brief Take ownership of a DLPack tensor without copying.
  *
- * \param from [in] Transferred on success: its deleter is called when the last reference goes. On
- *             failure it stays the caller's.
+ * \param from [in] Transferred on success: its deleter is called when the last reference is
+ *                  released. On failure the caller still owns it.
  * \param out  [out] Owned tensor; released by TVMArrayFree().
  *
  * Errors: -1 if the tensor is not compact, or its data is not aligned to 64 bytes.
@@ -291,7 +289,7 @@ TVM_DLL int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to, TVMStream
 TVM_DLL int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out);
 
 /*!
- * \brief Offer a tensor by DLPack, without copying.
+ * \brief Export a tensor by DLPack without copying.
  * \param from [in] Retained until the deleter is called.
  * \param out  [out] Owned; released by `(*out)->deleter(*out)`. uint1 becomes DLPack's bool.
  */
@@ -317,27 +315,28 @@ TVM_DLL int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out
 TVM_DLL int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream);
 /*! \brief Make a stream the calling thread's current one. */
 TVM_DLL int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream);
-/*! \brief The calling thread's current stream of a device; NULL, the default one, where none was set. */
+/*! \brief The calling thread's current stream of a device; NULL, the default one, if none is
+ * set. */
 TVM_DLL TVMStreamHandle tvmrt_current_stream(int device_type, int device_id);
 /*!
- * \brief As TVMSetStream(), also for devices of which this runtime knows nothing.
+ * \brief Set the calling thread's current stream, also for devices unknown to this runtime.
  * \param device_type [in] Type of the device.
- * \param device_id   [in] Its number.
- * \param stream      [in] The stream from now on; NULL: the default one.
- * \param old         [out] The stream until now, to be set again later; may be NULL.
+ * \param device_id   [in] Index of the device.
+ * \param stream      [in] The new stream; NULL: the default stream.
+ * \param old         [out] The previous stream, to be restored later; may be NULL.
  *
  * Errors:  -1: the thread has streams of 16 other devices.
  */
 TVM_DLL int tvmrt_swap_stream(int device_type, int device_id, TVMStreamHandle stream,
                               TVMStreamHandle* old);
-/*! \brief Wait until everything on a stream is done. */
+/*! \brief Wait until all work on a stream is done. */
 TVM_DLL int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream);
-/*! \brief Make dst wait for what is on src now. */
+/*! \brief Make dst wait for the work that is on src now. */
 TVM_DLL int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle src,
                                        TVMStreamHandle dst);
 
 /*!
- * \brief Raw memory of a device.
+ * \brief Allocate raw memory of a device.
  * \param dev       [in] Device.
  * \param nbytes    [in] Size in bytes.
  * \param alignment [in] In bytes, a power of two; 0 for the default (128).
@@ -348,8 +347,8 @@ TVM_DLL int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignmen
                                     DLDataType type_hint, void** out_data);
 
 /*!
- * \brief Raw memory for a tensor in a memory scope.
- * \param mem_scope [in] NULL, "" or "global" for plain memory; others are the device's.
+ * \brief Allocate raw memory for a tensor in a memory scope.
+ * \param mem_scope [in] NULL, "" or "global" for plain memory; other scopes are the device's.
  */
 TVM_DLL int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape,
                                              DLDataType dtype, const char* mem_scope,
@@ -373,7 +372,7 @@ TVM_DLL int TVMObjectGetTypeIndex(TVMObjectHandle obj, unsigned* out_tindex);
 TVM_DLL int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_tindex);
 /*! \brief Type key of an index. \param out_type_key [out] Owned; released by `free()`. */
 TVM_DLL int TVMObjectTypeIndex2Key(unsigned tindex, char** out_type_key);
-/*! \brief Take one more reference. */
+/*! \brief Add a reference to an object. */
 TVM_DLL int TVMObjectRetain(TVMObjectHandle obj);
 /*! \brief Release one reference. NULL does nothing. */
 TVM_DLL int TVMObjectFree(TVMObjectHandle obj);

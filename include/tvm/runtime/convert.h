@@ -1,9 +1,9 @@
 /*!
  * \file tvm/runtime/convert.h
- * \brief C++: what arguments and results become, a row each. Included by packed_func.h.
+ * \brief C++: conversions of arguments and results, one per type. Included by packed_func.h.
  *
- * A type of one's own: a specialisation of `tvm::runtime::detail::Convert` with
- * `static T from(const Value&)`, which throws where the value is none.
+ * To support another type, specialise `tvm::runtime::detail::Convert` with `static T from(const
+ * Value&)`, which throws for values of other types.
  */
 #ifndef TVM_RUNTIME_CONVERT_H_
 #define TVM_RUNTIME_CONVERT_H_
@@ -197,7 +197,7 @@ struct Convert<TVMRetValue> {
 
 }  // namespace detail
 
-/*! \brief What an object holds, by its type: `Downcast<Map<String, ObjectRef>>(object)`. */
+/*! \brief Convert an object to its C++ type: `Downcast<Map<String, ObjectRef>>(object)`. */
 template <typename T>
 T Downcast(const ObjectRef& object) {
   TVMValue value;
@@ -207,7 +207,7 @@ T Downcast(const ObjectRef& object) {
       .As<T>();
 }
 
-/*! \brief What an object holds that `as()` has found: `GetRef<ShapeTuple>(object.as<ShapeTupleObj>())`. */
+/*! \brief Convert a result of `as()`: `GetRef<ShapeTuple>(object.as<ShapeTupleObj>())`. */
 template <typename T, typename Tag>
 T GetRef(const ObjectNode<Tag>* node) {
   void* handle = const_cast<ObjectNode<Tag>*>(node);

@@ -12,7 +12,7 @@
 namespace tvm {
 namespace runtime {
 
-/*! \brief A copy of an array that a function returned, element by element. */
+/*! \brief A copy of a returned array object, element by element. */
 template <typename T>
 class Array : public std::vector<T> {
  public:

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/cxx_map.h
- * \brief C++: the pairs of a map object.
+ * \brief C++: the key-value pairs of a map object.
  */
 #ifndef TVM_RUNTIME_CXX_MAP_H_
 #define TVM_RUNTIME_CXX_MAP_H_
@@ -12,13 +12,13 @@
 namespace tvm {
 namespace runtime {
 
-/*! \brief A copy of a map that a function returned, in the order of its keys. */
+/*! \brief A copy of a returned map object, in the order of its keys. */
 template <typename K, typename V>
 class Map : public std::map<K, V> {
  public:
   using std::map<K, V>::map;
   using std::map<K, V>::operator[];
-  /*! \brief The value of a key; throws std::out_of_range without one. */
+  /*! \brief The value of a key; throws std::out_of_range if the key is missing. */
   const V& operator[](const K& key) const { return this->at(key); }
   void Set(const K& key, const V& value) { std::map<K, V>::operator[](key) = value; }
   /*! \brief Read all pairs of a "runtime.Map". */

@@ -2,7 +2,7 @@
  * \file tvm/runtime/cxx_module.h
  * \brief C++: loaded libraries and the functions in them. Included by module.h.
  *
- * Header only, C++11 to C++20. Errors are exceptions (logging.h). A module of one's own is written by
+ * Header only, C++11 to C++20. Errors are exceptions (logging.h). Write custom modules with
  * module_plugin.h; deriving from ModuleNode is not possible over the C ABI.
  */
 #ifndef TVM_RUNTIME_CXX_MODULE_H_
@@ -19,16 +19,16 @@ namespace runtime {
 class Module;
 class PackedFunc;
 
-/*! \brief What a Module points to. */
+/*! \brief Target of a Module's operator->(). */
 class ModuleNode {
  public:
   /*!
-   * \brief The function of a name; an empty PackedFunc if there is none.
+   * \brief Look up a function; an empty PackedFunc if there is none.
    * \param name          Exact name.
    * \param query_imports Whether to search the imports too.
    */
   PackedFunc GetFunction(const std::string& name, bool query_imports = false) const;
-  /*! \brief Whether there is a function of a name. */
+  /*! \brief Whether there is a function with a name. */
   bool ImplementsFunction(const std::string& name, bool query_imports = false) const;
   /*! \brief Its kind, such as "library" or "GraphExecutor". */
   std::string type_key() const;
@@ -37,7 +37,7 @@ class ModuleNode {
   void SaveToFile(const std::string& file, const std::string& format) const;
   /*! \brief Import another module, whose functions are then found. */
   void Import(const Module& other);
-  /*! \brief The modules that it imports. */
+  /*! \brief The imported modules. */
   std::vector<Module> imports() const;
 
  private:
@@ -49,8 +49,8 @@ class ModuleNode {
 class Module {
  public:
   Module() = default;
-  Module(std::nullptr_t) {}  // NOLINT: none is one
-  /*! \brief Take an owned handle over. */
+  Module(std::nullptr_t) {}  // NOLINT: implicit from nullptr
+  /*! \brief Take ownership of a handle. */
   static Module FromOwned(TVMModuleHandle handle) {
     Module made;
     made.node_.handle_ = detail::Owned<TVMModFree>(handle);
@@ -59,7 +59,7 @@ class Module {
   /*!
    * \brief Load a library.
    * \param file   Path.
-   * \param format "so", ...; left out, what is behind the last dot of the path.
+   * \param format "so", ...; by default the text after the last dot of the path.
    */
   static Module LoadFromFile(const std::string& file, const std::string& format = "") {
     TVMModuleHandle made = nullptr;
@@ -82,7 +82,7 @@ class Module {
   ModuleNode node_;
 };
 
-/*! \brief Whether the runtime can run on a kind of device, such as "cpu" or "opencl". */
+/*! \brief Whether the runtime supports a kind of device, such as "cpu" or "opencl". */
 bool RuntimeEnabled(const std::string& target);
 
 }  // namespace runtime

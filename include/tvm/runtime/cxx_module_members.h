@@ -27,7 +27,7 @@ inline bool ModuleNode::ImplementsFunction(const std::string& name, bool query_i
 
 namespace detail {
 
-/*! \brief An argument of a module whose handle is known. */
+/*! \brief A module handle as a function argument. */
 inline TVMArgValue module_value(TVMModuleHandle handle) {
   TVMValue value;
   value.v_handle = handle;

@@ -20,8 +20,8 @@ namespace runtime {
 class NDArray {
  public:
   NDArray() = default;
-  NDArray(std::nullptr_t) {}  // NOLINT: none is one
-  /*! \brief Take an owned handle over. */
+  NDArray(std::nullptr_t) {}  // NOLINT: implicit from nullptr
+  /*! \brief Take ownership of a handle. */
   static NDArray FromOwned(TVMArrayHandle handle) {
     NDArray made;
     made.tensor_ = Handle(handle);
@@ -29,10 +29,10 @@ class NDArray {
   }
 
   /*!
-   * \brief Allocate, uninitialised.
-   * \param shape Extents, each at least 0.
+   * \brief Allocate an uninitialised tensor.
+   * \param shape Extents, each 0 or more.
    * \param dtype Element type.
-   * \param dev   Where.
+   * \param dev   Device of the memory.
    */
   static NDArray Empty(const ShapeTuple& shape, DLDataType dtype, DLDevice dev) {
     TVMArrayHandle made = nullptr;
@@ -42,14 +42,14 @@ class NDArray {
     return FromOwned(made);
   }
 
-  /*! \brief Take a DLPack tensor over, without copying; it stays the caller's if this throws. */
+  /*! \brief Take ownership of a DLPack tensor without copying; not if this throws. */
   static NDArray FromDLPack(DLManagedTensor* tensor) {
     TVMArrayHandle made = nullptr;
     detail::check_call(TVMArrayFromDLPack(tensor, &made));
     return FromOwned(made);
   }
 
-  /*! \brief Offer the elements by DLPack; the caller calls the deleter. */
+  /*! \brief Export the elements by DLPack; the caller calls the deleter. */
   DLManagedTensor* ToDLPack() const {
     DLManagedTensor* made = nullptr;
     detail::check_call(TVMArrayToDLPack(handle(), &made));
@@ -86,11 +86,11 @@ class NDArray {
   void CopyTo(DLTensor* other) const { copy(&checked(), other); }
   void CopyTo(const NDArray& other) const { copy(&checked(), &other.checked()); }
   /*!
-   * \brief A tensor of another shape or type over the same elements, which it keeps alive.
+   * \brief Create a tensor of another shape or type that shares the elements and keeps them alive.
    * \param shape                Its extents.
    * \param dtype                Its element type.
-   * \param relative_byte_offset Where it begins, behind this tensor's first element.
-   * \return It; throws where it would reach beyond this tensor.
+   * \param relative_byte_offset Its start, in bytes from this tensor's first element.
+   * \return The view; throws if it would exceed this tensor.
    */
   NDArray CreateView(const ShapeTuple& shape, DLDataType dtype,
                      uint64_t relative_byte_offset = 0) const;

@@ -2,9 +2,8 @@
  * \file tvm/runtime/cxx_packed_func.h
  * \brief C++: packed functions, their arguments and results. Included by packed_func.h.
  *
- * Header only, C++11 to C++20. Calls go over the C ABI: what is called may be C, C++ or Python, and
- * the other way round. Errors are exceptions (logging.h); an exception in a function that others call
- * becomes the error of their call.
+ * Header only, C++11 to C++20. Calls go over the C ABI: caller and callee may be C, C++ or Python.
+ * Errors are exceptions (logging.h); an exception in a callee becomes the error of the call.
  */
 #ifndef TVM_RUNTIME_CXX_PACKED_FUNC_H_
 #define TVM_RUNTIME_CXX_PACKED_FUNC_H_
@@ -31,7 +30,7 @@ namespace detail {
 template <typename T>
 struct Convert;
 
-/*! \brief A value and its code; what can be read of both arguments and results. */
+/*! \brief A value and its type code; the common part of arguments and results. */
 class Value {
  public:
   int type_code() const { return code_; }
@@ -40,7 +39,7 @@ class Value {
   T* ptr() const {
     return static_cast<T*>(value_.v_handle);
   }
-  /*! \brief The value as a T; throws InternalError where it is none. */
+  /*! \brief The value as a T; throws InternalError if it has another type. */
   template <typename T>
   T As() const {
     return Convert<T>::from(*this);
@@ -50,15 +49,15 @@ class Value {
     return As<T>();
   }
   template <typename T, typename = decltype(&Convert<T>::from)>
-  operator T() const {  // NOLINT: values become what they are assigned to
+  operator T() const {  // NOLINT: implicit conversion is intended
     return Convert<T>::from(*this);
   }
 
-  /*! \brief Throw that another kind was expected. */
+  /*! \brief Throw an error that another type was expected. */
   [[noreturn]] void refuse(const char* expected) const {
     throw InternalError(std::string("expected ") + expected + " but got " + type_name(code_));
   }
-  /*! \brief An owned handle of the kind `code`, NULL for none. */
+  /*! \brief An owned handle with type code `code`, or NULL. */
   void* owned(int code, const char* expected) const {
     if (code_ == kTVMNullptr) return nullptr;
     TVMValue value = value_;
@@ -81,7 +80,7 @@ inline bool is_integer(int code) { return code == kTVMArgInt || code == kTVMArgB
 
 }  // namespace detail
 
-/*! \brief One argument, borrowed for the time of the call. */
+/*! \brief One argument, borrowed for the duration of the call. */
 class TVMArgValue : public detail::Value {
  public:
   TVMArgValue() = default;
@@ -114,14 +113,14 @@ class PackedFunc {
   using FType = std::function<void(TVMArgs, TVMRetValue*)>;
 
   PackedFunc() = default;
-  PackedFunc(std::nullptr_t) {}  // NOLINT: none is one
-  /*! \brief A function of a callable `void(TVMArgs args, TVMRetValue* result)`. */
+  PackedFunc(std::nullptr_t) {}  // NOLINT: implicit from nullptr
+  /*! \brief Create a function from a callable `void(TVMArgs args, TVMRetValue* result)`. */
   template <typename F,
             typename = typename std::enable_if<
                 std::is_convertible<F, FType>::value &&
                 !std::is_base_of<PackedFunc, typename std::decay<F>::type>::value>::type>
-  PackedFunc(F body) : PackedFunc(FType(std::move(body)), 0) {}  // NOLINT: a callable is one
-  /*! \brief Take an owned handle over. */
+  PackedFunc(F body) : PackedFunc(FType(std::move(body)), 0) {}  // NOLINT: implicit
+  /*! \brief Take ownership of a handle. */
   static PackedFunc FromOwned(TVMFunctionHandle handle) {
     PackedFunc made;
     made.function_ = detail::Owned<TVMFuncFree>(handle);
@@ -145,7 +144,7 @@ class PackedFunc {
   detail::Owned<TVMFuncFree> function_;
 };
 
-/*! \brief A result, which owns what it holds. */
+/*! \brief A result, which owns its value. */
 class TVMRetValue : public detail::Value {
  public:
   TVMRetValue() = default;
@@ -153,7 +152,7 @@ class TVMRetValue : public detail::Value {
   TVMRetValue(TVMRetValue&& other) noexcept : Value() { swap(other); }
   template <typename T, typename = typename std::enable_if<!std::is_base_of<
                             TVMRetValue, typename std::decay<T>::type>::value>::type>
-  TVMRetValue(T&& value) : Value() {  // NOLINT: what a function returns is one
+  TVMRetValue(T&& value) : Value() {  // NOLINT: implicit, for return statements
     *this = std::forward<T>(value);
   }
   ~TVMRetValue() { clear(); }
@@ -169,10 +168,10 @@ class TVMRetValue : public detail::Value {
                             TVMRetValue, typename std::decay<T>::type>::value>::type>
   TVMRetValue& operator=(T&& value);
 
-  /*! \brief Hand the value to a caller in C, which owns it then: text as a string object; bytes it
-   * cannot get. */
+  /*! \brief Transfer the value to a C caller: text as a string object; bytes are refused with an
+   * exception. */
   void MoveToCHost(TVMValue* value, int* code);
-  /*! \brief Take over what a function of the C ABI has returned. */
+  /*! \brief Take ownership of the result of a C ABI function. */
   static TVMRetValue MoveFromCHost(TVMValue value, int code) {
     TVMRetValue made;
     if (code == kTVMStr || code == kTVMBytes) {
@@ -185,7 +184,7 @@ class TVMRetValue : public detail::Value {
   }
 
  private:
-  /*! \brief Copy a value; what it holds becomes one's own. */
+  /*! \brief Copy a value; text and bytes are copied, objects retained. */
   void assign(TVMValue value, int code) {
     if (code == kTVMStr) {
       set_text(value.v_str, std::char_traits<char>::length(value.v_str), code);
@@ -321,7 +320,7 @@ void set_all(const TVMArgsSetter& set, size_t i, First&& first, Rest&&... rest) 
   set_all(set, i + 1, std::forward<Rest>(rest)...);
 }
 
-/*! \brief Run a body on behalf of a caller in C: its exception becomes the caller's error. */
+/*! \brief Run a body for a C caller: its exception becomes the caller's error. */
 template <typename Body>
 int guarded(const Body& body) {
   try {
@@ -347,7 +346,7 @@ inline int call_body(TVMValue* args, int* codes, int num_args, TVMRetValueHandle
 
 inline void delete_body(void* body) { delete static_cast<PackedFunc::FType*>(body); }
 
-/*! \brief A global function of the runtime; throws if there is none. */
+/*! \brief Look up a global function of the runtime; throws if there is none. */
 inline PackedFunc global(const char* name) {
   TVMFunctionHandle found = nullptr;
   check_call(TVMFuncGetGlobal(name, &found));

@@ -1,9 +1,9 @@
 /*!
  * \file tvm/runtime/cxx_registry.h
- * \brief C++: functions that all of a process finds by name. Included by registry.h.
+ * \brief C++: the global registry of functions. Included by registry.h.
  *
- * Header only, C++11 to C++20. Errors are exceptions (logging.h); the registry's own functions are
- * thread-safe.
+ * Header only, C++11 to C++20. Errors are exceptions (logging.h). The static functions of Registry
+ * are thread-safe.
  */
 #ifndef TVM_RUNTIME_CXX_REGISTRY_H_
 #define TVM_RUNTIME_CXX_REGISTRY_H_
@@ -25,7 +25,7 @@ class Registry {
   /*!
    * \brief Begin an entry.
    * \param name     Name of the function.
-   * \param override Whether set_body() replaces one that is there; else it throws.
+   * \param override Whether set_body() replaces an existing function; otherwise it throws.
    */
   static Registry& Register(const std::string& name, bool override = false) {
     std::lock_guard<std::mutex> lock(mutex());
@@ -34,7 +34,7 @@ class Registry {
     entry.override_ = override;
     return entry;
   }
-  /*! \brief A function, or NULL if there is none; valid until the next call for that name. */
+  /*! \brief Look up a function; NULL if there is none. Valid until the next call for that name. */
   static const PackedFunc* Get(const std::string& name) {
     TVMFunctionHandle found = nullptr;
     detail::check_call(TVMFuncGetGlobal(name.c_str(), &found));
@@ -45,7 +45,7 @@ class Registry {
     if (entry.function_.handle() != function.handle()) entry.function_ = function;
     return &entry.function_;
   }
-  /*! \brief Remove a function; whether there was one. */
+  /*! \brief Remove a function; returns whether there was one. */
   static bool Remove(const std::string& name) {
     TVMFunctionHandle found = nullptr;
     detail::check_call(TVMFuncGetGlobal(name.c_str(), &found));
@@ -60,13 +60,13 @@ class Registry {
     return std::vector<std::string>(names, names + count);
   }
 
-  /*! \brief Enter `void f(TVMArgs, TVMRetValue*)`, or a PackedFunc. */
+  /*! \brief Register `void f(TVMArgs, TVMRetValue*)`, or a PackedFunc. */
   Registry& set_body(PackedFunc function) {
     function_ = std::move(function);
     detail::check_call(TVMFuncRegisterGlobal(name_.c_str(), function_.handle(), override_ ? 1 : 0));
     return *this;
   }
-  /*! \brief Enter a callable with types of its own. */
+  /*! \brief Register a callable with typed arguments. */
   template <typename F>
   Registry& set_body_typed(F body) {
     using Types = typename detail::Signature<F>::type;
@@ -95,7 +95,7 @@ class Registry {
 #define TVMRT_JOINED_(a, b) a##b
 #define TVMRT_JOINED(a, b) TVMRT_JOINED_(a, b)
 
-/*! \brief At namespace scope: enter a function when the library is loaded. */
+/*! \brief At namespace scope: register a function when the library is loaded. */
 #define TVM_REGISTER_GLOBAL(name)                                                 \
   static ::tvm::runtime::Registry& TVMRT_JOINED(tvmrt_registered_, __COUNTER__) = \
       ::tvm::runtime::Registry::Register(name)

@@ -13,14 +13,14 @@
 namespace tvm {
 namespace runtime {
 
-/*! \brief Extents, an array of one's own. */
+/*! \brief Extents of a tensor, in an array that the tuple owns. */
 class ShapeTuple {
  public:
   using index_type = int64_t;
 
   ShapeTuple() = default;
   ShapeTuple(std::initializer_list<index_type> shape) : shape_(shape) {}
-  ShapeTuple(std::vector<index_type> shape) : shape_(std::move(shape)) {}  // NOLINT: extents are
+  ShapeTuple(std::vector<index_type> shape) : shape_(std::move(shape)) {}  // NOLINT: implicit
   template <typename Iterator>
   ShapeTuple(Iterator begin, Iterator end) : shape_(begin, end) {}
 

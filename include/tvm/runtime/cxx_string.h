@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/cxx_string.h
- * \brief C++: a text, under the name that TVM's programs use.
+ * \brief C++: a string, with TVM's name.
  */
 #ifndef TVM_RUNTIME_CXX_STRING_H_
 #define TVM_RUNTIME_CXX_STRING_H_
@@ -11,13 +11,13 @@
 namespace tvm {
 namespace runtime {
 
-/*! \brief A std::string; it goes to functions as text, and comes from text and string objects. */
+/*! \brief A std::string; passed to functions as text, converted from text and string objects. */
 class String : public std::string {
  public:
   using std::string::string;
   String() = default;
-  String(const char* text) : std::string(text) {}             // NOLINT: a text is one
-  String(std::string text) : std::string(std::move(text)) {}  // NOLINT: likewise
+  String(const char* text) : std::string(text) {}             // NOLINT: implicit
+  String(std::string text) : std::string(std::move(text)) {}  // NOLINT: implicit
 };
 
 }  // namespace runtime

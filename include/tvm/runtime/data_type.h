@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/data_type.h
- * \brief C++: element types, and their texts ("float32", "int8x4").
+ * \brief C++: element types and their names ("float32", "int8x4").
  *
  * Header only, C++11 to C++20.
  */
@@ -15,12 +15,12 @@
 
 namespace tvm {
 
-/*! \brief A device: its kind and number. */
+/*! \brief A device: its type and index. */
 using Device = DLDevice;
 
 namespace runtime {
 
-/*! \brief An element type; a DLDataType with questions to it. */
+/*! \brief An element type: a DLDataType with query functions. */
 class DataType {
  public:
   enum TypeCode {
@@ -33,7 +33,7 @@ class DataType {
 
   /*! \brief void. */
   DataType() : DataType(kHandle, 0, 0) {}
-  DataType(DLDataType type) : type_(type) {}  // NOLINT: an element type is one
+  DataType(DLDataType type) : type_(type) {}  // NOLINT: implicit
   DataType(int code, int bits, int lanes) {
     type_.code = static_cast<uint8_t>(code);
     type_.bits = static_cast<uint8_t>(bits);
@@ -70,18 +70,18 @@ class DataType {
     return code() == other.code() && bits() == other.bits() && lanes() == other.lanes();
   }
   bool operator!=(const DataType& other) const { return !(*this == other); }
-  operator DLDataType() const { return type_; }  // NOLINT: and back
+  operator DLDataType() const { return type_; }  // NOLINT: implicit
 
  private:
   DLDataType type_;
 };
 
-/*! \brief Whether a type is that of a code, a number of bits and of lanes. */
+/*! \brief Whether a type has a type code, a number of bits and a number of lanes. */
 inline bool TypeMatch(DLDataType type, int code, int bits, int lanes = 1) {
   return DataType(type) == DataType(code, bits, lanes);
 }
 
-/*! \brief The text of a type: "float32", "uint8x4", "bool", "handle"; "" for void. */
+/*! \brief Name of a type: "float32", "uint8x4", "bool", "handle"; "" for void. */
 inline std::string DLDataType2String(DLDataType type) {
   const DataType t(type);
   if (t.is_void()) return "";
@@ -112,7 +112,7 @@ inline std::string DLDataType2String(DLDataType type) {
   return out.str();
 }
 
-/*! \brief The type of a text, as DLDataType2String() gives it. Throws InternalError for others. */
+/*! \brief Type of a name, as returned by DLDataType2String(). Throws InternalError for others. */
 inline DLDataType String2DLDataType(const std::string& text) {
   static const struct {
     const char* name;
@@ -146,14 +146,14 @@ inline std::ostream& operator<<(std::ostream& out, const DataType& type) {
   return out << DLDataType2String(type);
 }
 
-/*! \brief Bytes of a compact tensor. */
+/*! \brief Size of a compact tensor in bytes. */
 inline size_t GetDataSize(const DLTensor& tensor) {
   size_t elements = 1;
   for (int i = 0; i < tensor.ndim; ++i) elements *= static_cast<size_t>(tensor.shape[i]);
   return elements * ((tensor.dtype.bits * tensor.dtype.lanes + 7u) / 8u);
 }
 
-/*! \brief Whether elements lie one after the other in row-major order. */
+/*! \brief Whether the elements are contiguous in row-major order. */
 inline bool IsContiguous(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
   int64_t expected = 1;

@@ -1,15 +1,15 @@
 /*!
  * \file tvm/runtime/dims.h
- * \brief Dimensions of a network that a run may choose, within bounds.
+ * \brief Dynamic dimensions of a network, with their bounds.
  *
- * Shapes travel in the tensors: the extents of the inputs are the sizes of a run, and a network
- * sets the extents of its outputs to what it computes. Whoever passes an output gives it as many
- * elements as its extents say, which are at least those of the results. All else is planned for the
- * largest sizes: metadata and graphs have those.
+ * Tensors carry the shapes: the extents of the inputs are the sizes of a run, and a network sets
+ * the extents of its outputs to the computed sizes. A caller allocates as many elements for an
+ * output as its extents state; these must be as large as the result or larger. All other memory is
+ * planned for the maximum sizes, which metadata and graphs contain.
  *
- * A library whose network has such dimensions answers the packed function `get_dims`, which takes no
- * argument, by the address of a tvmrt_dims (type code kTVMOpaqueHandle) that lives as long as the
- * library. Fields are only added at the end; `struct_bytes` tells how many there are.
+ * A library with dynamic dimensions exports the packed function `get_dims`, which takes no argument
+ * and returns the address of a tvmrt_dims (type code kTVMOpaqueHandle) that lives as long as the
+ * library. Fields are only added at the end; `struct_bytes` determines the fields that exist.
  *
  * C99 and C++ clean.
  */
@@ -24,23 +24,23 @@
 extern "C" {
 #endif
 
-/*! \brief A dimension by its name in the network, and the sizes that it may have. */
+/*! \brief A dimension: its name in the network, and its bounds. */
 typedef struct tvmrt_dim {
   const char* name;
   int32_t least;
   int32_t most;
 } tvmrt_dim;
 
-/*! \brief The extents that an input or output may have. */
+/*! \brief The bounds of the extents of an input or output. */
 typedef struct tvmrt_dims_tensor {
   const char* name;
   int32_t rank;
-  const int32_t* dim;   /*!< Per axis the dimension that it is, or -1. */
-  const int64_t* least; /*!< Per axis; no larger than `most`, equal where the extent is fixed. */
+  const int32_t* dim;   /*!< Index of the dimension per axis, or -1. */
+  const int64_t* least; /*!< Per axis; at most `most`, equal if the extent is fixed. */
   const int64_t* most;
 } tvmrt_dims_tensor;
 
-/*! \brief What a network says of its dimensions. */
+/*! \brief The dynamic dimensions of a network. */
 typedef struct tvmrt_dims {
   size_t struct_bytes;
   const tvmrt_dim* dims;

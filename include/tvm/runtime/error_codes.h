@@ -2,9 +2,9 @@
  * \file tvm/runtime/error_codes.h
  * \brief Error codes of the firmware library: a category and a number in 16 bits.
  *
- * One list gives the enum here and the names; `tvmrt explain CODE` prints causes and remedies.
- * Values are those of TVM 0.8 to 0.18, from category 16 on our own; a value with
- * TVM_CRT_SYSTEM_ERROR_MASK set is the board's own.
+ * One list generates the enum and the names; `tvmrt explain CODE` prints causes and remedies.
+ * Values equal those of TVM 0.8 to 0.18; categories from 16 on are specific to tvmrt. A value with
+ * TVM_CRT_SYSTEM_ERROR_MASK set is defined by the board.
  *
  * C99 and C++ clean.
  */
@@ -15,11 +15,11 @@
 extern "C" {
 #endif
 
-/*! \brief Where the category stands in a code. */
+/*! \brief Bit position of the category in a code. */
 #define TVM_CRT_ERROR_CATEGORY_Pos 8
 /*! \brief Bits of the category. */
 #define TVM_CRT_ERROR_CATEGORY_Msk (0xff << TVM_CRT_ERROR_CATEGORY_Pos)
-/*! \brief Where the number stands in a code. */
+/*! \brief Bit position of the number in a code. */
 #define TVM_CRT_ERROR_CODE_Pos 0
 /*! \brief Bits of the number. */
 #define TVM_CRT_ERROR_CODE_Msk (0xff << TVM_CRT_ERROR_CODE_Pos)
@@ -38,8 +38,8 @@ typedef enum {
   kTvmErrorCategoryExecutor = 7,
   kTvmErrorCategoryFunctionCall = 8,
   kTvmErrorCategoryTimeEvaluator = 9,
-  kTvmErrorCategoryGraph = 16,  /*!< Of this library alone. */
-  kTvmErrorCategoryNetwork = 17 /*!< Of this library alone. */
+  kTvmErrorCategoryGraph = 16,  /*!< Specific to this library. */
+  kTvmErrorCategoryNetwork = 17 /*!< Specific to this library. */
 } tvm_crt_error_category_t;
 
 /*! \brief Every code: X(name after kTvmError, category after kTvmErrorCategory, number). */
@@ -95,7 +95,7 @@ typedef enum {
 typedef enum {
   kTvmErrorNoError = 0,
   TVMRT_CRT_ERRORS(TVMRT_CRT_ERROR_ENUMERATOR)
-  /*! A code with this bit set is the board's own. */
+  /*! A code with this bit set is defined by the board. */
   kTvmErrorSystemErrorMask = (int)(-0x7fffffff - 1),
   /*! Names of release 0.8 for the executor's codes. */
   kTvmErrorCategoryGraphModule = kTvmErrorCategoryExecutor,

@@ -1,9 +1,9 @@
 /*!
  * \file tvm/runtime/logging.h
- * \brief C++: errors as exceptions, checks, and lines of a log on standard error.
+ * \brief C++: exceptions, checks, and log lines on standard error.
  *
- * Header only, C++11 to C++20. A check that fails throws InternalError. An exception that reaches the
- * C ABI becomes the error of that call; an error of a C call becomes an exception.
+ * Header only, C++11 to C++20. A failed check throws InternalError. An exception that reaches the C
+ * ABI becomes the error of that call; an error of a C call becomes an exception.
  */
 #ifndef TVM_RUNTIME_LOGGING_H_
 #define TVM_RUNTIME_LOGGING_H_
@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <string>
 
-/* What programs written for TVM catch. A program that has dmlc's own headers includes them first. */
+/* Exception that programs for TVM catch. Programs with dmlc's headers include them first. */
 #ifndef DMLC_LOGGING_H_
 #define DMLC_LOGGING_H_
 namespace dmlc {
@@ -28,23 +28,23 @@ struct Error : public std::runtime_error {
 namespace tvm {
 namespace runtime {
 
-/*! \brief The base of what the runtime throws. */
+/*! \brief Base class of the runtime's exceptions. */
 class Error : public ::dmlc::Error {
  public:
   explicit Error(const std::string& message) : ::dmlc::Error(message) {}
 };
 
-/*! \brief A check that failed, or an error that a call over the C ABI returned. */
+/*! \brief A failed check, or an error that a call over the C ABI returned. */
 class InternalError : public Error {
  public:
   explicit InternalError(const std::string& message) : Error(message) {}
   InternalError(const std::string& file, int line, const std::string& message)
       : Error(message), file_(file), line_(line) {}
-  /*! \brief The source file that threw; empty for errors from beyond the C ABI. */
+  /*! \brief The source file that threw; empty for errors of C ABI calls. */
   const std::string& file() const { return file_; }
   /*! \brief Its line. */
   int lineno() const { return line_; }
-  /*! \brief The text without anything before it. */
+  /*! \brief The error text without a prefix. */
   std::string message() const { return what(); }
 
  private:
@@ -54,14 +54,14 @@ class InternalError : public Error {
 
 namespace detail {
 
-/*! \brief Throw the thread's error if a function of the C ABI has not returned 0. */
+/*! \brief Throw the thread's last error if `code`, the result of a C ABI function, is not 0. */
 inline void check_call(int code) {
   if (code == 0) return;
   const char* text = TVMGetLastError();
   throw InternalError(text != nullptr && *text != '\0' ? text : "a function failed without a text");
 }
 
-/*! \brief Collects a text; the destructor of the outer expression throws it. */
+/*! \brief Collects a text; its destructor throws the text. */
 class LogFatal {
  public:
   LogFatal(const char* file, int line) : file_(file), line_(line) {}
@@ -94,7 +94,7 @@ struct Voidify {
 }  // namespace runtime
 }  // namespace tvm
 
-/* A macro that another logging library has defined before stays that library's. */
+/* A macro that another logging library defined before is kept. */
 #ifndef LOG
 #define TVMRT_LOG_DEBUG ::tvm::runtime::detail::LogMessage(__FILE__, __LINE__).stream()
 #define TVMRT_LOG_INFO ::tvm::runtime::detail::LogMessage(__FILE__, __LINE__).stream()

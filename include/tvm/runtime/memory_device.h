@@ -1,11 +1,11 @@
 /*!
  * \file tvm/runtime/memory_device.h
- * \brief Memory devices: what the runtime asks of the memory that tensors lie in.
+ * \brief Memory devices: allocate, copy and synchronise the memory of tensors.
  *
- * The runtime has the CPU's. That of another type comes with a plug-in, which registers the global
- * function `device_api.<name>`, by the name of the type as in "opencl" or "hexagon"; it takes nothing
- * and returns the address of a tvmrt_memory_device, which stays valid for good, as a
- * kTVMOpaqueHandle (functions of c_runtime_api.h):
+ * The runtime implements the CPU's. Memory of another type comes with a plug-in, which registers
+ * the global function `device_api.<name>`, with the name of the type such as "opencl" or "hexagon".
+ * The function takes no arguments and returns the address of a tvmrt_memory_device, which must stay
+ * valid until the process ends, as a kTVMOpaqueHandle (functions of c_runtime_api.h):
  *
  *     static const tvmrt_memory_device npu = {.struct_bytes = sizeof(npu), .name = "npu", ...};
  *     static int get_npu(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
@@ -19,7 +19,7 @@
  *     int rc = TVMFuncCreateFromCFunc(get_npu, NULL, NULL, &f);
  *     if (rc == 0) rc = TVMFuncRegisterGlobal("device_api.npu", f, 1);
  *
- * Accelerators, which compute regions of networks, are another thing: device.h.
+ * Accelerators, which compute regions of networks, are described in device.h.
  *
  * C99 and C++ clean.
  */
@@ -31,14 +31,14 @@
 /*!
  * \brief The memory of one type of devices.
  *
- * Functions return 0, or -1 after TVMPackedFuncSetLastError(); they are called from any thread,
- * several at once. Those that are said to be optional may be NULL.
+ * Functions return 0, or -1 after TVMPackedFuncSetLastError(). They are called from any thread,
+ * several at once. Functions marked as optional may be NULL.
  */
 typedef struct tvmrt_memory_device {
-  size_t struct_bytes;          /*!< sizeof(tvmrt_memory_device); of another size it is refused. */
+  size_t struct_bytes;          /*!< sizeof(tvmrt_memory_device); another size is refused. */
   const char* name;             /*!< "opencl" and the like. */
   int (*exists)(int device_id); /*!< 1 if there is such a device, else 0. */
-  /*! Memory for a tensor; `align`, in bytes, is a power of two. `*out` is given to `free`. */
+  /*! Allocate a tensor's memory; `align`, in bytes, is a power of two. Released by `free`. */
   int (*alloc)(DLDevice dev, size_t bytes, size_t align, void** out);
   int (*free)(DLDevice dev, void* ptr);
   /*! Copy bytes; one side may be host memory. Addresses include offsets. Without a stream (NULL) the
@@ -47,8 +47,8 @@ typedef struct tvmrt_memory_device {
               TVMStreamHandle stream);
   int (*stream_create)(DLDevice dev, TVMStreamHandle* out); /*!< Optional. */
   int (*stream_free)(DLDevice dev, TVMStreamHandle stream); /*!< Optional. */
-  int (*stream_sync)(DLDevice dev, TVMStreamHandle stream); /*!< Optional: wait for all of it. */
-  /*! Optional: what comes on `dst` waits for what is on `src`. */
+  int (*stream_sync)(DLDevice dev, TVMStreamHandle stream); /*!< Optional: wait for all its work. */
+  /*! Optional: later work on `dst` waits for the current work on `src`. */
   int (*stream_wait)(DLDevice dev, TVMStreamHandle src, TVMStreamHandle dst);
 } tvmrt_memory_device;
 

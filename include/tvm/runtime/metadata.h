@@ -1,11 +1,11 @@
 /*!
  * \file tvm/runtime/metadata.h
- * \brief What ahead-of-time compiled code says about itself, as constant C structs.
+ * \brief Metadata of ahead-of-time compiled code, as constant C structs.
  *
  * Two descriptions exist. TVMMetadata is the classic one: inputs, outputs and pools of the main
- * function; a library answers it by the packed function `get_c_metadata` (in firmware builds
+ * function; a library exports it by the packed function `get_c_metadata` (in firmware builds
  * `<mod_name>_get_c_metadata`). TVMModelMetadata adds the device of every parameter and the memory
- * that every function needs; a library answers it by `get_model_metadata`. Both functions take no
+ * that every function needs; a library exports it by `get_model_metadata`. Both functions take no
  * argument and return a pointer to the struct with type code kTVMOpaqueHandle; the struct lives as
  * long as the library.
  *
@@ -39,7 +39,7 @@ typedef struct TVMTensorInfo TVMTensorInfo;
 /*! \brief One tensor of the constant pool. */
 struct TVMConstantInfo {
   const char* name_hint;
-  int64_t byte_offset;    /*!< Where its data goes in the merged constant buffer, in bytes. */
+  int64_t byte_offset;    /*!< Offset of its data in the merged constant buffer, in bytes. */
   int64_t data_len;       /*!< Size of data_bytes, in bytes. */
   const void* data_bytes; /*!< A serialised tensor (magic 0xDD5E40F096B4A13F). */
 };
@@ -68,12 +68,12 @@ typedef struct TVMMetadata TVMMetadata;
 
 /*! \brief One parameter (input or output) of a function. */
 struct TVMParameterInfo {
-  const char* relay_name_hint; /*!< The name in the network as its author wrote it. */
+  const char* relay_name_hint; /*!< Name in the source network. */
   const char* tir_name_hint;   /*!< The name in generated code. */
   const int64_t* shape;        /*!< ndim extents; may be NULL if ndim is 0. */
   int64_t ndim;
   DLDataType dtype;
-  DLDevice device; /*!< Where its memory must be. */
+  DLDevice device; /*!< Device of its memory. */
 };
 typedef struct TVMParameterInfo TVMParameterInfo;
 

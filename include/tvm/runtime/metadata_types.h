@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/metadata_types.h
- * \brief The classic name of metadata.h; generated code of earlier releases includes it.
+ * \brief Former name of metadata.h; generated code of earlier releases includes it.
  */
 #ifndef TVM_RUNTIME_METADATA_TYPES_H_
 #define TVM_RUNTIME_METADATA_TYPES_H_

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/module.h
- * \brief C++: loaded libraries and the functions in them: cxx_module.h, and functions.
+ * \brief C++: loaded libraries and their functions. Includes cxx_module.h and packed functions.
  *
  * Header only, C++11 to C++20. Errors are exceptions (logging.h).
  */

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/ndarray.h
- * \brief C++: tensors that the runtime owns: cxx_ndarray.h, and the functions that make views of them.
+ * \brief C++: tensors that the runtime owns. Includes cxx_ndarray.h and the functions for views.
  *
  * Header only, C++11 to C++20. Errors are exceptions (logging.h).
  */

@@ -1,9 +1,9 @@
 /*!
  * \file tvm/runtime/object.h
- * \brief C++: shared ownership of what the C ABI counts.
+ * \brief C++: shared ownership of reference-counted C handles.
  *
- * Header only, C++11 to C++20. Copies share; the last owner releases. A copy may be used on another
- * thread, one and the same variable by one thread at a time.
+ * Header only, C++11 to C++20. Copies share the handle; the last owner releases it. A copy may be
+ * used on another thread; one variable by one thread at a time.
  */
 #ifndef TVM_RUNTIME_OBJECT_H_
 #define TVM_RUNTIME_OBJECT_H_
@@ -19,13 +19,13 @@ namespace detail {
 
 /*!
  * \brief An owned handle of the C ABI.
- * \tparam Release the function that drops a reference; it gets no NULL.
+ * \tparam Release the function that drops a reference; never called with NULL.
  */
 template <int (*Release)(void*)>
 class Owned {
  public:
   Owned() = default;
-  /*! \brief Take an owned handle over; NULL for none. */
+  /*! \brief Take ownership of a handle; NULL for none. */
   explicit Owned(void* handle) {
     if (handle != nullptr) handle_.reset(handle, [](void* held) { (void)Release(held); });
   }
@@ -40,7 +40,7 @@ inline int release_tensor(void* handle) {
   return TVMArrayFree(static_cast<TVMArrayHandle>(handle));
 }
 
-/*! \brief The text of a type code, for errors. */
+/*! \brief Name of a type code, for error texts. */
 inline const char* type_name(int code) {
   static const char* const names[] = {"int",    "uint",       "float",           "handle",
                                       "NULL",   "DLDataType", "DLDevice",        "DLTensor",
@@ -52,9 +52,9 @@ inline const char* type_name(int code) {
 }  // namespace detail
 
 /*!
- * \brief What ObjectRef::as() tells of objects: that they are of this type.
+ * \brief Type tag of ObjectRef::as().
  *
- * Nothing can be read of them by their address; GetRef() makes what holds their elements.
+ * Its address gives no access to elements; GetRef() returns the class that holds them.
  */
 template <typename Tag>
 class ObjectNode {
@@ -81,12 +81,12 @@ using MapNode = ObjectNode<detail::MapTag>;
 using ShapeTupleObj = ObjectNode<detail::ShapeTupleTag>;
 using StringObj = ObjectNode<detail::StringTag>;
 
-/*! \brief A counted object: a container, a text, or one of a type of the user's. */
+/*! \brief A reference-counted object: a container, a string, or a user-defined object. */
 class ObjectRef {
  public:
   ObjectRef() = default;
-  ObjectRef(std::nullptr_t) {}  // NOLINT: none is one
-  /*! \brief Take a reference over. */
+  ObjectRef(std::nullptr_t) {}  // NOLINT: implicit from nullptr
+  /*! \brief Take ownership of a reference. */
   static ObjectRef FromOwned(TVMObjectHandle handle) {
     ObjectRef made;
     made.object_ = detail::Owned<TVMObjectFree>(handle);
@@ -107,7 +107,7 @@ class ObjectRef {
     std::unique_ptr<char, void (*)(void*)> owned(key, std::free);
     return key;
   }
-  /*! \brief The object if it is of a type, as `as<MapNode>()`; else NULL. Borrowed from this. */
+  /*! \brief The object if it has a type, as in `as<MapNode>()`; else NULL. Borrowed from this. */
   template <typename Node>
   const Node* as() const {
     return GetTypeKey() == Node::TypeKey() ? static_cast<const Node*>(get()) : nullptr;

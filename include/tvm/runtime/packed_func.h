@@ -1,11 +1,11 @@
 /*!
  * \file tvm/runtime/packed_func.h
- * \brief C++: packed functions, their arguments and results, with tensors, modules, the registry and
- *        containers.
+ * \brief C++: packed functions, their arguments and results, with tensors, modules, the registry
+ * and containers.
  *
  * Header only, C++11 to C++20. Errors are exceptions (logging.h).
  *
- * One header includes the next: cxx_ndarray.h and cxx_module.h (classes), cxx_packed_func.h, convert.h,
+ * Order of inclusion: cxx_ndarray.h and cxx_module.h (classes), cxx_packed_func.h, convert.h,
  * typed_packed_func.h, cxx_registry.h, cxx_array.h, cxx_map.h.
  */
 #ifndef TVM_RUNTIME_PACKED_FUNC_H_

@@ -1,11 +1,11 @@
 /*!
  * \file tvm/runtime/placement.h
- * \brief In which memory the tensors of a network lie, where that is not all the host's.
+ * \brief Memory placement of a network's tensors outside of the host's memory.
  *
- * A library whose network has regions of devices with memory of their own answers the packed function
- * `get_placement`, which takes no argument, by the address of a tvmrt_placement (type code
+ * A library with regions of devices that have their own memory exports the packed function
+ * `get_placement`. It takes no argument and returns the address of a tvmrt_placement (type code
  * kTVMOpaqueHandle) that lives as long as the library. Fields are only added at the end;
- * `struct_bytes` tells how many there are.
+ * `struct_bytes` determines the fields that exist.
  *
  * C99 and C++ clean.
  */
@@ -20,17 +20,17 @@
 extern "C" {
 #endif
 
-/*! \brief Memory of devices that a network uses; a device of type kDLCPU stands for the host's. */
+/*! \brief Device memory that a network uses; devices of type kDLCPU stand for the host's. */
 typedef struct tvmrt_placement {
   size_t struct_bytes;
-  /*! In the order of the network: where an input may lie beside the host's memory, since regions of
-   * one device alone read it. */
+  /*! In the order of the network: the device whose memory may also hold an input, if only regions
+   * of that device read it. */
   const DLDevice* inputs;
   int32_t num_inputs;
-  const DLDevice* outputs; /*!< The same of outputs, which such regions alone write and read. */
+  const DLDevice* outputs; /*!< Likewise for outputs, if only such regions write and read them. */
   int32_t num_outputs;
-  /*! Of a network compiled ahead: where the pools lie that metadata lists as its workspaces, which
-   * whoever calls main allocates there. */
+  /*! Ahead-of-time compiled networks: the devices of the workspace pools in the metadata. The
+   * caller of main allocates the pools there. */
   const DLDevice* pools;
   int32_t num_pools;
 } tvmrt_placement;

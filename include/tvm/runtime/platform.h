@@ -1,14 +1,14 @@
 /*!
  * \file tvm/runtime/platform.h
- * \brief The few functions that a board may supply to the firmware library.
+ * \brief Functions that a board may supply to the firmware library.
  *
- * libtvm_backend.a carries a default for each (weak symbols) but the counter, which only networks read
- * that were compiled to, so a program links without writing any; a definition of the program's own
- * takes its place. Nothing here is used by libtvm_runtime.
+ * libtvm_backend.a has a default (weak symbol) for each except the cycle counter, which only
+ * networks compiled with the profile option read. So a program links without defining any; its own
+ * definition overrides the default. libtvm_runtime uses none of these.
  *
- * What the firmware libraries never ask for: to abort, whatever they are given; to print or log; a
- * clock, random numbers, locks, a heap. Programs that were written for other firmware runtimes define
- * such functions by the names of crt/platform.h and crt/logging.h; here nobody calls them.
+ * The firmware libraries never abort, print or log, and need no clock, random numbers, locks or
+ * heap. Programs written for other firmware runtimes define such functions with the names of
+ * crt/platform.h and crt/logging.h; this library does not call them.
  *
  * C99 and C++ clean.
  */
@@ -25,23 +25,23 @@ extern "C" {
 #endif
 
 /*!
- * \brief Lend memory from which workspaces are taken by the default allocator.
+ * \brief Provide the memory of the default workspace allocator.
  *
- * \param memory    [in] Borrowed for as long as generated code runs; NULL takes the memory back.
+ * \param memory    [in] Borrowed for as long as generated code runs; NULL ends the loan.
  * \param num_bytes [in] Its size. A network's header states how much it needs.
  *
  * Threads: before any generated code runs; the firmware library has one thread.
  */
 void tvmrt_workspace_init(void* memory, size_t num_bytes);
 
-/*! \brief Most bytes that were in use at once since tvmrt_workspace_init(). */
+/*! \brief Peak number of bytes in use since tvmrt_workspace_init(). */
 size_t tvmrt_workspace_peak_bytes(void);
 
 /*!
- * \brief Memory for a workspace.
+ * \brief Allocate memory for a workspace.
  *
  * \param num_bytes [in] Size.
- * \param dev       [in] Device; the default serves kDLCPU only.
+ * \param dev       [in] Device; the default supports kDLCPU only.
  * \param out_ptr   [out] Owned; released by TVMPlatformMemoryFree(). Not written on failure.
  * \return kTvmErrorNoError, or kTvmErrorPlatformNoMemory.
  *
@@ -49,15 +49,15 @@ size_t tvmrt_workspace_peak_bytes(void);
  */
 tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev, void** out_ptr);
 
-/*! \brief Give memory of TVMPlatformMemoryAllocate() back. \return kTvmErrorNoError or a code. */
+/*! \brief Release memory of TVMPlatformMemoryAllocate(). \return kTvmErrorNoError or a code. */
 tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev);
 
 /*!
  * \brief A counter of processor cycles or of any other ticks; it may wrap around at 2^32.
  *
- * Networks that are compiled with the option profile read it before and after each operator. There
- * is no default: a program that links such a network defines it. Counters that boards have:
- * DWT->CYCCNT of Cortex-M3 and larger, SysTick, mcycle of RISC-V.
+ * Networks compiled with the profile option read it before and after each operator. There is no
+ * default: a program that links such a network defines it. Common counters: DWT->CYCCNT of
+ * Cortex-M3 and larger, SysTick, mcycle of RISC-V.
  */
 uint32_t tvmrt_platform_cycles(void);
 

@@ -12,15 +12,15 @@
  *     static const tvmrt_plugin_function functions[] = {{"acme.twice", twice}, {NULL, NULL}};
  *     TVMRT_PLUGIN_TABLE = {sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "acme", functions, NULL, NULL, NULL};
  *
- * The runtime loads the library when a global function is looked up that does not exist and whose name
- * begins with one of the plug-in's prefixes. The prefixes stand in text files `plugins.txt`, one line
- * "prefix library" each; a library without a folder lies beside its file. The runtime reads the files
- * of the folders in the environment variable TVMRT_PLUGIN_PATH (separated by ':', on Windows by ';'),
- * then the file beside itself, once, at the first look-up of a missing function. The longest prefix
- * wins; of equal ones the first. Lines without a library and lines that begin with '#' are skipped.
+ * The runtime loads the library when a missing global function is looked up whose name begins with
+ * one of the plug-in's prefixes. Text files `plugins.txt` list the prefixes, one line "prefix
+ * library" each; a library without a folder is in the folder of its file. At the first look-up of a
+ * missing function the runtime reads, once, the files in the folders of the environment variable
+ * TVMRT_PLUGIN_PATH (separated by ':', on Windows by ';'), then the file next to itself. The
+ * longest prefix wins; of equal ones the first. Lines without a library and '#' lines are skipped.
  *
- * A library is loaded once and stays in the process. While it is loaded, other threads that need a
- * plug-in wait; `enter` must not wait for them.
+ * A library is loaded once and stays in the process. While it is being loaded, other threads that
+ * need a plug-in wait; `enter` must not wait for them.
  *
  * C99 and C++ clean.
  */
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/*! \brief Version of tvmrt_plugin. It changes when a plug-in must be built again. */
+/*! \brief Version of tvmrt_plugin. When it changes, plug-ins must be rebuilt. */
 #define TVMRT_PLUGIN_ABI 1
 
 /*! \brief One global function; its resource_handle is its name. */
@@ -42,19 +42,19 @@ typedef struct tvmrt_plugin_function {
   TVMCPackedFunc function;
 } tvmrt_plugin_function;
 
-/*! \brief What a plug-in exports as tvmrt_plugin_table. Constant; everything it points to is static. */
+/*! \brief Table that a plug-in exports as tvmrt_plugin_table. Constant, with static pointers. */
 typedef struct tvmrt_plugin {
   uint32_t struct_bytes; /*!< sizeof(tvmrt_plugin): lets the struct grow at its end. */
   uint32_t abi;          /*!< TVMRT_PLUGIN_ABI */
   const char* name;      /*!< Unique in the process. */
-  /*! Added to the global functions after `enter`. A name that is taken keeps its function. NULL: none. */
+  /*! Added to the global functions after `enter`. Taken names keep their function. NULL: none. */
   const tvmrt_plugin_function* functions;
   /*! Register devices and kinds of modules. 0, or -1 after TVMPackedFuncSetLastError(). May be NULL. */
   int (*enter)(void);
   /*! Undo `enter`. 0, or -1 with the error text set: then the plug-in stays. May be NULL. */
   int (*leave)(void);
   /*! Version of the runtime whose internal headers (src_runtime/sdk) the plug-in includes; it works
-   * with that version alone. NULL for plug-ins that include public headers alone. */
+   * only with that version. NULL for plug-ins that include only public headers. */
   const char* sdk;
 } tvmrt_plugin;
 
@@ -88,34 +88,34 @@ typedef struct tvmrt_plugin {
 /*! @} */
 
 /*!
- * \brief Load a plug-in by the path of its library. One that is loaded already is left as it is.
- * Errors:  -1: not a shared library, no plug-in, another version (both are named), a table that is too
- *          short, the name of another plug-in, or `enter` failed.
+ * \brief Load a plug-in by the path of its library. Does nothing if it is already loaded.
+ * Errors:  -1: not a shared library, not a plug-in, another version (both are named), a table that
+ *          is too short, the name of another plug-in, or `enter` failed.
  * Threads: thread-safe.
  */
 TVM_DLL int tvmrt_plugin_load(const char* path);
 
 /*!
- * \brief Enter a plug-in whose table is part of the program. It is used until the process ends. One that
- *        has entered is left as it is.
- * Errors:  -1: as of tvmrt_plugin_load().
+ * \brief Add a plug-in whose table is part of the program. It is used until the process ends. Does
+ * nothing if it was added before.
+ * Errors:  -1: as for tvmrt_plugin_load().
  * Threads: thread-safe.
  */
 TVM_DLL int tvmrt_plugin_enter(const tvmrt_plugin* table);
 
 /*!
- * \brief Add a row to the table of prefixes: names that begin with `prefix` are in `library`, which is
- *        loaded when one is needed. Both texts are copied.
+ * \brief Add an entry to the prefix table: names that begin with `prefix` are in `library`, which
+ * is loaded on demand. Both texts are copied.
  * Errors:  -1: the prefix is empty, or belongs to another library.
  * Threads: thread-safe.
  */
 TVM_DLL int tvmrt_plugin_add_prefix(const char* prefix, const char* library);
 
 /*!
- * \brief Call `leave` of a plug-in and remove its functions. The library stays in the process, since
- *        its code may be on some thread's stack; it enters again when one of its functions is needed.
- * Errors:  -1: no such plug-in, somebody holds one of its functions, `leave` failed, or there is an
- *          `enter` that no `leave` undoes.
+ * \brief Call `leave` of a plug-in and remove its functions. The library stays in the process,
+ * since its code may be on the stack of a thread; it enters again on demand.
+ * Errors:  -1: no such plug-in, one of its functions is still referenced, `leave` failed, or
+ *          `enter` has no `leave`.
  * Threads: thread-safe.
  */
 TVM_DLL int tvmrt_plugin_unload(const char* name);

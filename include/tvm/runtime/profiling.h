@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/profiling.h
- * \brief C++: how long something takes on a device.
+ * \brief C++: timers for work on a device.
  *
  * Header only, C++11 to C++20. Errors are exceptions (logging.h).
  */
@@ -15,7 +15,7 @@
 namespace tvm {
 namespace runtime {
 
-/*! \brief Measures from Start() to Stop() by the clock of this machine; both wait for the device. */
+/*! \brief Measures from Start() to Stop() by the host's clock; both wait for the device. */
 class TimerNode {
  public:
   explicit TimerNode(DLDevice device) : device_(device) {}
@@ -27,7 +27,7 @@ class TimerNode {
     wait();
     stop_ = Clock::now();
   }
-  /*! \brief Nanoseconds between the two. */
+  /*! \brief Nanoseconds from Start() to Stop(). */
   int64_t SyncAndGetElapsedNanos() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(stop_ - start_).count();
   }
@@ -41,10 +41,10 @@ class TimerNode {
   Clock::time_point start_, stop_;
 };
 
-/*! \brief A timer; copies are the same one. */
+/*! \brief A timer; copies share one TimerNode. */
 class Timer {
  public:
-  /*! \brief Make a timer that has been started. */
+  /*! \brief Create a timer and start it. */
   static Timer Start(DLDevice device) {
     Timer made;
     made.node_ = std::make_shared<TimerNode>(device);

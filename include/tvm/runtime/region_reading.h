@@ -1,10 +1,9 @@
 /*!
  * \file tvm/runtime/region_reading.h
- * \brief Reading a device's regions: data, extents and attributes; and its options. device.h includes
- *        it.
+ * \brief Accessors for regions and device options. Included by device.h.
  *
- * Nothing here fails or allocates; what is returned is borrowed from the region or the options.
- * Thread-safe.
+ * Functions here do not fail or allocate; returned pointers are borrowed from the region or the
+ * options. Thread-safe.
  *
  * C99 and C++ clean.
  */
@@ -19,19 +18,19 @@ extern "C" {
 #endif
 
 /*! \brief Address of the first element of a tensor: of a constant, or of an input or output of the
- *         current call. NULL for others, and for number -1. Borrowed. Do not write to inputs. */
+ * current call. NULL for others, and for index -1. Borrowed. Do not write to inputs. */
 static inline void* tvmrt_region_data(const tvmrt_region* region, int32_t tensor) {
   const DLTensor* t = tensor < 0 ? NULL : region->data[tensor];
   return t == NULL || t->data == NULL ? NULL : (char*)t->data + t->byte_offset;
 }
 
-/*! \brief Extents of an input or output in the current call; of others the region's. Borrowed. */
+/*! \brief Extents of an input or output in this call; of other tensors the region's. Borrowed. */
 static inline const int64_t* tvmrt_region_extents(const tvmrt_region* region, int32_t tensor) {
   const DLTensor* t = region->data[tensor];
   return t == NULL ? region->tensors[tensor].shape : t->shape;
 }
 
-/*! \brief Number of elements of a tensor; the most, where a run chooses extents. */
+/*! \brief Number of elements of a tensor; the maximum if it has dynamic dimensions. */
 static inline int64_t tvmrt_region_size(const tvmrt_region* region, int32_t tensor) {
   const tvmrt_region_tensor* t = &region->tensors[tensor];
   int64_t i, size = 1;
@@ -39,7 +38,7 @@ static inline int64_t tvmrt_region_size(const tvmrt_region* region, int32_t tens
   return size;
 }
 
-/*! \brief An attribute by its key; NULL if the node has none of that name. Borrowed. */
+/*! \brief An attribute by its key; NULL if the node has none with that key. Borrowed. */
 static inline const tvmrt_attr* tvmrt_node_attr(const tvmrt_region_node* node, const char* key) {
   int32_t i;
   for (i = 0; i < node->num_attrs; ++i) {
@@ -48,14 +47,14 @@ static inline const tvmrt_attr* tvmrt_node_attr(const tvmrt_region_node* node, c
   return NULL;
 }
 
-/*! \brief An integer; `otherwise` if it is missing or of another kind. */
+/*! \brief An integer attribute; `otherwise` if it is missing or of another kind. */
 static inline int64_t tvmrt_node_int(const tvmrt_region_node* node, const char* key,
                                      int64_t otherwise) {
   const tvmrt_attr* a = tvmrt_node_attr(node, key);
   return a == NULL || a->kind != TVMRT_ATTR_INTS || a->count < 1 ? otherwise : a->ints[0];
 }
 
-/*! \brief A number, also if it is written as an integer; `otherwise` if it is missing. */
+/*! \brief A number attribute, integer or floating-point; `otherwise` if it is missing. */
 static inline double tvmrt_node_float(const tvmrt_region_node* node, const char* key,
                                       double otherwise) {
   const tvmrt_attr* a = tvmrt_node_attr(node, key);
@@ -63,14 +62,14 @@ static inline double tvmrt_node_float(const tvmrt_region_node* node, const char*
   return a->kind == TVMRT_ATTR_INTS ? (double)a->ints[0] : a->floats[0];
 }
 
-/*! \brief A text; `otherwise` if it is missing or of another kind. Borrowed. */
+/*! \brief A text attribute; `otherwise` if it is missing or of another kind. Borrowed. */
 static inline const char* tvmrt_node_text(const tvmrt_region_node* node, const char* key,
                                           const char* otherwise) {
   const tvmrt_attr* a = tvmrt_node_attr(node, key);
   return a == NULL || a->kind != TVMRT_ATTR_TEXT ? otherwise : a->text;
 }
 
-/*! \brief Integers; NULL with *out_count 0 if they are missing or of another kind. Borrowed. */
+/*! \brief An integer list; NULL with *out_count 0 if it is missing or of another kind. Borrowed. */
 static inline const int64_t* tvmrt_node_ints(const tvmrt_region_node* node, const char* key,
                                              int32_t* out_count) {
   const tvmrt_attr* a = tvmrt_node_attr(node, key);
@@ -78,8 +77,7 @@ static inline const int64_t* tvmrt_node_ints(const tvmrt_region_node* node, cons
   return *out_count == 0 ? NULL : a->ints;
 }
 
-/*! \brief Numbers; NULL with *out_count 0 if they are missing or not written with a point.
- * Borrowed. */
+/*! \brief A float list; NULL with *out_count 0 if it is missing or of another kind. Borrowed. */
 static inline const double* tvmrt_node_floats(const tvmrt_region_node* node, const char* key,
                                               int32_t* out_count) {
   const tvmrt_attr* a = tvmrt_node_attr(node, key);
@@ -87,9 +85,9 @@ static inline const double* tvmrt_node_floats(const tvmrt_region_node* node, con
   return *out_count == 0 ? NULL : a->floats;
 }
 
-/*! \brief Where the value of a key begins in the options of pre_run, which are a JSON object that the
- *         runtime has read: a text at its quotation mark. NULL if the object lacks the key; keys and
- *         texts inside of values are passed over. Keys are written without escapes. Borrowed. */
+/*! \brief Start of a key's value in the options of pre_run, a JSON object that the runtime has
+ * checked. A text starts at its quotation mark. NULL if the object lacks the key; keys and texts
+ * inside of values are skipped. Keys must not contain escapes. Borrowed. */
 static inline const char* tvmrt_option(const char* options, const char* key) {
   const char* at;
   int depth = 0;
@@ -111,7 +109,7 @@ static inline const char* tvmrt_option(const char* options, const char* key) {
   return NULL;
 }
 
-/*! \brief Whether an option is this text, which is written without escapes. */
+/*! \brief Whether an option equals a text without escapes. */
 static inline int tvmrt_option_is(const char* options, const char* key, const char* text) {
   const char* value = tvmrt_option(options, key);
   const size_t size = strlen(text);

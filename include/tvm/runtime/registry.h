@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/registry.h
- * \brief C++: functions that all of a process finds by name: cxx_registry.h, and functions.
+ * \brief C++: the global registry of functions. Includes cxx_registry.h and packed functions.
  *
  * Header only, C++11 to C++20. Errors are exceptions (logging.h).
  */

@@ -1,23 +1,23 @@
 /*!
  * \file tvm/runtime/rpc_server.h
- * \brief A server for remote calls: what runs on a phone or a Linux board, so that a client elsewhere
- *        uploads libraries, loads them, calls their functions and copies tensors.
+ * \brief RPC server for a phone or a Linux board: remote clients upload libraries, load them, call
+ * their functions and copy tensors.
  *
- * It speaks the protocol of TVM 0.8 to 0.18; their clients and trackers are served as tvmrt's are.
+ * It implements the protocol of TVM 0.8 to 0.18, for TVM's clients and trackers and for tvmrt's.
  *
- * Who has the key can run any code as the server's user: that is what the server is for. By default it
- * listens at the loopback address only. The key goes over the network as it is: in a network that
- * others share let the server stay at the loopback address and come through ssh -L.
+ * Security: a client with the key can run any code as the server's user. By default the server
+ * listens at the loopback address only. The key is sent unencrypted: in a shared network keep the
+ * server at the loopback address and connect through ssh -L.
  *
- * Each session is a process of its own, with a folder of its own that goes with it: a client that
- * crashes its session, or sends what is no packet, ends that session and nothing else. A connection that
- * has not sent the key takes no session and delays no other client: it has greet_seconds, in all, and
- * where 128 wait, the oldest without the key is closed for the next one. So the program
- * that runs a server should have few other threads: their locks are held for good in those processes.
+ * Each session is a separate process with its own temporary folder: a client that crashes its
+ * session, or sends an invalid packet, ends only that session. A connection that has not sent the
+ * key takes no session and delays no other client: it has greet_seconds in all. If 128 connections
+ * wait, the oldest without the key is closed for the next one. The program that runs a server
+ * should have few other threads, since their locks stay held in session processes.
  *
- * On Windows processes cannot be split: for each session the program is started again, with its
- * command line, and serves the session in tvmrt_rpc_server_run(). So it must reach that call again by
- * the same way; servers are told apart by the order in which they are opened.
+ * Windows cannot fork: for each session the program is started again, with its command line, and
+ * serves the session in tvmrt_rpc_server_run(). So it must reach that call again in the same way;
+ * several servers are identified by the order in which they are opened.
  *
  * C99 and C++ clean. POSIX systems and Windows.
  */
@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 /*!
- * \brief What a server is asked for. All zero, struct_bytes aside, takes what stands in brackets.
+ * \brief Options of a server. Zero fields, except struct_bytes, select the defaults in brackets.
  *
  * Texts are borrowed while the server exists.
  */
@@ -39,21 +39,21 @@ typedef struct tvmrt_rpc_server_options {
   size_t struct_bytes; /*!< sizeof(tvmrt_rpc_server_options). */
   const char* host;    /*!< Address to listen at ["127.0.0.1"]; "0.0.0.0" for all of IPv4. */
   int port;            /*!< First port to try [any that is free]. */
-  int port_end;        /*!< Ports below it are tried in their order [port + 1]. */
-  const char* key;     /*!< What clients must say [""]. */
+  int port_end;        /*!< Upper end of the ports that are tried in order, exclusive [port + 1]. */
+  const char* key;     /*!< Key that clients must send [""]. */
   const char* tracker; /*!< "host:port" of a tracker to register at [none]. */
-  const char*
-      custom_addr;        /*!< Address that the tracker tells clients [where it sees the server]. */
-  int max_sessions;       /*!< At a time; further clients wait [1, so that times can be trusted]. */
-  double greet_seconds;   /*!< For a client to tell its key, from the first byte to the last [5]. */
-  double idle_seconds;    /*!< Without a byte, then the session ends [no limit]. */
-  double session_seconds; /*!< For a whole session [no limit]. A client may ask for less. */
-  uint64_t packet_bytes;  /*!< Of one call's values and texts, uploads among them [2 GiB]. */
-  uint64_t memory_bytes;  /*!< Of a session's tensors; of its files as much again [16 GiB]. */
-  /*! Called with a line for a log, on the thread that runs the server [none]. */
+  const char* custom_addr; /*!< Address for the tracker's clients [as the tracker sees it]. */
+  int max_sessions;        /*!< At the same time; further clients wait [1: reliable timings]. */
+  double greet_seconds;    /*!< Time for a client to send its whole key [5]. */
+  double idle_seconds;     /*!< Timeout of a session without traffic [no limit]. */
+  double session_seconds; /*!< Maximum length of a session [no limit]. A client may request less. */
+  uint64_t packet_bytes;  /*!< Limit for one call's values and texts, including uploads [2 GiB]. */
+  uint64_t memory_bytes;  /*!< Limit for a session's tensors, and again for its files [16 GiB]. */
+  /*! Called with one log line, on the thread that runs the server [none]. */
   void (*log)(void* context, const char* line);
   void* context; /*!< For log. */
-  /*! "host:port" of a proxy to wait at for clients of the key, in place of listening [none]. */
+  /*! "host:port" of a proxy at which to wait for clients of the key, instead of listening
+   * [none]. */
   const char* proxy;
 } tvmrt_rpc_server_options;
 
@@ -62,9 +62,9 @@ typedef struct tvmrt_rpc_server tvmrt_rpc_server;
 
 /*!
  * \brief Begin to listen.
- * \param options [in] See above.
+ * \param options [in] Options and their defaults.
  * \param out     [out] Owned; released by tvmrt_rpc_server_close(). NULL on failure.
- * \return 0; -1 if no port is free or an option makes no sense.
+ * \return 0; -1 if no port is free or an option is invalid.
  */
 TVM_DLL int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_server** out);
 
@@ -72,8 +72,8 @@ TVM_DLL int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt
 TVM_DLL int tvmrt_rpc_server_port(const tvmrt_rpc_server* server);
 
 /*!
- * \brief Serve until tvmrt_rpc_server_stop(); sessions that are open then are ended.
- * \return 0, or -1 if the system fails. What clients do wrong is no failure.
+ * \brief Serve until tvmrt_rpc_server_stop(); open sessions are then ended.
+ * \return 0, or -1 if the system fails. Errors of clients are not failures.
  * Threads: one at a time.
  */
 TVM_DLL int tvmrt_rpc_server_run(tvmrt_rpc_server* server);
@@ -82,12 +82,11 @@ TVM_DLL int tvmrt_rpc_server_run(tvmrt_rpc_server* server);
 TVM_DLL void tvmrt_rpc_server_stop(tvmrt_rpc_server* server);
 
 /*!
- * \brief A descriptor, on Windows a socket: a byte that is written to it does what
- *        tvmrt_rpc_server_stop() does.
+ * \brief A descriptor, on Windows a socket; a byte written to it acts as tvmrt_rpc_server_stop().
  */
 TVM_DLL int tvmrt_rpc_server_stop_fd(const tvmrt_rpc_server* server);
 
-/*! \brief Give a server back that is not running. NULL does nothing. */
+/*! \brief Release a server that is not running. NULL does nothing. */
 TVM_DLL void tvmrt_rpc_server_close(tvmrt_rpc_server* server);
 
 #ifdef __cplusplus

@@ -1,14 +1,14 @@
 /*!
  * \file tvm/runtime/trace.h
- * \brief What a firmware network notes about its own runs, and how that looks in a dump.
+ * \brief Run trace of a firmware network, and the format of its dump.
  *
- * A network that is compiled with the options profile or record has a ring of records,
+ * A network that is compiled with the options profile or record has a ring buffer of records,
  * `struct <mod_name>_trace <mod_name>_trace` of its header: a tvmrt_trace_header, then `capacity`
- * records. A dump is the bytes of that struct as they lie in memory, taken by a debugger, written to
- * a file or sent over a wire; `tvmrt replay` reads it. All members are little-endian in a dump.
+ * records. A dump is the raw bytes of that struct, taken by a debugger, written to a file or sent
+ * over a wire; `tvmrt replay` reads it. All members are little-endian in a dump.
  *
- * The ring is not cleared at start-up if the linker script leaves `.bss.noinit.tvm` alone, so it can
- * be read after a watchdog's reset: the first operator without a record is the one that did not end.
+ * The ring buffer is not cleared at start-up if the linker script leaves `.bss.noinit.tvm` alone,
+ * so it can be read after a watchdog reset: the first operator without a record did not end.
  *
  * C99 and C++ clean.
  */
@@ -29,29 +29,29 @@ extern "C" {
 #define TVMRT_TRACE_CYCLES 1u
 /*! \brief Bit of `what`: records hold hash, min and max, one record for each tensor written. */
 #define TVMRT_TRACE_VALUES 2u
-/*! \brief In place of an operator's number: the record is of an input of the network. */
+/*! \brief Operator number of a record of a network input. */
 #define TVMRT_TRACE_INPUT 0xffffu
 
-/*! \brief Whose records they are and which of them are valid; 44 bytes. */
+/*! \brief Identifies the network and the valid records; 44 bytes. */
 typedef struct {
   uint32_t magic;
   uint16_t version;
   uint16_t what;     /*!< TVMRT_TRACE_CYCLES, TVMRT_TRACE_VALUES or both. */
-  uint32_t network;  /*!< Tells networks apart: a hash of operators, types and weights. */
-  char target[20];   /*!< What the network was compiled for, padded with zeros. */
-  uint32_t capacity; /*!< Records that the ring holds. */
-  uint32_t count;    /*!< Records that are valid; at most capacity. */
-  uint32_t next;     /*!< Where the next record goes; the oldest one, once the ring is full. */
+  uint32_t network;  /*!< Identifies the network: a hash of operators, types and weights. */
+  char target[20];   /*!< Target of the compilation, padded with zeros. */
+  uint32_t capacity; /*!< Capacity of the ring buffer in records. */
+  uint32_t count;    /*!< Number of valid records; at most capacity. */
+  uint32_t next;     /*!< Index of the next record; of the oldest once the ring is full. */
 } tvmrt_trace_header;
 
 /*! \brief One operator has run, or one tensor was written; 20 bytes. */
 typedef struct {
-  uint16_t op;     /*!< Number of the operator in the order in which they run. */
-  uint16_t result; /*!< Which of the operator's results, or which input. */
+  uint16_t op;     /*!< Index of the operator in execution order. */
+  uint16_t result; /*!< Index of the operator's result, or of the input. */
   uint32_t cycles; /*!< By tvmrt_platform_cycles(). */
-  uint32_t hash;   /*!< Of all elements; see kernels/trace.h. */
-  /*! Smallest and largest element but for NaN: the bits of a float32, an int32_t or a uint32_t by the
-   * type of the tensor. 64-bit elements are rounded to float32 or held to the range of 32 bits. */
+  uint32_t hash;   /*!< Hash of all elements; see kernels/trace.h. */
+  /*! Smallest and largest element except NaN: the bits of a float32, an int32_t or a uint32_t by
+   * the type of the tensor. 64-bit elements are rounded to float32 or clamped to 32 bits. */
   uint32_t min, max;
 } tvmrt_trace_record;
 

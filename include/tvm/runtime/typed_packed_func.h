@@ -38,7 +38,7 @@ struct Signature<R (*)(Args...)> {
   using type = R(Args...);
 };
 
-/*! \brief Calls a callable by its own types. */
+/*! \brief Calls a callable with its own argument types. */
 template <typename Signature>
 struct Unpacked;
 template <typename R, typename... Args>
@@ -84,13 +84,13 @@ template <typename R, typename... Args>
 class TypedPackedFunc<R(Args...)> {
  public:
   TypedPackedFunc() = default;
-  TypedPackedFunc(std::nullptr_t) {}                                  // NOLINT: none is one
-  TypedPackedFunc(PackedFunc packed) : packed_(std::move(packed)) {}  // NOLINT: typed by hand
+  TypedPackedFunc(std::nullptr_t) {}                                  // NOLINT: implicit
+  TypedPackedFunc(PackedFunc packed) : packed_(std::move(packed)) {}  // NOLINT: implicit
   TypedPackedFunc(const detail::Value& value) : packed_(value.As<PackedFunc>()) {}  // NOLINT
-  /*! \brief A function of a callable of these types; `name` is for the texts of errors. */
+  /*! \brief Create a function from a callable; `name` is used in error texts. */
   template <typename F, typename = typename std::enable_if<
                             std::is_convertible<F, std::function<R(Args...)>>::value>::type>
-  TypedPackedFunc(F body, std::string name = "")  // NOLINT: a callable is one
+  TypedPackedFunc(F body, std::string name = "")  // NOLINT: implicit
       : packed_([body, name](TVMArgs args, TVMRetValue* result) {
           detail::Unpacked<R(Args...)>::call(body, name, args, result);
         }) {}
@@ -99,7 +99,7 @@ class TypedPackedFunc<R(Args...)> {
     return detail::Result<R>::of(packed_(std::forward<Args>(args)...));
   }
   const PackedFunc& packed() const { return packed_; }
-  operator PackedFunc() const { return packed_; }  // NOLINT: it is one
+  operator PackedFunc() const { return packed_; }  // NOLINT: implicit
   bool operator==(std::nullptr_t) const { return packed_ == nullptr; }
   bool operator!=(std::nullptr_t) const { return packed_ != nullptr; }
 
@@ -109,7 +109,7 @@ class TypedPackedFunc<R(Args...)> {
 
 namespace detail {
 
-/*! \brief The body of a function that a library exports by its C name. */
+/*! \brief Body of a function that a library exports under its C name. */
 template <typename Body>
 int exported(const Body& body, TVMValue* args, int* codes, int num_args, TVMValue* out_value,
              int* out_code) {
@@ -137,7 +137,7 @@ int exported(const Body& body, TVMValue* args, int* codes, int num_args, TVMValu
 /*! \brief Export `void f(TVMArgs, TVMRetValue*)` from a library under a C name. */
 #define TVM_DLL_EXPORT_PACKED_FUNC(ExportName, Function) TVMRT_EXPORT_PACKED(ExportName, Function)
 
-/*! \brief Export a function or lambda with types of its own from a library under a C name. */
+/*! \brief Export a function or lambda with typed arguments from a library under a C name. */
 #define TVM_DLL_EXPORT_TYPED_FUNC(ExportName, Function)                                    \
   TVMRT_EXPORT_PACKED(ExportName, [](::tvm::runtime::TVMArgs packed_args,                  \
                                      ::tvm::runtime::TVMRetValue* packed_result) {         \

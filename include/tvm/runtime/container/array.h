@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/container/array.h
- * \brief C++: tvm/runtime/cxx_array.h, by the name that TVM's programs use.
+ * \brief C++: TVM's name of tvm/runtime/cxx_array.h.
  */
 #ifndef TVM_RUNTIME_CONTAINER_ARRAY_H_
 #define TVM_RUNTIME_CONTAINER_ARRAY_H_

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/container/map.h
- * \brief C++: tvm/runtime/cxx_map.h, by the name that TVM's programs use.
+ * \brief C++: TVM's name of tvm/runtime/cxx_map.h.
  */
 #ifndef TVM_RUNTIME_CONTAINER_MAP_H_
 #define TVM_RUNTIME_CONTAINER_MAP_H_

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/container/shape_tuple.h
- * \brief C++: tvm/runtime/cxx_shape_tuple.h, by the name that TVM's programs use.
+ * \brief C++: TVM's name of tvm/runtime/cxx_shape_tuple.h.
  */
 #ifndef TVM_RUNTIME_CONTAINER_SHAPE_TUPLE_H_
 #define TVM_RUNTIME_CONTAINER_SHAPE_TUPLE_H_

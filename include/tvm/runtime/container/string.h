@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/container/string.h
- * \brief C++: tvm/runtime/cxx_string.h, by the name that TVM's programs use.
+ * \brief C++: TVM's name of tvm/runtime/cxx_string.h.
  */
 #ifndef TVM_RUNTIME_CONTAINER_STRING_H_
 #define TVM_RUNTIME_CONTAINER_STRING_H_
