@@ -1,5 +1,5 @@
-/* Backend library: what a freestanding environment supplies, because compilers call it by themselves.
- * There string.h need not exist. */
+/* Backend library: memory functions that a freestanding environment supplies, since compilers emit
+ * calls of them. string.h may be missing there. */
 #ifndef TVMRT_SRC_BACKEND_BYTES_H_
 #define TVMRT_SRC_BACKEND_BYTES_H_
 

@@ -1,16 +1,16 @@
-/* What the backend asks of a compiler beyond C99. */
+/* Compiler features beyond C99 that the backend uses. */
 #ifndef TVMRT_SRC_BACKEND_COMPILER_H_
 #define TVMRT_SRC_BACKEND_COMPILER_H_
 
 #include <tvm/runtime/kernels/scalar/counted_loops.h>
 
-/* A declaration of what the image may lack, whose address is NULL then. */
+/* Declares a function that the image may lack; its address is then NULL. */
 #if defined(__GNUC__)
 #define TVMRT_WEAK __attribute__((weak))
 #else
 #define TVMRT_WEAK
 #endif
-/* A definition that another one of the image replaces. The linkers of Windows take none of a library. */
+/* A definition that the image may override. Windows linkers do not support this in libraries. */
 #if defined(_WIN32)
 #define TVMRT_REPLACEABLE
 #else

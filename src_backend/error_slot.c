@@ -1,14 +1,13 @@
-/* Backend library: the error slot of firmware, one static buffer for the one thread there is.
+/* Backend library: the error slot of firmware, one static buffer for the only thread.
  *
- * Linked only where something asks for the text: last_error.c and the readers of codes refer to it
- * weakly. Texts are copied, since the callers' may lie on their stacks, and cut to fit. Nothing
- * locks: firmware has one thread. */
+ * Linked only if the program reads the text: last_error.c and error_slot.h refer to it weakly.
+ * Texts are copied, since they may lie on the caller's stack, and truncated to fit. No locks:
+ * firmware has one thread. */
 #include "error_slot.h"
 
 #include <tvm/runtime/c_packed_func.h>
 
-/* The longest of the sentences below has 65 characters; what a packed function says itself may be
- * longer. */
+/* The longest error text below has 65 characters; texts of packed functions may be longer. */
 #ifndef TVMRT_ERROR_TEXT_BYTES
 #define TVMRT_ERROR_TEXT_BYTES 80
 #endif
@@ -24,8 +23,8 @@ void tvmrt__store_error(const char* text) {
   error_text[i] = '\0';
 }
 
-/* Sentences stand here and not with who fails, so that an image without TVMGetLastError() holds
- * none of them. Codes without a row are those of look-ups. */
+/* The texts are here and not where the errors occur, so that an image without TVMGetLastError()
+ * contains none of them. All other codes come from look-ups. */
 void tvmrt__store_code(tvm_crt_error_t code) {
   switch (code) {
     case kTvmErrorPlatformNoMemory:

@@ -1,7 +1,7 @@
-/* Backend library: how errors reach the text of TVMGetLastError().
+/* Backend library: storing error texts for TVMGetLastError().
  *
- * Both functions live beside TVMGetLastError(). They are referred to weakly, so that an image that
- * never asks for the text holds neither the buffer nor the sentences. */
+ * Both functions are defined next to TVMGetLastError(). They are referenced weakly, so an image
+ * that never reads the text contains neither the buffer nor the texts. */
 #ifndef TVMRT_SRC_BACKEND_ERROR_SLOT_H_
 #define TVMRT_SRC_BACKEND_ERROR_SLOT_H_
 
@@ -18,13 +18,13 @@
 #define TVMRT_IS_LINKED(function) 1
 #endif
 
-/* Keep a text; NULL is an empty one. */
+/* Store a text; NULL is an empty one. */
 TVMRT_IF_LINKED void tvmrt__store_error(const char* text);
 
-/* Keep the sentence that belongs to a code of this library. */
+/* Store the text of an error code of this library. */
 TVMRT_IF_LINKED void tvmrt__store_code(tvm_crt_error_t code);
 
-/* Keep the sentence of a code, if anybody can ask for it, and give the code back. */
+/* Store the text of an error code, if the image can read it, and return the code. */
 static inline tvm_crt_error_t tvmrt__report(tvm_crt_error_t code) {
   if (TVMRT_IS_LINKED(tvmrt__store_code)) tvmrt__store_code(code);
   return code;

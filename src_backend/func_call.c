@@ -1,6 +1,6 @@
-/* Backend library: calls by handle. A handle is the address of a table's entry.
+/* Backend library: calls by handle. A handle is the address of a table entry.
  *
- * A handle is checked for NULL alone: it came from a look-up of this image, or from the program's
+ * A handle is only checked for NULL: it came from a look-up of this image, or from the program's
  * own table. */
 #include <tvm/runtime/c_packed_func.h>
 

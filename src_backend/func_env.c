@@ -1,17 +1,17 @@
-/* Backend library: calls by name, served by the functions of the image's own table.
+/* Backend library: calls by name, resolved in the image's own table.
  *
- * Generated code calls this for packed calls to functions that it does not define itself. There is
- * nothing to look in but the image: firmware loads no modules, so the module node is not read and
- * need not be one. */
+ * Generated code calls this for packed calls to functions that it does not define itself. Only the
+ * image is searched: firmware loads no modules, so the module node is not read and may be
+ * invalid. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/module.h>
 
 #include "error_slot.h"
 
-/* An image of direct calls only has no table; the address is then NULL. */
+/* An image with direct calls only has no table; the address is then NULL. */
 TVMRT_WEAK const TVMModule* TVMSystemLibEntryPoint(void);
 
-/* A handle here is the address of the table's entry: a data pointer, as the handle type asks for. */
+/* A handle is the address of the table entry: a data pointer, as the handle type requires. */
 int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionHandle* out) {
   const TVMModule* image = NULL;
   tvm_function_index_t index;

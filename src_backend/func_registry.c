@@ -1,9 +1,8 @@
-/* Backend library: tables of function names as code generators emit them. Part of both libraries.
+/* Backend library: function tables as code generators emit them. Part of both libraries.
  *
- * The tables are constants in flash, made by this compiler or by one of TVM 0.8 to 0.18: a count of
- * one byte in the oldest, of two in the others, with no mark that says which. Nothing here checks
- * where the names end, as the count is what the compiler wrote; the pointers stand in the order of
- * the names. */
+ * The tables are constants in flash, made by this compiler or by TVM 0.8 to 0.18. The oldest have a
+ * count of one byte, the others of two, without a mark of the form. The count is trusted: nothing
+ * checks the end of the names. Pointers have the order of the names. */
 #include <tvm/runtime/crt/func_registry.h>
 
 #include "text.h"
@@ -18,7 +17,7 @@ uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry* reg) {
   if (reg == NULL || reg->names == NULL) return 0;
   names = (const unsigned char*)reg->names;
   if (!has_wide_count(names)) return names[0];
-  /* byte by byte: the names lie at any address */
+  /* byte by byte: the names may be unaligned */
   ((unsigned char*)&count)[0] = names[0];
   ((unsigned char*)&count)[1] = names[1];
   return count;
@@ -28,8 +27,8 @@ const char* TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry* reg) {
   return reg->names + (has_wide_count((const unsigned char*)reg->names) ? 2 : 1);
 }
 
-/* For tables in RAM, which are always made with the wide count. The cast takes the const off that
- * the struct has for the tables in flash. */
+/* For tables in RAM, which always have the 2-byte count. The cast removes the const that the struct
+ * has for tables in flash. */
 int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry* reg, const uint16_t num_funcs) {
   unsigned char* names = (unsigned char*)(uintptr_t)reg->names;
   names[0] = ((const unsigned char*)&num_funcs)[0];
@@ -43,8 +42,8 @@ tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry* reg, const char* n
   const char* p;
   uint16_t i;
   if (count == 0) return kTvmErrorFunctionNameNotFound;
-  /* Searched from the front: images have a few dozen names, and a sorted table would not be
-   * TVM's. */
+  /* Linear search: images have a few dozen names, and a sorted table would be incompatible with
+   * TVM. */
   p = TVMFuncRegistry_Get0thFunctionName(reg);
   for (i = 0; i < count; ++i, p += tvmrt__text_length(p) + 1) {
     if (tvmrt__text_equal(p, name)) {

@@ -1,8 +1,7 @@
-/* Backend library: where packed functions leave the text of their error.
+/* Backend library: entry points by which packed functions report error texts.
  *
- * Apart from error_slot.c so that packed functions, which all link this, do not bring the slot:
- * without a reader of the text their messages go nowhere and the buffer is not part of the
- * image. */
+ * Separate from error_slot.c so that packed functions, which all link this, do not link the slot:
+ * without a reader of the text, messages are dropped and the buffer is not part of the image. */
 #include <tvm/runtime/c_packed_func.h>
 
 #include "error_slot.h"

@@ -1,9 +1,9 @@
-/* Backend library: a table of functions that grows inside a fixed buffer.
+/* Backend library: a function table that grows inside a fixed buffer.
  *
  * For firmware that registers functions at run time. Names grow from the front of the caller's
- * buffer, behind a count of two bytes, and pointers fill an aligned array at its end; the array has
- * places for all functions from the start, so only the names can run out of room. The buffer stays
- * the caller's and must outlive the table. Names are never taken out. */
+ * buffer, after a count of two bytes. Pointers fill an aligned array at its end, which has its full
+ * size from the start, so only the names can run out of space. The caller owns the buffer, which
+ * must outlive the table. Names are never removed. */
 #include <tvm/runtime/crt/func_registry.h>
 
 #include "bytes.h"
@@ -11,12 +11,12 @@
 
 tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8_t* buffer,
                                               size_t buffer_size_bytes) {
-  size_t pointers_at; /* behind all names, so that these grow towards them */
+  size_t pointers_at; /* past all names, so that names grow towards the pointers */
   if (buffer_size_bytes < TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES + 2) return kTvmErrorBufferTooSmall;
   memset(buffer, 0, buffer_size_bytes);
   reg->max_functions = (buffer_size_bytes - 2) / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES;
   if (reg->max_functions > UINT16_MAX) reg->max_functions = UINT16_MAX;
-  /* Down to an aligned address, which eats into the room of names. */
+  /* Rounded down to an aligned address, at the expense of the names. */
   pointers_at = buffer_size_bytes - reg->max_functions * sizeof(TVMCPackedFunc);
   pointers_at -= (uintptr_t)(buffer + pointers_at) % sizeof(TVMCPackedFunc);
   reg->registry.names = (const char*)buffer;
@@ -24,14 +24,14 @@ tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8
   return kTvmErrorNoError;
 }
 
-/* End of the names, where the next one goes. */
+/* End of the names, the position of the next name. */
 static char* names_end(const TVMMutableFuncRegistry* reg, uint16_t count) {
   const char* p = reg->registry.names + 2;
   for (; count > 0; --count) p += tvmrt__text_length(p) + 1;
   return (char*)(uintptr_t)p;
 }
 
-/* All that can refuse stands before the first store: a full table is left as it was. */
+/* All checks precede the first store: a full table is left unchanged. */
 static tvm_crt_error_t append(TVMMutableFuncRegistry* reg, const char* name, TVMCPackedFunc func) {
   TVMCPackedFunc* funcs = (TVMCPackedFunc*)(uintptr_t)reg->registry.funcs;
   uint16_t count;
@@ -50,7 +50,7 @@ static tvm_crt_error_t append(TVMMutableFuncRegistry* reg, const char* name, TVM
   return kTvmErrorNoError;
 }
 
-/* Unlike a generated table this one always has the wide count, also with names that begin below 'A'. */
+/* Unlike a generated table this one always has the 2-byte count, also with names below 'A'. */
 static int find(const TVMMutableFuncRegistry* reg, const char* name) {
   const char* p = reg->registry.names + 2;
   uint16_t count;

@@ -1,7 +1,7 @@
-/* Backend library: an allocator of whole pages in a block of memory, for blocks of any order.
+/* Backend library: a page allocator in a block of memory; blocks may be freed in any order.
  *
- * The block holds the manager, one number a page, and the pages. The number of a taken block's first
- * page is its length in pages; those of its other pages and of free pages are 0. */
+ * The block holds the manager, one number per page, and the pages. The number of an allocated
+ * block's first page is its length in pages; other pages of the block and free pages have 0. */
 #include <tvm/runtime/crt/page_allocator.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 
@@ -15,11 +15,11 @@ typedef struct page_manager {
   size_t page_log2;
 } page_manager;
 
-int vleak_size = 0; /* blocks that are taken, of all managers; TVM has the name */
+int vleak_size = 0; /* allocated blocks of all managers; TVM's name */
 
-/* First page of `count` free ones in a row; num_pages if there is no such place. First fit. A taken
- * block is skipped by its length in one step, which is why only its first number is set: freeing it
- * is one store, and no walk. */
+/* First of `count` consecutive free pages; num_pages if there are none. First fit. An allocated
+ * block is skipped by its length in one step, so only its first number is set and freeing it is one
+ * store. */
 static size_t find_free(const page_manager* m, size_t count) {
   size_t first = 0;
   size_t i = 0;
@@ -34,8 +34,7 @@ static size_t find_free(const page_manager* m, size_t count) {
   return i - first >= count && count != 0 ? first : m->num_pages;
 }
 
-/* An empty block takes a page as well, so that each has an address of its own that release()
- * knows. */
+/* An empty block takes a page too, so that it has a unique address for release(). */
 static tvm_crt_error_t allocate(MemoryManagerInterface* interface, size_t num_bytes, DLDevice dev,
                                 void** out_ptr) {
   page_manager* m = (page_manager*)(void*)interface;
@@ -51,8 +50,8 @@ static tvm_crt_error_t allocate(MemoryManagerInterface* interface, size_t num_by
   return kTvmErrorNoError;
 }
 
-/* Refuses what was not handed out: addresses outside of the pages, inside of a page, or of a page
- * that begins no block. Nothing is changed then, so a double free is told and harmless. */
+/* Refuse addresses that were not allocated: outside of the pages, inside of a page, or of a page
+ * that begins no block. Nothing is changed then, so a double free is reported and harmless. */
 static tvm_crt_error_t release(MemoryManagerInterface* interface, void* ptr, DLDevice dev) {
   page_manager* m = (page_manager*)(void*)interface;
   uint8_t* block = (uint8_t*)ptr;
@@ -72,7 +71,7 @@ static tvm_crt_error_t release(MemoryManagerInterface* interface, void* ptr, DLD
   return kTvmErrorNoError;
 }
 
-/* The room for this is in what callers measure; `align` is a power of two. */
+/* Callers include the padding in their sizes; `align` is a power of two. */
 static uint8_t* align_up(uint8_t* p, size_t align) { return p + (-(uintptr_t)p & (align - 1)); }
 
 tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface** manager, uint8_t* memory_pool,
@@ -83,7 +82,7 @@ tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface** manager, uint8_
   page_manager* m = (page_manager*)(void*)at;
   size_t head = sizeof(page_manager) + 2 * TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES;
   *manager = NULL;
-  /* Pages above 16 MiB are a mistake in the argument; below that nothing here overflows. */
+  /* Page sizes above 16 MiB are an error of the caller; below that nothing here overflows. */
   if (page_size_bytes_log2 > 24 || memory_pool_size_bytes < head + (size_t)(at - memory_pool)) {
     return kTvmErrorPlatformNoMemory;
   }

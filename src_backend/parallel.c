@@ -3,7 +3,7 @@
 
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
   TVMParallelGroupEnv env;
-  (void)num_task; /* a lambda splits its work by env.num_task, whatever was asked for */
+  (void)num_task; /* a lambda splits its work by env.num_task, not by the requested number */
   env.sync_handle = NULL;
   env.num_task = 1;
   return flambda(0, &env, cdata) == 0 ? 0 : -1;

@@ -1,7 +1,7 @@
-/* Backend library: initialisers that run the first time only. Part of both libraries.
+/* Backend library: initialisers that run on the first call only. Part of both libraries.
  *
  * The handle is a static of the generated code, NULL at first. Not locked: two threads must not
- * call it with one handle at the same time. A failure is not tried again. */
+ * call it with one handle at the same time. A failure is not retried. */
 #include <tvm/runtime/c_backend_api.h>
 
 int TVMBackendRunOnce(void** handle, int (*f)(void*), void* cdata, int nbytes) {

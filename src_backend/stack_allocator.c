@@ -1,10 +1,9 @@
-/* Backend library: the allocator that works last in, first out in a block of memory.
+/* Backend library: the stack allocator (last in, first out) in a block of memory.
  *
- * Used by workspaces, by the executors of firmware, and by programs directly through TVM's names.
+ * Used by workspaces, by the firmware executors, and by programs directly through TVM's names.
  * Every block is a multiple of the alignment, so the next one is aligned without padding. With the
- * check of the order, a word behind each block holds its length, mixed with a constant by which a
- * word that was overwritten is told from one that was not; without it, a free takes back everything
- * that lies behind. */
+ * LIFO check, a tag at the end of each block holds its length XOR a constant, which detects
+ * overwritten tags. Without it, a free also releases all later blocks. */
 #include <tvm/runtime/crt/stack_allocator.h>
 
 #include "bytes.h"
@@ -18,7 +17,7 @@
 #define ALIGN_MASK ((size_t)TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES - 1)
 
 tvm_crt_error_t StackMemoryManager_Init(tvm_workspace_t* ws, uint8_t* memory, size_t num_bytes) {
-  size_t skip = (size_t)(-(uintptr_t)memory) & ALIGN_MASK; /* lent memory begins anywhere */
+  size_t skip = (size_t)(-(uintptr_t)memory) & ALIGN_MASK; /* provided memory may be unaligned */
   if (skip > num_bytes) skip = num_bytes;
   ws->workspace = memory == NULL ? NULL : memory + skip;
   ws->next_alloc = ws->workspace;
@@ -34,8 +33,8 @@ tvm_crt_error_t StackMemoryManager_Allocate_Body(tvm_workspace_t* ws, int32_t nb
                                                  uint8_t do_lifo_check) {
   size_t total;
   *out = NULL;
-  /* A negative size would turn into a huge one below; sums cannot wrap, as a size has 31 bits at
-   * most. */
+  /* A negative size would become a huge one below; sums cannot wrap, as a size has at most 31
+   * bits. */
   if (nbytes < 0 || ws->workspace == NULL) return kTvmErrorPlatformNoMemory;
   total = ((size_t)nbytes + ALIGN_MASK) & ~ALIGN_MASK;
   if (do_lifo_check) total += (STACK_ALLOCATOR_TAG_SIZE_BYTES + ALIGN_MASK) & ~ALIGN_MASK;
@@ -53,7 +52,7 @@ tvm_crt_error_t StackMemoryManager_Allocate(tvm_workspace_t* ws, int32_t nbytes,
   return StackMemoryManager_Allocate_Body(ws, nbytes, out, CHECK_ORDER);
 }
 
-/* The tag at the end of the last block says how long that block is. */
+/* The tag at the end of the last block contains the block's length. */
 static int is_last_block(const tvm_workspace_t* ws, const uint8_t* block) {
   uint32_t tag;
   if ((size_t)(ws->next_alloc - block) < sizeof(tag)) return 0;
@@ -68,7 +67,7 @@ tvm_crt_error_t StackMemoryManager_Free_Body(tvm_workspace_t* ws, void* ptr,
     return kTvmErrorPlatformStackAllocBadFree;
   }
   if (do_lifo_check && !is_last_block(ws, block)) return kTvmErrorPlatformStackAllocBadFree;
-  ws->next_alloc = block; /* what was taken after it goes along: the order is up to callers */
+  ws->next_alloc = block; /* also releases later blocks: callers are responsible for the order */
   return kTvmErrorNoError;
 }
 

@@ -1,23 +1,23 @@
-/* Backend library: workspaces, taken from the board's allocator or by default from lent memory.
+/* Backend library: workspaces, from the board's allocator or by default from provided memory.
  *
- * Two layers: TVMBackendAllocWorkspace() is what generated code calls, TVMPlatformMemoryAllocate()
- * is what a board may replace by one of its own, as the weak definitions below give way. The
- * default serves all calls from the one block that tvmrt_workspace_init() was lent, which stays the
- * program's. What it took at most is remembered, since it is what tells how much to lend. */
+ * Two layers: generated code calls TVMBackendAllocWorkspace(), which calls
+ * TVMPlatformMemoryAllocate(). A board may override the latter, since the definitions below are
+ * weak. The default allocates from the block that tvmrt_workspace_init() received, which the
+ * program owns. The peak use is recorded, since it tells the program how much memory to provide. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 #include <tvm/runtime/platform.h>
 
 #include "error_slot.h"
 
-/* Zero before the first call: an allocator without memory, which refuses all but says so. */
+/* Zero before the first call: an allocator without memory, whose allocations fail with an error. */
 static tvm_workspace_t lent;
 static size_t peak_bytes;
 
 void tvmrt_workspace_init(void* memory, size_t num_bytes) {
   peak_bytes = 0;
   if (memory == NULL) num_bytes = 0;
-  /* A block too small for its alignment leaves an empty allocator, which refuses politely. */
+  /* A block too small for its alignment gives an empty allocator, whose allocations fail. */
   (void)StackMemoryManager_Init(&lent, (uint8_t*)memory, num_bytes);
 }
 
@@ -26,7 +26,7 @@ size_t tvmrt_workspace_peak_bytes(void) { return peak_bytes; }
 TVMRT_REPLACEABLE tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev,
                                                             void** out_ptr) {
   tvm_crt_error_t rc;
-  /* the stack's sizes are int32_t, as in TVM's header */
+  /* sizes of the stack allocator are int32_t, as in TVM's header */
   if (dev.device_type != kDLCPU || num_bytes > INT32_MAX) return kTvmErrorPlatformNoMemory;
   rc = StackMemoryManager_Allocate(&lent, (int32_t)num_bytes, out_ptr);
   if (rc == kTvmErrorNoError) {

@@ -1,16 +1,16 @@
-/* Reading the arguments of native packed functions, with errors that say what came.
+/* Readers of the arguments of native packed functions, with precise errors.
  *
- * Every native function of the runtime reads its arguments by these, so that a wrong call names the
- * function, the position, what was expected and what came. Nothing is converted silently but what
- * front ends cannot tell apart: numbers in boxes, texts as objects, bools as ints. All pointers
- * that are read belong to the caller of the function and live as long as the call. */
+ * Every native function of the runtime reads its arguments by these readers, so the error of a
+ * wrong call names the function, the index, the expected and the actual type. The only implicit
+ * conversions are those that front ends cannot distinguish: boxed numbers, text objects, bools as
+ * ints. All pointers are borrowed from the caller for the call. */
 #include <string.h>
 
 #include "container.h"
 #include "dtype.h"
 #include "function.h"
 
-/* For sentences; codes come from outside and may be any number. */
+/* For error texts; codes come from outside and may be any number. */
 const char* tvmrt__code_name(int code) {
   static const char names[][16] = {
       [kTVMArgInt] = "an int",
@@ -34,8 +34,7 @@ const char* tvmrt__code_name(int code) {
   return names[code];
 }
 
-/* Always -1, with the text set. An object is named by its type, since "an object" would help
- * nobody. */
+/* Set the error text and return -1. An object is named by its type, not just as "an object". */
 static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
   const char* got = tvmrt__code_name(in->codes[i]);
   const tvmrt_object* obj = tvmrt__value_object(&in->values[i], in->codes[i]);
@@ -46,7 +45,7 @@ static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
                           expected, got, in->codes[i]);
 }
 
-/* `most` below 0: any number from `least` on. */
+/* `most` below 0: no maximum. */
 int tvmrt__arg_count(const tvmrt_args* in, int least, int most) {
   if (in->count >= least && (most < 0 || in->count <= most)) return 0;
   if (least == most) {
@@ -60,14 +59,14 @@ int tvmrt__arg_count(const tvmrt_args* in, int least, int most) {
   return tvmrt__fail_type("%s takes %d to %d arguments, got %d.", in->who, least, most, in->count);
 }
 
-/* The boxed number behind an object argument, or NULL. */
+/* The boxed number of an object argument, or NULL. */
 static const tvmrt_box* boxed(const tvmrt_args* in, int i, tvmrt_type type) {
   const tvmrt_object* obj = in->values[i].v_handle;
   if (in->codes[i] != kTVMObjectHandle || obj == NULL) return NULL;
   return obj->type_index == (uint32_t)type ? (const tvmrt_box*)(const void*)obj : NULL;
 }
 
-/* Also in a box, which is how numbers come out of containers. */
+/* Accepts boxes too, since containers hold numbers in boxes. */
 int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
   const tvmrt_box* box = boxed(in, i, TVMRT_TYPE_BOX_INT);
   if (box == NULL) box = boxed(in, i, TVMRT_TYPE_BOX_BOOL);
@@ -81,7 +80,7 @@ int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
   return 0;
 }
 
-/* Whole numbers too: Python's `1` arrives as an int where a float is meant. */
+/* Accepts integers too: Python's `1` arrives as an int where a float is expected. */
 int tvmrt__arg_number(const tvmrt_args* in, int i, double* out) {
   int64_t whole;
   if (in->codes[i] == kTVMArgFloat) {
@@ -93,8 +92,8 @@ int tvmrt__arg_number(const tvmrt_args* in, int i, double* out) {
   return 0;
 }
 
-/* Three forms of the same: a C text, a byte array, a String object as containers hold it. What is
- * found lies in the argument itself and is neither copied nor retained. */
+/* Accepts a C string, a byte array, or a String object from a container. The result points into the
+ * argument, neither copied nor retained. */
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out) {
   const tvmrt_object* obj = in->values[i].v_handle;
   if (in->codes[i] == kTVMStr && in->values[i].v_str != NULL) {
@@ -112,7 +111,7 @@ int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out) {
   return 0;
 }
 
-/* No bytes: they may hold a NUL, and need not end with one. */
+/* Byte arrays are refused: they may contain a NUL, and need not end with one. */
 int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out) {
   TVMByteArray bytes = {NULL, 0};
   if (in->codes[i] == kTVMBytes || tvmrt__arg_bytes(in, i, &bytes) != 0) {
@@ -122,14 +121,14 @@ int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out) {
   return 0;
 }
 
-/* A device has a code of its own: two numbers are not taken for one. */
+/* A device has its own type code: two numbers are not accepted. */
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out) {
   if (in->codes[i] != kDLDevice) return wrong_type(in, i, "a Device");
   *out = in->values[i].v_device;
   return 0;
 }
 
-/* TVM's front ends send a struct or its name, by release. */
+/* TVM's front ends pass a struct or its name, depending on the release. */
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out) {
   const char* text = NULL;
   if (in->codes[i] == kTVMDataType) {
@@ -152,8 +151,8 @@ int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out) {
                            in->who, i, (int)(*out)->ndim);
 }
 
-/* *out_object is borrowed. A moved argument is looked at, not taken: who passes one on to a
- * function that keeps it calls TVMCbArgToReturn(). */
+/* *out_object is borrowed. A moved argument is not taken: to pass one on to a function that keeps
+ * it, call TVMCbArgToReturn(). */
 int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object) {
   tvmrt_object* obj = tvmrt__value_object(&in->values[i], in->codes[i]);
   if (in->codes[i] == kTVMObjectRValueRefArg && in->values[i].v_handle != NULL) {
@@ -162,16 +161,16 @@ int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_ob
   if (obj == NULL || obj->type_index != (uint32_t)type) {
     return wrong_type(in, i, tvmrt__type_key((uint32_t)type));
   }
-  memcpy(out_object, &obj, sizeof(obj)); /* callers have pointers to what the type index says */
+  memcpy(out_object, &obj, sizeof(obj)); /* the type index determines the caller's type */
   return 0;
 }
 
-/* Modules are objects with a code of their own, so the type index decides here, too. */
+/* Modules are objects with a type code of their own, so the type index decides here too. */
 int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out) {
   return tvmrt__arg_object(in, i, TVMRT_TYPE_MODULE, out);
 }
 
-/* Both forms in which front ends say None. */
+/* Accepts both representations of None in front ends. */
 int tvmrt__arg_is_null(const tvmrt_args* in, int i) {
   return in->codes[i] == kTVMNullptr ||
          (in->codes[i] == kTVMOpaqueHandle && in->values[i].v_handle == NULL);

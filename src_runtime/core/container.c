@@ -1,9 +1,9 @@
-/* Containers: making them, freeing them, entries of maps.
+/* Containers: creation, destruction, entries of maps.
  *
- * Containers own what they hold: an item is retained when it is put in, and released with the
- * container. None of the global functions changes one, so that any thread may read one without a
- * lock: only makers fill them, which nobody else sees yet. An array and an ADT are one struct,
- * which differ by type index and tag. */
+ * Containers own their items: an item is retained when it is added, and released with the
+ * container. No global function changes a container, so any thread may read one without a lock:
+ * only its creator fills it, before sharing it. An array and an ADT are one struct, with different
+ * type index and tag. */
 #include "container.h"
 
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 
 #include "function.h"
 
-/* Objects that hold no others. */
+/* Destroy an object without references to others. */
 static void free_plain(tvmrt_object* obj) { free(obj); }
 
-/* A copy with a NUL behind it that is not counted, so that C reads it, too. */
+/* Copy, with an uncounted NUL after it, so that C can read it too. */
 tvmrt_string* tvmrt__string_new(const char* data, size_t size) {
   tvmrt_string* s = tvmrt__alloc(sizeof(*s) + size + 1);
   if (s == NULL) return NULL;
@@ -27,7 +27,7 @@ tvmrt_string* tvmrt__string_new(const char* data, size_t size) {
 
 static void free_container(tvmrt_object* obj);
 
-/* Release an item; a container that nobody else holds joins those that wait. */
+/* Release an item; if it is an unreferenced container, add it to the list of waiting ones. */
 static void release_item(tvmrt_object* item, tvmrt_container** waiting) {
   tvmrt_container* inner;
   if (item == NULL || !tvmrt__drop(item)) return;
@@ -40,14 +40,14 @@ static void release_item(tvmrt_object* item, tvmrt_container** waiting) {
   *waiting = inner;
 }
 
-/* Frees the container itself, but puts containers inside of it on the list of those to be freed. */
+/* Free the container itself, but add containers inside of it to the list of waiting ones. */
 static void free_array(tvmrt_array* array, tvmrt_container** waiting) {
   size_t i;
   for (i = 0; i < array->size; ++i) release_item(array->items[i], waiting);
   free(array);
 }
 
-/* Keys and values alike; the table of texts holds no reference, only places. */
+/* Free a map with its keys and values; the text table holds no references, only indices. */
 static void free_map(tvmrt_map* map, tvmrt_container** waiting) {
   size_t i;
   for (i = 0; i < map->size; ++i) {
@@ -59,7 +59,8 @@ static void free_map(tvmrt_map* map, tvmrt_container** waiting) {
   free(map);
 }
 
-/* Containers nest as deep as their makers like: those inside wait in a list, not on the stack. */
+/* Containers may nest arbitrarily deep: inner ones wait in a list instead of recursing on the
+ * stack. */
 static void free_container(tvmrt_object* obj) {
   tvmrt_container* waiting = (tvmrt_container*)obj;
   waiting->next_to_free = NULL;
@@ -74,7 +75,7 @@ static void free_container(tvmrt_object* obj) {
   }
 }
 
-/* Items are NULL until the maker sets them; freeing takes it so. */
+/* Items are NULL until the creator sets them; freeing handles NULL. */
 tvmrt_array* tvmrt__array_new(size_t size) {
   tvmrt_array* array = tvmrt__calloc(1, sizeof(*array) + size * sizeof(array->items[0]));
   if (array == NULL) return NULL;
@@ -97,7 +98,7 @@ tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count) {
   return array;
 }
 
-/* Without data the maker fills it in. */
+/* Without data the caller fills it in. */
 tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size) {
   tvmrt_shape* shape = tvmrt__alloc(sizeof(*shape) + size * sizeof(int64_t));
   if (shape == NULL) return NULL;
@@ -107,21 +108,21 @@ tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size) {
   return shape;
 }
 
-/* Zero; the maker sets the number. Its type says which member holds it. */
+/* A box with value 0, which the caller sets. Its type selects the member. */
 tvmrt_box* tvmrt__box_new(tvmrt_type type) {
   tvmrt_box* box = tvmrt__calloc(1, sizeof(*box));
   if (box != NULL) tvmrt__object_init(&box->base, type, free_plain);
   return box;
 }
 
-/* Empty; the entries come with the first one that is set. */
+/* An empty map; entries are allocated with the first insertion. */
 tvmrt_map* tvmrt__map_new(void) {
   tvmrt_map* map = tvmrt__calloc(1, sizeof(*map));
   if (map != NULL) tvmrt__object_init(&map->base, TVMRT_TYPE_MAP, free_container);
   return map;
 }
 
-/* Floats are no keys of anybody, and are equal by identity alone, as are containers. */
+/* Floats are not used as keys; they and containers are equal only by identity. */
 static int same_key(const tvmrt_object* a, const tvmrt_object* b) {
   if (a == b) return 1;
   if (a->type_index != b->type_index) return 0;
@@ -137,15 +138,14 @@ static int same_key(const tvmrt_object* a, const tvmrt_object* b) {
   return 0;
 }
 
-/* Text without a NUL inside is found by hash; other keys are few and searched. */
+/* Text without a NUL inside is found by hash; other keys are few and searched linearly. */
 static const char* hashable_text(const tvmrt_object* key) {
   const tvmrt_string* s = (const void*)key;
   if (key->type_index != TVMRT_TYPE_STRING || strlen(s->data) != s->size) return NULL;
   return s->data;
 }
 
-/* The text table holds the number of the entry plus one: a slot's value is NULL where there is
- * none. */
+/* The text table holds entry index plus one: the value of a missing entry is NULL. */
 static tvmrt_map_entry* find_entry(const tvmrt_map* map, const tvmrt_object* key) {
   const char* text = hashable_text(key);
   size_t i;
@@ -159,14 +159,14 @@ static tvmrt_map_entry* find_entry(const tvmrt_map* map, const tvmrt_object* key
   return NULL;
 }
 
-/* Borrowed; NULL where the key is not there. */
+/* Borrowed; NULL if the key is missing. */
 tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key) {
   const tvmrt_map_entry* entry = find_entry(map, key);
   return entry == NULL ? NULL : entry->value;
 }
 
-/* Takes the references over only where it succeeds. The entries grow first: a text in the table
- * must have its entry, and behind the insertion nothing can fail. */
+/* Takes ownership of the references only on success. The entries grow first: a text in the table
+ * must have its entry, and nothing can fail after the insertion. */
 static int add_entry(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   const char* text = hashable_text(key);
   void* entries = map->entries;
@@ -183,12 +183,12 @@ static int add_entry(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   return 0;
 }
 
-/* One exit for all failures: both references are given up there, and whoever could not make a key
- * or a value may pass NULL and has its error told on. */
+/* All failures release both references. A caller that could not create a key or a value may pass
+ * NULL; its error text is kept. */
 int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   tvmrt_map_entry* entry = key == NULL ? NULL : find_entry(map, key);
   if (value != NULL && entry != NULL) {
-    tvmrt__release(key); /* the entry keeps its own, which is equal */
+    tvmrt__release(key); /* the entry keeps its own equal key */
     tvmrt__release(entry->value);
     entry->value = value;
     return 0;
@@ -199,7 +199,7 @@ int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   return -1;
 }
 
-/* Takes the value over, also on failure. */
+/* Takes ownership of the value, also on failure. */
 int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value) {
   tvmrt_string* text = tvmrt__string_new(key, strlen(key));
   return tvmrt__map_set(map, text == NULL ? NULL : &text->base, value);

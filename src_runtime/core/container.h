@@ -10,7 +10,7 @@ typedef struct tvmrt_string {
   char data[]; /* size bytes and a NUL */
 } tvmrt_string;
 
-/* What arrays, ADTs and maps start with. */
+/* Common head of arrays, ADTs and maps. */
 typedef struct tvmrt_container {
   tvmrt_object base;
   struct tvmrt_container* next_to_free; /* while it waits in free_container() */
@@ -30,13 +30,13 @@ typedef struct tvmrt_map_entry {
   tvmrt_object* value;
 } tvmrt_map_entry;
 
-/* Keeps the order in which keys were added; keys are equal by text, by number or by identity. */
+/* Keeps insertion order; keys are equal by text, by number or by identity. */
 typedef struct tvmrt_map {
   tvmrt_object base;
   tvmrt_container* next_to_free;
   tvmrt_map_entry* entries;
   size_t size;
-  tvmrt_strmap by_text; /* text key -> entry number + 1 */
+  tvmrt_strmap by_text; /* text key -> entry index + 1 */
 } tvmrt_map;
 
 typedef struct tvmrt_shape {
@@ -53,22 +53,22 @@ typedef struct tvmrt_box {
   } as;
 } tvmrt_box;
 
-/* Makers return an owned object, or NULL with the error text set. */
+/* Constructors return an owned object, or NULL with the error text set. */
 TVMRT_SDK tvmrt_string* tvmrt__string_new(const char* data, size_t size);
 TVMRT_SDK tvmrt_array* tvmrt__array_new(size_t size); /* all items NULL */
 TVMRT_SDK tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count);
 TVMRT_SDK tvmrt_map* tvmrt__map_new(void);
 TVMRT_SDK tvmrt_box* tvmrt__box_new(tvmrt_type type); /* holds 0 */
-/* data NULL: the extents are left for the caller to fill. */
+/* data NULL: the caller fills in the extents. */
 TVMRT_SDK tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size);
 
-/* The value of a key, borrowed; NULL if the map has none. */
+/* The value of a key, borrowed; NULL if the key is missing. */
 TVMRT_SDK tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key);
 
-/* Add or replace; takes both references over, also on failure. A NULL key or value fails. */
+/* Add or replace; takes ownership of both references, also on failure. Refuses NULL. */
 TVMRT_SDK int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value);
 
-/* Add or replace; takes the value over, also on failure. A NULL value fails. */
+/* Add or replace; takes ownership of the value, also on failure. Refuses NULL. */
 TVMRT_SDK int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value);
 
 #endif

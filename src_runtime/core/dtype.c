@@ -1,8 +1,8 @@
-/* Element types as text: "float32", "int8x4", "bool", "bfloat16", "handle" ...
+/* Names of element types: "float32", "int8x4", "bool", "bfloat16", "handle" ...
  *
- * Names are those of TVM and numpy; codes are DLPack's, but for bool, which TVM stores as uint1,
- * and two small floats that TVM numbered before DLPack did. Firmware reads the common names by the
- * same list (firmware/dtype.h) and has none of the others. */
+ * Names are those of TVM and numpy. Codes are DLPack's, except bool, which TVM stores as uint1, and
+ * two small floats that TVM numbered before DLPack did. Firmware reads the common names by the same
+ * list (firmware/dtype.h) and supports no others. */
 #include "dtype.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 #include "../firmware/dtype.h"
 
-/* Codes of small floats. The first two are those of TVM 0.14 and later, in DLPack 6 means bool, which
- * this runtime stores as uint1; the others are DLPack's. */
+/* Codes of small floats. The first two are those of TVM 0.14 and later (6 means bool in DLPack,
+ * which this runtime stores as uint1); the others are DLPack's. */
 enum {
   CODE_E4M3 = 6,
   CODE_E5M2 = 7,
@@ -29,10 +29,10 @@ typedef struct {
   uint8_t default_bits;
 } base_type;
 
-/* Where two have one code, it is told by the first: uint8, not bool8. */
+/* If two names have one code, the first is printed: uint8, not bool8. */
 #define ROW(name, code, bits) {name, code, bits},
 static const base_type base_types[] = {
-    TVMRT_DTYPE_KINDS(ROW) /* what firmware has too */
+    TVMRT_DTYPE_KINDS(ROW) /* also in firmware */
     {"e4m3_float", CODE_E4M3, 8},
     {"e5m2_float", CODE_E5M2, 8},
     {"e4m3fnuz_float", CODE_E4M3FNUZ, 8},
@@ -43,7 +43,7 @@ static const base_type base_types[] = {
     {"handle", kDLOpaqueHandle, 64},
 };
 
-/* NULL for types that a front end made, and for codes that DLPack may get. */
+/* NULL for types that a front end registered, and for future codes of DLPack. */
 static const char* base_name(uint8_t code) {
   size_t i;
   for (i = 0; i < sizeof(base_types) / sizeof(base_types[0]); ++i) {
@@ -67,7 +67,7 @@ void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]) {
   }
 }
 
-/* Cut, because the text may be anything that a file holds. */
+/* Truncated, because the text may come from any file. */
 static int bad_text(const char* text) {
   return tvmrt__fail_value(
       "'%.40s' is no data type; expected a name such as float32, int8, uint8, bool, "
@@ -75,8 +75,7 @@ static int bad_text(const char* text) {
       text);
 }
 
-/* What follows the name: bits and lanes, each of which may be missing. *out is written on success
- * alone. */
+/* Parse the part after the name: bits and lanes, both optional. *out is written only on success. */
 static int read_bits(const char* text, const char* rest, unsigned code, unsigned missing,
                      DLDataType* out) {
   DLDataType dtype = {(uint8_t)code, 0, 0};
@@ -85,7 +84,7 @@ static int read_bits(const char* text, const char* rest, unsigned code, unsigned
   return 0;
 }
 
-/* "custom[129]32": types that a front end made are known by number only. */
+/* "custom[129]32": types that a front end registered are known by number only. */
 static int read_custom(const char* text, DLDataType* out) {
   unsigned code;
   const char* rest = tvmrt__read_number(text + strlen("custom["), 0, &code);
@@ -93,7 +92,7 @@ static int read_custom(const char* text, DLDataType* out) {
   return read_bits(text, rest + 1, code, 32, out);
 }
 
-/* What is not said has a default: "int" is int32, "float32x4" four lanes. */
+/* Missing parts have defaults: "int" is int32, "float32x4" four lanes. */
 int tvmrt__dtype_from_text(const char* text, DLDataType* out) {
   size_t i;
   if (text[0] == '\0' || strcmp(text, "void") == 0) {

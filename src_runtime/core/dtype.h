@@ -1,4 +1,4 @@
-/* Element types as text. */
+/* Names of element types. */
 #ifndef TVMRT_SRC_RUNTIME_CORE_DTYPE_H_
 #define TVMRT_SRC_RUNTIME_CORE_DTYPE_H_
 
@@ -8,12 +8,12 @@
 #include "../firmware/dtype.h"
 #include "../platform/compiler.h"
 
-/* Room for the longest name of a type, its NUL included. */
+/* Buffer size for the longest type name, including its NUL. */
 #define TVMRT_DTYPE_TEXT_BYTES 32
 
 /* The name that front ends use: "float32", "int8x4", "bool", "handle", "custom[129]32". */
 TVMRT_SDK void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]);
-/* The type of such a name; -1 with a ValueError as error text if there is none. */
+/* Type of a name; -1 with a ValueError as error text if the name is invalid. */
 TVMRT_SDK int tvmrt__dtype_from_text(const char* text, DLDataType* out);
 
 #endif

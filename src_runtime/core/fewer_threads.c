@@ -5,38 +5,38 @@
 #include "../platform/system.h"
 
 enum {
-  SURELY_WAKES = 24, /* tasks: kernels ask for one for each two microseconds of work */
-  LONG_LAUNCHES = 32 /* that wake workers after one of few tasks that took long */
+  SURELY_WAKES = 24, /* tasks: kernels request one per two microseconds of work */
+  LONG_LAUNCHES = 32 /* number of launches that wake workers after a long launch of few tasks */
 };
 
-/* For how long launches do with fewer threads then: at first, and at most when it happens again. */
+/* Time that launches then use fewer threads, in seconds: at first, and at most when it repeats. */
 static const double SHORTEST_TRUCE = 10e-3;
 static const double LONGEST_TRUCE = 320e-3;
 
-/* For how long launches are watched once one has waited for long, and trusted if that finds nothing:
- * uneven tasks are waited for, too, and watching costs calls of the system. */
+/* Time that launches are watched after a launch that waited long, and time that they are trusted if
+ * that finds nothing, in seconds. Uneven tasks cause waiting too; watching costs system calls. */
 static const double WATCH = 20e-3;
 static const double TRUST = 60e-3;
 
-/* What launches of fewer tasks than SURELY_WAKES have to take together, in seconds: to wake a worker
- * takes its caller ten microseconds, and the worker comes some fifty later. */
+/* Total time of launches with fewer tasks than SURELY_WAKES that justifies waking, in seconds:
+ * waking a worker takes its caller ten microseconds, and the worker starts some fifty later. */
 static const double WORTH_WAKING = 50e-6;
-/* What may lie between two of them: as long as workers stay awake. */
+/* Maximum gap between two of them, in seconds: as long as workers stay awake. */
 static const double SOON = 100e-6;
 
 static struct {
-  int threads; /* that launches may use until then; 0: any number */
+  int threads; /* limit for launches until `until`; 0: no limit */
   double until;
   double length;
-  double watched; /* until when launches are watched */
+  double watched; /* end of the watching of launches */
 } truce;
 
-/* Launches that did without workers, since these slept. */
+/* Launches without workers, because the workers slept. */
 static struct {
-  double begin;   /* of one that is on its way, else 0 */
-  double end;     /* of the last one */
-  double seconds; /* that they took, one soon after the other */
-  int long_ones;  /* launches still to come that wake workers */
+  double begin;   /* of the launch in progress, else 0 */
+  double end;     /* of the last launch */
+  double seconds; /* total time of launches in quick succession */
+  int long_ones;  /* remaining launches that wake workers */
 } without;
 
 int tvmrt__peaceful(int count) {
@@ -48,9 +48,9 @@ int tvmrt__peaceful(int count) {
 
 bool tvmrt__is_watched(double begin) { return begin < truce.watched; }
 
-/* Two steps: a launch that had to wait has the next ones watched, as waiting may have been the fault
- * of uneven tasks; only a watched one, whose workers were without a processor, makes a truce. Truces
- * double while they follow each other, and after a long time without begin short again. */
+/* Two steps: a launch that waited long causes the next ones to be watched, since uneven tasks may
+ * have caused the waiting. Only a watched launch whose workers had no processor starts a truce.
+ * Consecutive truces double in length; after a long time without one they start short again. */
 void tvmrt__keep_peace(int count, int late, double own, double end) {
   if (late > 0 && end - own > TVMRT_LATE) {
     truce.length = truce.length > 0.0 ? 2.0 * truce.length : SHORTEST_TRUCE;
@@ -80,8 +80,8 @@ bool tvmrt__does_without(int wanted) {
   return true;
 }
 
-/* Where the number of tasks said little of a launch's time, as it may in code of others, it is not
- * asked for a while. */
+/* If the number of tasks underestimates a launch's time, as in third-party code, it is ignored for
+ * a while. */
 void tvmrt__end_without(void) {
   double took;
   if (without.begin == 0.0) return;

@@ -1,40 +1,40 @@
 /*
- * With how many threads launches of the pool do, where all of them would be slower.
+ * Number of threads that launches of the pool use when using all of them would be slower.
  *
- * Launches that are soon done use only workers that are awake, until a burst of them was worth waking.
+ * Short launches use only awake workers, until a burst of launches justifies waking others.
  *
- * A task that its worker has begun cannot be taken over, and where other programs have the processors
- * the worker may be off one for milliseconds. Once that was seen, launches do with fewer threads for a
- * while, a truce: programs then share the processors, where each would wait for workers behind the
- * others'.
+ * A task that its worker has begun cannot be taken over. If other programs use the processors, the
+ * worker may lose its processor for milliseconds. After that is detected, launches use fewer
+ * threads for a while, a truce: programs then share the processors instead of waiting for each
+ * other.
  *
- * All of this belongs to whoever has taken the pool. Times are those of tvmrt__seconds().
+ * Owned by the thread that has taken the pool. Times are those of tvmrt__seconds().
  */
 #ifndef TVMRT_SRC_RUNTIME_CORE_FEWER_THREADS_H_
 #define TVMRT_SRC_RUNTIME_CORE_FEWER_THREADS_H_
 
 #include <stdbool.h>
 
-/* A worker without a processor for longer is late, in seconds: waking one takes less. */
+/* Time without a processor after which a worker is late, in seconds: waking one takes less. */
 #define TVMRT_LATE 0.2e-3
 
-/* Threads that a launch may use of `count`: fewer during a truce. The first launch after it uses all
- * and so finds out whether it is needed again. */
+/* Number of threads of `count` that a launch may use: fewer during a truce. The first launch after
+ * a truce uses all and so detects whether another one is needed. */
 int tvmrt__peaceful(int count);
 
-/* Whether tasks of a launch that begins now tell for how long they were off a processor. */
+/* Whether tasks of a launch that begins now measure their time without a processor. */
 bool tvmrt__is_watched(double begin);
 
-/* A launch on `count` threads has waited for its workers from `own` to `end`; of a watched one so
- * many were late. */
+/* Record that a launch on `count` threads waited for its workers from `own` to `end`; `late` of
+ * them were late (only known for watched launches). */
 void tvmrt__keep_peace(int count, int late, double own, double end);
 
-/* Whether a launch that wants so many tasks, 0 for any number, does without workers that sleep;
- * where it does, tvmrt__end_without() follows it. */
+/* Whether a launch of `wanted` tasks (0: any number) runs without the workers that sleep. If true,
+ * call tvmrt__end_without() afterwards. */
 bool tvmrt__does_without(int wanted);
 void tvmrt__end_without(void);
 
-/* As if nothing had been seen. */
+/* Reset all recorded state. */
 void tvmrt__forget_launches(void);
 
 #endif /* TVMRT_SRC_RUNTIME_CORE_FEWER_THREADS_H_ */

@@ -1,11 +1,11 @@
-/* Packed functions: calling them, returning from them, making them of C functions.
+/* Packed functions: calls, results, creation from C functions.
  *
- * Three kinds behind one handle: symbols of libraries, which get no resource and are called by a
- * jump; native functions of this runtime; functions of a front end, which have another signature
- * and set their result by a handle. Functions are counted objects, may be called by several threads
- * at once, and own their resource, which `finalize` frees with the last reference. Text that a
- * function returns lies in the calling thread's slot until that thread's next call: callers of the
- * C ABI free nothing. */
+ * Three kinds share one handle type: symbols of libraries, which get no resource and are called by
+ * a jump; native functions of this runtime; functions of a front end, which have another signature
+ * and set their result by a handle. Functions are reference-counted objects and may be called by
+ * several threads at once. They own their resource, which `finalize` frees with the last reference.
+ * Returned text lies in the calling thread's slot until that thread's next call: callers of the C
+ * ABI free nothing. */
 #include "function.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #include "dtype.h"
 
-/* What a TVMRetValueHandle points to. Text stays here until the call is over, because the function may
+/* Target of a TVMRetValueHandle. Text stays here until the call is over, because the function may
  * call others, which use the thread's return slot, after it has set its result. */
 typedef struct tvmrt_return {
   TVMValue* value;
@@ -22,22 +22,22 @@ typedef struct tvmrt_return {
   tvmrt_buf text;
 } tvmrt_return;
 
-/* A function out of a module's own table is not freed: it gives back the reference to the
- * module. */
+/* A function of a module's own table is not freed: only its reference to the module is released. */
 static TVMRT_RARE void free_function(tvmrt_object* obj) {
   tvmrt_func* f = (tvmrt_func*)obj;
   if (f->owner != NULL) {
-    tvmrt__release(f->owner); /* the module frees the function when it goes itself */
+    tvmrt__release(f->owner); /* the module frees the function in its own destructor */
     return;
   }
   if (f->finalize != NULL) f->finalize(f->resource);
   free(f);
 }
 
-/* The same under an address of its own, by which TVMFuncCall() knows the functions of libraries. */
+/* A copy of free_function() with its own address, by which TVMFuncCall() recognises library
+ * functions. */
 static TVMRT_RARE void free_library_function(tvmrt_object* obj) { free_function(obj); }
 
-/* The caller has the one reference; where it fails the resource stays the caller's. */
+/* The caller owns the one reference; on failure it still owns the resource. */
 TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
                                        TVMPackedCFuncFinalizer finalize) {
   tvmrt_func* f = tvmrt__calloc(1, sizeof(*f));
@@ -50,14 +50,14 @@ TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
   return f;
 }
 
-/* Before anybody else has the function: TVMFuncCall() reads the destructor without a lock. */
+/* Call before sharing the function: TVMFuncCall() reads the destructor without a lock. */
 void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind) {
   f->kind = kind;
   f->base.destroy = kind == TVMRT_FUNC_LIBRARY ? free_library_function : free_function;
 }
 
-/* Give text to the thread's return slot. Text is read back as v_str, bytes as a TVMByteArray. *text
- * is moved, not copied, and is empty afterwards, unless it is the slot's own. */
+/* Move text to the thread's return slot. Text is returned as v_str, bytes as a TVMByteArray. *text
+ * is moved, not copied, and is empty afterwards, unless it is the slot itself. */
 static TVMRT_RARE int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
   tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
@@ -76,13 +76,13 @@ static TVMRT_RARE int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
   return 0;
 }
 
-/* None, which owns nothing: what a failed call leaves is safe to release. */
+/* Set None, which owns nothing: the result of a failed call is safe to release. */
 static void clear_return(TVMValue* value, int* code) {
   value->v_int64 = 0;
   *code = kTVMNullptr;
 }
 
-/* After a front end's function that failed or returned text. */
+/* Finish the call of a front end's function that failed or returned text. */
 static TVMRT_RARE int end_front(tvmrt_return* result, int rc) {
   const int code = *result->code;
   if (rc == 0 && (code == kTVMStr || code == kTVMBytes)) {
@@ -101,8 +101,8 @@ static inline bool is_function(const tvmrt_func* f) {
   return f != NULL && f->base.type_index == TVMRT_TYPE_FUNCTION;
 }
 
-/* A front end's function has its result in a struct on this stack, so that functions which it
- * calls, also on this thread, cannot overwrite it. */
+/* The result of a front end's function is in a struct on this stack, so that nested calls on this
+ * thread cannot overwrite it. */
 static TVMRT_APART int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
                                   TVMValue* ret, int* ret_code) {
   tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
@@ -111,8 +111,8 @@ static TVMRT_APART int call_front(const tvmrt_func* f, TVMValue* args, int* code
   return end_front(&result, rc);
 }
 
-/* All but functions of libraries; it checks the handle. Behind a failure nothing may be left in the
- * return value that a caller would release. */
+/* Call any function except a library's, after checking the handle. After a failure the return value
+ * must not hold a reference. */
 static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* codes, int num_args,
                                  TVMValue* ret, int* ret_code) {
   const tvmrt_func* f = func;
@@ -124,8 +124,8 @@ static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* co
   return rc;
 }
 
-/* A library's function is a jump away, with nothing to be done after it: one comparison tells that the
- * handle is one and of which kind, and what it leaves is the caller's as it is. */
+/* The call of a library's function is a tail call. One comparison checks both that the handle is
+ * valid and its kind; the result is passed on unchanged. */
 TVMRT_OWN_LINE int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
                                int num_args, TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
@@ -136,7 +136,7 @@ TVMRT_OWN_LINE int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int
   return f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
 }
 
-/* They look at an object that the caller holds, take no lock and call nobody. */
+/* These functions read an object that the caller holds, take no lock and call no other function. */
 TVMRT_RARE bool tvmrt__is_short(const char* name) {
   static const char names[] =
       "get_num_inputs\0get_num_outputs\0get_input_index\0get_output_index\0"
@@ -151,13 +151,13 @@ TVMRT_RARE bool tvmrt__is_short(const char* name) {
   return *known != '\0';
 }
 
-/* Front ends keep their interpreter's lock around such calls. */
+/* Front ends keep their interpreter's lock during such calls. */
 TVMRT_RARE int tvmrt_func_is_short(TVMFunctionHandle func) {
   const tvmrt_func* f = func;
   return is_function(f) && f->is_short;
 }
 
-/* By its maker, before the function is handed on. */
+/* Called by the creator, before the function is shared. */
 TVMRT_RARE int tvmrt_func_set_strided(TVMFunctionHandle func) {
   tvmrt_func* f = func;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "tvmrt_func_set_strided"));
@@ -165,14 +165,13 @@ TVMRT_RARE int tvmrt_func_set_strided(TVMFunctionHandle func) {
   return 0;
 }
 
-/* Whether its maker has promised to take tensors with strides, so that nobody copies them
- * before. */
+/* Whether the function accepts tensors with strides, so that callers need not copy them. */
 TVMRT_RARE int tvmrt_func_is_strided(TVMFunctionHandle func) {
   const tvmrt_func* f = func;
   return is_function(f) && f->is_strided;
 }
 
-/* One reference less; NULL is nothing, as for free(). */
+/* Release a reference; NULL does nothing, as in free(). */
 int TVMFuncFree(TVMFunctionHandle func) {
   if (func == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncFree"));
@@ -180,7 +179,7 @@ int TVMFuncFree(TVMFunctionHandle func) {
   return 0;
 }
 
-/* TVM's front ends free what they are returned; here it is the thread's slot, which stays. */
+/* TVM's front ends free returned bytes; here they are the thread's slot, which stays. */
 TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
   tvmrt_thread* thread = tvmrt__thread();
   if (arr == NULL || (thread != NULL && arr == &thread->ret_bytes)) return 0;
@@ -189,7 +188,7 @@ TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
       "others.");
 }
 
-/* On failure the resource stays the caller's: `fin` is not called. */
+/* On failure the caller still owns the resource: `fin` is not called. */
 TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
                                       TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
   tvmrt_func* f;
@@ -203,7 +202,7 @@ TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource
   return 0;
 }
 
-/* Of plug-ins: called like a native function. On failure the resource stays the caller's. */
+/* For plug-ins: called like a native function. On failure the caller still owns the resource. */
 TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFuncFinalizer fin,
                                  TVMFunctionHandle* out) {
   *out = NULL;
@@ -212,8 +211,8 @@ TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedC
   return *out == NULL ? -1 : 0;
 }
 
-/* Takes the slot's memory for the text, unless the text to be returned lies there itself: then a
- * new block is filled before the old one goes. */
+/* Reuses the slot's memory for the text, unless the text itself lies there: then a new block is
+ * filled before the old one is freed. */
 static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
   tvmrt_thread* thread = tvmrt__thread();
   if (ret->text.data == NULL && thread != NULL) { /* reuse the slot's memory */
@@ -229,28 +228,28 @@ static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t si
   return 0;
 }
 
-/* The bytes are copied: their owner may go when the function returns. */
+/* The bytes are copied: their owner may be released when the function returns. */
 static TVMRT_RARE int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes) {
   if (bytes == NULL) return tvmrt__fail("TVMCFuncSetReturn: the byte array is NULL.");
   return return_text(ret, bytes->data, bytes->size, kTVMBytes);
 }
 
-/* As text, which is how types travel as results. */
+/* Types are returned as text. */
 static TVMRT_RARE int return_dtype(tvmrt_return* ret, DLDataType dtype) {
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(dtype, text);
   return return_text(ret, text, strlen(text), kTVMStr);
 }
 
-/* Type codes of values that are returned as they are, and whose owner is nobody. */
+/* Type codes of values that are returned by value, without an owner. */
 static inline bool is_plain(int code) {
   const unsigned plain = 1u << kTVMArgInt | 1u << kTVMArgFloat | 1u << kTVMOpaqueHandle |
                          1u << kTVMNullptr | 1u << kDLDevice | 1u << kTVMArgBool;
   return (unsigned)code < 32 && (plain >> code & 1) != 0;
 }
 
-/* A second result replaces the first, which is released. The value is copied before that, since the
- * caller may pass the very one that is replaced. */
+/* A second result replaces the first, which is released. The value is copied before, since the
+ * caller may pass the very value that is replaced. */
 static TVMRT_APART int set_owned_return(tvmrt_return* result, const TVMValue* value, int code) {
   tvmrt_object* old = tvmrt__value_object(result->value, *result->code);
   TVMValue copy = *value;
@@ -275,7 +274,7 @@ static TVMRT_APART int set_owned_return(tvmrt_return* result, const TVMValue* va
   }
 }
 
-/* Values that nobody owns are written here; all else goes by way of set_owned_return(). */
+/* Plain values are written here; all others are passed to set_owned_return(). */
 int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, int num_ret) {
   tvmrt_return* result = ret;
   if (result == NULL) return tvmrt__fail("TVMCFuncSetReturn: the return handle is NULL.");
@@ -290,15 +289,15 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, in
   return 0;
 }
 
-/* For native functions of plug-ins, which return by pointers but want what TVMCFuncSetReturn()
- * does. */
+/* For native functions of plug-ins, which return by pointers but need the semantics of
+ * TVMCFuncSetReturn(). */
 int tvmrt_func_return(const TVMValue* value, int type_code, TVMValue* ret_value,
                       int* ret_type_code) {
   tvmrt_return result = {ret_value, ret_type_code, {NULL, 0, 0}};
   return end_front(&result, set_owned_return(&result, value, type_code));
 }
 
-/* Code under which an object of this type travels. */
+/* Type code of an object of this type. */
 static int code_of_type(uint32_t type_index) {
   if (type_index == TVMRT_TYPE_MODULE) return kTVMModuleHandle;
   if (type_index == TVMRT_TYPE_FUNCTION) return kTVMPackedFuncHandle;
@@ -306,14 +305,15 @@ static int code_of_type(uint32_t type_index) {
   return kTVMObjectHandle;
 }
 
-/* NDArrays travel by the address of their DLTensor, all else by that of its head. */
+/* The handle of an NDArray is the address of its DLTensor, of all other objects that of the
+ * head. */
 static void store_object(TVMValue* value, int* code, tvmrt_object* obj) {
   *code = code_of_type(obj->type_index);
   value->v_handle = *code == kTVMNDArrayHandle ? (void*)&((tvmrt_ndarray*)obj)->dl : (void*)obj;
 }
 
-/* Ends with a reference of the caller's own: a moved argument gives its one up, and its owner is
- * left with NULL; of others there is one more. Values without an object are theirs already. */
+/* The caller owns the resulting reference: a moved argument is transferred and its source set to
+ * NULL; others are retained. Values without an object are copied. */
 int TVMCbArgToReturn(TVMValue* value, int* code) {
   if (*code == kTVMObjectRValueRefArg) {
     tvmrt_object** source = value->v_handle;
@@ -330,7 +330,7 @@ int TVMCbArgToReturn(TVMValue* value, int* code) {
   return 0;
 }
 
-/* Borrowed; NULL for values that are no objects. */
+/* Borrowed; NULL for values that are not objects. */
 tvmrt_object* tvmrt__value_object(const TVMValue* value, int code) {
   switch (code) {
     case kTVMObjectHandle:
@@ -344,14 +344,13 @@ tvmrt_object* tvmrt__value_object(const TVMValue* value, int code) {
   }
 }
 
-/* A result that nobody owns. */
 int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value) {
   out->v_int64 = value;
   *out_code = kTVMArgInt;
   return 0;
 }
 
-/* *out_code is written on success alone. */
+/* *out_code is written only on success. */
 static TVMRT_RARE int return_to_slot(TVMValue* out, int* out_code, const void* data, size_t size,
                                      int code) {
   tvmrt_buf text = {NULL, 0, 0}; /* data may lie in the slot itself: fill first, then replace */
@@ -367,28 +366,28 @@ int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text) {
   return return_to_slot(out, out_code, text, strlen(text), kTVMStr);
 }
 
-/* Bytes go the same way, with their number: they may hold NULs. */
+/* Bytes are returned with their length: they may contain NULs. */
 int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size) {
   return return_to_slot(out, out_code, data, size, kTVMBytes);
 }
 
 /* Moved to the slot, as it may be large. */
 int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code) {
-  if (rc == 0) rc = tvmrt__buf_puts(buf, ""); /* where nothing was gathered there is no text yet */
+  if (rc == 0) rc = tvmrt__buf_puts(buf, ""); /* an untouched buffer has no text yet */
   if (rc == 0) rc = publish_text(out, code, buf);
   if (rc == 0) *out_code = code;
   tvmrt__buf_free(buf);
   return rc;
 }
 
-/* Takes the object over. NULL means that its maker failed and set the text. */
+/* Takes ownership of the object. NULL means that its constructor failed and set the text. */
 int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned) {
   if (owned == NULL) return -1;
   store_object(out, out_code, owned);
   return 0;
 }
 
-/* A failed call leaves nothing that would have to be given back. */
+/* A failed call leaves nothing to release. */
 int tvmrt__func_call(tvmrt_func* f, TVMValue* values, int* codes, int count) {
   TVMValue ret;
   int code;

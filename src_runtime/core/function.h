@@ -1,4 +1,4 @@
-/* Packed functions as objects, checking of their arguments, and setting of their results. */
+/* Packed functions as objects, readers of their arguments, and setters of their results. */
 #ifndef TVMRT_SRC_RUNTIME_CORE_FUNCTION_H_
 #define TVMRT_SRC_RUNTIME_CORE_FUNCTION_H_
 
@@ -26,24 +26,24 @@ typedef struct tvmrt_func {
   TVMRuntimeCPackedFunc front; /* FRONT */
   void* resource;
   TVMPackedCFuncFinalizer finalize; /* of resource, may be NULL */
-  /* A function of a module's own table lives as long as the module: it has no references of its own
-   * but holds one to the module while anybody holds it. NULL for other functions. */
+  /* A function of a module's own table lives as long as the module: it has no reference count of
+   * its own, but holds a reference to the module while referenced. Else NULL. */
   tvmrt_object* owner;
 } tvmrt_func;
 
-/* A function over a resource; released by tvmrt__release(&f->base). NULL if there is no memory; the
- * resource then stays the caller's. */
+/* Create a function with a resource; released by tvmrt__release(&f->base). NULL if memory is
+ * exhausted; the caller then still owns the resource. */
 TVMRT_SDK tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
                                       TVMPackedCFuncFinalizer finalize);
 
-/* What the function is, which nobody else may set. */
+/* Set the kind of a function that is not shared yet. */
 void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind);
 
-/* Whether a function of this runtime, by its name, is one that tvmrt_func_is_short() tells. */
+/* Whether a function of this runtime, by its name, is short: see tvmrt_func_is_short(). */
 bool tvmrt__is_short(const char* name);
 
-/* A table of functions by name: the names one after the other, an empty one at the end. Two arrays
- * instead of one of pairs spare the loader of the library an address a name. */
+/* A table of functions by name: the names one after the other, with an empty one at the end. Two
+ * arrays instead of one of pairs save the dynamic loader one relocation per name. */
 typedef struct tvmrt_builtins {
   const char* names;
   const TVMCPackedFunc* functions;
@@ -61,8 +61,8 @@ typedef struct tvmrt_builtins {
 static inline const char* tvmrt__next_name(const char* name) { return name + strlen(name) + 1; }
 
 /*
- * Arguments of native functions. `tvmrt_args` gathers what a packed function gets; each reader
- * returns 0, or -1 with an error that names function, position, what was expected and what came.
+ * Arguments of native functions. `tvmrt_args` holds the arguments of a packed function; each reader
+ * returns 0, or -1 with an error that names function, index, expected and actual type.
  */
 typedef struct tvmrt_args {
   const char* who;
@@ -78,14 +78,14 @@ typedef struct tvmrt_args {
   (void)out_code;                                     \
   (void)in
 
-/* The same in a function of a global table: its resource is the name that it is registered under. */
+/* Arguments in a function of a global table: its resource is its registered name. */
 #define TVMRT_GLOBAL_ARGS                                        \
   tvmrt_args in = {resource_handle, args, type_codes, num_args}; \
   (void)out;                                                     \
   (void)out_code;                                                \
   (void)in
 
-/* The head of a native packed function. */
+/* Signature of a native packed function. */
 #define TVMRT_NATIVE(fn)                                                                     \
   static int fn(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
                 void* resource_handle)
@@ -100,7 +100,7 @@ TVMRT_SDK int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); 
 TVMRT_SDK int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */
 TVMRT_SDK int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
-/* Whether there are as many extents as dimensions: arg_tensor() gives no others. */
+/* Whether there are as many extents as dimensions: arg_tensor() accepts no others. */
 static inline bool tvmrt__has_shape(const DLTensor* t) {
   return t->ndim == 0 || (t->ndim > 0 && t->shape != NULL);
 }
@@ -112,37 +112,37 @@ TVMRT_SDK int tvmrt__arg_is_null(const tvmrt_args* in, int i);
 TVMRT_SDK int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value);
 TVMRT_SDK int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text);
 int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size);
-/* The same of what was gathered in a buffer, as kTVMStr or kTVMBytes, where rc is 0; else rc. The buffer
- * is freed in any case. */
+/* Return a buffer as kTVMStr or kTVMBytes if rc is 0; else return rc. Always frees the buffer. */
 TVMRT_SDK int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code);
-/* Returns an object under the code of its type; takes the caller's reference over. NULL fails: the
- * maker of the object has set the text. */
+/* Return an object with the code of its type; takes ownership of the caller's reference. NULL
+ * fails: the object's constructor has set the text. */
 TVMRT_SDK int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned);
 
-/* Object behind a value, borrowed; NULL if the code is not that of an object. */
+/* Object of a value, borrowed; NULL if the code is not an object's. */
 TVMRT_SDK tvmrt_object* tvmrt__value_object(const TVMValue* value, int code);
 
-/* Text for a type code, for messages. */
+/* Name of a type code, for error texts. */
 TVMRT_SDK const char* tvmrt__code_name(int code);
 
-/* Calls a function whose result nobody wants: it is given back. */
+/* Call a function and release its result. */
 TVMRT_SDK int tvmrt__func_call(tvmrt_func* f, TVMValue* values, int* codes, int count);
 
-/* A global function, retained; *out NULL if there is none. */
+/* A global function, retained; *out is NULL if there is none. */
 TVMRT_SDK int tvmrt__global_get(const char* name, tvmrt_func** out);
-/* Calls a global function: for what a room needs of one above it. No function fails. */
+/* Call a global function, such as one of a higher layer. A missing function is an error. */
 TVMRT_SDK int tvmrt__global_call(const char* name, TVMValue* values, int* codes, int count,
                                  TVMValue* out, int* out_code);
-/* Calls one that a front end may have registered; no function is no failure. What it returns is given
- * back. */
+/* Call a function that a front end may have registered, and release its result; 0 if it is
+ * missing. */
 TVMRT_SDK int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int count);
-/* Calls f for each global name that starts with prefix, until it fails. */
+/* Call f for each global name that starts with prefix, until it fails. */
 int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx);
 
-/* Functions of plug-ins' tables, whose names are constants. A name that is taken keeps its function;
- * leaving takes out that of the table alone, and it is held if somebody else has a reference. */
+/* Functions of plug-ins' tables, whose names are constants. A taken name keeps its function.
+ * global_leave() removes only the table's function; global_is_held() checks for other references to
+ * it. */
 int tvmrt__global_enter(const char* name, TVMCPackedFunc fn);
-/* All functions of tables, NULL at the end, of a library that stays until the process ends. */
+/* Register all functions of tables, NULL at the end, of a library that is never unloaded. */
 TVMRT_SDK int tvmrt__globals_enter(const tvmrt_builtins* const* tables);
 void tvmrt__global_leave(const char* name, TVMCPackedFunc fn);
 bool tvmrt__global_is_held(const char* name, TVMCPackedFunc fn);

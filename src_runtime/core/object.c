@@ -1,8 +1,8 @@
-/* Objects: types, references, and the C functions over them.
+/* Objects: types, references, and their C functions.
  *
- * Type indices are fixed in the enum of object.h; there is no table that grows, so no lock. Handles
- * come from outside: a type index that is unknown is answered by an error, which also catches most
- * pointers to what is no object. Nothing can tell one that was freed. */
+ * Type indices are fixed in the enum of object.h; there is no growing table, so no lock. Handles
+ * come from outside: an unknown type index is reported as an error, which also catches most
+ * pointers to something else. Freed objects cannot be detected. */
 #include "object.h"
 
 #include <string.h>
@@ -29,12 +29,12 @@ static const char* const type_keys[TVMRT_TYPE_END] = {
     [TVMRT_TYPE_REPORT] = "runtime.profiling.Report",
 };
 
-/* NULL for an index that is no type's. */
+/* NULL for an unknown index. */
 const char* tvmrt__type_key(uint32_t type_index) {
   return type_index < TVMRT_TYPE_END ? type_keys[type_index] : NULL;
 }
 
-/* `who` names the function that was called, for the sentence. */
+/* `who` names the called function, for the error text. */
 int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who) {
   const tvmrt_object* obj = handle;
   const char* got;
@@ -45,14 +45,14 @@ int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who) {
                           got == NULL ? "handle of an unknown kind" : got);
 }
 
-/* Of any type; tvmrt__check_type() asks for one. */
+/* Accepts any type; tvmrt__check_type() requires one. */
 static int check_object(TVMObjectHandle obj, const char* who) {
   if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
   if (tvmrt__type_key(((const tvmrt_object*)obj)->type_index) != NULL) return 0;
   return tvmrt__fail_type("%s expects an object handle.", who);
 }
 
-/* 0 for what is no object of this runtime, with an error. */
+/* *out_tindex is 0 on failure. */
 int TVMObjectGetTypeIndex(TVMObjectHandle obj, unsigned* out_tindex) {
   *out_tindex = 0;
   TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectGetTypeIndex"));
@@ -60,7 +60,7 @@ int TVMObjectGetTypeIndex(TVMObjectHandle obj, unsigned* out_tindex) {
   return 0;
 }
 
-/* Front ends ask once for each class that they know. */
+/* Front ends call this once for each class that they know. */
 int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_tindex) {
   unsigned i;
   *out_tindex = 0;
@@ -74,23 +74,23 @@ int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_tindex) {
   return tvmrt__fail("Cannot find type '%s': no object of this runtime has it.", type_key);
 }
 
-/* As front ends ask it when they see a type for the first time. */
+/* Front ends call this when they see a type for the first time. */
 int TVMObjectTypeIndex2Key(unsigned tindex, char** out_type_key) {
   const char* key = tvmrt__type_key(tindex);
   *out_type_key = NULL;
   if (key == NULL) return tvmrt__fail("Unknown type index %u.", tindex);
-  *out_type_key = tvmrt__strdup(key); /* the caller's, who frees it by free(): so the ABI has it */
+  *out_type_key = tvmrt__strdup(key); /* the ABI requires that the caller releases it by free() */
   return *out_type_key == NULL ? -1 : 0;
 }
 
-/* One reference more: for front ends that keep what they were lent. */
+/* Add a reference: for front ends that keep a borrowed object. */
 int TVMObjectRetain(TVMObjectHandle obj) {
   TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectRetain"));
   tvmrt__retain(obj);
   return 0;
 }
 
-/* One reference less; NULL is nothing, as for free(). */
+/* Release a reference; NULL does nothing, as in free(). */
 int TVMObjectFree(TVMObjectHandle obj) {
   if (obj == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectFree"));
@@ -99,7 +99,7 @@ int TVMObjectFree(TVMObjectHandle obj) {
 }
 
 int TVMObjectDerivedFrom(uint32_t child_type_index, uint32_t parent_type_index, int* is_derived) {
-  /* Every type derives from the root and from nothing else. */
+  /* Every type derives only from the root. */
   *is_derived = child_type_index == parent_type_index || parent_type_index == TVMRT_TYPE_OBJECT;
   return 0;
 }

@@ -1,4 +1,4 @@
-/* Counted objects: the common head of modules, functions, tensors and containers. */
+/* Reference-counted objects: the common head of modules, functions, tensors and containers. */
 #ifndef TVMRT_SRC_RUNTIME_CORE_OBJECT_H_
 #define TVMRT_SRC_RUNTIME_CORE_OBJECT_H_
 
@@ -26,7 +26,7 @@ typedef enum {
   TVMRT_TYPE_BOX_FLOAT = 34,
   TVMRT_TYPE_BOX_BOOL = 35,
   TVMRT_TYPE_RPC_OBJECT = 36, /* an object of another process */
-  TVMRT_TYPE_DURATION = 37,   /* of profiling, as the next five */
+  TVMRT_TYPE_DURATION = 37,   /* of profiling, also the next five */
   TVMRT_TYPE_PERCENT = 38,
   TVMRT_TYPE_RATIO = 39,
   TVMRT_TYPE_COUNT = 40,
@@ -38,7 +38,7 @@ typedef enum {
 typedef struct tvmrt_object {
   uint32_t type_index;
   _Atomic int32_t refs;
-  void (*destroy)(struct tvmrt_object* self); /* called when the last reference goes */
+  void (*destroy)(struct tvmrt_object* self); /* called when the last reference is released */
 } tvmrt_object;
 
 static inline void tvmrt__object_init(tvmrt_object* obj, tvmrt_type type,
@@ -52,7 +52,7 @@ static inline void tvmrt__retain(tvmrt_object* obj) {
   (void)atomic_fetch_add_explicit(&obj->refs, 1, memory_order_relaxed);
 }
 
-/* For objects that are found in a table without a reference: false if the last one has gone. */
+/* For objects found in a table without a reference: false if the last reference is gone. */
 static inline bool tvmrt__try_retain(tvmrt_object* obj) {
   int32_t refs = atomic_load_explicit(&obj->refs, memory_order_relaxed);
   while (refs > 0) {
@@ -64,8 +64,8 @@ static inline bool tvmrt__try_retain(tvmrt_object* obj) {
   return false;
 }
 
-/* Give a reference up; true if it was the last: then the caller destroys the object. What other
- * threads wrote before they gave theirs up is seen after the load: a fence would do the same, but the
+/* Drop a reference; true if it was the last: the caller then destroys the object. The load makes
+ * the writes of other threads before their release visible. A fence would do the same, but the
  * thread sanitizer does not follow fences. */
 static inline bool tvmrt__drop(tvmrt_object* obj) {
   if (atomic_fetch_sub_explicit(&obj->refs, 1, memory_order_release) != 1) return false;
@@ -78,22 +78,21 @@ static inline void tvmrt__release(tvmrt_object* obj) {
   if (obj != NULL && tvmrt__drop(obj)) obj->destroy(obj);
 }
 
-/* What a tensor begins with. The ABI's handle of an NDArray points to `dl`, that of every other object
- * to its head. */
+/* Head of a tensor. The ABI's handle of an NDArray points to `dl`, others to their head. */
 typedef struct tvmrt_ndarray {
   tvmrt_object base;
   DLTensor dl;
 } tvmrt_ndarray;
 
-/* The object behind the handle of an NDArray, which is not NULL. */
+/* The object of an NDArray's handle, which must not be NULL. */
 static inline tvmrt_object* tvmrt__object_of_ndarray(void* array_handle) {
   return (tvmrt_object*)(void*)((char*)array_handle - offsetof(tvmrt_ndarray, dl));
 }
 
-/* Name of a type index, NULL if there is none. */
+/* Name of a type index, NULL if it is unknown. */
 TVMRT_SDK const char* tvmrt__type_key(uint32_t type_index);
 
-/* 0, or -1 if the handle is NULL or of another type; `who` names the function that was called. */
+/* 0, or -1 if the handle is NULL or of another type; `who` names the called function. */
 TVMRT_SDK int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who);
 
 #endif

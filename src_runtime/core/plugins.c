@@ -1,7 +1,7 @@
-/* Plug-ins: loaded once, entered, and taken out again.
+/* Plug-ins: loading, entering, unloading.
  *
- * Everything here holds the loading lock while a plug-in's code is called: who needs another plug-in
- * meanwhile waits, unless it is that code itself. */
+ * The loading lock is held while a plug-in's code is called: other threads that need a plug-in
+ * wait; the plug-in's own code may load others. */
 #include "plugins.h"
 
 #include <stdlib.h>
@@ -14,23 +14,23 @@
 
 typedef struct plugin {
   const tvmrt_plugin* table;
-  char* path;       /* of its library; NULL: part of this one, or of the program */
-  bool is_in;       /* its functions are those of the registry */
+  char* path;       /* of its library; NULL: linked into this library or the program */
+  bool is_in;       /* its functions are registered */
   bool is_entering; /* by the thread that holds the lock */
   struct plugin* next;
 } plugin;
 
 static tvmrt_recursive_mutex lock = TVMRT_RECURSIVE_MUTEX_INIT;
-static plugin* loaded;                /* stays: libraries are not unloaded */
-static atomic_bool has_static = true; /* plug-ins of this library wait to be entered */
+static plugin* loaded;                /* never shrinks: libraries are not unloaded */
+static atomic_bool has_static = true; /* plug-ins of this library are not entered yet */
 
 void tvmrt__loading_begin(void) { tvmrt__lock_again(&lock); }
 void tvmrt__loading_end(void) { tvmrt__unlock_again(&lock); }
 
-/* What errors call a plug-in without a library of its own. */
+/* Path of a plug-in without its own library, for error texts. */
 static const char kLinked[] = "(linked)";
 
-/* What the first version of the table had. */
+/* Size of the table's first version. */
 #define LEAST_BYTES offsetof(tvmrt_plugin, sdk)
 
 static bool has_sdk(const tvmrt_plugin* t) {
@@ -73,7 +73,7 @@ static plugin* find_name(const char* name) {
   return p;
 }
 
-/* `path` NULL: part of this library. */
+/* `path` NULL: linked into this library. */
 static int keep(const tvmrt_plugin* table, const char* path, plugin** out) {
   const char* shown = path == NULL ? kLinked : path;
   const plugin* other;
@@ -102,12 +102,12 @@ static void remove_functions(const tvmrt_plugin* table) {
   for (; f != NULL && f->name != NULL; ++f) tvmrt__global_leave(f->name, f->function);
 }
 
-/* The functions come last, so that nobody calls one of a plug-in that has not started. */
+/* The functions are registered last, so that none is called before the plug-in has started. */
 static int enter(plugin* p) {
   const tvmrt_plugin* t = p->table;
   const tvmrt_plugin_function* f = t->functions;
   int rc = 0;
-  /* what enter() registers may be looked for among the names of this very plug-in */
+  /* enter() may look up names that have a prefix of this plug-in */
   if (p->is_in || p->is_entering) return 0;
   tvmrt__forget_error();
   p->is_entering = true;
@@ -129,8 +129,8 @@ static int enter(plugin* p) {
   return rc;
 }
 
-/* The handle is counted by the system: one keeps the library, others are given back. *out_in: it has
- * entered, and is not about to. */
+/* The system counts handles: one keeps the library loaded, further ones are closed. *out_in: the
+ * plug-in has entered completely. */
 static int load(const char* path, bool* out_in) {
   void* handle = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);
   const tvmrt_plugin* table;
@@ -161,8 +161,8 @@ static int load(const char* path, bool* out_in) {
   return rc;
 }
 
-/* Plug-ins of this library enter with the first name that is missing, and where one fails, again with
- * the next. With the lock, for which other threads wait until all have entered. */
+/* Linked plug-ins enter at the first look-up of a missing name; if one fails, they are tried again
+ * at the next. Called with the lock held; other threads wait until all have entered. */
 static int enter_static(void) {
   static bool is_entering; /* by the thread that holds the lock */
   const tvmrt_plugin* const* table;
@@ -182,7 +182,7 @@ static bool awaits_static(void) {
          atomic_load_explicit(&has_static, memory_order_acquire);
 }
 
-/* With the lock. A row that is being loaded is so by the caller. */
+/* Called with the lock held, so a row in state LOADING is being loaded by the caller itself. */
 static int load_row(tvmrt_prefix* row) {
   bool is_in;
   int rc;
@@ -200,7 +200,7 @@ static bool awaits(const tvmrt_prefix* row) {
 
 bool tvmrt__plugin_awaited(const char* name) { return awaits(tvmrt__prefix_find(name)); }
 
-/* Programs whose names are all there, or of no plug-in, take no lock. */
+/* Takes no lock if the name has no plug-in, or its plug-in is loaded. */
 int tvmrt__plugin_load_for(const char* name) {
   tvmrt_prefix* row = tvmrt__prefix_find(name);
   int rc;
@@ -228,7 +228,7 @@ const void* tvmrt__plugin_provided(_Atomic(const void*)* provided, const char* p
   return functions;
 }
 
-/* The thread's error text, which stays what it was while plug-ins are loaded that may be broken. */
+/* Save the thread's error text while plug-ins that may be broken are loaded. */
 static tvmrt_buf set_error_aside(tvmrt_thread* thread) {
   const tvmrt_buf none = {NULL, 0, 0};
   const tvmrt_buf kept = thread == NULL ? none : thread->error;
@@ -284,7 +284,7 @@ int tvmrt_plugin_enter(const tvmrt_plugin* table) {
   return rc;
 }
 
-/* With the lock. */
+/* Called with the lock held. */
 static int check_unused(const plugin* p) {
   const tvmrt_plugin* t = p->table;
   const tvmrt_plugin_function* f = t->functions;
@@ -302,7 +302,7 @@ static int check_unused(const plugin* p) {
   return 0;
 }
 
-/* With the lock. Rows of the plug-in are new again: the next look-up enters it again. */
+/* Called with the lock held. Resets the rows of the plug-in: the next look-up enters it again. */
 static int unload(const char* name) {
   plugin* p = find_name(name);
   tvmrt_prefix* row;
@@ -362,8 +362,7 @@ TVMRT_NATIVE(add_prefix) {
   return tvmrt_plugin_add_prefix(prefix, library);
 }
 
-/* tvmrt.plugin.names(): a line "name path" for each plug-in that is loaded; path '-': one that is
- * linked. */
+/* tvmrt.plugin.names(): a line "name path" for each loaded plug-in; path '-': a linked one. */
 TVMRT_NATIVE(names) {
   tvmrt_buf lines = {NULL, 0, 0};
   const plugin* p;

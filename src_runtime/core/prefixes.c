@@ -1,4 +1,4 @@
-/* The table of prefixes: files `plugins.txt`, read once, and rows that are added later. */
+/* The prefix table: files `plugins.txt`, read once, and rows that are added later. */
 #include "prefixes.h"
 
 #include <stdbool.h>
@@ -13,10 +13,10 @@
 #include "../platform/threads.h"
 
 static const char kFile[] = "plugins.txt";
-static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* of those that add rows */
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* for adding rows */
 static _Atomic(tvmrt_prefix*) first;
 
-/* A text that need not end with a NUL. */
+/* A string that need not end with a NUL. */
 typedef struct piece {
   const char* text;
   size_t size;
@@ -24,7 +24,7 @@ typedef struct piece {
 
 static tvmrt_prefix* first_row(void) { return atomic_load_explicit(&first, memory_order_acquire); }
 
-/* With the lock. */
+/* Called with the lock held. */
 static tvmrt_prefix* find_equal(piece prefix) {
   tvmrt_prefix* row = first_row();
   while (row != NULL &&
@@ -34,7 +34,7 @@ static tvmrt_prefix* find_equal(piece prefix) {
   return row;
 }
 
-/* With the lock; last, so that of equal prefixes the first is found. */
+/* Called with the lock held; appends at the end, so that of equal prefixes the first is found. */
 static void append_row(tvmrt_prefix* row) {
   _Atomic(tvmrt_prefix*)* at = &first;
   tvmrt_prefix* each;
@@ -57,7 +57,7 @@ static tvmrt_prefix* make_row(piece prefix, piece folder, piece library) {
   return row;
 }
 
-/* Without memory the row is left out: its functions count as missing. */
+/* If memory is exhausted, the row is omitted: its functions count as missing. */
 static void add_line(piece folder, piece prefix, piece library) {
   tvmrt_prefix* row;
   size_t i;
@@ -74,7 +74,7 @@ static void add_line(piece folder, piece prefix, piece library) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* Lines "prefix library"; the library may have blanks in its name. */
+/* Lines "prefix library"; the library's name may contain blanks. */
 static void read_line(piece folder, const char* at, const char* end) {
   piece prefix, library;
   while (at < end && is_blank(*at)) ++at;
@@ -88,7 +88,7 @@ static void read_line(piece folder, const char* at, const char* end) {
   if (library.size != 0 && *prefix.text != '#') add_line(folder, prefix, library);
 }
 
-/* The file of a folder, which ends with its separator; a file that is not there has no rows. */
+/* Read the file of a folder, whose path ends with its separator; a missing file has no rows. */
 static void read_folder(const tvmrt_buf* folder) {
   const piece where = {folder->data, folder->size};
   tvmrt_buf path = {NULL, 0, 0};
@@ -108,14 +108,14 @@ static void read_folder(const tvmrt_buf* folder) {
   tvmrt__buf_free(&text);
 }
 
-/* The user's folders, so that a plug-in of theirs wins over an installed one. */
+/* The user's folders come first, so that their plug-ins override installed ones. */
 static void read_path(void) {
   const char* at = getenv("TVMRT_PLUGIN_PATH");
   while (at != NULL && *at != '\0') {
     const char* end = strchr(at, TVMRT_PATH_SEPARATOR);
     const size_t size = end == NULL ? strlen(at) : (size_t)(end - at);
     tvmrt_buf folder = {NULL, 0, 0};
-    /* nothing between two separators is no folder */
+    /* skip empty folder names */
     if (size != 0 && tvmrt__buf_printf(&folder, "%.*s/", (int)size, at) == 0) read_folder(&folder);
     tvmrt__buf_free(&folder);
     at = end == NULL ? NULL : end + 1;
@@ -123,7 +123,7 @@ static void read_path(void) {
 }
 
 static void read_files(void) {
-  /* any object of this library tells in which file it lies */
+  /* the address of any object in this library identifies its file */
   const char* own = tvmrt__library_of(kFile);
   tvmrt_buf folder = {NULL, 0, 0};
   read_path();
@@ -153,7 +153,7 @@ tvmrt_prefix* tvmrt__prefix_find(const char* name) {
   return best;
 }
 
-/* The rows of the files go before, so that a row that is added says whose prefix it is. */
+/* The files are read before, so that a conflict with their rows is detected. */
 int tvmrt_plugin_add_prefix(const char* prefix, const char* library) {
   const piece no_folder = {"", 0};
   tvmrt_prefix* row;

@@ -1,4 +1,4 @@
-/* The table of prefixes: which library has the functions whose names begin so. */
+/* The prefix table: maps prefixes of function names to libraries. */
 #ifndef TVMRT_SRC_RUNTIME_CORE_PREFIXES_H_
 #define TVMRT_SRC_RUNTIME_CORE_PREFIXES_H_
 
@@ -7,20 +7,20 @@
 
 typedef enum tvmrt_prefix_state {
   TVMRT_PREFIX_NEW,
-  TVMRT_PREFIX_LOADING, /* written and read with the loading lock, so by its owner alone */
+  TVMRT_PREFIX_LOADING, /* accessed with the loading lock, so only by its owner */
   TVMRT_PREFIX_LOADED
 } tvmrt_prefix_state;
 
-/* Rows stay; they are read without a lock. */
+/* Rows are never removed; they are read without a lock. */
 typedef struct tvmrt_prefix {
   _Atomic(struct tvmrt_prefix*) next;
   atomic_int state;    /* of the library */
-  const char* library; /* its path, behind `text` */
+  const char* library; /* its path, stored after `text` */
   size_t size;         /* of the prefix */
   char text[];
 } tvmrt_prefix;
 
-/* The first row; reads the files when it is called first. */
+/* The first row; reads the files on the first call. */
 tvmrt_prefix* tvmrt__prefixes(void);
 /* The row with the longest prefix of a name, NULL if there is none. */
 tvmrt_prefix* tvmrt__prefix_find(const char* name);

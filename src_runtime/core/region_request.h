@@ -1,6 +1,5 @@
-/* What a scheduler wants of the region that a step calls. Between the two lies a generated function,
- * which passes nothing on: executors leave the request with the thread, and the first region that is
- * called takes it from there. */
+/* A scheduler's request to the region that a step calls. The generated function between them passes
+ * nothing on: executors store the request in the thread; the first called region takes it. */
 #ifndef TVMRT_SRC_RUNTIME_CORE_REGION_REQUEST_H_
 #define TVMRT_SRC_RUNTIME_CORE_REGION_REQUEST_H_
 
@@ -10,12 +9,12 @@ struct tvmrt_device;
 struct tvmrt_region;
 
 typedef struct tvmrt_region_request {
-  /* The device that computes it, once its tensors are there; NULL: its own. A NULL slot does not ask. */
+  /* Chooses the device, once the tensors are known; NULL result: the region's own. May be NULL. */
   struct tvmrt_device* (*choose)(void* asker, const struct tvmrt_region* region);
   void* asker;
-  bool is_deferred; /* the caller waits for its end, where its device can start it */
-  void* started;    /* out: what end() takes; NULL: the region has ended */
-  /* out: 0, TVMRT_DEVICE_BUSY if it only looks, or -1; what has ended is not asked again */
+  bool is_deferred; /* the caller waits for the end, if the device is asynchronous */
+  void* started;    /* out: argument of end(); NULL: the region has ended */
+  /* out: returns 0, TVMRT_DEVICE_BUSY (only_look), or -1; not called again after the end */
   int (*end)(void* started, bool only_look);
 } tvmrt_region_request;
 

@@ -1,8 +1,8 @@
-/* The global registry: names of functions that everybody in the process sees.
+/* The global registry: names of functions, visible to the whole process.
  *
  * Holds a reference to each function; names are copied. One lock for readers and writers: look-ups
- * by name happen when programs start, calls go by handle. No packed function is called and none is
- * released while the lock is held, since both may come back here. */
+ * by name happen when programs start, calls go by handle. No packed function is called or released
+ * while the lock is held, since both may call the registry. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +14,17 @@
 static tvmrt_rwlock lock = TVMRT_RWLOCK_INIT;
 static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
 static int builtins_entered;
-/* How often a name was added: who finds none, and sees the same number later, need not look again. */
+/* Number of added names: a failed look-up need not be repeated while it is unchanged. */
 static atomic_uint additions;
 
 /* Called with the lock held for writing. The name is the function's resource, from which it takes
- * its own name in errors: it is a constant of the library and is not freed. A name that is taken keeps
- * its function. */
+ * its own name in errors: it is a constant of the library and is not freed. A taken name keeps its
+ * function. */
 static int enter_builtin(const char* name, TVMCPackedFunc fn) {
   tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&table, name);
   tvmrt_func* made;
   if (slot == NULL) return -1;
-  if (slot->value != NULL) return 0; /* or entered by an attempt that ran out of memory later */
+  if (slot->value != NULL) return 0; /* or registered by an attempt that ran out of memory later */
   made = tvmrt__func_new(fn, (void*)name, NULL);
   if (made == NULL) {
     (void)tvmrt__strmap_remove(&table, name);
@@ -48,8 +48,8 @@ static int enter_tables(const tvmrt_builtins* const* tables) {
   return 0;
 }
 
-/* Called with the lock held for writing. Done at the first use instead of in a constructor: other
- * constructors may register before it would run, and programs that never ask pay nothing. */
+/* Called with the lock held for writing. Done on first use instead of in a constructor: other
+ * constructors may register earlier, and programs that never use the registry pay nothing. */
 static int enter_builtins(void) {
   TVMRT_RETURN_IF_ERROR(enter_tables(tvmrt__builtin_tables));
   builtins_entered = 1;
@@ -58,7 +58,7 @@ static int enter_builtins(void) {
 
 static void lock_for_fork(void) { tvmrt__lock_write(&lock); }
 static void unlock_in_parent(void) { tvmrt__unlock_write(&lock); }
-/* The child's thread is not the one that took the lock: it starts with a new one. */
+/* The child's thread did not take the lock: it starts with a new one. */
 static void renew_in_child(void) { tvmrt__rwlock_renew(&lock); }
 static void watch_forks(void) { tvmrt__at_fork(lock_for_fork, unlock_in_parent, renew_in_child); }
 
@@ -72,14 +72,13 @@ static int lock_to_write(void) {
   return -1;
 }
 
-/* Named after lock_to_write(), so that pairs can be seen. */
+/* Counterpart of lock_to_write(). */
 static void unlock_writer(void) { tvmrt__unlock_write(&lock); }
 
-/* The same for reading. */
+/* Take the lock for reading; on failure it is not held. */
 static int lock_to_read(void) {
   tvmrt__lock_read(&lock);
-  /* Readers never upgrade a lock: it is let go, taken for writing once in the process, and taken
-   * again. */
+  /* Readers never upgrade a lock: it is released, taken once for writing, and taken again. */
   if (builtins_entered) return 0;
   tvmrt__unlock_read(&lock);
   TVMRT_RETURN_IF_ERROR(lock_to_write());
@@ -90,9 +89,9 @@ static int lock_to_read(void) {
 
 static void unlock_reader(void) { tvmrt__unlock_read(&lock); }
 
-/* Called with the lock held for writing, which it lets go if a plug-in is to be loaded; on failure the
- * lock is not held. A plug-in that has a function of this name brings it now: who registers or removes
- * the name means that function, too. One that cannot be loaded has none. */
+/* Called with the lock held for writing; released while a plug-in is loaded, and not held on
+ * failure. Loads the plug-in that has a function of this name, so that registering or removing the
+ * name affects its function too. Load failures are ignored. */
 static int load_awaited(const char* name) {
   if (!tvmrt__plugin_awaited(name)) return 0;
   unlock_writer();
@@ -100,8 +99,7 @@ static int load_awaited(const char* name) {
   return lock_to_write();
 }
 
-/* The registry takes a reference of its own. Without `override` a name that is taken is an
- * error. */
+/* The registry retains the function. Without `override` a name that is taken is an error. */
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   tvmrt_strmap_slot* slot;
   tvmrt_func* old = NULL;
@@ -129,7 +127,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   return rc;
 }
 
-/* *out is retained under the lock: behind it the name may be taken out by another thread. */
+/* *out is retained under the lock: afterwards another thread may remove the name. */
 static int get(const char* name, tvmrt_func** out) {
   const tvmrt_strmap_slot* slot;
   *out = NULL;
@@ -143,8 +141,8 @@ static int get(const char* name, tvmrt_func** out) {
   return 0;
 }
 
-/* A name is missing: the plug-in that may have it is loaded. Whoever adds a name on another thread counts
- * it before this one sees that there is nothing left to do. */
+/* Load the plug-in that may have a missing name. A thread that adds a name increments the counter
+ * before this thread sees the plug-in as loaded. */
 TVMRT_APART static int look_further(const char* name, tvmrt_func** out, unsigned before) {
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_load_for(name));
   if (atomic_load_explicit(&additions, memory_order_relaxed) == before) return 0;
@@ -157,7 +155,8 @@ int tvmrt__global_get(const char* name, tvmrt_func** out) {
   return *out != NULL ? 0 : look_further(name, out, before);
 }
 
-/* The function of a table under its name; NULL if the name has another one, or none. With the lock. */
+/* The function of a table under its name; NULL if the name is missing or has another function.
+ * Called with the lock held. */
 static const tvmrt_func* find_of_table(const char* name, TVMCPackedFunc fn) {
   const tvmrt_strmap_slot* slot = tvmrt__strmap_find(&table, name);
   const tvmrt_func* f = slot == NULL ? NULL : slot->value;
@@ -198,7 +197,7 @@ bool tvmrt__global_is_held(const char* name, TVMCPackedFunc fn) {
   return held;
 }
 
-/* The function is held while it runs: it may take its own name out. */
+/* The function is retained while it runs: it may remove its own name. */
 int tvmrt__global_call(const char* name, TVMValue* values, int* codes, int count, TVMValue* out,
                        int* out_code) {
   tvmrt_func* f = NULL;
@@ -220,7 +219,7 @@ int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int cou
   return rc;
 }
 
-/* *out NULL, and 0, where there is no such name. The reference is the caller's. */
+/* *out is NULL, with result 0, if the name is missing. The caller owns the reference. */
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   tvmrt_func* f = NULL;
   int rc;
@@ -231,8 +230,7 @@ int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   return rc;
 }
 
-/* A name that is not there is no error: what was asked for holds. Released behind the lock, as
- * above. */
+/* A missing name is not an error. The function is released after unlocking. */
 int TVMFuncRemoveGlobal(const char* name) {
   tvmrt_func* old;
   if (name == NULL) return tvmrt__fail("TVMFuncRemoveGlobal: the name is NULL.");
@@ -244,8 +242,8 @@ int TVMFuncRemoveGlobal(const char* name) {
   return 0;
 }
 
-/* `f` is called with the lock held for reading: it must not register, and copies the name if it
- * keeps it. */
+/* `f` is called with the lock held for reading: it must not register functions, and must copy the
+ * name to keep it. */
 int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx) {
   size_t i;
   int rc = 0;
@@ -258,12 +256,12 @@ int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name)
   return rc;
 }
 
-/* With its NUL, by which build_list() takes the texts apart. */
+/* With its NUL, by which build_list() separates the names. */
 static int append_name(void* ctx, const char* name) {
   return tvmrt__buf_append(ctx, name, strlen(name) + 1);
 }
 
-/* The thread's list is one block: pointers first, then the texts they point to. */
+/* The thread's list is one block: pointers first, then the names that they point to. */
 static int build_list(tvmrt_buf* list, const tvmrt_buf* texts, int* out_size) {
   size_t count = 0;
   size_t i;
@@ -281,7 +279,7 @@ static int build_list(tvmrt_buf* list, const tvmrt_buf* texts, int* out_size) {
   return 0;
 }
 
-/* The list is the thread's, and lives until it asks again or ends. */
+/* The thread owns the list, which lives until its next call or its end. */
 int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
   tvmrt_thread* thread = tvmrt__thread();
   tvmrt_buf texts = {NULL, 0, 0};
@@ -289,7 +287,7 @@ int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
   *out_size = 0;
   *out_array = NULL;
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
-  tvmrt__plugins_load_under(""); /* only they know their functions */
+  tvmrt__plugins_load_under(""); /* plug-ins list their functions only when loaded */
   rc = tvmrt__global_each("", append_name, &texts);
   if (rc == 0) rc = build_list(&thread->names, &texts, out_size);
   if (rc == 0) *out_array = (const char**)(void*)thread->names.data;

@@ -1,18 +1,18 @@
 /*
- * The workers behind TVMBackendParallelLaunch.
+ * The workers of TVMBackendParallelLaunch.
  *
- * One pool serves the process, one launch at a time; a launch that finds it taken (nested, or from
- * another thread) runs on its caller alone, which is always right because the work is split by
- * env->num_task. A worker spins for 0.1 ms after a task, so that the next one starts at
- * once, and then sleeps. A task that its worker has not begun by the time the caller is done with its
- * own is run by the caller, so that a busy machine costs no waiting.
+ * One pool serves the process, one launch at a time. A launch that finds it taken (nested, or from
+ * another thread) runs on its caller alone, which is correct because the work is split by
+ * env->num_task. A worker spins for 0.1 ms after a task, so that the next one starts at once, and
+ * then sleeps. A task that its worker has not begun when the caller has finished its own task is
+ * run by the caller, so that a busy machine causes no waiting.
  *
- * With how many threads launches do where all would be slower is told in fewer_threads.h.
+ * fewer_threads.h decides the number of threads when using all would be slower.
  *
- * Environment, read once: TVM_NUM_THREADS or else OMP_NUM_THREADS; TVM_BIND_THREADS=1 gives each worker
- * a processor of its own (other runtimes do so unasked, which slows programs that share a machine);
- * TVM_EXCLUDE_WORKER0=0 leaves all tasks to workers, the caller only waits;
- * TVM_THREAD_POOL_SPIN_COUNT; TVM_THREAD_POOL_TRUCE=0 has all launches use all threads.
+ * Environment, read once: TVM_NUM_THREADS or else OMP_NUM_THREADS; TVM_BIND_THREADS=1 binds each
+ * worker to a processor (other runtimes do so by default, which slows programs that share a
+ * machine); TVM_EXCLUDE_WORKER0=0 gives all tasks to workers, the caller only waits;
+ * TVM_THREAD_POOL_SPIN_COUNT; TVM_THREAD_POOL_TRUCE=0 makes all launches use all threads.
  */
 #include "thread_pool.h"
 
@@ -32,22 +32,21 @@
 
 enum {
   MAX_WORKERS = 256,
-  LOOKS_A_CLOCK = 64, /* a worker looks so often for a task before it looks at the clock */
+  LOOKS_A_CLOCK = 64, /* polls between two reads of the clock */
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
   CACHE_LINE = 64
 };
 
-/* A slot goes from IDLE to POSTED by the caller, to RUNNING by whoever takes the task, to DONE
- * by its worker. QUIT ends the thread. */
+/* States of a slot: the caller changes IDLE to POSTED, the thread that takes the task changes it to
+ * RUNNING, its worker to DONE. QUIT ends the thread. */
 typedef enum { IDLE, POSTED, RUNNING, DONE, QUIT } worker_state;
 
-/* What a launch tells a worker lies in one line with the state: it comes with it from the caller's
- * cache. */
+/* The parameters of a launch share a cache line with the state: both are transferred together. */
 typedef struct worker {
   _Alignas(CACHE_LINE) _Atomic int state;
   _Atomic bool asleep;
-  bool watched;        /* whether the task tells for how long it was off a processor */
+  bool watched;        /* whether the task measures its time without a processor */
   _Atomic int barrier; /* number of barriers that this slot's task has reached */
   int task_id;
   FTVMParallelLambda lambda;
@@ -65,21 +64,22 @@ static worker workers[MAX_WORKERS]; /* slot 0 belongs to the caller and has no t
 static _Atomic int num_started = 1; /* slots with a running thread, and slot 0 */
 static atomic_flag pool_taken = ATOMIC_FLAG_INIT;
 static _Atomic int wanted_workers; /* 0: not yet read from the environment */
-static _Atomic long spin_count;    /* looks; 0: by the clock */
+static _Atomic long spin_count;    /* polls; 0: by the clock */
 static bool caller_works = true;   /* set before the first worker starts */
 static bool bind_workers;          /* likewise */
 static bool makes_truces = true;   /* likewise */
 
-/* For how long a worker looks for a task before it sleeps, in seconds. To wake it takes the caller ten
- * microseconds, and steps of one thread between others take tens; 50, 100 and 200 are equally fast in
- * networks of 0.1 to 5 ms. By the clock: a pause takes a processor 3 to 50 ns. */
+/* Time that a worker polls for a task before it sleeps, in seconds. Waking it takes the caller ten
+ * microseconds, and single-threaded steps between parallel ones take tens; 50, 100 and 200 are
+ * equally fast in networks of 0.1 to 5 ms. Measured by the clock: a pause instruction takes 3 to 50
+ * ns. */
 static const double SPIN = 100e-6;
-/* After which it lets others run now and then. */
+/* Time after which it yields now and then, in seconds. */
 static const double SPIN_ALONE = 25e-6;
 
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
-/* Wait a little; after a while let others run, who may be what is waited for. */
+/* Wait briefly; after a while yield, since the other thread may need the processor. */
 static void wait_a_little(int* spins) {
   if (++*spins < SPINS_BEFORE_YIELD) {
     tvmrt__relax();
@@ -88,7 +88,7 @@ static void wait_a_little(int* spins) {
   }
 }
 
-/* What is no positive number, or has something behind it, counts as not said: a typo must not stop
+/* Text that is not a positive number, or has trailing characters, is ignored: a typo must not stop
  * a program. */
 static long number_from_env(const char* name, long missing) {
   const char* text = getenv(name);
@@ -99,7 +99,7 @@ static long number_from_env(const char* name, long missing) {
   return *end == '\0' && value > 0 ? value : missing;
 }
 
-/* What a launch uses where nobody has said anything. */
+/* Default number of threads. */
 static int hardware_threads(void) {
   int count = tvmrt__num_processors();
 #if defined(__x86_64__)
@@ -108,20 +108,19 @@ static int hardware_threads(void) {
   return count < 1 ? 1 : count;
 }
 
-/* At least the caller, at most as many as there are slots. */
+/* At least the caller, at most the number of slots. */
 static int clamp_workers(long count) {
   return count < 1 ? 1 : (count > MAX_WORKERS ? MAX_WORKERS : (int)count);
 }
 
-/* Asked anew when a program goes back to the default: the processors that a process may use can
- * have changed. */
+/* Read again when a program returns to the default: the available processors may have changed. */
 static int default_workers(void) {
   long count = number_from_env("TVM_NUM_THREADS", 0);
   if (count == 0) count = number_from_env("OMP_NUM_THREADS", 0);
   return clamp_workers(count == 0 ? hardware_threads() : count);
 }
 
-/* Number of tasks that a launch may use now, at least 1. */
+/* Maximum number of tasks of a launch, 1 or more. */
 static int num_workers(void) {
   int count = atomic_load_explicit(&wanted_workers, memory_order_relaxed);
   if (count != 0) return count;
@@ -130,18 +129,16 @@ static int num_workers(void) {
   return count;
 }
 
-/* Use `count` threads from now on; 0 goes back to what the environment says. */
+/* Use `count` threads from now on; 0 restores the default of the environment. */
 static void set_num_workers(int64_t count) {
   int chosen = count <= 0 ? default_workers() : count > MAX_WORKERS ? MAX_WORKERS : (int)count;
   atomic_store_explicit(&wanted_workers, chosen, memory_order_relaxed);
 }
 
-/* What the wall clock counts and the thread's processor time does not, of which differences mean
- * something. */
+/* Wall-clock time minus the thread's processor time; only differences are meaningful. */
 static double seconds_off(void) { return tvmrt__seconds() - tvmrt__thread_seconds(); }
 
-/* The error text is the thread's own: it goes along in the slot, from which collect_errors() takes
- * it. */
+/* The error text belongs to the thread: it is copied to the slot for collect_errors(). */
 static void run_task(worker* w) {
   const bool watched = w->watched;
   const double before = watched ? seconds_off() : 0.0;
@@ -151,11 +148,12 @@ static void run_task(worker* w) {
   w->off = watched ? seconds_off() - before : 0.0;
 }
 
-/* `asleep` is set before the state is read, and who posts reads it behind the state's store: one of
- * both sees the other's, so no wake-up is lost. Both are sequentially consistent for this.
+/* `asleep` is set before the state is read, and the poster reads it after storing the state: one of
+ * them sees the other's store, so no wake-up is lost. Both accesses are sequentially consistent for
+ * this.
  *
- * Once woken it does not sleep again at once, even if the caller has taken the task over by then, as
- * it does with short ones: the next launch would have to wake it again, and would be as short. */
+ * Once woken, the worker does not sleep again at once, even if the caller has taken over the task,
+ * as it does with short ones: the next launch, likely as short, would have to wake it again. */
 static void sleep_until_woken(worker* w) {
   int state;
   tvmrt__lock(&w->lock);
@@ -166,8 +164,7 @@ static void sleep_until_woken(worker* w) {
   tvmrt__unlock(&w->lock);
 }
 
-/* Spinning costs a processor, sleeping costs the next task the time to wake: so the one first,
- * then the other. */
+/* Spinning occupies a processor, sleeping delays the next task: so spin first, then sleep. */
 static void wait_for_post(worker* w) {
   const long looks = atomic_load_explicit(&spin_count, memory_order_relaxed);
   const double begin = tvmrt__seconds();
@@ -185,15 +182,15 @@ static void wait_for_post(worker* w) {
   sleep_until_woken(w);
 }
 
-/* Take a posted task; false if somebody else did, or there is none. The look in front leaves the line
- * where it is: an exchange that fails takes it from the worker that will write there. */
+/* Take a posted task; false if another thread did, or there is none. The load before leaves the
+ * cache line in place: a failing exchange would take it from the worker that will write there. */
 static bool claim(worker* w) {
   int expected = POSTED;
   return atomic_load_explicit(&w->state, memory_order_relaxed) == POSTED &&
          atomic_compare_exchange_strong(&w->state, &expected, RUNNING);
 }
 
-/* Between the look at the state and the claim the caller may have taken the task over: then wait
+/* Between the load of the state and the claim the caller may have taken over the task: then wait
  * again. */
 static void* worker_main(void* arg) {
   worker* w = arg;
@@ -206,7 +203,7 @@ static void* worker_main(void* arg) {
   }
 }
 
-/* The lock makes sure that a sleeper that has set `asleep` waits already, or has seen the new
+/* The lock ensures that a worker that has set `asleep` is already waiting, or has seen the new
  * state. */
 static void wake(worker* w) {
   if (!atomic_load(&w->asleep)) return;
@@ -215,8 +212,8 @@ static void wake(worker* w) {
   tvmrt__unlock(&w->lock);
 }
 
-/* Joins them, so that none runs code that is unloaded. Where the pool is taken, its threads are at
- * work and cannot be joined: the process goes down with them. */
+/* Joins the workers, so that none runs code that is unloaded. If the pool is taken, its threads are
+ * working and cannot be joined: the process ends with them. */
 static void stop_workers(void) {
   int i;
   if (atomic_flag_test_and_set(&pool_taken)) return; /* the process ends inside of a task */
@@ -242,14 +239,14 @@ static void forget_workers(void) {
   atomic_flag_clear(&pool_taken);
 }
 
-/* For switches: any other value than the one that switches counts as not said. */
+/* For switches: any other value is ignored. */
 static bool env_is(const char* name, const char* value) {
   const char* text = getenv(name);
   return text != NULL && strcmp(text, value) == 0;
 }
 
-/* Once, with the pool taken: what is set here is read by launches alone, and by workers that start
- * later. */
+/* Called once, with the pool taken: the settings are read only by launches, and by workers that
+ * start later. */
 static void set_up_pool(void) {
   tvmrt__at_fork(NULL, NULL, forget_workers);
   caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
@@ -258,7 +255,7 @@ static void set_up_pool(void) {
   atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", 0));
 }
 
-/* False leaves nothing behind: the launch does with fewer, and the next one tries again. */
+/* On failure everything is undone: the launch uses fewer workers, and the next one tries again. */
 static bool start_worker(worker* w) {
   atomic_store(&w->state, IDLE);
   atomic_store(&w->asleep, false);
@@ -268,7 +265,7 @@ static bool start_worker(worker* w) {
     return false;
   }
   if (tvmrt__thread_start(&w->thread, worker_main, w) == 0) {
-    /* worker 1 on the second one; a system that refuses leaves it where it is */
+    /* worker 1 on the second one; if the system refuses, it is not bound */
     if (bind_workers) tvmrt__thread_bind(&w->thread, (int)(w - workers));
     return true;
   }
@@ -277,20 +274,20 @@ static bool start_worker(worker* w) {
   return false;
 }
 
-/* Start threads up to `count` slots; fewer if the system gives no more. */
+/* Start threads up to `count` slots; fewer if the system refuses. */
 static int start_workers(int count) {
   if (count > MAX_WORKERS) count = MAX_WORKERS;
   while (num_started < count && start_worker(&workers[num_started])) ++num_started;
   return num_started < count ? num_started : count;
 }
 
-/* Any thread may ask, while another one's launch starts them. */
+/* Any thread may call this while another thread's launch starts workers. */
 bool tvmrt__has_workers(void) {
   return atomic_load_explicit(&num_started, memory_order_relaxed) > 1;
 }
 
-/* On this thread: one task gets all the work. Its barrier is its own, since the pool's slots are in
- * use. */
+/* Run one task on this thread, with all the work. It has its own barrier, since the pool's slots
+ * are in use. */
 static int run_alone(FTVMParallelLambda flambda, void* cdata) {
   _Atomic int barrier = 0;
   TVMParallelGroupEnv env;
@@ -299,7 +296,7 @@ static int run_alone(FTVMParallelLambda flambda, void* cdata) {
   return flambda(0, &env, cdata) == 0 ? 0 : -1;
 }
 
-/* Tasks go to `count` slots from `first` on, task i to the i-th of them. */
+/* Post tasks to `count` slots from `first` on, task i to the i-th of them. */
 static void post_tasks(FTVMParallelLambda flambda, void* cdata, bool watched, int first,
                        int count) {
   int i;
@@ -315,16 +312,16 @@ static void post_tasks(FTVMParallelLambda flambda, void* cdata, bool watched, in
     atomic_store_explicit(&w->barrier, 0, memory_order_relaxed);
   }
   for (i = first == 0 ? 1 : first; i < first + count; ++i) {
-    atomic_store(&workers[i].state, POSTED); /* ordered before the look at `asleep` */
+    atomic_store(&workers[i].state, POSTED); /* ordered before the load of `asleep` */
     wake(&workers[i]);
   }
 }
 
-/* Ends when all workers are through with this launch, so that the slots may be written again. Where
- * the caller does no work of its own, it takes over none either. */
+/* Returns when all workers have finished this launch, so that the slots may be written again. If
+ * the caller runs no task of its own, it takes over none either. */
 static void finish_tasks(int first, int count) {
   int i;
-  for (i = first + count - 1; i > 0; --i) { /* the last to be woken is the likeliest to be late */
+  for (i = first + count - 1; i > 0; --i) { /* the worker woken last is most likely to be late */
     int spins = 0;
     if (first == 0 && claim(&workers[i])) {
       run_task(&workers[i]);
@@ -337,15 +334,15 @@ static void finish_tasks(int first, int count) {
   }
 }
 
-/* The threads that a launch may use of `count`, where it wants so many: small ones do with those that
- * are awake. */
+/* The number of threads of `count` for a launch of `wanted` tasks: small launches use only awake
+ * workers. */
 static int awake(int count, int wanted) {
   int found = 1;
   while (found < count && (found >= num_started || !atomic_load(&workers[found].asleep))) ++found;
   return found < count && tvmrt__does_without(wanted) ? found : count;
 }
 
-/* Of the tasks that workers did. */
+/* Number of late workers. */
 static int count_late(int count) {
   int late = 0;
   int i;
@@ -353,15 +350,15 @@ static int count_late(int count) {
   return late;
 }
 
-/* Does nothing while a launch runs, which owns the truce; it ends by itself then. */
+/* Does nothing during a launch, which owns the truce; the truce then ends by itself. */
 static void end_truce(void) {
   if (atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) return;
   tvmrt__forget_launches();
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
 }
 
-/* The error is that of the first task that failed: what one thread alone would have met first, with
- * its kind, however many threads there are. */
+/* The error is that of the first failed task: the same one, with its kind, that a single thread
+ * would have reported. */
 static int collect_errors(int first, int count) {
   int i;
   for (i = first; i < first + count; ++i) {
@@ -387,8 +384,8 @@ static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
   return collect_errors(first, count);
 }
 
-/* -1 where a task failed, with its text; all tasks have ended by then. `cdata` is the caller's and
- * is read by all of them. */
+/* -1 if a task failed, with its text; all tasks have ended by then. `cdata` belongs to the caller
+ * and is read by all of them. */
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
   int count = num_workers();
   int rc;
@@ -405,8 +402,8 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
   return rc;
 }
 
-/* Each task counts its own barriers and waits until all have counted as many. No counter is reset,
- * so a task may enter the next one while others still leave this one. */
+/* Each task counts its own barriers and waits until all have counted as many. Counters are never
+ * reset, so a task may enter the next barrier while others still leave this one. */
 int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
   worker* group = penv->sync_handle;
   int round;
@@ -422,13 +419,13 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
   return 0;
 }
 
-/* () -> how many threads launches use at most. */
+/* () -> the maximum number of threads of a launch. */
 TVMRT_NATIVE(num_threads) {
   TVMRT_GLOBAL_ARGS;
   return tvmrt__ret_int(out, out_code, num_workers());
 }
 
-/* (mode, number of threads [, lists of CPUs]): where threads run is left to the system. */
+/* (mode, number of threads [, lists of CPUs]): the placement of threads is left to the system. */
 TVMRT_NATIVE(config_threadpool) {
   int64_t count;
   TVMRT_GLOBAL_ARGS;

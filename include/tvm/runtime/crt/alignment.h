@@ -1,14 +1,14 @@
 /*!
  * \file tvm/runtime/crt/alignment.h
- * \brief Where tensors begin in the memory of firmware's executors.
+ * \brief Alignment of tensors in the memory of firmware executors.
  *
  * C99 and C++ clean.
  */
 #ifndef TVM_RUNTIME_CRT_ALIGNMENT_H_
 #define TVM_RUNTIME_CRT_ALIGNMENT_H_
 
-/*! \brief Alignment of memory that is given to an executor, and of every tensor in it, in bytes; a power of two. Where it is
- *         set, the library must be built with the same value. */
+/*! \brief Alignment of an executor's memory and of every tensor in it, in bytes; a power of two. If
+ * it is overridden, the library must be built with the same value. */
 #ifndef TVMRT_GRAPH_ALIGN_BYTES
 #define TVMRT_GRAPH_ALIGN_BYTES 16
 #endif

@@ -1,11 +1,11 @@
 /*!
  * \file tvm/runtime/crt/aot_executor.h
- * \brief The AOT executor, as firmware programs call it.
+ * \brief The ahead-of-time executor, as firmware programs call it.
  *
- * C99 and C++ clean. Implemented in libtvm_runtime, over the module `tvm.aot_executor.create`; and for
- * images in libtvm_firmware.a, where the executor with its tensors is one block of
- * TVMPlatformMemoryAllocate() and a failure is the code alone: kTvmErrorFunctionNameNotFound for a
- * network that is not in the module's table, kTvmErrorPlatformNoMemory.
+ * C99 and C++ clean. Implemented in libtvm_runtime, over the module `tvm.aot_executor.create`; and
+ * for images in libtvm_firmware.a. There the executor with its tensors is one block of
+ * TVMPlatformMemoryAllocate(), and errors are codes without texts: kTvmErrorFunctionNameNotFound
+ * for a network that is not in the module's table, kTvmErrorPlatformNoMemory.
  */
 #ifndef TVM_RUNTIME_CRT_AOT_EXECUTOR_H_
 #define TVM_RUNTIME_CRT_AOT_EXECUTOR_H_
@@ -21,20 +21,20 @@ extern "C" {
 /*! \brief A tensor of an executor. */
 typedef struct TVMNDArray {
   DLTensor dl_tensor;
-  uint32_t reference_count; /*!< 1: the executor's. */
+  uint32_t reference_count; /*!< 1: owned by the executor. */
 } TVMNDArray;
 
-/*! \brief An executor. Programs read the fields and change none. Thread-compatible. */
+/*! \brief An executor. Programs must not change its fields. Thread-compatible. */
 typedef struct TVMAotExecutor {
   const TVMMetadata* metadata;
-  TVMModuleHandle module_handle; /*!< Borrowed view of what Create retained. */
+  TVMModuleHandle module_handle; /*!< Borrowed; retained by Create. */
   DLDevice device;
-  TVMNDArray* args; /*!< Inputs, outputs, pools that the network lacks; memory of the executor. */
+  TVMNDArray* args; /*!< Inputs, outputs, missing pools of the network; memory of the executor. */
   int64_t num_args;
 } TVMAotExecutor;
 
 /*!
- * \brief Make an executor.
+ * \brief Create an executor.
  * \param module_handle [in] The library; retained.
  * \param device        [in] The CPU.
  * \param executor      [out] Owned; released by TVMAotExecutor_Release(). NULL on failure.
@@ -53,11 +53,11 @@ TVM_DLL int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor);
 /*! \brief Number of outputs. */
 TVM_DLL int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor);
 
-/*! \brief Position of an input; -1 if there is none of that name. */
+/*! \brief Index of an input; -1 if there is none with that name. */
 TVM_DLL int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name);
 
 #if defined(__GNUC__) && !defined(__cplusplus) && !defined(__STRICT_ANSI__)
-/*! \brief Where a name goes: programs for TVM 0.12 pass char**, those for later releases const char**. */
+/*! \brief Address of a name: programs for TVM 0.12 pass char**, later ones const char**. */
 typedef union {
   const char** constant;
   char** plain;
@@ -79,7 +79,7 @@ TVM_DLL tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor);
 #ifdef __cplusplus
 }
 
-/*! \brief The same for programs for TVM 0.12. */
+/*! \brief Overload for programs for TVM 0.12. */
 static inline int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, char** name) {
   return TVMAotExecutor_GetInputName(executor, index, const_cast<const char**>(name));
 }

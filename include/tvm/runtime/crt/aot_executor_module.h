@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/crt/aot_executor_module.h
- * \brief Registration of `tvm.aot_executor.create`, which libtvm_runtime has from the start.
+ * \brief Registration of `tvm.aot_executor.create`, which is built into libtvm_runtime.
  */
 #ifndef TVM_RUNTIME_CRT_AOT_EXECUTOR_MODULE_H_
 #define TVM_RUNTIME_CRT_AOT_EXECUTOR_MODULE_H_

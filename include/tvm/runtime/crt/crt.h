@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/crt/crt.h
- * \brief Start of the runtime, as firmware programs call it.
+ * \brief Initialisation of the runtime, as firmware programs call it.
  *
  * C99 and C++ clean. Implemented in libtvm_runtime, and for images in libtvm_firmware.a.
  */
@@ -15,20 +15,20 @@ extern "C" {
 #endif
 
 /*!
- * \brief Make the runtime ready. It starts by itself; the call reports early if it could not.
+ * \brief Initialise the runtime. It initialises itself on demand; the call reports errors early.
  *
- * Firmware library: takes TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES from TVMPlatformMemoryAllocate() for
- * functions that TVMFuncRegisterGlobal() adds; programs that add none need not call it.
+ * Firmware library: takes TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES from TVMPlatformMemoryAllocate()
+ * for functions that TVMFuncRegisterGlobal() adds; programs that add none need not call it.
  * \return kTvmErrorNoError, or kTvmErrorPlatformNoMemory.
  */
 TVM_DLL tvm_crt_error_t TVMInitializeRuntime(void);
 
 /*!
- * \brief Give the table of added global functions its memory, instead of TVMInitializeRuntime().
- *        In libtvm_firmware.a alone.
+ * \brief Provide memory for the table of added global functions, instead of TVMInitializeRuntime().
+ * Only in libtvm_firmware.a.
  *
- * \param memory    [in] Borrowed from now on; functions added before are forgotten.
- * \param num_bytes [in] Room for num_bytes / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES functions.
+ * \param memory    [in] Borrowed from now on; functions added before are removed.
+ * \param num_bytes [in] Space for num_bytes / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES functions.
  * \return kTvmErrorNoError, or kTvmErrorBufferTooSmall.
  */
 tvm_crt_error_t tvmrt_globals_init(void* memory, size_t num_bytes);

@@ -1,14 +1,15 @@
 /*!
  * \file tvm/runtime/crt/func_registry.h
- * \brief The table of functions that firmware code generators emit: names and pointers.
+ * \brief Function tables that firmware code generators emit: names and pointers.
  *
- * `names` starts with the number of functions, followed by that many NUL-terminated names. The number
- * takes 1 byte in code of TVM 0.8 and 2 bytes, in the target's byte order, in code of later releases;
- * the functions below read both. With two functions "a" and "bc", in the 2-byte form, little-endian:
+ * `names` starts with the number of functions, followed by that many NUL-terminated names. The
+ * number takes 1 byte in code of TVM 0.8 and 2 bytes, in the target's byte order, in code of later
+ * releases; the functions below read both. Two functions "a" and "bc" in the 2-byte form,
+ * little-endian:
  *
  *     "\002\000a\000bc\000"
  *
- * C99 and C++ clean. Implemented in libtvm_backend.a; allocates nothing.
+ * C99 and C++ clean. Implemented in libtvm_backend.a; allocates no memory.
  */
 #ifndef TVM_RUNTIME_CRT_FUNC_REGISTRY_H_
 #define TVM_RUNTIME_CRT_FUNC_REGISTRY_H_
@@ -20,41 +21,41 @@
 extern "C" {
 #endif
 
-/*! \brief Position of a function in its registry. */
+/*! \brief Index of a function in its registry. */
 typedef uint16_t tvm_function_index_t;
-/*! \brief Position of a module in the firmware runtime. */
+/*! \brief Index of a module in the firmware runtime. */
 typedef uint16_t tvm_module_index_t;
 
 /*! \brief A constant table of functions. */
 typedef struct TVMFuncRegistry {
-  const char* names;           /*!< Encoded as described above; static. */
+  const char* names;           /*!< In the encoding of this header; static. */
   const TVMCPackedFunc* funcs; /*!< funcs[i] belongs to name i; static. */
 } TVMFuncRegistry;
 
 /*! \brief A table that grows inside a buffer of fixed size; always in the 2-byte form. */
 typedef struct TVMMutableFuncRegistry {
   TVMFuncRegistry registry;
-  size_t max_functions; /*!< Room in the array of pointers at the end of the buffer. */
+  size_t max_functions; /*!< Capacity of the array of pointers at the end of the buffer. */
 } TVMMutableFuncRegistry;
 
 /*!
- * \brief Number of functions in a table, whichever form it has.
+ * \brief Number of functions in a table of either form.
  * \return 0 for a NULL table.
  */
 TVM_DLL uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry* reg);
 
-/*! \brief First name of a table; the next one starts after its NUL. */
+/*! \brief First name of a table; each next name starts after the NUL. */
 TVM_DLL const char* TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry* reg);
 
 /*!
  * \brief Write the number of functions of a table in the 2-byte form.
- * \param reg [in] Its names lie in memory that may be written, whatever the type says.
+ * \param reg [in] Its names must lie in writable memory, despite the const type.
  * \return 0.
  */
 TVM_DLL int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry* reg, const uint16_t num_funcs);
 
 /*!
- * \brief Position of a name.
+ * \brief Find the index of a name.
  * \param function_index [out] Not written on failure.
  * \return kTvmErrorNoError, or kTvmErrorFunctionNameNotFound.
  */
@@ -62,7 +63,7 @@ TVM_DLL tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry* reg, const
                                                tvm_function_index_t* function_index);
 
 /*!
- * \brief Function at a position.
+ * \brief Function at an index.
  * \param out_func [out] Not written on failure.
  * \return kTvmErrorNoError, or kTvmErrorFunctionIndexInvalid.
  */
@@ -70,20 +71,19 @@ TVM_DLL tvm_crt_error_t TVMFuncRegistry_GetByIndex(const TVMFuncRegistry* reg,
                                                    tvm_function_index_t index,
                                                    TVMCPackedFunc* out_func);
 
-/*! \brief Mean length of a name, without NUL, that the size of a mutable table is reckoned with. */
+/*! \brief Assumed mean length of a name, without NUL, for the size of a mutable table. */
 #define TVM_AVERAGE_FUNCTION_NAME_STRLEN_BYTES 10
-/*! \brief Bytes that one function takes in a mutable table. */
+/*! \brief Bytes per function in a mutable table. */
 #define TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES \
   (TVM_AVERAGE_FUNCTION_NAME_STRLEN_BYTES + 1 + sizeof(void*))
-/*! \brief The same two numbers by the names that programs for older runtimes use. */
+/*! \brief Aliases for programs for older runtimes. */
 static const size_t kTvmAverageFunctionNameStrlenBytes = TVM_AVERAGE_FUNCTION_NAME_STRLEN_BYTES;
 static const size_t kTvmAverageFuncEntrySizeBytes = TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES;
 
 /*!
- * \brief Lay an empty table out in a buffer.
+ * \brief Create an empty table in a buffer.
  * \param buffer            [in] Borrowed while the table is used; aligned for a pointer.
- * \param buffer_size_bytes [in] Room for buffer_size_bytes / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES
- *                          functions.
+ * \param buffer_size_bytes [in] TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES per function.
  * \return kTvmErrorNoError, or kTvmErrorBufferTooSmall.
  */
 TVM_DLL tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8_t* buffer,
@@ -92,7 +92,7 @@ TVM_DLL tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* re
 /*!
  * \brief Add or replace a function.
  * \param name     [in] Copied into the table.
- * \param override [in] Non-zero: a function of that name is replaced.
+ * \param override [in] Non-zero: an existing function with that name is replaced.
  * \return kTvmErrorNoError, kTvmErrorFunctionAlreadyDefined or kTvmErrorFunctionRegistryFull.
  */
 TVM_DLL tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry* reg, const char* name,

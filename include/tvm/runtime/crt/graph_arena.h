@@ -1,19 +1,19 @@
 /*!
  * \file tvm/runtime/crt/graph_arena.h
- * \brief The graph executor in memory that the program gives: no heap, no allocator.
+ * \brief The graph executor in a caller-provided memory arena: no heap, no allocator.
  *
- * Implemented in libtvm_firmware.a. The executor made here is used by the functions of
- * crt/graph_executor.h; what follows says where these differ from hosts:
- *  - graph JSON and params are read where they lie, normally in flash, and must stay there until the
+ * Implemented in libtvm_firmware.a. The functions of crt/graph_executor.h work on this executor,
+ * with these differences from hosts:
+ *  - graph JSON and params are read in place, normally in flash, and must stay there until the
  *    executor is released. Parameters are used in place if their data is aligned to 4 bytes and to
- *    their elements, and copied to the rest of the memory otherwise;
- *  - inputs are used in place: TVMGraphExecutor_SetInput() keeps the data pointer, and the data must
- *    stay there until the last run. They are never written: a result that shares an input's storage in
- *    the graph gets memory of its own;
+ *    their elements; otherwise they are copied to the remaining memory;
+ *  - inputs are used in place: TVMGraphExecutor_SetInput() keeps the data pointer, and the data
+ *    must stay there until the last run. Inputs are never written: a result that shares an input's
+ *    storage in the graph gets separate memory;
  *  - `int` results are codes of crt/error_codes.h.
  *
- * Between start and release an executor is thread-compatible. Nothing here prints, aborts or calls an
- * allocator.
+ * Between creation and release an executor is thread-compatible. Nothing here prints, aborts or
+ * calls an allocator.
  *
  *     static uint8_t arena[TVMGEN_NET_GRAPH_ARENA_SIZE] __attribute__((aligned(16)));
  *     TVMGraphExecutor* net;
@@ -36,13 +36,13 @@
 extern "C" {
 #endif
 
-/*! \brief Bytes of the executor itself. */
+/*! \brief Size of the executor struct in bytes. */
 #define TVMRT_GRAPH_EXECUTOR_BYTES (24 * sizeof(void*))
 
 /*!
- * \brief Bytes of the tables that describe a graph.
+ * \brief Size of the tables that describe a graph, in bytes.
  *
- * \param nodes   Number of nodes, inputs and parameters included.
+ * \param nodes   Number of nodes, including inputs and parameters.
  * \param inputs  Number of inputs and parameters.
  * \param heads   Number of outputs.
  * \param entries Number of tensors: all outputs of all nodes.
@@ -58,9 +58,9 @@ extern "C" {
                        ((size_t)(nodes) + 1 + (entries) + (heads)) * sizeof(uint16_t))
 
 /*!
- * \brief Bytes of memory that tvmrt_graph_create() needs; no more and no less.
+ * \brief Exact number of bytes that tvmrt_graph_create() needs.
  *
- * \param arguments    Most inputs and outputs of one node.
+ * \param arguments    Maximum number of inputs and outputs of one node.
  * \param tensor_bytes Sum over the storages that operators write, each rounded by
  *                     TVMRT_GRAPH_ROUND_UP().
  */
@@ -70,17 +70,17 @@ extern "C" {
    TVMRT_GRAPH_ROUND_UP((arguments) * sizeof(int)) + (tensor_bytes))
 
 /*!
- * \brief Make an executor in given memory.
+ * \brief Create an executor in a memory arena.
  *
  * \param json        [in] Graph JSON; borrowed until release.
  * \param json_bytes  [in] Its length, a closing NUL not counted.
  * \param module      [in] Table of the operators, for example TVMSystemLibEntryPoint(); static.
  * \param arena       [in] Memory, aligned to TVMRT_GRAPH_ALIGN_BYTES; borrowed until release.
  * \param arena_bytes [in] Its size.
- * \param executor    [out] Lies in the memory; released by TVMGraphExecutor_Release(), which frees
- *                    nothing. NULL on failure.
- * \param used_bytes  [out] May be NULL. How much was used; after kTvmErrorPlatformNoMemory how much
- *                    is needed at least, which is exact once the tables fit.
+ * \param executor    [out] Lies in the arena; released by TVMGraphExecutor_Release(), which frees
+ *                          no memory. NULL on failure.
+ * \param used_bytes  [out] May be NULL. Bytes used; after kTvmErrorPlatformNoMemory the minimum
+ *                          needed, which is exact once the tables fit.
  * \return kTvmErrorNoError; kTvmErrorGraphArenaNull, kTvmErrorGraphArenaMisaligned or
  *         kTvmErrorPlatformNoMemory for the memory; kTvmErrorGraphJsonDamaged,
  *         kTvmErrorGraphInconsistent, kTvmErrorFunctionCallNotImplemented (flatten_data) or
@@ -92,13 +92,13 @@ tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TV
                                    size_t* used_bytes);
 
 /*!
- * \brief An input as the next run will read it; `data` is NULL before it is set.
+ * \brief Input tensor of the next run; `data` is NULL before it is set.
  * \return Borrowed until release; NULL if there is no such input.
  */
 const DLTensor* tvmrt_graph_input(const TVMGraphExecutor* executor, int32_t index);
 
 /*!
- * \brief An output where the last run left it, valid until the next run.
+ * \brief Output tensor of the last run, valid until the next run.
  * \return Borrowed until release; NULL if there is no such output.
  */
 const DLTensor* tvmrt_graph_output(const TVMGraphExecutor* executor, int32_t index);

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/crt/logging.h
- * \brief Log levels and macros that firmware programs use. The libraries here log nothing.
+ * \brief Log levels and macros for firmware programs. The libraries here log nothing.
  *
  * C99 and C++ clean.
  */
@@ -34,7 +34,7 @@ void TVMLogf(const char* fmt, ...);
 }
 #endif
 
-/*! \brief Print a message of a level. */
+/*! \brief Print a message at a log level. */
 #define TVMRT_LOG_AT(level, ...)                            \
   do {                                                      \
     if ((level) <= TVM_CRT_LOG_LEVEL) TVMLogf(__VA_ARGS__); \

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/crt/module.h
- * \brief The module of a firmware image: what generated code defines and a runtime calls.
+ * \brief The module of a firmware image: defined by generated code, called by the runtime.
  *
  * C99 and C++ clean.
  */
@@ -20,7 +20,7 @@ typedef struct TVMModule {
 } TVMModule;
 
 /*!
- * \brief Make a module of a table.
+ * \brief Create a module from a table.
  * \param mod        [in] Static: it must outlive every handle.
  * \param out_handle [out] Owned; released by TVMModFree().
  * \return 0, or -1. In libtvm_runtime; in libtvm_firmware.a the handle is the address of `mod`.

@@ -32,36 +32,36 @@ typedef struct TVMPackedFunc {
   void (*SetArgs)(struct TVMPackedFunc* pf, const struct TVMArgs* args);
 } TVMPackedFunc;
 
-/*! \brief A data type from its text; {0, 0, 0} if it is none. */
+/*! \brief Data type from its name; {0, 0, 0} if the name is invalid. */
 TVM_DLL DLDataType String2DLDataType(const char* s);
 
 /*!
- * \brief Gather arguments.
- * \param values_count [in] At most TVM_CRT_MAX_ARGS; more are cut off.
+ * \brief Collect arguments.
+ * \param values_count [in] At most TVM_CRT_MAX_ARGS; further ones are dropped.
  */
 TVM_DLL TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count);
 
 /*!
- * \brief Bind to a global function.
+ * \brief Initialise from a global function.
  * \param pf [out] `fexec` is owned: released by TVMFuncFree(). All zero on failure.
  * \return 0, or -1.
  */
 TVM_DLL int TVMPackedFunc_InitGlobalFunc(TVMPackedFunc* pf, const char* name, const TVMArgs* args);
 
-/*! \brief Bind to a function of a module; see TVMPackedFunc_InitGlobalFunc(). */
+/*! \brief Initialise from a function of a module; see TVMPackedFunc_InitGlobalFunc(). */
 TVM_DLL int TVMPackedFunc_InitModuleFunc(TVMPackedFunc* pf, TVMModuleHandle module,
                                          const char* name, const TVMArgs* args);
 
 /*!
  * \brief Call; the result goes to ret_value, whose values_count stays 0 if the call fails.
- * \return What TVMFuncCall() returns: 0, or not 0 with a text in TVMGetLastError().
+ * \return The result of TVMFuncCall(): 0, or non-zero with a text in TVMGetLastError().
  */
 TVM_DLL int TVMPackedFunc_Call(TVMPackedFunc* pf);
 
 /*! \brief Replace the arguments. */
 TVM_DLL void TVMPackedFunc_SetArgs(TVMPackedFunc* pf, const TVMArgs* args);
 
-/*! \brief Value `index` as a module; NULL if it is none. */
+/*! \brief Value `index` as a module; NULL if it has another type. */
 static inline TVMModuleHandle TVMArgs_AsModuleHandle(const TVMArgs* args, size_t index) {
   if (index >= args->values_count || args->tcodes[index] != kTVMModuleHandle) return NULL;
   return args->values[index].v_handle;

@@ -1,9 +1,9 @@
 /*!
  * \file tvm/runtime/crt/platform.h
- * \brief What a board's code for older firmware runtimes defines, so that it compiles unchanged.
+ * \brief Board functions of older firmware runtimes, so that their code compiles unchanged.
  *
- * Of these, the libraries here call TVMPlatformMemoryAllocate() and TVMPlatformMemoryFree() only, see
- * tvm/runtime/platform.h; they never abort, print or read a timer on firmware.
+ * Of these, the libraries here call only TVMPlatformMemoryAllocate() and TVMPlatformMemoryFree(),
+ * see tvm/runtime/platform.h; they never abort, print or read a timer on firmware.
  *
  * C99 and C++ clean.
  */
@@ -26,7 +26,7 @@ void TVMPlatformAbort(tvm_crt_error_t code) __attribute__((noreturn));
 void TVMPlatformAbort(tvm_crt_error_t code);
 #endif
 
-/*! \brief vsnprintf of the board. \return Number of bytes of the whole text, without NUL. */
+/*! \brief vsnprintf of the board. \return Length of the whole text in bytes, without NUL. */
 size_t TVMPlatformFormatMessage(char* out_buf, size_t out_buf_size_bytes, const char* fmt,
                                 va_list args);
 
@@ -45,7 +45,7 @@ tvm_crt_error_t TVMPlatformAfterMeasurement(void);
 /*! \brief Fill a buffer with random bytes. */
 tvm_crt_error_t TVMPlatformGenerateRandom(uint8_t* buffer, size_t num_bytes);
 
-/*! \brief Set the board up: clocks, caches, consoles. */
+/*! \brief Initialise the board: clocks, caches, consoles. */
 tvm_crt_error_t TVMPlatformInitialize(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/crt/stack_allocator.h
- * \brief An allocator in a block of memory, last in first out, for firmware.
+ * \brief A stack allocator (last in, first out) in a block of memory, for firmware.
  *
  * C99 and C++ clean. Implemented in libtvm_backend.a.
  */
@@ -29,22 +29,21 @@ extern "C" {
 typedef struct {
   uint8_t* next_alloc;   /*!< Next free byte; a multiple of the alignment. */
   uint8_t* workspace;    /*!< First usable byte. */
-  size_t workspace_size; /*!< Usable bytes from there. */
+  size_t workspace_size; /*!< Usable size in bytes. */
 } tvm_workspace_t;
 
 /*!
- * \brief Start an allocator in a block of memory.
+ * \brief Initialise an allocator in a block of memory.
  * \param tvm_runtime_workspace [out] Its state.
  * \param g_aot_memory     [in] Borrowed; the first bytes are skipped up to the alignment.
  * \param workspace_size   [in] Bytes; may be 0.
- * \return kTvmErrorNoError, or kTvmErrorPlatformNoMemory if alignment leaves nothing of a non-empty
- *         block.
+ * \return kTvmErrorNoError, or kTvmErrorPlatformNoMemory if alignment uses up a non-empty block.
  */
 tvm_crt_error_t StackMemoryManager_Init(tvm_workspace_t* tvm_runtime_workspace,
                                         uint8_t* g_aot_memory, size_t workspace_size);
 
 /*!
- * \brief Take a block.
+ * \brief Allocate a block.
  * \param nbytes      [in] Rounded up to the alignment; negative is refused.
  * \param current_alloc [out] Released by StackMemoryManager_Free(); NULL on failure.
  * \return kTvmErrorNoError, or kTvmErrorPlatformNoMemory.
@@ -53,18 +52,19 @@ tvm_crt_error_t StackMemoryManager_Allocate(tvm_workspace_t* tvm_runtime_workspa
                                             void** current_alloc);
 
 /*!
- * \brief Give a block back, and with it every block taken later.
- * \return kTvmErrorNoError, or kTvmErrorPlatformStackAllocBadFree for a pointer outside of the taken
- *         memory (and, with TVM_CRT_STACK_ALLOCATOR_ENABLE_LIFO_CHECK, for one that is not the last).
+ * \brief Release a block, and with it every block allocated later.
+ * \return kTvmErrorNoError, or kTvmErrorPlatformStackAllocBadFree for a pointer outside of the
+ *         allocated memory (with TVM_CRT_STACK_ALLOCATOR_ENABLE_LIFO_CHECK, also for one that is
+ *         not the last).
  */
 tvm_crt_error_t StackMemoryManager_Free(tvm_workspace_t* tvm_runtime_workspace, void* ptr);
 
-/*! \brief StackMemoryManager_Allocate() with the check of the order chosen at run time. */
+/*! \brief StackMemoryManager_Allocate() with the LIFO check selected at run time. */
 tvm_crt_error_t StackMemoryManager_Allocate_Body(tvm_workspace_t* tvm_runtime_workspace,
                                                  int32_t nbytes, void** current_alloc,
                                                  uint8_t do_lifo_check);
 
-/*! \brief StackMemoryManager_Free() with the check of the order chosen at run time. */
+/*! \brief StackMemoryManager_Free() with the LIFO check selected at run time. */
 tvm_crt_error_t StackMemoryManager_Free_Body(tvm_workspace_t* tvm_runtime_workspace, void* ptr,
                                              uint8_t do_lifo_check);
 
