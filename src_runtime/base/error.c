@@ -1,9 +1,9 @@
-/* The error slot and per-thread state, with the interpreter hooks that go with errors.
+/* The error slot, per-thread state, and the interpreter hooks for errors.
  *
- * Each thread has one struct, made when it first needs it and freed when it ends, with the error
- * text, the texts and lists that were returned to it last, and its workspaces. So nothing here
- * takes a lock, and what a thread was told stays until its own next call. Reporting an error must
- * not fail for want of memory: a flag beside the struct remembers that a text was lost. */
+ * Each thread has one struct, created on first use and freed when the thread ends, with the error
+ * text, the last returned texts and lists, and its workspaces. So nothing here takes a lock, and
+ * returned texts stay valid until the thread's own next call. Reporting an error must not fail if
+ * memory is exhausted: a flag outside of the struct records a lost text. */
 #include "error.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "../platform/threads.h"
 
 static TVMRT_THREAD_POINTER tvmrt_thread* current_thread;
-static TVMRT_THREAD_POINTER bool is_error_lost; /* there was no memory for its text */
+static TVMRT_THREAD_POINTER bool is_error_lost; /* memory for the text was exhausted */
 
 /* Interpreter functions; set once by the front end before other threads exist. */
 static void (*py_inc_ref)(void*);
@@ -24,7 +24,7 @@ static void (*py_dec_ref)(void*);
 static int (*py_gil_ensure)(void);
 static void (*py_gil_release)(int);
 
-/* NULL functions are those of a program without an interpreter: then there is no object either. */
+/* Without an interpreter the functions are NULL, and there is no object either. */
 static void with_gil(void (*f)(void*), void* obj) {
   int state = 0;
   if (f == NULL || obj == NULL) return;
@@ -36,14 +36,15 @@ static void with_gil(void (*f)(void*), void* obj) {
 /* The object is released under the interpreter's lock, which other threads may hold for long. */
 static void drop_py_error(tvmrt_thread* thread) {
   void* old = thread->py_error;
-  thread->py_error = NULL; /* first: what the object frees may call the runtime, and fail */
+  thread->py_error = NULL; /* first: the object's destructor may call the runtime, and fail */
   with_gil(py_dec_ref, old);
 }
 
-/* The last function of a thread. What it calls may report errors, which makes a new struct. */
+/* Runs at the end of a thread. Functions called from here may report errors, which creates a new
+ * struct. */
 static void free_thread(void* ptr) {
   tvmrt_thread* thread = ptr;
-  /* A device that fails to free its memory reports that: in a new state, which the next round of
+  /* A device that fails to free its memory reports that in a new state, which the next iteration of
    * key destructors frees. */
   current_thread = NULL;
   if (thread->free_workspace != NULL) thread->free_workspace(thread);
@@ -51,19 +52,19 @@ static void free_thread(void* ptr) {
   tvmrt__buf_free(&thread->ret_text);
   tvmrt__buf_free(&thread->fallback);
   tvmrt__buf_free(&thread->names);
-  free(thread); /* an exception object left behind belongs to an interpreter that may be gone */
+  free(thread); /* a remaining exception object may belong to a finalised interpreter */
 }
 
-/* The thread that ends the process is not told that it ends. */
+/* The thread that ends the process gets no end-of-thread call. */
 TVMRT_AT_UNLOAD static void free_last_thread(void) {
   if (current_thread == NULL) return;
   (void)tvmrt__at_thread_end(free_thread, NULL);
   free_thread(current_thread);
 }
 
-/* NULL without memory, or where the system cannot call free_thread(): no struct is better than one
- * that is lost with every thread. Who gets NULL fails without a text of its own, so that one is
- * noted as lost; the next call tries again. */
+/* NULL if memory is exhausted, or if free_thread() cannot be registered: no struct is better than
+ * one that leaks with every thread. A caller that gets NULL fails without a text of its own, so the
+ * text is recorded as lost; the next call tries again. */
 static tvmrt_thread* make_thread(void) {
   tvmrt_thread* thread = calloc(1, sizeof(*thread));
   if (thread != NULL && tvmrt__at_thread_end(free_thread, thread) != 0) {
@@ -79,8 +80,8 @@ tvmrt_thread* tvmrt__thread(void) {
   return current_thread != NULL ? current_thread : make_thread();
 }
 
-/* Not by tvmrt__buf_reserve(), which reports its own failure by coming here. The text is dropped
- * where the thread has no struct; that it was lost is then noted. */
+/* Does not use tvmrt__buf_reserve(), which reports its own failure through here. If the thread has
+ * no struct, the text is dropped and recorded as lost. */
 static void set_error_text(const char* text, size_t size) {
   tvmrt_thread* thread = tvmrt__thread();
   size_t wanted = size + 1;
@@ -95,12 +96,12 @@ static void set_error_text(const char* text, size_t size) {
     thread->error.data = grown;
     thread->error.capacity = wanted < 256 ? 256 : wanted;
   }
-  memmove(thread->error.data, text, size); /* callers may pass the text that is there already */
+  memmove(thread->error.data, text, size); /* callers may pass the stored text itself */
   thread->error.data[size] = '\0';
   thread->error.size = size;
 }
 
-/* The runtime's one way to leave a text, also for generated code and plug-ins; NULL forgets it. */
+/* The only way to store an error text, also for generated code and plug-ins; NULL clears it. */
 void TVMPackedFuncSetLastError(const char* msg) {
   set_error_text(msg == NULL ? "" : msg, msg == NULL ? 0 : strlen(msg));
   /* lint: the text is the thread's, which free_thread() frees */
@@ -108,8 +109,8 @@ void TVMPackedFuncSetLastError(const char* msg) {
 
 void TVMAPISetLastError(const char* msg) { TVMPackedFuncSetLastError(msg); }
 
-/* Never NULL. It stays until the thread's next error, also over calls that succeed, as the ABI
- * has it. A thread that has had no error gets no struct by asking. */
+/* Never NULL. The text stays until the thread's next error, also over successful calls, as the ABI
+ * requires. This call creates no struct. */
 const char* TVMGetLastError(void) {
   const tvmrt_thread* thread = current_thread;
   if (is_error_lost) return "Out of memory while an error was reported.";
@@ -118,19 +119,19 @@ const char* TVMGetLastError(void) {
 
 /* `type` is the prefix by which front ends choose an exception; "" is their general one. */
 static void set_error(const char* type, const char* fmt, va_list args) {
-  char text[512]; /* on the stack: what is reported may be that there is no memory */
+  char text[512]; /* on the stack: the error may be that memory is exhausted */
   size_t begin = strlen(type);
   int size;
   /* lint: the text goes on, and vsnprintf() ends it */
   memcpy(text, type, begin);
   size = vsnprintf(text + begin, sizeof(text) - begin, fmt, args);
-  /* cut: names may be any length */
+  /* truncated: names may have any length */
   if (size >= (int)(sizeof(text) - begin)) size = (int)(sizeof(text) - begin) - 1;
   set_error_text(text, begin + (size < 0 ? 0 : (size_t)size));
   /* lint: as above, the thread frees it */
 }
 
-/* A macro, as a list of arguments cannot be passed on by a function that is itself variadic. */
+/* A macro, because one variadic function cannot pass its arguments on to another. */
 #define SET_ERROR(type)       \
   va_list args;               \
   va_start(args, fmt);        \
@@ -146,11 +147,11 @@ int tvmrt__fail_memory(size_t bytes) {
   return tvmrt__fail("MemoryError: no memory for %zu bytes.", bytes);
 }
 
-/* The thread holds a reference of its own, until the next object or until it is dropped. */
+/* The thread holds its own reference, until the next object is set or it is dropped. */
 void TVMAPISetLastPythonError(void* py_object) {
   tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL) return;
-  with_gil(py_inc_ref, py_object); /* first: it may be the one that is there */
+  with_gil(py_inc_ref, py_object); /* first: it may be the stored object itself */
   drop_py_error(thread);
   thread->py_error = py_object;
 }
@@ -160,19 +161,17 @@ void* TVMGetLastPythonError(void) {
   return current_thread == NULL ? NULL : current_thread->py_error;
 }
 
-/* No traces of stacks are made here: front ends print this one's text, which says what was
- * wrong. */
+/* The runtime records no stack traces: front ends print the error text instead. */
 const char* TVMGetLastBacktrace(void) { return TVMGetLastError(); }
 
 void TVMDropLastPythonError(void) {
   if (current_thread != NULL) drop_py_error(current_thread);
 }
 
-/* ISO C has no conversion from a data pointer to a function pointer; every host here has. */
+/* ISO C has no conversion from a data pointer to a function pointer; all supported hosts have. */
 #define STORE_FUNCTION(slot, ptr) memcpy(&(slot), &(ptr), sizeof(slot))
 
-/* Called by the front end as it is loaded, before there are threads that could be in the middle
- * of one. */
+/* Called by the front end while it is loaded, before other threads could use the functions. */
 int TVMBackendRegisterEnvCAPI(const char* name, void* ptr) {
   if (name == NULL) return tvmrt__fail("TVMBackendRegisterEnvCAPI: the name is NULL.");
   if (strcmp(name, "Py_IncRef") == 0) {

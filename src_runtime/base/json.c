@@ -1,8 +1,8 @@
-/* JSON text with sentences for what is wrong in it: on the reader that firmware has too.
+/* JSON parser with precise errors, based on the reader that firmware also uses.
  *
- * firmware/json.c walks the text and knows only that it is damaged; what was expected, and where,
- * is added here. Texts are unescaped into buffers of the caller's. A parser holds no memory: where
- * reading fails it is left as it is. */
+ * firmware/json.c reads the text and only detects damage; the expected syntax and the position are
+ * added here. Strings are unescaped into caller-provided buffers. A parser owns no memory: after a
+ * failure there is nothing to release. */
 #include "json.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, siz
   tvmrt__json_open(&in->json, text, size);
 }
 
-/* Always -1. The place is that of the reader, which stands at what it could not read, or behind
+/* Always -1. The reported position is the reader's: at the token that it could not read, or after
  * it. */
 int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
   char why[256];
@@ -31,7 +31,7 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
   va_start(args, fmt);
   (void)vsnprintf(why, sizeof(why), fmt, args);
   va_end(args);
-  /* only now: texts that are right are read without counting lines */
+  /* only now: valid texts are read without counting lines */
   for (p = in->begin; p < in->json.at; ++p) {
     column = *p == '\n' ? 1 : column + 1;
     line += *p == '\n';
@@ -39,8 +39,8 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
   return tvmrt__fail_value("%s is damaged: %s at line %d, column %d.", in->what, why, line, column);
 }
 
-/* A mark that stands where a text should begin means a text without an end: else it would have
- * been read. */
+/* A quotation mark at the position where a string should begin means an unterminated string:
+ * otherwise it would have been read. */
 int tvmrt__parse_told(const tvmrt_parser* in) {
   const char c = in->json.damaged;
   if (c == '\0') return 0;
@@ -52,14 +52,14 @@ int tvmrt__parse_told(const tvmrt_parser* in) {
   return tvmrt__parse_fail(in, "expected '%c'", c);
 }
 
-/* Steps over spaces in front of it. */
+/* Skips spaces before the character. */
 static int parse_expect(tvmrt_parser* in, char c) {
   tvmrt__json_expect(&in->json, c);
   return tvmrt__parse_told(in);
 }
 
-/* An escape is as long as its digits say, if they are all there: of one character or of two
- * halves. */
+/* An escape has the length that its digits imply, if all are present: one code unit or a surrogate
+ * pair. */
 static int read_escape(tvmrt_parser* in, const char** text, tvmrt_buf* out) {
   const char* first = *text;
   char utf8[4];
@@ -74,14 +74,14 @@ static int read_escape(tvmrt_parser* in, const char** text, tvmrt_buf* out) {
   return tvmrt__buf_append(out, utf8, bytes);
 }
 
-/* A NUL is refused in either form: names are C texts from here on, and would be cut. */
+/* A NUL is refused in either form: names become C strings, and would be truncated. */
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
   const char* text = tvmrt__json_text(&in->json);
   out->size = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_told(in));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ""));
   for (;;) {
-    /* what stands between two escapes is copied at once */
+    /* the text between two escapes is copied at once */
     const char* run = text;
     while (*text != '"' && *text != '\\' && *text != '\0') ++text;
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(out, run, (size_t)(text - run)));
@@ -92,7 +92,7 @@ int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
   }
 }
 
-/* The least int64_t is refused like what is larger: no file has it, and negating it is
+/* The minimum int64_t is refused like larger magnitudes: no file contains it, and negating it is
  * undefined. */
 char tvmrt__parse_peek(tvmrt_parser* in) { return tvmrt__json_peek(&in->json); }
 
@@ -112,11 +112,11 @@ int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
   return 0;
 }
 
-/* As long as it looks like a number: strtod judges, which knows "inf" and "nan" as well. It goes
- * by the program's locale, which may write points otherwise: JSON never does. */
+/* Collect all characters of a number; strtod validates them, and knows "inf" and "nan" too. It
+ * depends on the program's locale, which may use another decimal point than JSON. */
 int tvmrt__parse_real(tvmrt_parser* in, double* out) {
   const char* point = localeconv()->decimal_point;
-  char text[400]; /* the largest of floats has 309 digits before the point */
+  char text[400]; /* the largest float has 309 digits before the point */
   size_t size = 0;
   const char* first;
   char* end;
@@ -136,12 +136,12 @@ int tvmrt__parse_real(tvmrt_parser* in, double* out) {
   text[size] = '\0';
   *out = strtod(text, &end);
   if (size != 0 && end == text + size) return 0;
-  in->json.at = first; /* where the sentence points to */
+  in->json.at = first; /* position for the error text */
   return tvmrt__parse_fail(in, "'%.20s' is no number", text);
 }
 
-/* A number or a word, also those that Python writes: NaN, Infinity. Which letters stand in which
- * order is not looked at: nobody reads what is skipped. */
+/* Skip a number or a word, also Python's NaN and Infinity. The order of the letters is not checked:
+ * skipped values are not used. */
 static int skip_word(tvmrt_parser* in) {
   const char* first = in->json.at;
   while (in->json.at < in->json.end &&
@@ -151,7 +151,7 @@ static int skip_word(tvmrt_parser* in) {
   return in->json.at == first ? tvmrt__parse_fail(in, "expected a value") : 0;
 }
 
-/* Counts brackets without telling their kinds apart: what is skipped is not used, or read strictly
+/* Counts brackets without distinguishing their kinds: skipped text is not used, or read strictly
  * afterwards. */
 int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out) {
   size_t depth = 0;
@@ -161,7 +161,7 @@ int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out) {
   do {
     const char c = tvmrt__json_peek(&in->json);
     const bool is_value = strchr("]},:", c) == NULL;
-    /* deeper ones are counted by nobody */
+    /* deeper levels are not counted */
     if (is_value && depth < sizeof(out->values) / sizeof(out->values[0])) ++out->values[depth];
     if (c == '{' || c == '[') {
       out->lists += c == '[';
@@ -182,13 +182,13 @@ int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out) {
   return 0;
 }
 
-/* As deep as the text is: nothing recurses, so a hostile text takes no stack. */
+/* Without recursion, so a malicious text cannot exhaust the stack. */
 int tvmrt__parse_skip(tvmrt_parser* in) {
   tvmrt_parse_counts ignored;
   return tvmrt__parse_count(in, &ignored);
 }
 
-/* `read` reads one value and may fail, which ends the list; the commas are read here. */
+/* `read` reads one value; if it fails, the list ends. The commas are read here. */
 int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into) {
   uint32_t count = 0;
   TVMRT_RETURN_IF_ERROR(parse_expect(in, '['));
@@ -196,7 +196,7 @@ int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* int
   return tvmrt__parse_told(in);
 }
 
-/* The key is lent for the call: the buffer is used for the next one. */
+/* The key is borrowed for the call: the buffer is reused for the next one. */
 int tvmrt__parse_members(tvmrt_parser* in,
                          int (*read)(tvmrt_parser* in, void* into, const char* key), void* into) {
   tvmrt_buf key = {NULL, 0, 0};
@@ -211,8 +211,7 @@ int tvmrt__parse_members(tvmrt_parser* in,
   return rc == 0 ? tvmrt__parse_told(in) : rc;
 }
 
-/* printf goes by the program's locale: what it writes for the point is put right where it
- * stands. */
+/* printf depends on the program's locale: its decimal point is replaced in place. */
 int tvmrt__write_real(tvmrt_buf* out, char style, int digits, double value) {
   const char* point = localeconv()->decimal_point;
   const size_t from = out->size;
@@ -227,7 +226,7 @@ int tvmrt__write_real(tvmrt_buf* out, char style, int digits, double value) {
   return 0;
 }
 
-/* Bytes from 0x80 on go out as they are: texts are UTF-8 and JSON may be. */
+/* Bytes from 0x80 on are copied unchanged: texts are UTF-8, which JSON allows. */
 int tvmrt__json_write_string(tvmrt_buf* out, const char* text) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\""));
   for (; *text != '\0'; ++text) {

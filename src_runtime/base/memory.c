@@ -1,8 +1,8 @@
-/* Host memory: allocation that reports its failure, and growing buffers.
+/* Host memory: allocation that reports failures, and growing buffers.
  *
- * Who asks for memory by these need not say that there was none: the error text is set. Buffers
- * always end with a NUL behind their size, so that text in one is a C text; an empty buffer is all
- * zeros, and freeing one makes it that again. */
+ * Failures of these functions set the error text, so callers need not. Buffers always have a NUL
+ * after their contents, so that text in one is a C string. An empty buffer is all zeros, and
+ * freeing one makes it empty again. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,22 +11,21 @@
 
 #include "error.h"
 
-/* Of 0 bytes malloc() may make NULL, which here means that there is no memory. */
+/* malloc() of 0 bytes may return NULL, which here means that memory is exhausted. */
 void* tvmrt__alloc(size_t bytes) {
   void* ptr = malloc(bytes == 0 ? 1 : bytes);
   if (ptr == NULL) (void)tvmrt__fail_memory(bytes);
   return ptr;
 }
 
-/* calloc() checks the product; what is told of it may be wrapped, which only the sentence suffers
- * from. */
+/* calloc() checks the product for overflow; the product in the error text may be wrapped. */
 void* tvmrt__calloc(size_t count, size_t bytes) {
   void* ptr = calloc(count == 0 ? 1 : count, bytes == 0 ? 1 : bytes);
   if (ptr == NULL) (void)tvmrt__fail_memory(count * bytes);
   return ptr;
 }
 
-/* The caller's, to be freed by free(). */
+/* The caller owns the copy; released by free(). */
 char* tvmrt__strdup(const char* text) {
   size_t size = strlen(text) + 1;
   char* copy = tvmrt__alloc(size);
@@ -34,9 +33,9 @@ char* tvmrt__strdup(const char* text) {
   return copy;
 }
 
-/* How many items there is room for is not stored, it follows from the count: so an array has
- * grown in this way from its beginning. One that was made for a count of items cannot. The new
- * room is not cleared. On failure the array is as it was. */
+/* The capacity is not stored, it follows from the count. So an array must be grown in this way from
+ * the beginning; one allocated for a fixed count cannot be. New memory is not cleared. On failure
+ * the array is unchanged. */
 int tvmrt__grow(void** items, size_t count, size_t item_bytes) {
   size_t capacity = count < 4 ? 4 : count * 2;
   void* grown;
@@ -48,12 +47,12 @@ int tvmrt__grow(void** items, size_t count, size_t item_bytes) {
   return 0;
 }
 
-/* On failure the buffer is as it was, and still to be freed. */
+/* On failure the buffer is unchanged, and must still be freed. */
 int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more) {
   size_t wanted;
   size_t capacity = buf->capacity < 32 ? 32 : buf->capacity;
   char* grown;
-  /* so that neither the sum nor the doubling below wraps */
+  /* so that neither the sum nor the doubling below overflows */
   if (more > SIZE_MAX / 4 || buf->size > SIZE_MAX / 4) return tvmrt__fail_memory(more);
   wanted = buf->size + more + 1;
   if (buf->data != NULL && wanted <= buf->capacity) return 0;
@@ -79,12 +78,13 @@ int tvmrt__buf_puts(tvmrt_buf* buf, const char* text) {
   return tvmrt__buf_append(buf, text, strlen(text));
 }
 
-/* Appends. Measured first, so that nothing is cut; the arguments must not lie in this buffer. */
+/* Appends. The length is computed first, so that nothing is truncated; the arguments must not lie
+ * in this buffer. */
 int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) {
   va_list args;
   int size;
   va_start(args, fmt);
-  size = vsnprintf(NULL, 0, fmt, args); /* uses the list up, so there is a second below */
+  size = vsnprintf(NULL, 0, fmt, args); /* consumes the list, so there is a second one below */
   va_end(args);
   if (size < 0) return tvmrt__fail("Text could not be formatted.");
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(buf, (size_t)size));
@@ -95,7 +95,7 @@ int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) {
   return 0;
 }
 
-/* The struct itself is the caller's, and may be used again. */
+/* The caller owns the struct itself and may reuse it. */
 void tvmrt__buf_free(tvmrt_buf* buf) {
   free(buf->data);
   buf->data = NULL;

@@ -1,9 +1,9 @@
 /* Little-endian byte streams and whole files.
  *
- * Readers walk memory that belongs to somebody else, with an end that is checked at each step
- * (firmware/params_bytes.c), and fail with the place; counts are compared with what is left before
- * memory for as many is asked for, so that a damaged file cannot ask for all of it. Files are
- * written aside and renamed: a reader of the path sees the old one or the new one. */
+ * Readers walk borrowed memory, check its end at each step (firmware/params_bytes.c), and report
+ * the position of an error. Counts are compared with the remaining bytes before memory is allocated
+ * for them, so that a damaged file cannot exhaust memory. Files are written to a temporary name and
+ * renamed: a reader of the path sees the old file or the new one. */
 #include "stream.h"
 
 #include <errno.h>
@@ -22,14 +22,13 @@ void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, si
   in->bytes = (tvmrt_bytes){in->begin, in->begin + size, TVMRT_BYTES_WHOLE};
 }
 
-/* Always -1. The place is where the next read would begin. */
+/* Always -1. The reported position is that of the next read. */
 int tvmrt__reader_fail(const tvmrt_reader* in, const char* why) {
   return tvmrt__fail_value("%s is damaged: %s at byte %zu of %zu.", in->what, why,
                            (size_t)(in->bytes.at - in->begin), (size_t)(in->bytes.end - in->begin));
 }
 
-/* What firmware's reader has found is a number that stays until it is asked for: steps behind it
- * read nothing. */
+/* Report the damage code that firmware's reader has recorded: after damage its reads do nothing. */
 int tvmrt__reader_check(const tvmrt_reader* in) {
   static const char* const sentences[] = {
       [TVMRT_BYTES_END_EARLY] = "it ends too early",
@@ -41,13 +40,13 @@ int tvmrt__reader_check(const tvmrt_reader* in) {
   return tvmrt__reader_fail(in, sentences[in->bytes.damage]);
 }
 
-/* *out lies in what is read, and lives as long as that. */
+/* *out points into the source bytes, and lives as long as they do. */
 int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out) {
   *out = tvmrt__bytes_take(&in->bytes, size > SIZE_MAX ? SIZE_MAX : (size_t)size);
   return tvmrt__reader_check(in);
 }
 
-/* Byte by byte, so that neither the machine's order nor the place of the number matters. */
+/* Byte by byte, independent of the machine's byte order and of alignment. */
 int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
   const uint8_t* p;
   int i;
@@ -57,15 +56,15 @@ int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
   return 0;
 }
 
-/* `least_bytes` is what one of the things takes at least, and not 0: more of them than the rest
- * has room for are refused before anybody allocates for them. */
+/* `least_bytes` is the minimum size of one item, not 0: counts that exceed the remaining bytes are
+ * refused before anything is allocated. */
 int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out) {
   *out = tvmrt__bytes_count(&in->bytes);
   if (*out > tvmrt__reader_left(in) / least_bytes) in->bytes.damage = TVMRT_BYTES_COUNT_TOO_MUCH;
   return tvmrt__reader_check(in);
 }
 
-/* Borrowed, without a NUL behind it: whoever wants a C text reads a string. */
+/* Borrowed, without a NUL at its end: use tvmrt__read_string() for a C string. */
 int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size) {
   const uint8_t* p;
   *out = NULL;
@@ -75,7 +74,7 @@ int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size) {
   return 0;
 }
 
-/* *out is the caller's, to be freed. */
+/* The caller owns *out; released by free(). */
 int tvmrt__read_string(tvmrt_reader* in, char** out) {
   const char* text;
   size_t size;
@@ -89,7 +88,7 @@ int tvmrt__read_string(tvmrt_reader* in, char** out) {
   return 0;
 }
 
-/* 8 is the least that a text takes: its length. On failure there is no list, and nothing to
+/* 8 is the minimum size of a string: its length. On failure there is no list, and nothing to
  * free. */
 int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count) {
   size_t count;
@@ -111,7 +110,7 @@ int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count) {
   return 0;
 }
 
-/* NULL is no list; entries of NULL are passed over, so one half read can be freed. */
+/* Accepts NULL, and NULL entries, so a partly read list can be freed. */
 void tvmrt__free_strings(char** strings, size_t count) {
   size_t i;
   if (strings == NULL) return;
@@ -126,8 +125,7 @@ int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value) {
   return tvmrt__buf_append(out, raw, (size_t)bytes);
 }
 
-/* The length is always 8 bytes, whatever a size is on this machine: files go from one to
- * another. */
+/* The length is always 8 bytes, independent of the machine's size_t: files are portable. */
 int tvmrt__write_data(tvmrt_buf* out, const void* data, size_t size) {
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, size));
   return tvmrt__buf_append(out, data, size);
@@ -144,7 +142,7 @@ int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count) {
   return 0;
 }
 
-/* By pieces, and without asking for the size: pipes and files of /proc have none. */
+/* In chunks, without querying the size: pipes and files of /proc have none. */
 static int read_all(FILE* file, const char* path, tvmrt_buf* out) {
   size_t got;
   do {
@@ -157,7 +155,7 @@ static int read_all(FILE* file, const char* path, tvmrt_buf* out) {
   return 0;
 }
 
-/* Appends to what *out has, and leaves in it what was read until it failed. */
+/* Appends to *out; on failure it keeps the bytes read so far. */
 int tvmrt__read_file(const char* path, tvmrt_buf* out) {
   FILE* file = tvmrt__open_to_read(path);
   int rc;
@@ -167,9 +165,9 @@ int tvmrt__read_file(const char* path, tvmrt_buf* out) {
   return rc;
 }
 
-/* A new file beside the one that it shall replace; NULL, and errno says why there is none. Its name
- * has the process's number, since several may write the same path, and a count, for several threads
- * and for what a process of that number left when it was killed. */
+/* Create a new file next to the one to be replaced; *out is NULL, with errno, on failure. Its name
+ * has the process id, since several processes may write the same path, and a count, for several
+ * threads and for leftovers of a killed process with that id. */
 static int open_aside(const char* path, tvmrt_buf* name, FILE** out) {
   static atomic_uint count;
   do {
@@ -184,11 +182,11 @@ static int open_aside(const char* path, tvmrt_buf* name, FILE** out) {
 /* Closes the file in any case. */
 static int write_all(FILE* file, const void* data, size_t size) {
   const int ok = fwrite(data, 1, size, file) == size;
-  return fclose(file) == 0 && ok ? 0 : -1; /* closing is what reports a full disk */
+  return fclose(file) == 0 && ok ? 0 : -1; /* a full disk is reported by closing */
 }
 
-/* errno is read for the sentence before the file aside is removed, which may change it. Nothing
- * is forced to the disk: what a loss of power leaves is the system's affair. */
+/* errno is read for the error text before the temporary file is removed, which may change it. No
+ * fsync: durability after a loss of power is not guaranteed. */
 int tvmrt__write_file(const char* path, const void* data, size_t size) {
   tvmrt_buf aside = {NULL, 0, 0};
   FILE* file = NULL;

@@ -1,8 +1,8 @@
 /* A hash map from names to pointers, with linear probing and no tombstones.
  *
- * For tables of functions, of containers' keys, of inputs by name. Keys are copied; values are the
- * caller's, who frees them before the map. A map of zeros is empty and holds no memory. Nothing
- * locks: who shares one has a lock around it. */
+ * For tables of functions, of containers' keys, of inputs by name. Keys are copied; the caller owns
+ * the values and frees them before the map. A zero-initialised map is empty and owns no memory. Not
+ * locked: a shared map needs a lock around it. */
 #include "strmap.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 
 #include "error.h"
 
-/* Eight bytes a step: names are look-up keys on the path of every call by name. Not proof against
- * chosen names, which would only make their own process slow. The length goes in first, since the
- * last word is filled up with zeros. */
+/* Hashes eight bytes per step: every call by name hashes its name. Not resistant to collision
+ * attacks, which would only slow their own process. The length is hashed first, since the last word
+ * is padded with zeros. */
 static uint64_t hash_text(const char* text) {
   const uint64_t odd = 0x9e3779b97f4a7c15u;
   size_t left = strlen(text);
@@ -29,8 +29,8 @@ static uint64_t hash_text(const char* text) {
   return h ^ (h >> 32);
 }
 
-/* Slot of the key, or the free one where it would go. The table is never full. Hashes are compared
- * first: texts are then nearly always equal, and compared once. */
+/* Slot of the key, or the free one for it. The table is never full. Hashes are compared first:
+ * texts with equal hashes are nearly always equal, so there is one text comparison. */
 static tvmrt_strmap_slot* probe(const tvmrt_strmap* map, const char* key, uint64_t hash) {
   size_t mask = map->num_slots - 1;
   size_t i = (size_t)hash & mask;
@@ -41,7 +41,7 @@ static tvmrt_strmap_slot* probe(const tvmrt_strmap* map, const char* key, uint64
   return &map->slots[i];
 }
 
-/* An empty map may have no table yet: nothing is hashed for one. */
+/* An empty map may have no table yet, so the key is not hashed. */
 tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key) {
   tvmrt_strmap_slot* slot;
   if (map->size == 0) return NULL;
@@ -49,7 +49,7 @@ tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key) 
   return slot->key == NULL ? NULL : slot;
 }
 
-/* Where it fails the map is as it was. Keys move, so pointers to slots end here. */
+/* On failure the map is unchanged. Slots move, so pointers to them become invalid. */
 static int grow(tvmrt_strmap* map) {
   tvmrt_strmap bigger = {0};
   size_t i;
@@ -66,25 +66,25 @@ static int grow(tvmrt_strmap* map) {
   return 0;
 }
 
-/* A slot that was there keeps its value. What this returns ends at the next insertion or
+/* An existing slot keeps its value. The returned pointer is valid until the next insertion or
  * removal. */
 tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key) {
   uint64_t hash = hash_text(key);
   tvmrt_strmap_slot* slot;
-  /* A quarter stays free, so that probe() ends, and soon. Slots move, values do not. */
+  /* A quarter stays free, so that probe() terminates quickly. Slots move, values do not. */
   if ((map->size + 1) * 4 > map->num_slots * 3 && grow(map) != 0) return NULL;
   slot = probe(map, key, hash);
   if (slot->key != NULL) return slot;
   slot->key = tvmrt__strdup(key);
-  if (slot->key == NULL) return NULL; /* and the slot is still free */
+  if (slot->key == NULL) return NULL; /* the slot is still free */
   slot->hash = hash;
   slot->value = NULL;
   ++map->size;
   return slot;
 }
 
-/* Close the gap: move back every later slot of the run that could not be found past it. Without
- * it a look-up would stop at the gap, before keys that were put behind it when it was taken. */
+/* Close the gap: move back every later slot of the probe sequence that could not be found past it.
+ * Otherwise a look-up would stop at the gap, before keys that were inserted after it. */
 static void close_gap(tvmrt_strmap* map, size_t gap) {
   size_t mask = map->num_slots - 1;
   size_t i = gap;
@@ -93,8 +93,8 @@ static void close_gap(tvmrt_strmap* map, size_t gap) {
     i = (i + 1) & mask;
     if (map->slots[i].key == NULL) break;
     home = (size_t)map->slots[i].hash & mask;
-    /* nearer to its home than to the gap: the gap lies before its home, where nobody looks for
-     * it */
+    /* nearer to its home than to the gap: the gap lies before its home, outside of its probe
+     * sequence */
     if (((i - home) & mask) < ((i - gap) & mask)) continue;
     map->slots[gap] = map->slots[i];
     gap = i;
@@ -103,7 +103,7 @@ static void close_gap(tvmrt_strmap* map, size_t gap) {
   map->slots[gap].value = NULL;
 }
 
-/* The value goes back to the caller, who owned it all along; NULL if there is no such key. */
+/* Returns the value, which the caller owns; NULL if there is no such key. */
 void* tvmrt__strmap_remove(tvmrt_strmap* map, const char* key) {
   tvmrt_strmap_slot* slot = tvmrt__strmap_find(map, key);
   void* value;
@@ -115,7 +115,7 @@ void* tvmrt__strmap_remove(tvmrt_strmap* map, const char* key) {
   return value;
 }
 
-/* Behind it the map is an empty one, and may be used again. */
+/* Afterwards the map is empty and may be reused. */
 void tvmrt__strmap_free(tvmrt_strmap* map) {
   size_t i;
   for (i = 0; i < map->num_slots; ++i) free(map->slots[i].key);

@@ -23,7 +23,7 @@ typedef struct tvmrt_strmap {
 /* The slot of a key, or NULL. Valid until the next change of the map. */
 TVMRT_SDK tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key);
 
-/* Find or add a key (value NULL when new). NULL, with the error text set, if there is no memory. */
+/* Find or add a key (value NULL when new). NULL with the error text set if out of memory. */
 TVMRT_SDK tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key);
 
 /* Remove a key; returns its value, NULL if there was none. */

@@ -1,4 +1,4 @@
-/* What is asked of a compiler beyond C11: nothing of it is needed, each is empty where it is not known. */
+/* Optional compiler features beyond C11; each macro is empty if the compiler lacks the feature. */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_COMPILER_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_COMPILER_H_
 
@@ -7,25 +7,25 @@
 #include "../../src_backend/compiler.h"
 
 #if defined(__GNUC__)
-/* Arguments from number `first` on belong to the format, number `fmt`. */
+/* printf-like function: parameter `fmt` is the format, its arguments start at parameter `first`. */
 #if defined(__MINGW32__) && !defined(__clang__)
 #define TVMRT_PRINTF(fmt, first) __attribute__((format(gnu_printf, fmt, first)))
 #else
 #define TVMRT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #endif
-/* Keeps the frames of other paths out of the commonest one. */
+/* Not inlined: keeps stack frames of rare paths out of the most frequent one. */
 #define TVMRT_APART __attribute__((noinline))
-/* The same, with the parameters as they are written: from a caller of the same ones it is a jump. */
+/* Not inlined, with unchanged parameters: a caller with the same parameters can tail-call it. */
 #if defined(__clang__)
 #define TVMRT_JUMP TVMRT_APART
 #else
 #define TVMRT_JUMP __attribute__((noipa))
 #endif
-/* Also built for size, where its file is built for speed. */
+/* Optimised for size, even if its file is optimised for speed. */
 #define TVMRT_RARE __attribute__((noinline, cold))
-/* A condition that nearly always holds: what follows it is reached without a jump. */
+/* A condition that is nearly always true: the code after it is reached without a jump. */
 #define TVMRT_USUALLY(condition) __builtin_expect((condition) != 0, 1)
-/* A cache line of its own: where it began otherwise would depend on what is linked before it. */
+/* Aligned to a cache line: otherwise its alignment would depend on the objects linked before it. */
 #define TVMRT_OWN_LINE __attribute__((aligned(64)))
 /* A function that runs when the library is unloaded, or the program ends. */
 #define TVMRT_AT_UNLOAD __attribute__((destructor, unused))
@@ -41,15 +41,15 @@
 #define TVMRT_AT_UNLOAD
 #endif
 
-/* One pointer fits the space that the loader of glibc keeps free, and is then read without a call; that
- * of musl keeps none, and loads no library that asks for it. */
+/* Thread-local pointer: one pointer fits the static TLS reserve of glibc's loader, and is then read
+ * without a call. musl has no such reserve, and refuses libraries that need it. */
 #if defined(__GNUC__) && defined(__ELF__) && defined(__GLIBC__)
 #define TVMRT_THREAD_POINTER _Thread_local __attribute__((tls_model("initial-exec")))
 #else
 #define TVMRT_THREAD_POINTER _Thread_local
 #endif
 
-/* Exported by this library for plug-ins of the same version, which find it declared by sdk/. */
+/* Exported by this library for plug-ins of the same version, which include it through sdk/. */
 #if defined(_WIN32) && defined(TVM_EXPORTS)
 #define TVMRT_SDK __declspec(dllexport)
 #elif defined(_WIN32)
@@ -60,14 +60,14 @@
 #define TVMRT_SDK
 #endif
 
-/* Whether a library may ask for a function, TVMRT_WEAK, which the program that loads it may lack. */
+/* Whether a library may reference a function, TVMRT_WEAK, which the loading program may lack. */
 #if defined(__GNUC__) && defined(__ELF__)
 #define TVMRT_HAS_WEAK 1
 #else
 #define TVMRT_HAS_WEAK 0
 #endif
 
-/* In a loop that waits for another thread. */
+/* Pause instruction for loops that wait for another thread. */
 static inline void tvmrt__relax(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
   __builtin_ia32_pause();
@@ -76,8 +76,8 @@ static inline void tvmrt__relax(void) {
 #endif
 }
 
-/* Write the line of the cache that holds a byte to memory, and forget it; wait for the end of that;
- * bytes in a line. Where programs may not, nothing. */
+/* Write back and evict the cache line of a byte; wait for the end of that; size of a line in bytes.
+ * No-ops on machines that do not allow this in user mode. */
 #if defined(__x86_64__) && defined(__GNUC__)
 static inline void tvmrt__flush_line(const char* at) {
   __asm__ volatile("clflush %0" : : "m"(*at) : "memory");
@@ -92,7 +92,7 @@ static inline void tvmrt__flush_end(void) { __asm__ volatile("dsb ish" : : : "me
 static inline unsigned tvmrt__line_bytes(void) {
   unsigned long kind;
   __asm__("mrs %0, ctr_el0" : "=r"(kind));
-  return 4u << ((kind >> 16) & 15u); /* of the smallest data cache, in words of 4 bytes */
+  return 4u << ((kind >> 16) & 15u); /* log2 of the smallest data cache line, in words of 4 bytes */
 }
 #else
 static inline void tvmrt__flush_line(const char* at) { (void)at; }

@@ -1,4 +1,4 @@
-/* The form of shared libraries where the system says it in headers: TVMRT_HAS_ELF, and ElfW(). */
+/* ELF headers, if the system has them: TVMRT_HAS_ELF, and ElfW(). */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_ELF_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_ELF_H_
 

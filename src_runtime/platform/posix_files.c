@@ -1,9 +1,9 @@
 /* files.h on POSIX systems.
  *
- * Calls of the system and little else: errors are told by errno, which callers turn into
- * sentences. */
-#define _XOPEN_SOURCE 700 /* walks over folders */
-#define _DARWIN_C_SOURCE  /* macOS: folders of temporary names */
+ * Thin wrappers of system calls: errors are reported by errno, which callers turn into error
+ * texts. */
+#define _XOPEN_SOURCE 700 /* nftw() */
+#define _DARWIN_C_SOURCE  /* macOS: mkdtemp() */
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -15,36 +15,35 @@
 
 #include "files.h"
 
-/* Borrowed from the path; the path itself where it names no folder. */
+/* Borrowed from the path; the path itself if it has no folder. */
 const char* tvmrt__file_name(const char* path) {
   const char* slash = strrchr(path, '/');
   return slash == NULL ? path : slash + 1;
 }
 
-/* NULL with errno. "b" is for other systems' sake: here files are bytes anyway. */
+/* NULL with errno. "b" matters on other systems only. */
 FILE* tvmrt__open_to_read(const char* path) { return fopen(path, "rb"); }
 
-/* "x" is C11's: fails where the file is there. */
+/* "x" is C11's: fails if the file exists. */
 FILE* tvmrt__create_file(const char* path) { return fopen(path, "wbx"); }
 
-/* In one step: who opens the name sees the old file or the new one, whole. Both names lie in one
- * folder, since no file is renamed from one disk to another. */
+/* Atomic: a reader of the name sees the complete old or new file. Both names must be in one folder,
+ * since files cannot be renamed across file systems. */
 int tvmrt__replace_file(const char* from, const char* to) { return rename(from, to); }
 
-/* Whoever has it open or mapped keeps what he has. */
+/* Processes that have it open or mapped keep it. */
 int tvmrt__remove_file(const char* path) { return unlink(path); }
 
-/* The caller's to free. */
+/* The caller owns the result; released by free(). */
 char* tvmrt__temporary_folder(void) {
   const char* folder = getenv(TVMRT_TEMPORARY_VARIABLE);
   return strdup(folder == NULL || folder[0] == '\0' ? "/tmp" : folder);
 }
 
-/* For this user alone, as mkdtemp() makes it: what is uploaded there is loaded as code. */
+/* Private to this user, as by mkdtemp(): files uploaded there are loaded as code. */
 int tvmrt__make_unique_folder(char* path) { return mkdtemp(path) == NULL ? -1 : 0; }
 
-/* What cannot be removed is left, and the walk goes on. What it returns would end the walk, so it
- * is 0 always. */
+/* Entries that cannot be removed are left. Always 0, since another result would end the walk. */
 static int remove_one(const char* path, const struct stat* status, int kind, struct FTW* where) {
   (void)status;
   (void)kind;
@@ -53,18 +52,17 @@ static int remove_one(const char* path, const struct stat* status, int kind, str
   return 0;
 }
 
-/* From inside out, and never through links to elsewhere. The walk holds 16 descriptors at most;
- * folders that lie deeper are opened again. */
+/* Depth first, without following links. The walk uses at most 16 descriptors; deeper folders are
+ * reopened. */
 void tvmrt__remove_folder(const char* path) {
   (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Asked without opening: what comes behind the answer may still fail, and is then told there. */
+/* Checked without opening: a later open may still fail, and is then reported. */
 bool tvmrt__is_readable(const char* path) { return access(path, R_OK) == 0; }
 
-/* No folder is an empty one. What `f` returns ends the walk where it is not 0. "." and ".." are
- * among the names. The folder may change meanwhile: whether a new file is shown is the system's
- * affair. */
+/* A missing folder counts as empty. A non-zero result of `f` ends the walk. "." and ".." are among
+ * the names. The folder may change meanwhile: new files may or may not be listed. */
 int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx) {
   DIR* dir = opendir(folder);
   const struct dirent* row;
@@ -75,22 +73,22 @@ int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* na
   return rc;
 }
 
-/* Not handed on to programs that this one starts. */
+/* Not inherited by programs that this one starts. */
 tvmrt_file tvmrt__file_open(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }
 
 void tvmrt__file_close(tvmrt_file file) { (void)close((int)file); }
 
-/* False also where the file ends earlier. The descriptor has no place of its own that would move,
- * so threads may share it. */
+/* False also if the file is too short. pread() does not move the descriptor's position, so threads
+ * may share it. */
 bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
   const off_t place = (off_t)at;
   if (place < 0 || (uint64_t)place != at) return false;
   return pread((int)file, out, bytes, place) == (ssize_t)bytes;
 }
 
-/* Four numbers that differ wherever two files do, or one file before and after it was written.
- * Without the fraction of a second a file that is written over twice within one, in place and in
- * its length, looks like the same. */
+/* These numbers differ for different files, and for one file before and after a change. Without the
+ * fraction of a second, a file that is overwritten twice within one second, in place and with the
+ * same length, looks unchanged. */
 bool tvmrt__file_identify(tvmrt_file file, tvmrt_file_id* out) {
   struct stat info;
   if (fstat((int)file, &info) != 0) return false;

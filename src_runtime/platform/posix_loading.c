@@ -1,9 +1,9 @@
 /* loading.h by dlopen().
  *
- * Handles are dlopen()'s and counted by it. What only glibc knows (sizes and kinds of symbols) has
- * a guess for other C libraries, good enough for the symbols of generated libraries. */
-#define _GNU_SOURCE      /* glibc: symbols' sizes, what all libraries see */
-#define _DARWIN_C_SOURCE /* macOS: libraries of addresses */
+ * Handles are dlopen()'s and counted by it. Only glibc knows sizes and kinds of symbols; other C
+ * libraries use heuristics that suffice for symbols of generated libraries. */
+#define _GNU_SOURCE      /* glibc: symbol sizes, RTLD_DEFAULT */
+#define _DARWIN_C_SOURCE /* macOS: dladdr() */
 #include <dlfcn.h>
 
 #include "loading.h"
@@ -12,8 +12,8 @@
 #include <link.h>
 #endif
 
-/* Local always: names of one network must not answer for those of another. A library that is
- * loaded again is counted, whatever the mode; RTLD_NOLOAD counts, too. */
+/* Always local: symbols of one network must not resolve in another. Each load is counted, in every
+ * mode, also with RTLD_NOLOAD. */
 void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   static const int modes[] = {
       [TVMRT_LOAD_LAZILY] = RTLD_LAZY | RTLD_LOCAL,
@@ -23,19 +23,19 @@ void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   return dlopen(path, modes[how]);
 }
 
-/* What it fails with helps nobody: the handle is gone for the caller either way. */
+/* The result is ignored: the caller has given up the handle either way. */
 void tvmrt__library_unload(void* handle) { (void)dlclose(handle); }
 
 void* tvmrt__library_symbol(void* handle, const char* name) { return dlsym(handle, name); }
 
-/* Of this thread's last call, once: dlerror() forgets what it has told. */
+/* The error of this thread's last call; dlerror() returns it only once. */
 const char* tvmrt__library_error(void) {
   const char* text = dlerror();
   return text == NULL ? "unknown reason" : text;
 }
 
-/* Opened again under the path that the loader knows it by, as global; the count that this adds is
- * never given back. */
+/* Reopen under the path that the loader knows, as global; the additional reference is never
+ * released. */
 bool tvmrt__library_show(void* handle) {
 #if defined(__linux__)
   struct link_map* map = NULL;
@@ -47,10 +47,10 @@ bool tvmrt__library_show(void* handle) {
 #endif
 }
 
-/* Whatever the program or a library that was shown has under the name; NULL if nothing. */
+/* A symbol of the program or of a library that was made visible; NULL if there is none. */
 void* tvmrt__visible_symbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
-/* The path as the loader has it, which lives as long as the library. */
+/* The path that the loader knows, which lives as long as the library. */
 const char* tvmrt__library_of(const void* address) {
   Dl_info info;
   return dladdr(address, &info) == 0 ? NULL : info.dli_fname;
@@ -58,7 +58,7 @@ const char* tvmrt__library_of(const void* address) {
 
 #if defined(__GLIBC__)
 /* From the library's own symbol table. dladdr1() finds the nearest symbol below an address: one
- * that does not begin there is another. */
+ * that does not begin there is another symbol. */
 static const ElfW(Sym) * elf_symbol(void* address) {
   Dl_info info;
   void* entry = NULL;
@@ -67,27 +67,27 @@ static const ElfW(Sym) * elf_symbol(void* address) {
   return entry;
 }
 
-/* As the linker wrote it; who uses a size from a file compares it with what the file holds. */
+/* As written by the linker; callers compare it with the contents of the symbol. */
 size_t tvmrt__symbol_bytes(void* address) {
   const ElfW(Sym)* sym = elf_symbol(address);
   return sym == NULL ? 0 : (size_t)sym->st_size;
 }
 
-/* Some names are a function of one compiler and a text of another, as __tvm_main__ is. What no
- * table knows is taken for code, as most names are. */
+/* Some names, such as __tvm_main__, are a function of one compiler and a text of another. Symbols
+ * without a table entry count as code, as most are. */
 bool tvmrt__symbol_is_function(void* address) {
   const ElfW(Sym)* sym = elf_symbol(address);
   return sym == NULL || (sym->st_info & 0xf) != STT_OBJECT;
 }
 #else
-/* Not known: constants are then copied, as nothing shows that they lie in the library. */
+/* Unknown: constants are then copied, since they may lie outside of the library. */
 size_t tvmrt__symbol_bytes(void* address) {
   (void)address;
   return 0;
 }
 
-/* A name in C of fewer than 256 letters and its NUL are a text. Instructions look like one by
- * chance alone, and only where a NUL ends them. */
+/* Fewer than 256 characters of a C identifier and a NUL count as a text. Instructions match this
+ * only by chance. */
 bool tvmrt__symbol_is_function(void* address) {
   const unsigned char* text = address;
   size_t i;

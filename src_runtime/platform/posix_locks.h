@@ -1,4 +1,4 @@
-/* threads.h by the threads of POSIX, without a call in between. */
+/* threads.h by POSIX threads, inlined. */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_POSIX_LOCKS_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_POSIX_LOCKS_H_
 

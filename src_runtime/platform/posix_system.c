@@ -9,8 +9,8 @@
 #include "reals.h"
 #include "system.h"
 
-/* A signal may end it early, which callers that poll do not mind. No pause for a NaN, of which no
- * comparison holds. */
+/* A signal may end it early, which is acceptable for callers that poll. Returns at once for a NaN,
+ * for which no comparison holds. */
 void tvmrt__sleep(double seconds) {
   struct timespec pause;
   if (!(seconds > 0)) return;
@@ -19,8 +19,8 @@ void tvmrt__sleep(double seconds) {
   (void)nanosleep(&pause, NULL);
 }
 
-/* To be freed by the function below alone; on other systems it differs from free(). Not C11's
- * function, which wants sizes that are multiples of the alignment. */
+/* Released only by tvmrt__aligned_free(), which differs from free() on other systems. Not C11's
+ * aligned_alloc(), which requires sizes that are multiples of the alignment. */
 void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
   void* memory = NULL;
   return posix_memalign(&memory, align, bytes) == 0 ? memory : NULL;
@@ -28,22 +28,21 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
 
 void tvmrt__aligned_free(void* memory) { free(memory); }
 
-/* Whole pages inside of the range alone: their neighbours may be in use. */
+/* Only whole pages inside of the range: adjacent data may be in use. */
 void tvmrt__leave_pages(const void* begin, size_t bytes) {
 #if defined(__linux__)
-  /* asked each time: 4 KiB on most machines, 16 or 64 KiB on others */
+  /* queried at run time: 4 KiB on most machines, 16 or 64 KiB on others */
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   const uintptr_t first = ((uintptr_t)begin + page - 1) / page * page;
   const uintptr_t end = ((uintptr_t)begin + bytes) / page * page;
   if (first < end) (void)madvise((void*)first, end - first, MADV_DONTNEED);
 #else
-  (void)begin; /* elsewhere the same call may lose what was written, or do nothing */
+  (void)begin; /* on other systems this call may lose written data, or do nothing */
   (void)bytes;
 #endif
 }
 
-/* For keys of sessions; without the system's source it is a number that differs from others, no
- * more. */
+/* For session keys; without the system's source it is merely unique, not secret. */
 uint64_t tvmrt__random_number(void) {
   uint64_t bits = 0;
   FILE* file = fopen("/dev/urandom", "rb");

@@ -1,6 +1,6 @@
-/* threads.h on POSIX systems: what is not a call of theirs alone. */
-#define _GNU_SOURCE      /* processors of a thread */
-#define _DARWIN_C_SOURCE /* macOS: waiting for a time */
+/* threads.h on POSIX systems: functions that are more than one call. */
+#define _GNU_SOURCE      /* processor affinity */
+#define _DARWIN_C_SOURCE /* macOS: relative timed waits */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "system.h"
 #include "threads.h"
 
-/* Of numbers that are not negative: both parts are then in range. */
+/* For non-negative numbers: both parts are then in range. */
 static struct timespec time_of(double seconds) {
   struct timespec t;
   t.tv_sec = tvmrt__whole_seconds(seconds);
@@ -19,7 +19,7 @@ static struct timespec time_of(double seconds) {
   return t;
 }
 
-/* By the clock that nobody sets: a wait with a time limit ends after that time. */
+/* Uses the monotonic clock: a wait with a timeout ends after that time. */
 #if defined(__APPLE__)
 int tvmrt__cond_init(tvmrt_cond* c) { return pthread_cond_init(c, NULL); }
 
@@ -33,27 +33,27 @@ int tvmrt__cond_init(tvmrt_cond* c) {
   pthread_condattr_t attr;
   int rc = pthread_condattr_init(&attr);
   if (rc != 0) return rc;
-  /* Where it cannot be set, times of tvmrt__seconds() are long past by the other clock: waits end
-   * at once, and callers look again. */
+  /* If this fails, times of tvmrt__seconds() are long past by the other clock: waits end at once,
+   * and callers check again. */
   (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   rc = pthread_cond_init(c, &attr);
   (void)pthread_condattr_destroy(&attr);
   return rc;
 }
 
-/* Only ETIMEDOUT is a no: what else ends the wait is looked at by the caller. */
+/* Only ETIMEDOUT gives false: after any other wake-up the caller checks its condition. */
 bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
   const struct timespec t = time_of(when);
   return pthread_cond_timedwait(c, m, &t) != ETIMEDOUT;
 }
 #endif
 
-/* 0, or the system's number of the error. *out is to be joined once, or its stack stays. */
+/* 0, or the system's error number. *out must be joined once, or its stack leaks. */
 int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument) {
   return pthread_create(out, NULL, body, argument);
 }
 
-/* Nobody waits for its end, and what it holds goes with it. */
+/* The thread is not joined; its resources are released when it ends. */
 int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
   pthread_attr_t attr;
   pthread_t thread;
@@ -67,18 +67,18 @@ int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
 
 void tvmrt__thread_join(tvmrt_os_thread* thread) { (void)pthread_join(*thread, NULL); }
 
-/* To the processor at that place among those that the process may use, counted around. A hint:
- * where it fails the thread runs anywhere. */
+/* Bind to processor number `place`, modulo their number, of those that the process may use. A hint:
+ * on failure the thread runs anywhere. */
 void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
 #if defined(__linux__)
   cpu_set_t all;
   cpu_set_t one;
   int cpu;
-  /* fails where the machine has more processors than the set, 1024 */
+  /* fails if the machine has more than 1024 processors, the size of the set */
   if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
   place %= CPU_COUNT(&all);
   for (cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    /* `place` counts down over the processors that are there */
+    /* `place` counts down over the available processors */
     if (!CPU_ISSET(cpu, &all) || place-- != 0) continue;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -91,38 +91,38 @@ void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
 #endif
 }
 
-/* A key is there for its destructor: thread-local storage of C has none. */
+/* A pthread key for its destructor: C's thread-local storage has none. */
 static pthread_key_t end_key;
-static bool has_end_key; /* key 0 is another library's where the process has none left */
+static bool has_end_key; /* key 0 belongs to another library if the process has no key left */
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
-static _Atomic(void (*)(void*)) end_function; /* the same of all threads, which set it at once */
+static _Atomic(void (*)(void*)) end_function; /* equal for all threads, which may set it
+                                               * concurrently */
 
-/* At the first use in the process; never deleted, since threads may end after the library's last
+/* On first use in the process; never deleted, since threads may end after the library's last
  * call. */
 static void make_end_key(void) {
   has_end_key = pthread_key_create(&end_key, atomic_load(&end_function)) == 0;
 }
 
-/* One function for the process, with a state for each thread. -1 where it will not be called: the
- * state is then lost with the thread. A state of NULL is not called for: that is how one takes
- * its state back. */
+/* One function per process, with a state per thread. -1 if it will not be called: the state then
+ * leaks with the thread. It is not called for a NULL state: this is how to cancel it. */
 int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
   atomic_store(&end_function, f);
   (void)pthread_once(&end_once, make_end_key);
   return has_end_key && pthread_setspecific(end_key, state) == 0 ? 0 : -1;
 }
 
-/* For locks that fork() would leave taken in the child. Without memory it is not noted, and a child
- * may hang, as it would have without this. */
+/* For locks that fork() would leave locked in the child. If memory is exhausted, nothing is
+ * registered, and a child may hang, as it would without this. */
 void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
   (void)pthread_atfork(before, in_parent, in_child);
 }
 
-/* At least 1, also where the system does not tell. */
+/* At least 1, also if the system reports no number. */
 int tvmrt__num_processors(void) {
   long count = sysconf(_SC_NPROCESSORS_ONLN);
 #if defined(__linux__)
-  cpu_set_t set; /* a container or taskset may leave fewer to this process */
+  cpu_set_t set; /* a container or taskset may restrict this process to fewer */
   if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
 #endif
   return count < 1 ? 1 : (int)count;

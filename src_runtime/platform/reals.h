@@ -1,24 +1,24 @@
-/* Real numbers as integers. A cast of one that the integer's type has no place for is undefined in C:
- * what comes from outside goes through here. */
+/* Conversion of floating-point numbers to integers. Casts of out-of-range values are undefined in
+ * C: numbers from outside are converted here. */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_REALS_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_REALS_H_
 
 #include <stdint.h>
 
-/* Without its fraction; the nearest number that there is, and 0 for a NaN. */
+/* Truncated and clamped to the range; 0 for a NaN. */
 static inline int64_t tvmrt__int_of_real(double x) {
   if (x >= 9223372036854775808.0) return INT64_MAX;
   if (x <= -9223372036854775808.0) return INT64_MIN;
   return x == x ? (int64_t)x : 0;
 }
 
-/* Whole seconds of a time limit, which are as good as for ever above a lifetime. */
+/* Whole seconds of a timeout, clamped to 0 to 2e9 (63 years). */
 static inline long tvmrt__whole_seconds(double x) {
   const int64_t whole = tvmrt__int_of_real(x);
   return whole > 2000000000 ? 2000000000 : whole < 0 ? 0 : (long)whole;
 }
 
-/* What whole_seconds() leaves of it. */
+/* The fraction of a timeout without its whole seconds. */
 static inline long tvmrt__nanoseconds(double x) {
   const int64_t whole = tvmrt__int_of_real(x);
   const double part = x - (double)whole;

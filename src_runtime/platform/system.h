@@ -1,4 +1,4 @@
-/* Time, memory with an alignment, and the process. The environment is read by getenv(). */
+/* Time, aligned memory, and the process. The environment is read by getenv(). */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_SYSTEM_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_SYSTEM_H_
 
@@ -13,15 +13,15 @@ double tvmrt__thread_seconds(void);
 #else
 #include <time.h>
 
-/* Seconds since some fixed moment, of a clock that nobody sets. */
+/* Seconds since a fixed moment, by a monotonic clock. */
 static inline double tvmrt__seconds(void) {
   struct timespec now;
   if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0.0;
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Seconds for which the calling thread has had a processor; tvmrt__seconds() where the system counts
- * them too coarsely. */
+/* Processor time of the calling thread in seconds; tvmrt__seconds() if the system's resolution is
+ * too coarse. */
 static inline double tvmrt__thread_seconds(void) {
   struct timespec now;
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return tvmrt__seconds();
@@ -29,22 +29,22 @@ static inline double tvmrt__thread_seconds(void) {
 }
 #endif
 
-/* Let others run for that long, or less if a signal comes. */
+/* Sleep for that time, or shorter if a signal arrives. */
 TVMRT_SDK void tvmrt__sleep(double seconds);
 
-/* Memory at a multiple of `align`, a power of two of at least sizeof(void*); NULL if there is none.
- * Given back by tvmrt__aligned_free(), which does nothing to NULL. */
+/* Memory aligned to `align`, a power of two of at least sizeof(void*); NULL if memory is exhausted.
+ * Released by tvmrt__aligned_free(), which accepts NULL. */
 TVMRT_SDK void* tvmrt__aligned_alloc(size_t align, size_t bytes);
 TVMRT_SDK void tvmrt__aligned_free(void* memory);
 
-/* Let the whole pages in these bytes, which are of a file that was mapped and never written, leave
- * memory: the system reads them again when they are touched. Nothing where it knows no such thing. */
+/* Drop whole pages of a mapped, never written file from memory: the system reads them again on
+ * access. No-op if the system does not support this. */
 TVMRT_SDK void tvmrt__leave_pages(const void* begin, size_t bytes);
 
-/* 64 bits that nobody guesses; the clock where the system has no source of them. */
+/* 64 unpredictable bits; from the clock if the system has no source of them. */
 TVMRT_SDK uint64_t tvmrt__random_number(void);
 
-/* The number of this process. */
+/* The id of this process. */
 long tvmrt__process_id(void);
 
 #endif

@@ -3,24 +3,24 @@
  *
  *   tvmrt_mutex, TVMRT_MUTEX_INIT      a lock; a static one needs no tvmrt__mutex_init()
  *   tvmrt_recursive_mutex, TVMRT_RECURSIVE_MUTEX_INIT
- *                                      one that its thread may take again, static
+ *                                      a static lock that its owner may take again
  *   tvmrt_rwlock, TVMRT_RWLOCK_INIT    many readers or one writer
- *   tvmrt_cond                         a condition, waited for under a tvmrt_mutex
+ *   tvmrt_cond                         a condition, waited for with a tvmrt_mutex
  *   tvmrt_once, TVMRT_ONCE_INIT        done once in the process
- *   tvmrt_os_thread                    a thread that was started
- *   tvmrt_thread_id                    the calling thread, to be compared
+ *   tvmrt_os_thread                    a started thread
+ *   tvmrt_thread_id                    id of a thread, for comparisons
  *
  *   int tvmrt__mutex_init(m), tvmrt__cond_init(c)
- *                                      0, or not where the system has none left
+ *                                      0, or non-zero if the system has none left
  *   tvmrt__mutex_free(m), tvmrt__cond_free(c)
- *   tvmrt__lock(m), tvmrt__unlock(m); tvmrt__lock_again(m), tvmrt__unlock_again(m) of recursive ones
+ *   tvmrt__lock(m), tvmrt__unlock(m); recursive: tvmrt__lock_again(m), tvmrt__unlock_again(m)
  *   tvmrt__lock_read(l), tvmrt__unlock_read(l), tvmrt__lock_write(l), tvmrt__unlock_write(l)
- *   tvmrt__rwlock_renew(l)             in a child of fork: the lock as new, whoever held it
- *   tvmrt__wait(c, m)                  may return without having been woken
- *   bool tvmrt__wait_until(c, m, when) the same; false once tvmrt__seconds() is past `when`
+ *   tvmrt__rwlock_renew(l)             in a child of fork: reset the lock, even if held
+ *   tvmrt__wait(c, m)                  may return spuriously
+ *   bool tvmrt__wait_until(c, m, when) may return spuriously; false once tvmrt__seconds() > `when`
  *   tvmrt__wake_one(c), tvmrt__wake_all(c)
  *   tvmrt__call_once(once, f)
- *   tvmrt__thread_yield()              let others run
+ *   tvmrt__thread_yield()              let other threads run
  *   tvmrt_thread_id tvmrt__thread_id(), bool tvmrt__is_thread(id)
  */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_THREADS_H_
@@ -34,16 +34,16 @@
 
 #include <stdatomic.h>
 
-/* The same on all systems, since those of POSIX would have to be made, which may fail. */
+/* One implementation for all systems, since POSIX ones need an initialisation that may fail. */
 typedef struct tvmrt_recursive_mutex {
   tvmrt_mutex lock;
-  _Atomic(tvmrt_thread_id) owner; /* read while depth may change; 0: nobody */
+  _Atomic(tvmrt_thread_id) owner; /* read while others may write it; 0: none */
   unsigned depth;
 } tvmrt_recursive_mutex;
 #define TVMRT_RECURSIVE_MUTEX_INIT \
   { TVMRT_MUTEX_INIT, 0, 0 }
 
-/* Only the owner finds itself there, whatever others write meanwhile. */
+/* Only the owner can read its own id here, regardless of concurrent writes. */
 static inline void tvmrt__lock_again(tvmrt_recursive_mutex* m) {
   if (!tvmrt__is_thread(atomic_load_explicit(&m->owner, memory_order_relaxed))) {
     tvmrt__lock(&m->lock);
@@ -58,23 +58,22 @@ static inline void tvmrt__unlock_again(tvmrt_recursive_mutex* m) {
   tvmrt__unlock(&m->lock);
 }
 
-/* Run body(argument) on a thread of its own; 0, or the system's number of what went wrong. What it
- * returns is not read. */
+/* Run body(argument) on a new thread; 0, or the system's error number. Ignores its result. */
 int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument);
-/* The same for a thread that nobody joins. */
+/* Run body(argument) on a new thread that is not joined. */
 TVMRT_SDK int tvmrt__thread_start_detached(void* (*body)(void*), void* argument);
-/* Wait for the thread's end, once. */
+/* Wait for the thread's end; call once. */
 void tvmrt__thread_join(tvmrt_os_thread* thread);
-/* Let the thread run on one processor of those that the process may use, number `place` of them and
- * round again; nothing where the system knows no such thing, or refuses. */
+/* Bind the thread to processor number `place`, modulo their number, of those that the process may
+ * use; no-op if the system does not support or refuses it. */
 void tvmrt__thread_bind(tvmrt_os_thread* thread, int place);
 
-/* Call f(state) when the calling thread ends, which replaces what was given before; a NULL state calls
- * nothing. The process has one `f`. The thread that ends the process may end without. 0, or -1. */
+/* Call f(state) when the calling thread ends; replaces an earlier state. Nothing is called for a
+ * NULL state. The process has one `f`. May skip the thread that ends the process. 0, or -1. */
 int tvmrt__at_thread_end(void (*f)(void* state), void* state);
 
-/* Call these before a fork of the process, and behind it in the parent and in the child; each may be
- * NULL. Nothing on systems without fork. */
+/* Call these before a fork of the process, and after it in the parent and in the child; each may be
+ * NULL. No-op on systems without fork. */
 TVMRT_SDK void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void),
                               void (*in_child)(void));
 

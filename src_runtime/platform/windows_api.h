@@ -1,4 +1,4 @@
-/* Windows' own header, for the sources of this room alone, and texts as it has them. */
+/* Windows' own header, only for sources of this folder, and string conversions. */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_WINDOWS_API_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_WINDOWS_API_H_
 
@@ -13,9 +13,9 @@
 
 #include "compiler.h"
 
-/* A text of Windows in place of UTF-8, malloc()ed; NULL without memory, or where it is no UTF-8. */
+/* Convert UTF-8 to a wide string, malloc()ed; NULL if memory is exhausted, or for invalid UTF-8. */
 TVMRT_SDK wchar_t* tvmrt__wide(const char* text);
-/* The other way into `out` of `size` bytes; false where it does not fit. */
+/* Convert a wide string to UTF-8 into `out` of `size` bytes; false if it does not fit. */
 TVMRT_SDK bool tvmrt__narrow(const wchar_t* text, char* out, size_t size);
 
 #endif

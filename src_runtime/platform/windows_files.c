@@ -1,6 +1,6 @@
 /* files.h on Windows.
  *
- * Paths are UTF-8 and may have either slash. errno is set as on other systems, since callers tell
+ * Paths are UTF-8 and may have either slash. errno is set as on other systems, since callers report
  * it. */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +13,11 @@
 #include "system.h"
 #include "windows_api.h"
 
-#define ASIDE L".tvmrt-aside" /* ends the names of files that could not go */
+#define ASIDE L".tvmrt-aside" /* suffix of files that could not be removed */
 
 static void remove_tree(const wchar_t* folder);
 
-/* Borrowed from the path. A drive without a slash, as in "c:name", is a folder as well. */
+/* Borrowed from the path. A drive without a slash, as in "c:name", counts as a folder too. */
 const char* tvmrt__file_name(const char* path) {
   const char* name = path;
   for (; *path != '\0'; ++path) {
@@ -26,8 +26,7 @@ const char* tvmrt__file_name(const char* path) {
   return name;
 }
 
-/* errno for what a call of Windows' own failed with. The ones whose sentences help somebody; all
- * others are one. */
+/* errno for the error of a Windows function; rare errors map to EIO. */
 static void set_errno(void) {
   switch (GetLastError()) {
     case ERROR_FILE_NOT_FOUND:
@@ -46,14 +45,14 @@ static void set_errno(void) {
   }
 }
 
-/* The path, or NULL with errno. */
+/* The path as a wide string, or NULL with errno. */
 static wchar_t* wide_path(const char* path) {
   wchar_t* wide = tvmrt__wide(path);
   if (wide == NULL) errno = EINVAL;
   return wide;
 }
 
-/* "b": in its other mode Windows ends a file at the first byte 26 and drops carriage returns. */
+/* "b": in text mode Windows ends a file at the first byte 26 and drops carriage returns. */
 FILE* tvmrt__open_to_read(const char* path) {
   wchar_t* wide = wide_path(path);
   FILE* file = wide == NULL ? NULL : _wfopen(wide, L"rb");
@@ -61,7 +60,7 @@ FILE* tvmrt__open_to_read(const char* path) {
   return file;
 }
 
-/* Not by fopen()'s "x", which the older C library of Windows does not know. */
+/* Not by fopen()'s "x", which the older C library of Windows lacks. */
 FILE* tvmrt__create_file(const char* path) {
   wchar_t* wide = wide_path(path);
   FILE* file;
@@ -75,9 +74,9 @@ FILE* tvmrt__create_file(const char* path) {
   return file;
 }
 
-/* A library that is loaded cannot go, nor be written over, but get another name: it lies beside
- * the place that it had, by a name that lists of the folder leave out, until its folder goes.
- * Process and count make the name one that no other thread or process takes. */
+/* A loaded library cannot be removed or overwritten, but renamed: it stays in the same folder until
+ * that is removed, under a name that folder listings skip. Process id and count make the name
+ * unique across threads and processes. */
 static bool set_aside(const wchar_t* path) {
   static volatile LONG count;
   const size_t most = wcslen(path) + 48;
@@ -91,9 +90,9 @@ static bool set_aside(const wchar_t* path) {
   return done;
 }
 
-/* A file that is in use as a library is moved aside first: then the new one takes its place. Two
- * steps then: for a moment there is no such file, and where the second step fails the old one
- * lies aside. */
+/* A file that is in use as a library is renamed first, then the new file takes its name. This is
+ * not atomic: for a moment there is no such file, and if the second step fails the old one keeps
+ * the temporary name. */
 int tvmrt__replace_file(const char* from, const char* to) {
   wchar_t* old = wide_path(from);
   wchar_t* new = wide_path(to);
@@ -111,8 +110,7 @@ int tvmrt__replace_file(const char* from, const char* to) {
   return rc;
 }
 
-/* A library that is loaded is set aside instead: its name is free either way, which is what
- * callers want. */
+/* A loaded library is renamed instead: callers only need its name to be free. */
 int tvmrt__remove_file(const char* path) {
   wchar_t* wide = wide_path(path);
   int rc = -1;
@@ -127,8 +125,8 @@ int tvmrt__remove_file(const char* path) {
   return rc;
 }
 
-/* The caller's to free. A unit of Windows' text is 3 bytes of UTF-8 at most; where that does not
- * do, or the system names none, the current folder has to. */
+/* The caller owns the result; released by free(). A wide character takes at most 3 bytes of UTF-8.
+ * The fallback is the current folder. */
 char* tvmrt__temporary_folder(void) {
   wchar_t wide[MAX_PATH + 1];
   const DWORD size = GetTempPathW(MAX_PATH + 1, wide);
@@ -143,8 +141,8 @@ char* tvmrt__temporary_folder(void) {
   return path;
 }
 
-/* Folders of temporary files are the user's own there. 32 letters, so each takes 5 bits of the
- * number. Another attempt only where the name was taken. */
+/* Temporary folders are private to the user there. 32 letters, so each takes 5 bits of the number.
+ * Retries only if the name was taken. */
 int tvmrt__make_unique_folder(char* path) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
   char* end = path + strlen(path) - 6;
@@ -166,8 +164,8 @@ int tvmrt__make_unique_folder(char* path) {
   return -1;
 }
 
-/* One row of a folder: with what is in it, unless it is a link to elsewhere. Without memory for
- * its path it is left. Of a link the folder's row goes and what it leads to stays. */
+/* Remove one entry of a folder, with its contents unless it is a link. Of a link only the entry is
+ * removed, not its target. If memory for the path is exhausted, the entry is left. */
 static void remove_row(const wchar_t* folder, const WIN32_FIND_DATAW* row) {
   const size_t most = wcslen(folder) + wcslen(row->cFileName) + 2;
   const bool is_folder = (row->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
@@ -186,7 +184,7 @@ static void remove_row(const wchar_t* folder, const WIN32_FIND_DATAW* row) {
   free(path);
 }
 
-/* What cannot go, a library in use, is left where it is. */
+/* Files that cannot be removed, such as libraries in use, are left. */
 static void remove_tree(const wchar_t* folder) {
   const size_t most = wcslen(folder) + 3;
   wchar_t* pattern = malloc(most * sizeof(*pattern));
@@ -205,14 +203,14 @@ static void remove_tree(const wchar_t* folder) {
   (void)RemoveDirectoryW(folder);
 }
 
-/* A path that is no UTF-8 names nothing that was made here. */
+/* A path of invalid UTF-8 cannot exist here. */
 void tvmrt__remove_folder(const char* path) {
   wchar_t* wide = wide_path(path);
   if (wide != NULL) remove_tree(wide);
   free(wide);
 }
 
-/* By opening it: the system's own question looks at the mark for read-only alone. */
+/* By opening it: the system's query checks only the read-only attribute. */
 bool tvmrt__is_readable(const char* path) {
   const tvmrt_file file = tvmrt__file_open(path);
   if (file == TVMRT_NO_FILE) return false;
@@ -220,7 +218,7 @@ bool tvmrt__is_readable(const char* path) {
   return true;
 }
 
-/* Files that were set aside are not shown. A name that fits no UTF-8 is passed over. */
+/* Renamed files in use are skipped, and names that cannot be converted to UTF-8. */
 static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), void* ctx) {
   WIN32_FIND_DATAW row;
   HANDLE search = FindFirstFileW(pattern, &row);
@@ -235,7 +233,7 @@ static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), v
   return rc;
 }
 
-/* Either slash will do in front of the asterisk. Without memory it is as if there was nothing. */
+/* Either slash works before the asterisk. If memory is exhausted, the folder counts as empty. */
 int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx) {
   const size_t size = strlen(folder);
   char* pattern = malloc(size + 3);
@@ -251,7 +249,7 @@ int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* na
   return rc;
 }
 
-/* Others may write, rename or remove the file meanwhile, as they may elsewhere. */
+/* Other processes may write, rename or remove the file meanwhile, as on other systems. */
 tvmrt_file tvmrt__file_open(const char* path) {
   const DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
   wchar_t* wide = wide_path(path);
@@ -265,8 +263,8 @@ tvmrt_file tvmrt__file_open(const char* path) {
 
 void tvmrt__file_close(tvmrt_file file) { (void)CloseHandle((HANDLE)file); }
 
-/* The structure only says where, as the handle is not asynchronous. No more than 2 GiB, since the
- * system counts in 32 bits; nobody asks for as much. */
+/* The structure only passes the position, as the handle is not asynchronous. At most 2 GiB, since
+ * the system counts in 32 bits; no caller reads more. */
 bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
   OVERLAPPED place = {0};
   DWORD got = 0;
@@ -276,8 +274,7 @@ bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) 
   return ReadFile((HANDLE)file, out, (DWORD)bytes, &got, &place) && got == bytes;
 }
 
-/* As on other systems; ticks count from 1601, which does not matter as long as they are compared
- * alone. */
+/* As on other systems; ticks count from 1601, which is irrelevant for comparisons. */
 bool tvmrt__file_identify(tvmrt_file file, tvmrt_file_id* out) {
   BY_HANDLE_FILE_INFORMATION info;
   uint64_t ticks; /* of 100 ns */

@@ -1,6 +1,6 @@
 /* loading.h on Windows.
  *
- * Texts of errors and paths are the thread's, until its next call. */
+ * Error texts and paths are thread-local, valid until the thread's next call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "loading.h"
 #include "windows_api.h"
 
-/* Not cleared by what succeeds: callers ask behind a failure alone. A unit of Windows' text is 3
- * bytes of UTF-8 at most. */
+/* Not cleared by successful calls: callers read it only after failures. A wide character has at
+ * most 3 bytes of UTF-8. */
 static _Thread_local char error_text[256];
 static _Thread_local char path_text[MAX_PATH * 3 + 1];
 
@@ -21,7 +21,7 @@ static _Thread_local char path_text[MAX_PATH * 3 + 1];
 #define OWN_PROCESSOR "this processor"
 #endif
 
-/* The system's own sentence, without its end; the one that everybody meets is said better. */
+/* The system's text, without trailing punctuation; the most frequent error gets a better one. */
 static void keep_error(void) {
   const DWORD code = GetLastError();
   wchar_t text[200];
@@ -41,8 +41,8 @@ static void keep_error(void) {
   }
 }
 
-/* Counted either way, so that one unload belongs to each. Nothing is found lazily there: a
- * function that no library has fails here. */
+/* Counted either way, so each call needs one unload. There is no lazy binding: a missing function
+ * is an error here. */
 void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   wchar_t* wide = tvmrt__wide(path);
   HMODULE handle = NULL;
@@ -62,7 +62,7 @@ void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
 
 void tvmrt__library_unload(void* handle) { (void)FreeLibrary((HMODULE)handle); }
 
-/* Copied, since ISO C converts no pointer to a function into one to data. */
+/* Copied, since ISO C has no conversion from a function pointer to a data pointer. */
 void* tvmrt__library_symbol(void* handle, const char* name) {
   FARPROC symbol = GetProcAddress((HMODULE)handle, name);
   void* address = NULL;
@@ -75,20 +75,19 @@ const char* tvmrt__library_error(void) {
   return error_text[0] == '\0' ? "unknown reason" : error_text;
 }
 
-/* A library of Windows names the file of each function that it asks for: all see the program
- * alone. */
+/* Windows libraries import functions from named files: only the program is globally visible. */
 bool tvmrt__library_show(void* handle) {
   (void)handle;
   return false;
 }
 
-/* What the program itself exports, which is rarely anything. */
+/* Exports of the program itself, which usually has none. */
 void* tvmrt__visible_symbol(const char* name) {
   return tvmrt__library_symbol((void*)GetModuleHandleW(NULL), name);
 }
 
-/* The count stays as it is: whoever asks runs in that library, or holds it. A path that fills the
- * room was cut, and names no file. */
+/* The reference count is unchanged: the caller runs in that library, or holds it. A path that fills
+ * the buffer was truncated, and is invalid. */
 const char* tvmrt__library_of(const void* address) {
   const DWORD flags =
       GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
@@ -107,7 +106,7 @@ size_t tvmrt__symbol_bytes(void* address) {
   return 0;
 }
 
-/* By what its page is for. */
+/* By the protection of its page. */
 bool tvmrt__symbol_is_function(void* address) {
   const DWORD code =
       PAGE_EXECUTE | PAGE_EXECUTE_READ | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY;

@@ -1,5 +1,5 @@
-/* threads.h on Windows. Its header is not included here, since it has names for everything: locks and
- * conditions are the pointer that they are there, and 0 is a new one. */
+/* threads.h on Windows, without including its header, which defines many names: locks and
+ * conditions are single pointers there, initialised by 0. */
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_WINDOWS_LOCKS_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_WINDOWS_LOCKS_H_
 

@@ -8,7 +8,7 @@
 #include "threads.h"
 #include "windows_api.h"
 
-/* The pointers of windows_locks.h are these. */
+/* Casts of the pointers in windows_locks.h. */
 #define SRW(lock) ((PSRWLOCK)(void*)(lock))
 #define VARIABLE(cond) ((PCONDITION_VARIABLE)(void*)(cond))
 _Static_assert(sizeof(SRWLOCK) == sizeof(tvmrt_mutex), "a lock is a pointer");
@@ -16,26 +16,26 @@ _Static_assert(sizeof(SRWLOCK) == sizeof(tvmrt_rwlock), "a lock is a pointer");
 _Static_assert(sizeof(CONDITION_VARIABLE) == sizeof(tvmrt_cond), "a condition is a pointer");
 _Static_assert(sizeof(INIT_ONCE) == sizeof(tvmrt_once), "a beginning is a pointer");
 
-/* Never fails, unlike those of other systems: callers check all the same. */
+/* Never fails, unlike on other systems: callers check anyway. */
 int tvmrt__mutex_init(tvmrt_mutex* m) {
   InitializeSRWLock(SRW(m));
   return 0;
 }
 
-/* Locks and conditions hold nothing. */
+/* Locks and conditions own no resources. */
 void tvmrt__mutex_free(tvmrt_mutex* m) { (void)m; }
 void tvmrt__lock(tvmrt_mutex* m) { AcquireSRWLockExclusive(SRW(m)); }
 void tvmrt__unlock(tvmrt_mutex* m) { ReleaseSRWLockExclusive(SRW(m)); }
 
-/* Readers must unlock as readers: the system does not know who holds a lock, nor how. */
+/* Readers must unlock as readers: the system does not record the holder of a lock, nor its mode. */
 void tvmrt__lock_read(tvmrt_rwlock* l) { AcquireSRWLockShared(SRW(l)); }
 void tvmrt__unlock_read(tvmrt_rwlock* l) { ReleaseSRWLockShared(SRW(l)); }
 void tvmrt__lock_write(tvmrt_rwlock* l) { AcquireSRWLockExclusive(SRW(l)); }
 void tvmrt__unlock_write(tvmrt_rwlock* l) { ReleaseSRWLockExclusive(SRW(l)); }
-/* Never called, as no process is split here. */
+/* Never called, since Windows has no fork. */
 void tvmrt__rwlock_renew(tvmrt_rwlock* l) { InitializeSRWLock(SRW(l)); }
 
-/* Nothing to be freed, like the locks. */
+/* Nothing to free, like the locks. */
 int tvmrt__cond_init(tvmrt_cond* c) {
   InitializeConditionVariable(VARIABLE(c));
   return 0;
@@ -47,10 +47,10 @@ void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m) {
   (void)SleepConditionVariableSRW(VARIABLE(c), SRW(m), INFINITE, 0);
 }
 
-/* True also where it was woken for nothing: callers look at what they wait for. */
+/* True also for spurious wake-ups: callers check their condition. */
 bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
   const double left = 1e3 * (when - tvmrt__seconds());
-  /* rounded up, so that the time is past; longer waits than a day wake in between */
+  /* rounded up, so that the time is past; waits longer than a day wake in between */
   const DWORD ms = left <= 0 ? 0 : left > 86400e3 ? 86400000 : (DWORD)left + 1;
   if (SleepConditionVariableSRW(VARIABLE(c), SRW(m), ms, 0)) return true;
   return tvmrt__seconds() < when;
@@ -59,7 +59,7 @@ bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
 void tvmrt__wake_one(tvmrt_cond* c) { WakeConditionVariable(VARIABLE(c)); }
 void tvmrt__wake_all(tvmrt_cond* c) { WakeAllConditionVariable(VARIABLE(c)); }
 
-/* A struct around it, since an argument is a pointer to data and a function's is none. */
+/* A struct around the function, since the argument is a data pointer. */
 typedef struct task {
   void (*f)(void);
 } task;
@@ -72,7 +72,7 @@ static BOOL CALLBACK do_once(PINIT_ONCE once, PVOID argument, PVOID* context) {
   return TRUE;
 }
 
-/* Whoever comes while another thread is at it waits, so that all is done when this returns. */
+/* If another thread is executing `f`, wait, so that it has finished when this returns. */
 void tvmrt__call_once(tvmrt_once* once, void (*f)(void)) {
   task t;
   t.f = f;
@@ -83,13 +83,13 @@ void tvmrt__thread_yield(void) { (void)SwitchToThread(); }
 tvmrt_thread_id tvmrt__thread_id(void) { return GetCurrentThreadId(); }
 bool tvmrt__is_thread(tvmrt_thread_id id) { return id == GetCurrentThreadId(); }
 
-/* What a thread begins with; owned by the thread once it runs. */
+/* Start parameters of a thread; owned by the thread once it runs. */
 typedef struct start {
   void* (*body)(void*);
   void* argument;
 } start;
 
-/* Frees what thread_start() made, before the body, which may never return. */
+/* Frees the parameters before calling the body, which may never return. */
 static unsigned __stdcall run(void* argument) {
   start s = *(start*)argument;
   free(argument);
@@ -97,8 +97,8 @@ static unsigned __stdcall run(void* argument) {
   return 0;
 }
 
-/* Not by CreateThread(), which leaves out what the C library keeps for each thread. The handle is
- * the caller's until it joins. */
+/* Not by CreateThread(), which skips the per-thread state of the C library. The caller owns the
+ * handle until it joins. */
 int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument) {
   start* s = malloc(sizeof(*s));
   uintptr_t thread;
@@ -114,7 +114,7 @@ int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argume
   return 0;
 }
 
-/* Closing a handle ends no thread: it only says that nobody will ask for it. */
+/* Closing a handle does not end the thread. */
 int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
   tvmrt_os_thread thread;
   const int rc = tvmrt__thread_start(&thread, body, argument);
@@ -122,20 +122,20 @@ int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
   return rc;
 }
 
-/* The handle goes here: a thread is joined once. */
+/* The handle is closed here: a thread is joined once. */
 void tvmrt__thread_join(tvmrt_os_thread* thread) {
   (void)WaitForSingleObject(*thread, INFINITE);
   (void)CloseHandle(*thread);
 }
 
-/* Of the process's own group of processors, which has 64 at most. */
+/* Processors of the process's own group, at most 64. */
 static DWORD_PTR own_processors(void) {
   DWORD_PTR own = 0;
   DWORD_PTR all = 0;
   return GetProcessAffinityMask(GetCurrentProcess(), &own, &all) ? own : 0;
 }
 
-/* Each round takes the lowest bit away. */
+/* Each iteration clears the lowest bit. */
 int tvmrt__num_processors(void) {
   DWORD_PTR own = own_processors();
   int count = 0;
@@ -143,19 +143,19 @@ int tvmrt__num_processors(void) {
   return count < 1 ? 1 : count;
 }
 
-/* A hint, as on other systems: what it fails with is not told. */
+/* A hint, as on other systems: failures are ignored. */
 void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
   DWORD_PTR own = own_processors();
   place %= tvmrt__num_processors();
   for (; own != 0 && place != 0; --place) own &= own - 1;
-  if (own != 0) (void)SetThreadAffinityMask(*thread, own & (~own + 1)); /* the lowest */
+  if (own != 0) (void)SetThreadAffinityMask(*thread, own & (~own + 1)); /* the lowest bit */
 }
 
-/* Storage of fibres is what calls a function when a thread ends. It is never given back: a slot
- * that goes would call the function for all threads at once. */
+/* Fibre-local storage calls a function when a thread ends. The slot is never freed: freeing it
+ * would call the function for all threads at once. */
 static INIT_ONCE end_once = INIT_ONCE_STATIC_INIT;
 static DWORD end_slot = FLS_OUT_OF_INDEXES;
-static _Atomic(void (*)(void*)) end_function; /* the same of all threads, which set it at once */
+static _Atomic(void (*)(void*)) end_function; /* equal for all threads; may be set concurrently */
 
 static void WINAPI end_thread(void* state) {
   void (*const end)(void*) = atomic_load(&end_function);
@@ -170,7 +170,7 @@ static BOOL CALLBACK make_end_slot(PINIT_ONCE once, PVOID argument, PVOID* conte
   return TRUE;
 }
 
-/* -1 where the process has no slot left; the state is then lost with the thread. */
+/* -1 if the process has no slot left; the state then leaks with the thread. */
 int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
   atomic_store(&end_function, f);
   (void)InitOnceExecuteOnce(&end_once, make_end_slot, NULL, NULL);
@@ -178,7 +178,7 @@ int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
   return FlsSetValue(end_slot, state) ? 0 : -1;
 }
 
-/* A process begins with a program here, never as a copy of another. */
+/* Windows has no fork. */
 void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
   (void)before;
   (void)in_parent;

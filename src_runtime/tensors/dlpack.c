@@ -1,18 +1,18 @@
-/* Exchange of tensors by DLPack, both ways, without copying.
+/* Exchange of tensors by DLPack, in both directions, without copying.
  *
- * A tensor that goes out holds the NDArray until the other side deletes it; one that comes in is
- * deleted when the last reference to the NDArray goes. Nothing is copied, so both sides see each
- * other's writes. A tensor of this runtime that comes back becomes a view of what went out, and no
- * chain of wrappers grows. */
+ * An exported tensor holds the NDArray until the consumer deletes it; an imported one is deleted
+ * with the last reference to the NDArray. Nothing is copied, so both sides see each other's writes.
+ * An exported tensor that is imported again becomes a view of the original, so wrappers do not pile
+ * up. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tensor.h"
 
-/* The other side's deleter frees its struct, too. */
+/* The producer's deleter frees its struct too. */
 static void release_imported(tvmrt_tensor* t) { TVMDLManagedTensorCallDeleter(t->owner); }
 
-/* The tensor stays the caller's where this fails. */
+/* On failure the caller still owns the tensor. */
 static int check_import(const DLManagedTensor* from) {
   const DLTensor* t;
   char text[TVMRT_TENSOR_TEXT_BYTES];
@@ -26,7 +26,7 @@ static int check_import(const DLManagedTensor* from) {
         "contiguous copy first.",
         tvmrt__tensor_text(t, text));
   }
-  /* Generated code assumes as much; where there is nothing, front ends give any address. */
+  /* Generated code requires this alignment; empty tensors of front ends may have any address. */
   if ((uintptr_t)tvmrt__tensor_data(t) % TVMRT_FOREIGN_ALIGN_BYTES != 0 && bytes != 0) {
     return tvmrt__fail_value(
         "DLPack tensor %s is not aligned to %d bytes: copy it into an "
@@ -36,20 +36,20 @@ static int check_import(const DLManagedTensor* from) {
   return 0;
 }
 
-/* On whichever thread the other side is done. */
+/* Called on any thread. */
 static void delete_exported(DLManagedTensor* self) {
   tvmrt__tensor_release(self->manager_ctx);
   free(self);
 }
 
-/* Whether a tensor went out by TVMArrayToDLPack and comes back as it was. */
+/* Whether a tensor was exported by TVMArrayToDLPack and comes back unchanged. */
 static bool is_ours(const DLManagedTensor* from) {
   const tvmrt_tensor* t = from->manager_ctx;
   return from->deleter == delete_exported && from->dl_tensor.data == t->dl.data &&
          from->dl_tensor.shape == t->dl.shape && from->dl_tensor.ndim == t->dl.ndim;
 }
 
-/* A view of the tensor that went out: it holds that one, however often it went back and forth. */
+/* A view of the exported tensor: it holds the original, however often it is exchanged. */
 static tvmrt_tensor* take_back(DLManagedTensor* from) {
   tvmrt_tensor* base = from->manager_ctx;
   tvmrt_tensor* t =
@@ -70,7 +70,7 @@ static tvmrt_tensor* take_over(DLManagedTensor* from) {
   return t;
 }
 
-/* On success the tensor is the runtime's. Bools are a byte each, which TVM calls uint1. */
+/* On success the runtime owns the tensor. Bools are a byte each, which TVM calls uint1. */
 int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
   tvmrt_tensor* t;
   *out = NULL;
@@ -85,7 +85,8 @@ int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
   return 0;
 }
 
-/* The caller deletes it by its own deleter. The shape lies in the NDArray, which is held. */
+/* The caller deletes the result by its deleter. The shape lies in the NDArray, which is
+ * retained. */
 int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
   DLManagedTensor* managed;
   *out = NULL;
@@ -106,8 +107,7 @@ int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
   return 0;
 }
 
-/* For whoever has a tensor and does not keep it. NULL, and one without a deleter, are nothing to
- * do. */
+/* For callers that do not keep a tensor. NULL, and tensors without a deleter, are no-ops. */
 void TVMDLManagedTensorCallDeleter(DLManagedTensor* dltensor) {
   if (dltensor != NULL && dltensor->deleter != NULL) dltensor->deleter(dltensor);
 }

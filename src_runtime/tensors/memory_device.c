@@ -1,9 +1,9 @@
 /* Memory devices: the CPU, and the C functions for memory and streams.
  *
- * Tensors may lie in memory of any device that registers functions for it; the CPU is the only one
- * that is always there. A device is known by its type's number, as DLPack has it. Nothing here is
- * locked: structs of devices are static and stay, also after their device has gone, whose functions
- * fail then. */
+ * Tensors may lie in memory of any device that registers functions for it; only the CPU is always
+ * available. A device is identified by DLPack's type number. Nothing is locked: the structs of
+ * devices are static, and stay valid after their device is unregistered; their functions then
+ * fail. */
 #include "memory_device.h"
 
 #include <stdint.h>
@@ -16,18 +16,18 @@
 #include "../core/thread_pool.h"
 #include "../platform/system.h"
 
-/* From here on the types are those of other machines: a session's number times this, and the type. */
+/* From here on, types of other machines: session number times this, plus the type. */
 enum { REMOTE_TYPES = 128 };
 
-/* Every number from 0 on is the same CPU; those below are nobody's. */
+/* All numbers from 0 on are the same CPU; negative ones are invalid. */
 static int cpu_exists(int device_id) { return device_id >= 0; }
 
-/* Never NULL for nothing: tensors without elements have an address. */
+/* Never NULL for 0 bytes: empty tensors have an address. */
 static int cpu_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   (void)dev;
-  /* what aligned allocators ask for */
+  /* required by aligned allocators */
   if (align < sizeof(void*)) align = sizeof(void*);
-  /* Small blocks from the heap, whose padding is known to be unused. */
+  /* Small blocks come from the heap, whose padding is known to be unused. */
   *out = tvmrt__aligned_alloc(align, bytes == 0 ? 1 : bytes);
   if (*out != NULL) return 0;
   return tvmrt__fail_memory(bytes);
@@ -39,7 +39,7 @@ static int cpu_free(DLDevice dev, void* ptr) {
   return 0;
 }
 
-/* Bytes that threads share, and of which one copies a part in two microseconds. */
+/* Minimum size of parallel copies, and size that a thread copies in two microseconds. */
 enum { SHARED_BYTES = 128 << 10, PART_BYTES = 24 << 10, MOST_PARTS = 256 };
 
 typedef struct {
@@ -48,7 +48,7 @@ typedef struct {
   size_t bytes;
 } copy_job;
 
-/* By whole lines of the cache, as tensors are aligned. */
+/* In whole cache lines, as tensors are aligned. */
 static int copy_part(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   const copy_job* job = cdata;
   const uint64_t lines = job->bytes / 64, tasks = (uint64_t)env->num_task, i = (uint64_t)task_id;
@@ -58,8 +58,9 @@ static int copy_part(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return 0;
 }
 
-/* Inputs of networks are shared as their layers will be: a thread then has in its cache a part of what
- * it reads, and the workers are awake. memmove(), since views of one tensor may overlap. */
+/* Inputs of networks are split among threads like their layers will be: each thread then has part
+ * of its input in its cache, and the workers are awake. memmove(), since views of one tensor may
+ * overlap. */
 static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                     TVMStreamHandle stream) {
   (void)from_dev;
@@ -78,7 +79,7 @@ static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* 
   return 0;
 }
 
-/* No slots for streams: what is asked of the CPU is done when the call returns. */
+/* Stream functions are NULL: CPU operations are complete when the call returns. */
 static const tvmrt_memory_device cpu_api = {
     .struct_bytes = sizeof(cpu_api),
     .name = "cpu",
@@ -88,7 +89,7 @@ static const tvmrt_memory_device cpu_api = {
     .copy = cpu_copy,
 };
 
-/* Names are TVM's; "unknown" for what is none. */
+/* TVM's names; "unknown" for other types. */
 const char* tvmrt__memory_device_name(int device_type) {
   static const char* const names[TVMDeviceExtType_End] = {
       [kDLCPU] = "cpu",
@@ -117,8 +118,8 @@ const char* tvmrt__memory_device_name(int device_type) {
   return names[device_type];
 }
 
-/* Devices of other types come with plug-ins, which register "device_api.<name>" as TVM's do. Nothing is
- * kept of the answer: a plug-in may come at any time. */
+/* Devices of other types come with plug-ins, which register "device_api.<name>" as TVM's do. The
+ * result is not cached: a plug-in may be loaded at any time. */
 static const tvmrt_memory_device* find_api(int device_type) {
   const char* name = tvmrt__memory_device_name(device_type);
   TVMFunctionHandle function = NULL;
@@ -131,12 +132,12 @@ static const tvmrt_memory_device* find_api(int device_type) {
     if (TVMFuncGetGlobal(key, &function) != 0 || function == NULL) return NULL;
   }
   if (TVMFuncCall(function, NULL, NULL, 0, &found, &code) != 0) code = kTVMNullptr;
-  /* the struct stays, as its head says */
+  /* the struct stays valid, as required by its header */
   (void)TVMFuncFree(function);
   return code == kTVMOpaqueHandle ? found.v_handle : NULL;
 }
 
-/* NULL with the error text set. The struct is the device's own. */
+/* NULL with the error text set. The device owns the struct. */
 const tvmrt_memory_device* tvmrt__memory_device(int device_type) {
   const tvmrt_memory_device* api;
   if (device_type == kDLCPU) return &cpu_api;
@@ -154,7 +155,7 @@ const tvmrt_memory_device* tvmrt__memory_device(int device_type) {
   return NULL;
 }
 
-/* As the C functions of TVM pass it, in two numbers. */
+/* From the two numbers in TVM's C functions. */
 static DLDevice make_device(int device_type, int device_id) {
   DLDevice dev;
   dev.device_type = (DLDeviceType)device_type;
@@ -162,7 +163,7 @@ static DLDevice make_device(int device_type, int device_id) {
   return dev;
 }
 
-/* A device without streams does all in the order of the calls: NULL is its only one. */
+/* A device without stream functions executes in call order: NULL is its only stream. */
 int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
   *out = NULL;
@@ -171,7 +172,7 @@ int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   return api->stream_create(make_device(device_type, device_id), out);
 }
 
-/* NULL is the default stream, and not asked about where a device has no others. */
+/* NULL is the default stream, the only one of a device without stream functions. */
 int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
   if (api == NULL) return -1;
@@ -179,7 +180,7 @@ int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
   return api->stream_free(make_device(device_type, device_id), stream);
 }
 
-/* Nothing to wait for is success: callers need not know which devices have streams. */
+/* Success if the device has no streams, so callers need not check for them. */
 int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
   if (api == NULL) return -1;
@@ -187,7 +188,7 @@ int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
   return api->stream_sync(make_device(device_type, device_id), stream);
 }
 
-/* `dst` waits for what `src` has been given so far; nothing to do where a device has one stream. */
+/* `dst` waits for the work on `src` so far; a no-op if a device has one stream. */
 int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle src,
                                TVMStreamHandle dst) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
@@ -196,7 +197,7 @@ int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle s
   return api->stream_wait(make_device(device_type, device_id), src, dst);
 }
 
-/* *out_data is the caller's, by TVMDeviceFreeDataSpace(). The type is a hint of TVM's that no
+/* *out_data is owned; released by TVMDeviceFreeDataSpace(). The type is a hint of TVM's that no
  * device here needs. */
 int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
                             void** out_data) {
@@ -212,14 +213,14 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
   return api->alloc(dev, nbytes, alignment, out_data);
 }
 
-/* A device that has gone cannot free: its memory went with it. */
+/* An unregistered device cannot free: its memory is already released. */
 int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   const tvmrt_memory_device* api = tvmrt__memory_device(dev.device_type);
   if (api == NULL) return -1;
   return ptr == NULL ? 0 : api->free(dev, ptr);
 }
 
-/* Whether memory of this type can be had; no is no error. */
+/* Whether memory of this type is available; no error if not. */
 static bool device_exists(int device_type, int device_id) {
   const tvmrt_memory_device* api = device_type == kDLCPU ? &cpu_api : find_api(device_type);
   const bool is_known = api != NULL && api->struct_bytes == sizeof(*api);
@@ -228,8 +229,7 @@ static bool device_exists(int device_type, int device_id) {
   return result;
 }
 
-/* Other attributes than existence are None, as callers of TVM expect of a device that does not
- * tell. */
+/* Attributes other than existence are None, as TVM's callers expect for unknown ones. */
 TVMRT_NATIVE(get_device_attr) {
   int64_t type;
   int64_t id;
@@ -239,15 +239,15 @@ TVMRT_NATIVE(get_device_attr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
-  /* by name: the room of remote calls lies above this one */
+  /* by name: remote calls are in a higher layer */
   if (type >= REMOTE_TYPES) {
     return tvmrt__global_call("rpc.DeviceAttr", args, type_codes, num_args, out, out_code);
   }
-  if (kind != 0) return 0; /* only "exists" is known of memory */
+  if (kind != 0) return 0; /* memory devices only know "exists" */
   return tvmrt__ret_int(out, out_code, device_exists((int)type, (int)id));
 }
 
-/* (type, id, stream | None): the stream of the calling thread. */
+/* (type, id, stream | None): set the stream of the calling thread. */
 TVMRT_NATIVE(set_stream) {
   int64_t type;
   int64_t id;
@@ -255,7 +255,7 @@ TVMRT_NATIVE(set_stream) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
-  /* None has no value beside its code */
+  /* None has no defined value */
   return TVMSetStream((int)type, (int)id, tvmrt__arg_is_null(&in, 2) ? NULL : args[2].v_handle);
 }
 
@@ -269,7 +269,7 @@ TVMRT_NATIVE(set_device) {
   return tvmrt__memory_device((int)type) == NULL ? -1 : 0;
 }
 
-/* As other devices have it, so that tools ask all of them in one way. */
+/* As for other devices, so that tools can query all alike. */
 TVMRT_NATIVE(cpu_handle) {
   TVMRT_GLOBAL_ARGS;
   out->v_handle = (void*)(uintptr_t)&cpu_api;
@@ -277,9 +277,9 @@ TVMRT_NATIVE(cpu_handle) {
   return 0;
 }
 
-/* (name) -> 1 or 0. Compilers of TVM ask before they choose a target. */
+/* (name) -> 1 or 0. TVM's compilers call this before they choose a target. */
 TVMRT_NATIVE(runtime_enabled) {
-  static const char* const enabled[] = {"cpu", "c", "llvm"}; /* what their libraries need is here */
+  static const char* const enabled[] = {"cpu", "c", "llvm"}; /* their libraries can run here */
   const char* name;
   size_t i;
   int64_t found = 0;

@@ -6,7 +6,7 @@
 
 #include "../platform/compiler.h"
 
-/* Alignment of memory that this runtime allocates: what code of every release may assume. */
+/* Alignment in bytes of memory from this runtime: code of every release may rely on it. */
 #define TVMRT_ALLOC_ALIGN_BYTES 128
 
 /* The functions of a device type; NULL, with the error text set, if this runtime has none. */

@@ -1,21 +1,20 @@
-/* Tensors and named tensors as bytes: the params format.
+/* Serialised tensors and named tensors: the params format.
  *
- * The format is TVM's: names, then tensors, each with a head. Params are names with retained
- * tensors; whoever has a struct of them frees it. Files are not trusted: what is read is bounded by
- * what is there before memory is asked for.
+ * The format is TVM's: names, then tensors, each with a header. A params struct holds names with
+ * retained tensors; its owner frees it. Files are not trusted: sizes are checked against the
+ * remaining bytes before memory is allocated.
  *
  *   file:   u64 magic, u64 0, vec<string> names, u64 number of tensors, tensors
- *   tensor: u64 magic, u64 0, i32 device type, i32 its number, i32 dimensions, u8 type code, u8 bits,
+ *   tensor: u64 magic, u64 0, i32 device type, i32 device id, i32 ndim, u8 type code, u8 bits,
  *           u16 lanes, i64 extents, i64 bytes of data, data
  *
- * All numbers are little-endian. The device is written as the CPU: where a tensor goes is its reader's
- * to say. */
+ * All numbers are little-endian. The device is written as the CPU: readers choose their own. */
 #include "params.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The order is that of tvmrt__bytes_tensor(), which reads it in firmware, too. */
+/* The order is that of tvmrt__bytes_tensor(), which also reads it in firmware. */
 int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   uint64_t bytes;
   int i;
@@ -38,7 +37,7 @@ int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   return tvmrt__buf_append(out, tvmrt__tensor_data(t), (size_t)bytes);
 }
 
-/* What this runtime asks of a tensor beyond what its bytes' reader does. */
+/* Checks of this runtime beyond those of the byte reader. */
 static int check_head(const tvmrt_reader* in, const tvmrt_tensor_head* head) {
   if (head->ndim > TVMRT_MAX_NDIM) {
     return tvmrt__reader_fail(in, "a tensor has too many dimensions");
@@ -48,7 +47,7 @@ static int check_head(const tvmrt_reader* in, const tvmrt_tensor_head* head) {
   return tvmrt__reader_fail(in, "a data type has no bits or no lanes");
 }
 
-/* Owned, and aligned, as the bytes may lie anywhere. NULL with the error text set. */
+/* Owned, and aligned, as the bytes may be unaligned. NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
   static const DLDevice host = {kDLCPU, 0};
   tvmrt_tensor_head head;
@@ -58,10 +57,10 @@ tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
   tvmrt_tensor* t;
   tvmrt__bytes_tensor(&in->bytes, &head);
   if (check_head(in, &head) != 0) return NULL;
-  /* as it lies: the data are not swapped either, so hosts are little-endian */
+  /* without byte swapping, like the data: hosts are little-endian */
   memcpy(shape, head.shape, head.ndim * sizeof(*shape));
   if (tvmrt__shape_bytes(shape, (int)head.ndim, head.dtype, &bytes) != 0 ||
-      bytes / head.dtype.lanes != head.data_bytes) { /* as every reader and writer has it */
+      bytes / head.dtype.lanes != head.data_bytes) { /* as all readers and writers do */
     (void)tvmrt__reader_fail(in, "the size of a tensor's data does not fit its shape");
     return NULL;
   }
@@ -71,7 +70,7 @@ tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
   return t;
 }
 
-/* Grows the lists: only for params that were made so from the beginning. */
+/* Grows the lists: only for params that were built by this function from the beginning. */
 int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* tensor) {
   void* names = params->names;
   void* tensors = params->tensors;
@@ -89,7 +88,7 @@ int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* tens
   return 0;
 }
 
-/* Empty afterwards. Tensors that others hold live on. */
+/* Empty afterwards. Tensors with other references live on. */
 void tvmrt__params_free(tvmrt_params* params) {
   size_t i;
   for (i = 0; i < params->count; ++i) {
@@ -102,14 +101,14 @@ void tvmrt__params_free(tvmrt_params* params) {
   memset(params, 0, sizeof(*params));
 }
 
-/* Both lists side by side; on failure what there is of them. The arrays are as long as the lists:
- * nothing is added to params that were read. */
+/* Reads both lists in parallel; on failure they are partly filled. The arrays have the exact size:
+ * nothing may be added to params that were read. */
 static int read_all(tvmrt_reader* names, tvmrt_reader* tensors, size_t count, tvmrt_params* out) {
   out->names = tvmrt__calloc(count, sizeof(*out->names));
   out->tensors = tvmrt__calloc(count, sizeof(*out->tensors));
   if (out->names == NULL || out->tensors == NULL) return -1;
   while (out->count < count) {
-    /* counted first, so that a name without its tensor is freed, too */
+    /* counted first, so that a name without its tensor is freed too */
     const size_t i = out->count++;
     TVMRT_RETURN_IF_ERROR(tvmrt__read_string(names, &out->names[i]));
     out->tensors[i] = tvmrt__tensor_read(tensors);
@@ -118,11 +117,11 @@ static int read_all(tvmrt_reader* names, tvmrt_reader* tensors, size_t count, tv
   return 0;
 }
 
-/* `count_first` is the layout inside of modules, which counts tensors in front of the names. *out
+/* `count_first` is the layout inside of modules, with the number of tensors before the names. *out
  * is empty on failure. */
 int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out) {
-  /* Names stand before all tensors: two readers walk the bytes side by side, and no list of names
-   * is made first. */
+  /* The names precede all tensors: two readers walk the bytes in parallel, without a temporary list
+   * of names. */
   tvmrt_reader names = *in;
   size_t num_names;
   size_t count = 0;
@@ -151,7 +150,7 @@ int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* pa
   return 0;
 }
 
-/* The bytes are copied from and may go afterwards. */
+/* The bytes are copied and may be freed afterwards. */
 int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out) {
   tvmrt_reader in;
   tvmrt__reader_init(&in, "the params file", data, size);
@@ -159,7 +158,7 @@ int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out) {
   return tvmrt__params_read(&in, false, out);
 }
 
-/* With the magic number in front, as a file has it; the word behind it is reserved and 0. */
+/* With the file's magic number first; the word after it is reserved and 0. */
 int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params) {
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, TVMRT_PARAMS_MAGIC));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
@@ -180,7 +179,7 @@ int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char
   return 0;
 }
 
-/* A network has hundreds, each looked for once when an executor is made. */
+/* Linear search: a network has hundreds, each looked up once when an executor is created. */
 tvmrt_tensor* tvmrt__params_find(const tvmrt_params* params, const char* name) {
   size_t i;
   for (i = 0; params != NULL && i < params->count; ++i) {
@@ -189,7 +188,7 @@ tvmrt_tensor* tvmrt__params_find(const tvmrt_params* params, const char* name) {
   return NULL;
 }
 
-/* A Map of Strings to the same tensors, not to copies. */
+/* A Map of Strings to the same tensors, without copying them. */
 int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code) {
   tvmrt_map* map = tvmrt__map_new();
   size_t i;
@@ -203,7 +202,7 @@ int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_cod
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
 }
 
-/* The map's tensors are retained meanwhile, in the form that the writer knows. */
+/* Converts the map to a params struct, which retains its tensors meanwhile. */
 static int save_map(const tvmrt_args* in, tvmrt_buf* blob) {
   tvmrt_map* map;
   tvmrt_params params = {0};
@@ -215,7 +214,7 @@ static int save_map(const tvmrt_args* in, tvmrt_buf* blob) {
   return rc;
 }
 
-/* What was read goes into a Map, which holds the tensors by itself. */
+/* The tensors are returned in a Map, which retains them. */
 static int return_loaded(TVMValue* out, int* out_code, const void* data, size_t size) {
   tvmrt_params params;
   int rc;
@@ -242,7 +241,7 @@ TVMRT_NATIVE(load_params) {
   return return_loaded(out, out_code, bytes.data, bytes.size);
 }
 
-/* (Map of str to NDArray, path). The file is replaced whole or not at all. */
+/* (Map of str to NDArray, path). The file is replaced atomically. */
 TVMRT_NATIVE(save_params_to_file) {
   tvmrt_buf blob = {NULL, 0, 0};
   const char* path;

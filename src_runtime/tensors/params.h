@@ -1,4 +1,4 @@
-/* Named tensors: how they are kept, and the bytes of params files. */
+/* Named tensors: the in-memory struct, and the bytes of params files. */
 #ifndef TVMRT_SRC_RUNTIME_TENSORS_PARAMS_H_
 #define TVMRT_SRC_RUNTIME_TENSORS_PARAMS_H_
 
@@ -13,18 +13,18 @@ typedef struct tvmrt_params {
 } tvmrt_params;
 
 int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* retained);
-/* Add what a map from str to NDArray holds; `what` is the map's contents, for messages. */
+/* Add the contents of a map from str to NDArray; `what` names the map for messages. */
 TVMRT_SDK int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char* what);
-/* The tensor of a name, borrowed; NULL where there is none, or no `params`. */
+/* The tensor of a name, borrowed; NULL if there is none, or `params` is NULL. */
 TVMRT_SDK tvmrt_tensor* tvmrt__params_find(const tvmrt_params* params, const char* name);
-/* Return them as such a map. */
+/* Return them as a map from str to NDArray. */
 TVMRT_SDK int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code);
 TVMRT_SDK void tvmrt__params_free(tvmrt_params* params);
-/* vec<string> names; u64 count; count tensors: the part that params files and factories share, where
- * `count_first` says whether the count comes before the names instead. */
+/* vec<string> names; u64 count; count tensors: the common part of params files and factories.
+ * `count_first`: the count precedes the names. */
 TVMRT_SDK int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out);
 TVMRT_SDK int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* params);
-/* A whole params blob with its magic. */
+/* A whole params blob with its magic number. */
 int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out);
 int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params);
 

@@ -1,8 +1,8 @@
-/* Counted tensors: making, viewing, comparing, copying.
+/* Reference-counted tensors: creation, views, comparison, copies.
  *
- * A tensor owns its memory, holds another tensor whose memory it shows, or borrows memory whose
- * owner is known to its maker: `release` tells which. Handles of the ABI are addresses of the
- * DLTensor inside. References are counted and may go on any thread; the data is not locked. */
+ * A tensor owns its memory, retains another tensor whose memory it shares, or borrows memory that
+ * its creator manages; `release` distinguishes them. Handles of the ABI are addresses of the inner
+ * DLTensor. References may be released on any thread; the data is not locked. */
 #include "tensor.h"
 
 #include <inttypes.h>
@@ -14,25 +14,25 @@
 #include "../core/function.h"
 #include "memory_device.h"
 
-/* Called with the last reference, on any thread. A tensor that borrows has no `release`: nothing
- * but the struct is its own. */
+/* Called with the last reference, on any thread. A tensor that borrows has no `release`: it owns
+ * only the struct. */
 static void free_tensor(tvmrt_object* obj) {
   tvmrt_tensor* t = (tvmrt_tensor*)obj;
   if (t->release != NULL) t->release(t);
   free(t);
 }
 
-/* The three kinds of `release`: memory of one's own, another tensor's, and what makers elsewhere
- * set, as DLPack's. */
+/* Three kinds of `release`: owned memory, another tensor's, and those of other files, such as
+ * DLPack's. */
 static void release_memory(tvmrt_tensor* t) {
   (void)TVMDeviceFreeDataSpace(t->dl.device, t->dl.data);
 }
 
-/* The other tensor is held as a whole, and its memory with it. */
+/* The other tensor is retained, and its memory with it. */
 static void release_base(tvmrt_tensor* t) { tvmrt__tensor_release(t->owner); }
 
-/* A tensor without memory; the shape was checked. It lies behind the tensor: one block, so that it lives
- * as long as the tensor does, whoever has its address. */
+/* A tensor without memory; the shape was checked. The shape is stored in the same block, so it
+ * lives as long as the tensor. */
 static tvmrt_tensor* new_tensor(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev) {
   size_t shape_bytes = (size_t)ndim * sizeof(int64_t);
   tvmrt_tensor* t = tvmrt__calloc(1, sizeof(*t) + shape_bytes);
@@ -46,12 +46,12 @@ static tvmrt_tensor* new_tensor(const int64_t* shape, int ndim, DLDataType dtype
   return t;
 }
 
-/* Enough for every vector instruction, so that generated code may load any tensor by whole
+/* Sufficient for every vector instruction, so that generated code may load any tensor by whole
  * vectors. */
 static size_t alignment_of(DLDataType dtype) {
   size_t bytes = ((size_t)dtype.bits * dtype.lanes + 7) / 8;
   size_t align = TVMRT_ALLOC_ALIGN_BYTES;
-  while (align < bytes && align < 4096) align *= 2; /* vector types may ask for more */
+  while (align < bytes && align < 4096) align *= 2; /* vector types may need more */
   return align;
 }
 
@@ -70,7 +70,7 @@ tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dty
   return t;
 }
 
-/* A view must lie within its base by bytes; the base need not be compact, as only its beginning is
+/* A view must lie within its base's bytes; the base need not be compact, as only its beginning is
  * used. */
 tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int ndim,
                                  DLDataType dtype, uint64_t byte_offset) {
@@ -90,29 +90,28 @@ tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int n
   t->dl.data = base->dl.data;
   t->dl.byte_offset = base->dl.byte_offset + byte_offset;
   t->release = release_base;
-  /* a view of a view holds what that one holds: no chain grows with each */
+  /* a view of a view retains the same tensor: chains do not grow */
   t->owner = base->release == release_base ? base->owner : base;
   tvmrt__retain(t->owner);
   return t;
 }
 
-/* The shape is copied, the data is not held: the caller makes sure that it stays, or sets
- * `release`. */
+/* The shape is copied, the data is not retained: the caller keeps it alive, or sets `release`. */
 tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source) {
   uint64_t bytes;
   tvmrt_tensor* t;
   if (tvmrt__tensor_bytes(source, &bytes) != 0) return NULL;
   t = new_tensor(source->shape, source->ndim, source->dtype, source->device);
   if (t == NULL) return NULL;
-  t->dl.data = tvmrt__tensor_data(source); /* an offset of 0 is what generated code expects */
+  t->dl.data = tvmrt__tensor_data(source); /* generated code expects an offset of 0 */
   return t;
 }
 
-/* The one place where sizes of tensors are computed and bounded: whatever passes fits into
+/* The only place where sizes of tensors are computed and bounded: all accepted sizes fit into
  * ptrdiff_t. */
 int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes) {
   const uint64_t element = ((uint64_t)dtype.bits * dtype.lanes + 7) / 8;
-  /* Types without bits, as void, make empty tensors; their extents are checked all the same. */
+  /* Types without bits, such as void, make empty tensors; their extents are still checked. */
   uint64_t bytes = element == 0 ? 1 : element;
   bool is_empty = element == 0;
   int i;
@@ -126,7 +125,7 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
       return tvmrt__fail_value("dimension %d of a shape is negative: %" PRId64 ".", i, shape[i]);
     }
   }
-  /* Those of an empty tensor, too: strides are products of some of them. */
+  /* Also for an empty tensor: strides are products of some extents. */
   for (i = 0; i < ndim; ++i) {
     const int64_t extent = shape[i] == 0 ? 1 : shape[i];
     is_empty = is_empty || shape[i] == 0;
@@ -141,13 +140,12 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
   return 0;
 }
 
-/* 0 and the bytes that its elements take, or -1 where that cannot be counted. Strides are not
- * looked at. */
+/* 0 and the size of its elements in bytes, or -1 on overflow. Strides are ignored. */
 int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes) {
   return tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, out_bytes);
 }
 
-/* Extents of 1 have any stride; a tensor without elements is compact. */
+/* Extents of 1 may have any stride; a tensor without elements is compact. */
 bool tvmrt__is_compact(const DLTensor* t) {
   int64_t expected = 1;
   int i;
@@ -160,7 +158,7 @@ bool tvmrt__is_compact(const DLTensor* t) {
   return true;
 }
 
-/* Extents alone: strides and place are other questions. */
+/* Compares only extents, not strides or devices. */
 bool tvmrt__same_shape(const DLTensor* a, const DLTensor* b) {
   size_t bytes = (size_t)a->ndim * sizeof(int64_t);
   return a->ndim == b->ndim && (bytes == 0 || memcmp(a->shape, b->shape, bytes) == 0);
@@ -171,19 +169,19 @@ static bool is_bool(DLDataType t) {
   return t.lanes == 1 && ((t.code == kDLUInt && t.bits == 1) || (t.code == kDLBool && t.bits == 8));
 }
 
-/* Bools are equal in both of their spellings. */
+/* Bools are equal in both representations. */
 bool tvmrt__same_dtype(DLDataType a, DLDataType b) {
   if (a.code == b.code && a.bits == b.bits && a.lanes == b.lanes) return true;
   return is_bool(a) && is_bool(b);
 }
 
-/* For errors: "float32 (1, 3, ...)", cut where there is no room. */
+/* For errors: "float32 (1, 3, ...)", truncated to fit. */
 const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BYTES]) {
   size_t used;
   int i;
   tvmrt__dtype_to_text(t->dtype, text);
   used = strlen(text);
-  /* room for one number of 64 bits, its comma and the end */
+  /* space for one 64-bit number, its comma and the end */
   for (i = 0; i < t->ndim && used < TVMRT_TENSOR_TEXT_BYTES - 28; ++i) {
     used += (size_t)snprintf(text + used, TVMRT_TENSOR_TEXT_BYTES - used, "%s%" PRId64,
                              i == 0 ? " (" : ", ", t->shape[i]);
@@ -193,8 +191,8 @@ const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BY
   return text;
 }
 
-/* Copy rows of the innermost dimension, counting the outer ones like an odometer. There is one at least,
- * and none of extent 0: what has strides that matter is neither a scalar nor empty. */
+/* Copy rows of the innermost dimension, iterating over the outer ones. There is at least one
+ * dimension and none of extent 0: a tensor with relevant strides is neither a scalar nor empty. */
 static void copy_strided(const DLTensor* from, char* to) {
   size_t item = ((size_t)from->dtype.bits * from->dtype.lanes + 7) / 8;
   int64_t index[TVMRT_MAX_NDIM] = {0};
@@ -212,11 +210,11 @@ static void copy_strided(const DLTensor* from, char* to) {
   }
 }
 
-/* Pinned memory of a device is asked of that device, which knows how to copy it fast. */
+/* A device's pinned memory is handled by that device, which can copy it fast. */
 static bool is_host(DLDevice dev) { return dev.device_type == kDLCPU; }
 
-/* The shapes need not be equal: the size was compared, or is the same by construction. Copies
- * between two devices are the source's business. */
+/* The shapes need not be equal: the size was compared, or is equal by construction. The source's
+ * device copies between two devices. */
 int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle stream) {
   const tvmrt_memory_device* api;
   uint64_t bytes;
@@ -236,7 +234,7 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
     copy_strided(from, tvmrt__tensor_data(to));
     return 0;
   }
-  /* the side that is no host knows how to reach the other */
+  /* the device that is not the host can access the other */
   api = tvmrt__memory_device(is_host(from->device) ? to->device.device_type
                                                    : from->device.device_type);
   if (api == NULL) return -1;
@@ -244,7 +242,7 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
                    (size_t)bytes, stream);
 }
 
-/* Across devices, too. Its strides are compact, whatever the other one's are. */
+/* Also across devices. The copy is compact, whatever the strides of the source. */
 tvmrt_tensor* tvmrt__tensor_copied(const DLTensor* from, DLDevice dev) {
   tvmrt_tensor* copy = tvmrt__tensor_alloc(from->shape, from->ndim, from->dtype, dev);
   if (copy == NULL) return NULL;
@@ -282,7 +280,7 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   return 0;
 }
 
-/* One reference less; NULL is nothing, as for free(). */
+/* Release a reference; NULL does nothing, as in free(). */
 int TVMArrayFree(TVMArrayHandle handle) {
   if (handle == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(check_tensor(handle, "TVMArrayFree"));
@@ -297,9 +295,8 @@ int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_tindex) {
   return 0;
 }
 
-/* A host view of nbytes raw bytes, of the tensor's own size and type. The caller says how many
- * bytes he has, and is believed only where that is what the tensor takes: a wrong number is the
- * commonest way to overrun. */
+/* A host view of nbytes raw bytes, with the tensor's shape and type. The caller's size must equal
+ * the tensor's: a wrong size is the most frequent cause of overruns. */
 static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* who,
                       DLTensor* out) {
   uint64_t bytes;
@@ -320,29 +317,29 @@ static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* 
   return 0;
 }
 
-/* As many bytes as the tensor has; its device copies them where that is not the host. */
+/* As many bytes as the tensor has; its device copies them if that is not the host. */
 int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
   DLTensor host;
   TVMRT_RETURN_IF_ERROR(bytes_view(handle, data, nbytes, "TVMArrayCopyFromBytes", &host));
   return tvmrt__tensor_copy(&host, handle, NULL);
 }
 
-/* The data are there when this returns, from whichever device they come. */
+/* The data is complete when this returns, from any device. */
 int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
   DLTensor host;
   TVMRT_RETURN_IF_ERROR(bytes_view(handle, data, nbytes, "TVMArrayCopyToBytes", &host));
   return tvmrt__tensor_copy(handle, &host, NULL);
 }
 
-/* A scope names a kind of memory inside of a device. Those that generated code may ask for here
- * have one kind; NULL and "" are its default. */
+/* A scope names a kind of memory inside of a device. All devices here have only one kind; NULL and
+ * "" select it. */
 static int check_scope(DLDevice dev, const char* scope) {
   if (scope == NULL || scope[0] == '\0' || strcmp(scope, "global") == 0) return 0;
   return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
                            tvmrt__memory_device_name(dev.device_type), scope);
 }
 
-/* *out_data is the caller's, by TVMDeviceFreeDataSpace(). */
+/* *out_data is owned; released by TVMDeviceFreeDataSpace(). */
 int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape, DLDataType dtype,
                                      const char* mem_scope, void** out_data) {
   uint64_t bytes;
@@ -352,7 +349,7 @@ int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shap
   return TVMDeviceAllocDataSpace(dev, (size_t)bytes, 0, dtype, out_data);
 }
 
-/* Sizes decide, not shapes: reshaping copies are TVM's habit. */
+/* Compares sizes, not shapes: reshaping copies are common in TVM. */
 static int check_copy(const DLTensor* from, const DLTensor* to) {
   uint64_t from_bytes;
   uint64_t to_bytes;
@@ -368,23 +365,24 @@ static int check_copy(const DLTensor* from, const DLTensor* to) {
   return 0;
 }
 
-/* The default stream is NULL. With another one the copy may still be under way. */
+/* The default stream is NULL. With another one the copy may still be in progress. */
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
   TVMRT_RETURN_IF_ERROR(check_copy(from, to));
   return tvmrt__tensor_copy(from, to, stream);
 }
 
-/* The name of the same for NDArrays. */
+/* TVMDeviceCopyDataFromTo() for NDArrays. */
 int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to, TVMStreamHandle stream) {
   return TVMDeviceCopyDataFromTo(from, to, stream);
 }
 
-/* Takes the tensor over; NULL means that its maker has failed and set the text. */
+/* Takes ownership of the tensor; NULL means that its creation failed and set the text. */
 static int return_tensor(TVMValue* out, int* out_code, tvmrt_tensor* t) {
   return tvmrt__ret_object(out, out_code, t == NULL ? NULL : &t->base);
 }
 
-/* (ShapeTuple, dtype, device, scope | None); 0.8 had (int64_t* shape, ndim, dtype, device, scope). */
+/* (ShapeTuple, dtype, device, scope | None); in 0.8 (int64_t* shape, ndim, dtype, device,
+ * scope). */
 TVMRT_NATIVE(alloc_with_scope) {
   tvmrt_shape* tuple;
   const int64_t* shape;
@@ -427,7 +425,7 @@ TVMRT_NATIVE(create_view) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &base));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_SHAPE_TUPLE, &shape));
-  /* A view has no reference that could be held as long as the new one. */
+  /* A tensor view has no reference that the new view could retain. */
   if (type_codes[0] != kTVMNDArrayHandle) {
     return tvmrt__fail_type("%s: argument 0 must be an NDArray, got a view.", in.who);
   }

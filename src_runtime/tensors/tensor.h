@@ -1,4 +1,4 @@
-/* Counted tensors, and tensors as bytes. */
+/* Reference-counted tensors, and serialised tensors. */
 #ifndef TVMRT_SRC_RUNTIME_TENSORS_TENSOR_H_
 #define TVMRT_SRC_RUNTIME_TENSORS_TENSOR_H_
 
@@ -8,13 +8,13 @@
 
 /* Alignment that foreign memory must have to be used without a copy. */
 #define TVMRT_FOREIGN_ALIGN_BYTES 64
-/* More dimensions than this are refused; nothing real has them, damaged files do. */
+/* Tensors with more dimensions are refused; only damaged files have them. */
 #define TVMRT_MAX_NDIM 64
 
 typedef struct tvmrt_tensor {
   tvmrt_object base;
   DLTensor dl; /* TVMArrayHandle points here; shape is the array below, strides NULL */
-  void (*release)(struct tvmrt_tensor* self); /* gives the memory back; NULL if borrowed */
+  void (*release)(struct tvmrt_tensor* self); /* releases the memory; NULL if borrowed */
   void* owner;                                /* for release: another tensor, a DLManagedTensor */
   int64_t shape[];
 } tvmrt_tensor;
@@ -25,12 +25,12 @@ static inline tvmrt_tensor* tvmrt__tensor_of(void* array_handle) {
   return (tvmrt_tensor*)(void*)tvmrt__object_of_ndarray(array_handle);
 }
 
-/* All makers return an owned tensor, or NULL with the error text set. */
+/* All constructors return an owned tensor, or NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev);
-/* The same memory with another shape and type, at a byte offset; retains base. */
+/* A view of base's memory with another shape and type, at a byte offset; retains base. */
 tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int ndim,
                                  DLDataType dtype, uint64_t byte_offset);
-/* A tensor of its own on that device with the elements of another one; NULL with the error text set. */
+/* A copy of a tensor on a device; NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_copied(const DLTensor* from, DLDevice dev);
 /* A view of foreign memory, which the caller keeps alive. */
 TVMRT_SDK tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source);
@@ -39,22 +39,22 @@ static inline void tvmrt__tensor_release(tvmrt_tensor* t) {
   if (t != NULL) tvmrt__release(&t->base);
 }
 
-/* Bytes of a compact tensor; -1 for a negative extent, too many dimensions or overflow. */
+/* Size of a compact tensor in bytes; -1 for a negative extent, too many dimensions or overflow. */
 TVMRT_SDK int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype,
                                  uint64_t* out_bytes);
 TVMRT_SDK int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes);
 /* strides NULL, or those of a compact tensor (any value where the extent is 1). */
 TVMRT_SDK bool tvmrt__is_compact(const DLTensor* t);
-/* In integers, because C has no sum of NULL and an offset, not even of 0. */
+/* In integers, because adding an offset to NULL is undefined in C, even 0. */
 static inline char* tvmrt__tensor_data(const DLTensor* t) {
   return (char*)((uintptr_t)t->data + (uintptr_t)t->byte_offset);
 }
 
 bool tvmrt__same_shape(const DLTensor* a, const DLTensor* b);
-/* Equal, counting every kind of 1-byte bool as one type. */
+/* Equal, treating every kind of 1-byte bool as one type. */
 TVMRT_SDK bool tvmrt__same_dtype(DLDataType a, DLDataType b);
 
-/* Copy the elements of a host or device tensor, strided or not, to a compact one of the same size. */
+/* Copy the elements of a host or device tensor, strided or not, to a compact one of equal size. */
 int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle stream);
 
 /* Text of shape and type for messages: "float32 (1, 3, 8)". Returns `text`. */

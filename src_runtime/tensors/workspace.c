@@ -1,8 +1,8 @@
-/* Workspaces on hosts: each thread keeps the blocks it has used and takes the best fitting one.
+/* Workspaces on hosts: each thread keeps its used blocks and reuses the best fitting one.
  *
- * The blocks are the thread's and freed when it ends (base/error.c calls free_all()), so nothing is
- * locked. A network's run asks for the same sizes again and again: from the second run on no memory
- * is asked of the system. Blocks may be given back in any order. */
+ * The thread owns the blocks, which are freed when it ends (base/error.c calls free_all()), so
+ * nothing is locked. Runs of a network request the same sizes again: from the second run on no
+ * system memory is allocated. Blocks may be released in any order. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "../base/error.h"
 #include "memory_device.h"
 
-/* Requests are rounded up, so that operators with nearly the same needs share a block. */
+/* Requests are rounded up, so that operators with similar needs share a block. */
 enum { PAGE_BYTES = 4096 };
 
 typedef struct tvmrt_workspace_block {
@@ -23,7 +23,7 @@ typedef struct tvmrt_workspace_block {
   bool in_use;
 } block;
 
-/* Also blocks that are in use: the thread has ended, and nobody else may give them back. */
+/* Also frees blocks in use: the thread has ended, and no other thread may release them. */
 static void free_all(tvmrt_thread* thread) {
   while (thread->workspace != NULL) {
     block* b = thread->workspace;
@@ -33,12 +33,12 @@ static void free_all(tvmrt_thread* thread) {
   }
 }
 
-/* As DLPack compares devices: by type and number. */
+/* Compares type and number, as DLPack does. */
 static bool same_device(DLDevice a, DLDevice b) {
   return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
-/* The smallest that is large enough; few blocks, so all are looked at. */
+/* The smallest sufficient block, by linear search; there are few. */
 static block* best_free(const tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   block* best = NULL;
   block* b;
@@ -66,7 +66,7 @@ static void drop_largest_free(tvmrt_thread* thread, DLDevice dev) {
   free(b);
 }
 
-/* NULL with the error text set. At the head of the list, where the next run looks first. */
+/* NULL with the error text set. Inserted at the head of the list, where the next search begins. */
 static block* new_block(tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   static const DLDataType byte = {kDLUInt, 8, 1};
   block* b = tvmrt__calloc(1, sizeof(*b));
@@ -79,13 +79,13 @@ static block* new_block(tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   b->bytes = bytes;
   b->next = thread->workspace;
   thread->workspace = b;
-  /* known to base/error.c by this alone, as it lies below */
+  /* a callback, since base/error.c is in a lower layer */
   thread->free_workspace = free_all;
   return b;
 }
 
-/* Generated code calls it at the start of a function and checks for NULL alone; the text tells its
- * caller why. */
+/* Generated code calls this at the start of a function and only checks for NULL; the error text
+ * explains the failure to its caller. */
 void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int dtype_code_hint,
                                int dtype_bits_hint) {
   tvmrt_thread* thread = tvmrt__thread();
@@ -103,8 +103,8 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   dev.device_id = device_id;
   b = best_free(thread, dev, bytes);
   if (b == NULL) {
-    /* Each block that is made takes the place of one at most, so that a thread keeps about as much
-     * as its hungriest moment took. */
+    /* Each new block replaces at most one free block, so that a thread keeps about as much as its
+     * peak use. */
     drop_largest_free(thread, dev);
     b = new_block(thread, dev, bytes);
   }
@@ -113,7 +113,7 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   return b->data;
 }
 
-/* By the thread that took it, as generated code does. */
+/* Called by the thread that allocated it, as generated code does. */
 int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr) {
   const tvmrt_thread* thread = tvmrt__thread();
   block* b = thread == NULL ? NULL : thread->workspace;
