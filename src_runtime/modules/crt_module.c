@@ -1,19 +1,19 @@
-/* Modules over a firmware image's table of functions.
+/* Modules for the function tables of firmware images.
  *
- * For programs that are linked with code generated for firmware and with this library: its tables
- * become modules like others. The table is static data of the program, so nothing is copied and
- * nothing freed; several modules may stand over one table. */
+ * For programs that link code generated for firmware with this library: its tables become ordinary
+ * modules. The table is static data of the program, so nothing is copied or freed; several modules
+ * may use one table. */
 #include <tvm/runtime/crt/module.h>
 
 #include "module.h"
 
-/* Kept small, as all that it has is the program's. */
+/* Small, since the program owns all data. */
 typedef struct crt_module {
   tvmrt_module base;
   const TVMModule* table; /* static */
 } crt_module;
 
-/* The table's functions get the table as their resource, as in a firmware runtime. */
+/* The table's functions receive the table as their resource, as in a firmware runtime. */
 static int crt_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const TVMFuncRegistry* registry = ((crt_module*)self)->table->registry;
   tvm_function_index_t index;
@@ -30,7 +30,7 @@ static const tvmrt_module_type crt_type = {
     .find = crt_find,
 };
 
-/* The handle is the caller's. Nothing says how long the table lives: it must outlive the module. */
+/* The caller owns the handle. The table must outlive the module. */
 int TVMModCreateFromCModule(const TVMModule* mod, TVMModuleHandle* out_handle) {
   crt_module* m;
   *out_handle = NULL;

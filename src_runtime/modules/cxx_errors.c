@@ -1,12 +1,11 @@
-/* What libraries ask for that were exported by TVM's own C++ macros.
+/* Symbols for libraries that were exported by TVM's own C++ macros.
  *
- * TVM_DLL_EXPORT_TYPED_FUNC of 0.8 to 0.18 leaves two symbols of C++ undefined, which its first error
- * reaches: LogFatal::GetEntry(), the thread's place where a text is collected, and Backtrace(). All
- * the rest of that error, the throwing and its catching, is inline in the library. So the two stand
- * here, as libstdc++ lays the objects out: an entry is an ostringstream, a string (the file) and an
- * int (the line). Nothing here is C++; a library that was linked to another C++ library than
- * libstdc++, or runs on another processor than x86-64, ends the process at its first error.
- */
+ * TVM_DLL_EXPORT_TYPED_FUNC of 0.8 to 0.18 leaves two C++ symbols undefined, which its first error
+ * uses: LogFatal::GetEntry(), the thread's buffer for the error text, and Backtrace(). All other
+ * code of that error, including throw and catch, is inline in the library. So the two are defined
+ * here, with libstdc++'s object layout: an entry is an ostringstream, a string (the file) and an
+ * int (the line). Nothing here is C++. A library that was linked to a C++ library other than
+ * libstdc++, or runs on a processor other than x86-64, ends the process at its first error. */
 #include <tvm/runtime/c_packed_func.h>
 
 #if defined(__GLIBC__) && defined(__x86_64__)
@@ -17,15 +16,15 @@
 
 #include "../platform/loading.h"
 
-/* A std::string of libstdc++: short texts lie in the object. */
+/* A std::string of libstdc++: short texts are stored in the object. */
 typedef struct {
   char* data;
   size_t size;
   char inside[16];
 } cxx_string;
 
-/* As much as the constructor below fills: the class with its virtual base, in libstdc++'s ABI
- * for this processor. */
+/* Size of the object that the constructor below initialises: the class with its virtual base, in
+ * libstdc++'s ABI for this processor. */
 enum { OSTRINGSTREAM_BYTES = 376 };
 
 typedef struct {
@@ -34,14 +33,14 @@ typedef struct {
   int line;
 } log_entry;
 
-/* As the constructor of an empty text leaves it: the data pointer points into the object itself. */
+/* The state of an empty string: the data pointer points into the object itself. */
 static void make_empty(cxx_string* text) {
   text->data = text->inside;
   text->size = 0;
   text->inside[0] = '\0';
 }
 
-/* The default constructor of std::ostringstream, of the libstdc++ that is loaded. */
+/* The default constructor of std::ostringstream, of the loaded libstdc++. */
 static void make_stream(void* stream) {
   static const char name[] = "_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev";
   void (*construct)(void*) = NULL;
@@ -50,7 +49,7 @@ static void make_stream(void* stream) {
   if (found == NULL) {
     (void)fputs("a library of TVM's C++ macros wants to throw, and there is no libstdc++ to it\n",
                 stderr);
-    abort(); /* the caller, compiled elsewhere, goes on with what it gets */
+    abort(); /* the caller, compiled elsewhere, cannot handle a failure */
   }
   *(void**)&construct = found;
   construct(stream);
@@ -72,8 +71,9 @@ void* tvmrt__log_entry(void) {
   return &entry;
 }
 
-/* std::string tvm::runtime::Backtrace(): none. A result of this kind is made where the first argument
- * points to; on other processors that place comes in a register of its own, out of reach of C. */
+/* std::string tvm::runtime::Backtrace(): an empty text. Such a result is constructed at the address
+ * in the first argument; other processors pass that address in a special register, inaccessible
+ * from C. */
 cxx_string* tvmrt__no_backtrace(cxx_string* out) {
   make_empty(out);
   return out;

@@ -1,5 +1,5 @@
-/* Devices, for programs that are linked with this library: each call is passed on to the library of
- * devices, which loads with the first one. */
+/* Device functions for programs that link this library: each call is forwarded to the device
+ * library, which is loaded by the first one. */
 #include "devices.h"
 
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static const tvmrt_device_functions* find_functions(void) {
   return tvmrt__plugin_provided(&provided, "tvmrt.device.list", "libtvmrt_regions");
 }
 
-/* Pass a call of the function that is named so on. */
+/* Forward a call to the function named `name`. */
 #define PASS_ON(name, ...)                                        \
   do {                                                            \
     const tvmrt_device_functions* functions = find_functions();   \
@@ -71,9 +71,9 @@ bool tvmrt__devices_start(const char* name) {
   return tvmrt_device_find(name, &device) == 0 && device != NULL;
 }
 
-/* (name) -> 1 if there is such a device, which is looked for as for a library that needs it. Front ends
- * register "tvmrt.device.find_installed", which must not load the library: its prefixes leave out this
- * name. */
+/* (name) -> 1 if there is such a device; searches like for a library that needs it. Front ends
+ * register "tvmrt.device.find_installed", which must not load the device library: its prefixes
+ * exclude this name. */
 TVMRT_NATIVE(find_device) {
   const char* name;
   tvmrt_device* device;

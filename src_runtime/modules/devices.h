@@ -1,5 +1,5 @@
-/* Functions of <tvm/runtime/device.h> as the library of devices has them. That library, regions/, loads
- * with the first call of one of them. */
+/* Functions of <tvm/runtime/device.h>, implemented by the device library. That library, regions/,
+ * is loaded by the first call of one of them. */
 #ifndef TVMRT_SRC_RUNTIME_MODULES_DEVICES_H_
 #define TVMRT_SRC_RUNTIME_MODULES_DEVICES_H_
 
@@ -8,7 +8,7 @@
 
 #include "../platform/compiler.h"
 
-/* Named as in the public header. Static. */
+/* Names as in the public header. Static. */
 typedef struct tvmrt_device_functions {
   int (*device_register)(const tvmrt_device* device);
   int (*device_unregister)(const char* name);
@@ -20,17 +20,17 @@ typedef struct tvmrt_device_functions {
   int (*region_find)(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region);
   int (*region_reshape)(tvmrt_region* region, const tvmrt_region_shape* shapes, int32_t num_shapes);
   int (*region_offer)(tvmrt_region* region, tvmrt_device* device);
-  /* Load the device plug-in of this name from the usual folders; *out_found says whether there was
-   * one. 0, or -1 with the error text set. */
+  /* Load the device plug-in of this name from the usual folders; *out_found: whether there was one.
+   * 0, or -1 with the error text set. */
   int (*plugin_find)(const char* name, bool* out_found);
 } tvmrt_device_functions;
 
-/* Called by the library of devices when it is loaded. */
+/* Called by the device library when it is loaded. */
 TVMRT_SDK void tvmrt__devices_provide(const tvmrt_device_functions* functions);
 
-/* For hooks: as plugin_find above. */
+/* For hooks: calls plugin_find. */
 int tvmrt__devices_load_plugin(const char* name, bool* out_found);
-/* For hooks: whether there is a device of this name, started if need be. */
+/* For hooks: whether there is a device of this name; starts it if necessary. */
 bool tvmrt__devices_start(const char* name);
 
 #endif

@@ -1,10 +1,9 @@
 /* Libraries that export functions of tvm-ffi, `__tvm_ffi_<name>`.
  *
- * Their calls are converted by a plug-in, which is loaded with the first of them. It also has the
- * functions of libtvm_ffi that they call: where the process has no libtvm_ffi, those are made visible
- * before a library that asks for them is loaded, since a library whose function raises its first error
- * would end the process otherwise.
- */
+ * A plug-in converts their calls; it is loaded by the first one. It also has the functions of
+ * libtvm_ffi that such libraries call. If the process has no libtvm_ffi, these are made visible
+ * before the library is loaded; otherwise the first error in one of its functions would end the
+ * process. */
 #include "ffi_library.h"
 
 #include <stdlib.h>
@@ -18,7 +17,7 @@ static const char kPrefix[] = "__tvm_ffi_";
 
 /* ---- the plug-in ---- */
 
-/* Call a function of it; `name` NULL: without an argument. */
+/* Call a function of the plug-in; `name` NULL: without an argument. */
 static int call_bridge(const char* function, const char* name, void** out) {
   TVMValue value = {.v_str = name};
   TVMValue made = {.v_handle = NULL};
@@ -39,14 +38,14 @@ static int call_bridge(const char* function, const char* name, void** out) {
 
 static int start_bridge(void) { return call_bridge("tvmrt.tvm_ffi.start", NULL, NULL); }
 
-/* *out NULL: it has no such function. */
+/* *out is NULL if the plug-in has no such function. */
 static int bridge_symbol(const char* name, void** out) {
   return call_bridge("tvmrt.tvm_ffi.symbol", name, out);
 }
 
 /* ---- functions ---- */
 
-/* NULL also without memory for the name: the function then counts as missing. */
+/* NULL also if memory for the name is exhausted: the function then counts as missing. */
 static void* own_symbol(const tvmrt_library_source* source, const char* name) {
   tvmrt_buf full = {NULL, 0, 0};
   size_t ignored;
@@ -59,8 +58,8 @@ static void* own_symbol(const tvmrt_library_source* source, const char* name) {
   return symbol;
 }
 
-/* *out is owned; NULL, and 0, where the library has no such function. It holds `owner`, whose code
- * it calls. */
+/* *out is owned, and retains `owner`, whose code it calls; NULL, with result 0, if the library has
+ * no such function. */
 int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, const char* name,
                     tvmrt_func** out) {
   static const char maker[] = "tvmrt.tvm_ffi.from_safe_call";
@@ -80,8 +79,8 @@ int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, con
   return 0;
 }
 
-/* What a library of tvm-ffi calls through variables that its loader fills. A bridge that cannot be
- * started leaves them NULL: the library's other functions work without. */
+/* Functions that a library of tvm-ffi calls through variables that its loader fills. If the plug-in
+ * cannot be started they stay NULL: the library's other functions work without them. */
 void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
   static const char* const names[] = {"__TVMFFIErrorSetRaisedFromCStr", "__TVMFFIFunctionCall",
                                       "__TVMFFIHandleInitOnce"};
@@ -95,10 +94,10 @@ void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
   }
 }
 
-/* ---- what a library asks for ---- */
+/* ---- undefined symbols of a library ---- */
 
 #if TVMRT_HAS_ELF
-/* A damaged file may say any size: the names of real libraries are far below this. */
+/* A damaged file may state any size: string tables of real libraries are far smaller. */
 enum { MAX_NAMES_BYTES = 64 << 20 };
 
 typedef struct elf_file {
@@ -106,12 +105,13 @@ typedef struct elf_file {
   ElfW(Ehdr) head;
 } elf_file;
 
-/* False where the file ends before: it is then left to the loader to tell. */
+/* False if the file is too short: the loader then reports that. */
 static bool read_at(const elf_file* file, uint64_t at, void* out, size_t bytes) {
   return tvmrt__file_read_at(file->file, at, out, bytes);
 }
 
-/* Where in the file an address of the image lies; or the segment of a type, at `address` 0. */
+/* The segment that contains an address of the image; or the first segment of a type, with `address`
+ * 0. */
 static bool find_segment(const elf_file* file, uint32_t type, uint64_t address, ElfW(Phdr) * out) {
   unsigned i;
   for (i = 0; i < file->head.e_phnum; ++i) {
@@ -124,8 +124,8 @@ static bool find_segment(const elf_file* file, uint32_t type, uint64_t address, 
   return false;
 }
 
-/* The names of the symbols that a library has or wants, malloc()ed and with a NUL at the end. The
- * size is the file's word, and bounded before memory is asked for. */
+/* The string table of a library's defined and undefined symbols, malloc()ed, with a NUL at its end.
+ * The size in the file is bounded before memory is allocated. */
 static char* read_names(const elf_file* file, size_t* out_size) {
   uint64_t at = 0, size = 0, i;
   ElfW(Phdr) dynamic, part;
@@ -150,7 +150,7 @@ static char* read_names(const elf_file* file, size_t* out_size) {
   return names;
 }
 
-/* Make the functions visible that a library names, or say which of them there are not. */
+/* Make the tvm-ffi functions that a library references visible, or report missing ones. */
 static int supply(const char* path, const char* names, size_t size) {
   static const char prefix[] = "TVMFFI";
   void* own = NULL;
@@ -170,15 +170,15 @@ static int supply(const char* path, const char* names, size_t size) {
   return 0;
 }
 
-/* Called before the library is opened: a function that nobody has would end the process when it
- * is first called. What is no ELF file passes. */
+/* Called before the library is opened: a missing function would end the process at its first call.
+ * Files that are not ELF are accepted. */
 int tvmrt__ffi_prepare(const char* path) {
   elf_file file;
   char* names = NULL;
   size_t size = 0;
   int rc = 0;
   file.file = tvmrt__file_open(path);
-  if (file.file == TVMRT_NO_FILE) return 0; /* dlopen() tells why */
+  if (file.file == TVMRT_NO_FILE) return 0; /* dlopen() reports the reason */
   if (read_at(&file, 0, &file.head, sizeof(file.head)) &&
       memcmp(file.head.e_ident, ELFMAG, SELFMAG) == 0 &&
       file.head.e_phentsize == sizeof(ElfW(Phdr))) {
@@ -190,7 +190,7 @@ int tvmrt__ffi_prepare(const char* path) {
   return rc;
 }
 #else
-/* Only files of ELF are looked into; elsewhere the system's loader tells what is missing. */
+/* Only ELF files are inspected; on other systems the loader reports missing functions. */
 int tvmrt__ffi_prepare(const char* path) {
   (void)path;
   return 0;

@@ -4,15 +4,15 @@
 
 #include "module.h"
 
-/* Before a file is loaded: see that what it asks of libtvm_ffi is there. 0, or -1 with the text set;
- * a file that cannot be read is left to dlopen(). */
+/* Call before loading a file: makes the functions of libtvm_ffi that it references available. 0, or
+ * -1 with the text set; unreadable files are left to dlopen(). */
 int tvmrt__ffi_prepare(const char* path);
 
-/* Fill the variables through which a library calls tvm-ffi, if it has them. */
+/* Fill the variables by which a library calls tvm-ffi, if it has them. */
 void tvmrt__ffi_fill_variables(const tvmrt_library_source* source);
 
-/* The function `__tvm_ffi_<name>` as a packed function, owned, which retains `owner`; *out NULL if
- * there is none. The name of an entry is "__tvm_main__". */
+/* The function `__tvm_ffi_<name>` as a packed function, owned, which retains `owner`; *out is NULL
+ * if there is none. The name of an entry is "__tvm_main__". */
 int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, const char* name,
                     tvmrt_func** out);
 

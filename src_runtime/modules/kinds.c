@@ -1,13 +1,13 @@
 /* Kinds of modules: their loaders, found by name among the global functions.
  *
- * A kind named K is read by the global function "runtime.module.loadbinary_K", which rooms,
- * plug-ins and front ends register; nothing here knows any kind. */
+ * A kind named K is read by the global function "runtime.module.loadbinary_K", which other
+ * packages, plug-ins and front ends register; nothing here knows any kind. */
 #include <string.h>
 
 #include "../core/plugins.h"
 #include "module.h"
 
-/* The common body of loaders: the argument is the reader itself, which TVM's loaders get as a
+/* Common body of loaders: the argument is the reader itself, which TVM's loaders receive as a
  * stream. A new reference is returned. */
 int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValue* out,
                         int* out_code) {
@@ -21,20 +21,20 @@ int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValu
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-/* For the list of what can be loaded, which is told when something cannot. */
+/* For the list of loadable kinds in an error text. */
 static int append_kind(void* ctx, const char* name) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(ctx, ", "));
   return tvmrt__buf_puts(ctx, name + strlen(TVMRT_LOADER_PREFIX));
 }
 
-/* `broken`: a plug-in of that name is there, and the last error says why it is of no use. It may be
- * another's: a device has the name that classic TVM has for modules of its own. */
+/* `broken`: there is a plug-in with that name, and the last error explains its failure. It may be
+ * unrelated: a device has the name that classic TVM uses for its own modules. */
 static int unknown_kind(const char* kind, bool broken) {
   tvmrt_buf known = {NULL, 0, 0};
   tvmrt_buf why = {NULL, 0, 0};
   int rc = tvmrt__buf_puts(&why, broken ? " Its plug-in is of no use: " : "");
   if (rc == 0 && broken) rc = tvmrt__buf_puts(&why, TVMGetLastError());
-  tvmrt__plugins_load_under(TVMRT_LOADER_PREFIX); /* only they know their kinds */
+  tvmrt__plugins_load_under(TVMRT_LOADER_PREFIX); /* plug-ins list their kinds only when loaded */
   if (rc == 0) rc = tvmrt__buf_puts(&known, "_lib");
   if (rc == 0) rc = tvmrt__global_each(TVMRT_LOADER_PREFIX, append_kind, &known);
   if (rc == 0) {
@@ -48,7 +48,7 @@ static int unknown_kind(const char* kind, bool broken) {
   return -1;
 }
 
-/* A loader reads its part of the bytes and leaves the reader behind it: kinds state no length. */
+/* A loader reads its part and leaves the reader after it: kinds state no length. */
 int tvmrt__read_kind(tvmrt_reader* in, const char* kind, tvmrt_module** out) {
   tvmrt_buf loader = {NULL, 0, 0};
   tvmrt_func* f = NULL;

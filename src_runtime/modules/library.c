@@ -7,21 +7,21 @@
 #include "ffi_library.h"
 #include "manifest.h"
 
-/* One node of the tree that a library carries; its source is closed with it. */
+/* One node of a library's module tree; its source is closed with it. */
 typedef struct library_module {
   tvmrt_module base;
   tvmrt_library_source source;
   struct library_module* next; /* in `live` */
 } library_module;
 
-/* The system maps a file once however often it is opened, and with it the variables in which
- * generated code keeps its context and the functions that it has looked up. So all modules of one
- * mapping that has a context share one node, which lives until the last of them goes. */
+/* The system maps a file once however often it is opened, including the variables in which
+ * generated code keeps its context and looked-up functions. So all modules of one mapping with a
+ * context share one node, which lives until the last reference to it is released. */
 static const char context_name[] = "__tvm_module_ctx";
 static tvmrt_mutex live_lock = TVMRT_MUTEX_INIT;
 static library_module* live;
 
-/* The node of a mapping, retained; NULL if there is none. Under the lock. */
+/* The node of a mapping, retained; NULL if there is none. Called with the lock held. */
 static library_module* find_live(const void* mapping) {
   library_module* lib;
   for (lib = live; lib != NULL; lib = lib->next) {
@@ -30,7 +30,7 @@ static library_module* find_live(const void* mapping) {
   return lib;
 }
 
-/* Called when the count is 0 already: find_live() passes over such a node. */
+/* Called when the count is already 0: find_live() skips such a node. */
 static void remove_live(const library_module* lib) {
   library_module** at;
   tvmrt__lock(&live_lock);
@@ -42,8 +42,8 @@ static void remove_live(const library_module* lib) {
   tvmrt__unlock(&live_lock);
 }
 
-/* The file that a library in use was loaded from; false if no module is of this handle. Also for
- * libraries whose node is about to go: the handle is still open, and so is the file. */
+/* The file that a loaded library came from; false if no module has this handle. Also for libraries
+ * whose node is being destroyed: the handle is still open, and so is the file. */
 static bool file_of(const void* handle, tvmrt_file_id* out) {
   const library_module* lib;
   tvmrt__lock(&live_lock);
@@ -54,21 +54,21 @@ static bool file_of(const void* handle, tvmrt_file_id* out) {
   return lib != NULL;
 }
 
-/* ISO C keeps function and object pointers apart; dlsym does not. */
+/* ISO C has no conversion between object and function pointers; dlsym requires it. */
 static TVMCPackedFunc as_function(void* symbol) {
   TVMCPackedFunc fn;
   memcpy(&fn, &symbol, sizeof(fn));
   return fn;
 }
 
-/* The source hides what a library is: a file by the system's loader, or a table of a static
+/* The source abstracts the library: a file of the system's loader, or a table of a static
  * program. */
 static void* symbol_of(const library_module* lib, const char* name, size_t* out_size) {
   size_t ignored;
   return lib->source.symbol(lib->source.ctx, name, out_size == NULL ? &ignored : out_size);
 }
 
-/* LLVM stores the entry's name under `__tvm_main__`, the C code generator a function. */
+/* LLVM stores the entry's name as `__tvm_main__`, the C code generator a function. */
 static void* find_main(const library_module* lib) {
   size_t size = 0;
   void* symbol = symbol_of(lib, "__tvm_main__", &size);
@@ -78,8 +78,8 @@ static void* find_main(const library_module* lib) {
   return symbol_of(lib, name, NULL);
 }
 
-/* A function of tvm-ffi goes before a symbol of the plain name, which may be the C function that it
- * wraps, or one of another library; only an entry is rather a classic one. */
+/* A function of tvm-ffi precedes a symbol with the plain name, which may be the C function that it
+ * wraps, or belong to another library. For an entry the classic function comes first. */
 static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const library_module* lib = (const library_module*)self;
   const bool is_entry = strcmp(name, "__tvm_main__") == 0;
@@ -95,7 +95,7 @@ static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) 
   return 0;
 }
 
-/* In this order: once the source is closed, the address may be that of another library. */
+/* In this order: once the source is closed, the address may be reused by another library. */
 static void library_destroy(tvmrt_module* self) {
   library_module* lib = (library_module*)self;
   remove_live(lib);
@@ -124,14 +124,14 @@ static const struct {
 };
 enum { kNumSlots = sizeof(kSlots) / sizeof(kSlots[0]) };
 
-/* What a library has of its variables; NULL where it has none. */
+/* Variables of a library; NULL if it lacks one. */
 typedef struct code_variables {
   void** context;
   void* slots[kNumSlots];
 } code_variables;
 
-/* Not under the lock: who looks symbols up may wait for the system's loader, and that for a
- * constructor which loads a module. */
+/* Not under the lock: a symbol look-up may wait for the system's loader, and that for a constructor
+ * which loads a module. */
 static code_variables find_variables(const tvmrt_library_source* source) {
   code_variables found;
   size_t ignored;
@@ -142,20 +142,20 @@ static code_variables find_variables(const tvmrt_library_source* source) {
   return found;
 }
 
-/* Called with the lock held: two threads may load one mapping at once. */
+/* Called with the lock held: two threads may load one mapping concurrently. */
 static void fill_variables(const code_variables* variables, library_module* lib) {
   if (variables->context != NULL) *variables->context = lib;
   for (size_t i = 0; i < kNumSlots; ++i) {
     void* slot = variables->slots[i];
-    /* Where a mapping is loaded again, its code may be running. */
+    /* If a mapping is loaded again, its code may be running. */
     if (slot != NULL && memcmp(slot, &kSlots[i].function, sizeof(kSlots[i].function)) != 0) {
       memcpy(slot, &kSlots[i].function, sizeof(kSlots[i].function));
     }
   }
 }
 
-/* A library that carries a tree of modules is one node of it; *out is the root. Without one it is
- * the root itself. *out is owned, `lib` stays the caller's. */
+/* A library with an embedded module tree is one node of it; *out is the root. Without a tree it is
+ * the root itself. *out is owned; the caller keeps its reference to `lib`. */
 static int restore(library_module* lib, tvmrt_module** out) {
   size_t size = 0;
   const uint8_t* blob = symbol_of(lib, "__tvm_dev_mblob", &size);
@@ -165,7 +165,8 @@ static int restore(library_module* lib, tvmrt_module** out) {
   return 0;
 }
 
-/* A node for the source, in the table and with its code's variables filled. Under the lock. */
+/* A node for the source, added to the table, with its variables filled. Called with the lock
+ * held. */
 static library_module* add_live(const tvmrt_library_source* source,
                                 const code_variables* variables) {
   library_module* lib = tvmrt__module_new(&tvmrt__library_type, sizeof(*lib));
@@ -177,7 +178,7 @@ static library_module* add_live(const tvmrt_library_source* source,
   return lib;
 }
 
-/* Code for levels of processors of which this one has none says so, in a sentence. */
+/* Multi-versioned code without a variant for this processor returns an error text. */
 static const char* ask_refusal(const tvmrt_library_source* source) {
   size_t ignored;
   void* symbol = source->symbol(source->ctx, "__tvmrt_refusal", &ignored);
@@ -187,7 +188,7 @@ static const char* ask_refusal(const tvmrt_library_source* source) {
   return refusal();
 }
 
-/* Code for one level names it. */
+/* Code for a single ISA level exports its name. */
 static bool has_what_it_needs(const tvmrt_library_source* source, char* text, size_t text_size) {
   size_t size = 0;
   const char* needs = source->symbol(source->ctx, "__tvmrt_needs", &size);
@@ -197,8 +198,7 @@ static bool has_what_it_needs(const tvmrt_library_source* source, char* text, si
   return tvmrt_level_choose(&processor, &needs, 1, NULL, text, text_size) == 0;
 }
 
-/* Before anything of the library runs but the function that tells this: other code may use
- * instructions that the processor has not. */
+/* Called before any other code of the library, which may use unsupported instructions. */
 static int check_processor(const tvmrt_library_source* source) {
   char why[512];
   const char* refusal = ask_refusal(source);
@@ -207,8 +207,8 @@ static int check_processor(const tvmrt_library_source* source) {
   return refusal != NULL ? -1 : 0;
 }
 
-/* Takes the source over: it is closed on failure, and where another node has the mapping
- * already. */
+/* Takes ownership of the source: it is closed on failure, and if another node already has the
+ * mapping. */
 int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {
   const code_variables variables = find_variables(source);
   library_module* shared;
@@ -224,27 +224,27 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) 
   lib = shared != NULL ? shared : add_live(source, &variables);
   tvmrt__unlock(&live_lock);
   if (lib != NULL) tvmrt__ffi_fill_variables(&lib->source);
-  /* one count of the mapping is enough */
+  /* one reference to the mapping is sufficient */
   if ((shared != NULL || lib == NULL) && source->close != NULL) source->close(source->ctx);
   if (lib != NULL) rc = restore(lib, out);
-  tvmrt__module_release(lib); /* the tree holds it, or nobody */
+  tvmrt__module_release(lib); /* the tree may have retained it */
   return rc;
 }
 
-/* By the symbol alone: which library it is of does not matter. */
+/* Determined by the symbol alone, for any library. */
 static bool is_function(void* ctx, void* symbol) {
   (void)ctx;
   return tvmrt__symbol_is_function(symbol);
 }
 
-/* The size is what the file says of the symbol; 0 where it says none. */
+/* The size from the file's symbol table; 0 if unknown. */
 static void* find_symbol(void* ctx, const char* name, size_t* out_size) {
   void* address = tvmrt__library_symbol(ctx, name);
   *out_size = address == NULL ? 0 : tvmrt__symbol_bytes(address);
   return address;
 }
 
-/* What generated code says of itself; other libraries say nothing. */
+/* Check the manifest of generated code; other libraries have none. */
 static int check_manifest(const char* path, const tvmrt_library_source* source) {
   size_t size = 0;
   const char* text = source->symbol(source->ctx, "__tvmrt_manifest", &size);

@@ -1,31 +1,31 @@
-/* Loading modules from files: the format chooses a loader among the global functions.
+/* Loading modules from files: the format selects a loader among the global functions.
  *
- * Formats are kinds like those inside of libraries: "runtime.module.loadfile_<format>" reads one.
- * Whoever has no such function may bring it as a plug-in of that name. */
+ * Formats work like the kinds inside of libraries: "runtime.module.loadfile_<format>" reads one. A
+ * plug-in with the name of the format may supply a missing loader. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/hooks.h"
 #include "module.h"
 
-/* Kinds come from files and become part of a path: no other characters. */
+/* Kinds come from files and become part of a path, so other characters are refused. */
 static bool is_kind_name(const char* kind) {
   return kind[0] != '\0' && kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
-/* What is registered comes first: a program with a loader of its own opens no plug-in for the kind.
- * *out is owned, NULL where there is none; an error only where a plug-in is there and cannot be
+/* Registered loaders come first: if a program registers one, no plug-in is loaded for the kind.
+ * *out is owned, NULL if there is none; an error only if there is a plug-in that cannot be
  * loaded. */
 int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out) {
   bool found = false;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, out));
   if (*out != NULL || !is_kind_name(kind)) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__hooks.load_plugin(kind, &found));
-  /* also where none is found: devices that are part of their library register when that loads */
+  /* also if none is found: devices that are part of a library register when it is loaded */
   return tvmrt__global_get(loader, out);
 }
 
-/* Takes `f` over. A loader is somebody's function: what it returns is checked. */
+/* Takes ownership of `f`. A loader is foreign code: its result is checked. */
 int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* codes, int num_args,
                        tvmrt_module** out) {
   TVMValue ret;
@@ -44,9 +44,9 @@ int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* c
   return 0;
 }
 
-/* The text after the last '.' of the file's name; "so" for the other systems' shared libraries. */
+/* The text after the last '.' of the file's name; "so" for shared libraries of other systems. */
 static const char* format_of(const char* path, const char* format) {
-  /* One loader opens all of them; a file of another system is refused by that system's loader. */
+  /* One loader opens all of them; the system's loader refuses a file of another system. */
   static const char* const shared[] = {"dll", "dylib", "dso"};
   size_t i;
   if (format == NULL || format[0] == '\0') {
@@ -90,7 +90,7 @@ static int load_from_file(const char* path, const char* format, tvmrt_module** o
   return rc;
 }
 
-/* The handle is the caller's to free; NULL with the error text set on failure. */
+/* The caller owns the handle; NULL with the error text set on failure. */
 int TVMModLoadFromFile(const char* file_name, const char* format, TVMModuleHandle* out) {
   tvmrt_module* mod = NULL;
   int rc;
@@ -101,7 +101,7 @@ int TVMModLoadFromFile(const char* file_name, const char* format, TVMModuleHandl
   return rc;
 }
 
-/* Passes rc on, or returns the module, which it takes over. */
+/* Return rc if it is an error, otherwise the module, with its reference. */
 static int return_module(TVMValue* out, int* out_code, int rc, tvmrt_module* mod) {
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }
@@ -120,8 +120,8 @@ TVMRT_NATIVE(module_load_from_file) {
   return return_module(out, out_code, rc, mod);
 }
 
-/* (path [, format]): what `loadfile_so` means; the format is TVM's word and chooses nothing
- * here. */
+/* (path [, format]): implements `loadfile_so`; the format is required by TVM's interface and
+ * ignored. */
 TVMRT_NATIVE(load_shared_library) {
   const char* path;
   tvmrt_module* mod = NULL;

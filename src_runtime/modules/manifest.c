@@ -1,10 +1,10 @@
-/* The manifest of a library: JSON on one line, whose last member is a checksum of what stands before.
- * python/tvmrt/compiler/codegen/manifest.py writes it.
+/* The manifest of a library: JSON on one line, whose last member is a checksum of the text before
+ * it. python/tvmrt/compiler/codegen/manifest.py writes it.
  *
- * It is checked before code of the library is called: a file that was cut or changed on its way, or
- * is of a newer compiler, is refused with a sentence in place of a crash. Libraries of others have
+ * It is checked before code of the library is called: a truncated or modified file, or one of a
+ * newer compiler, is refused with an error text instead of crashing. Third-party libraries have
  * none and are not checked. No JSON reader is needed: the compiler writes the members in a fixed
- * order, and the checksum proves that the text is the compiler's. */
+ * order, and the checksum proves that the compiler wrote the text. */
 #include "manifest.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 #include "../base/error.h"
 
-enum { kAbi = 1 }; /* of the calls between generated code and this runtime */
+enum { kAbi = 1 }; /* of the interface between generated code and this runtime */
 
 static const char kBegin[] = "{\"manifest\": ";
 static const char kAbiMember[] = ", \"abi\": ";
@@ -33,7 +33,7 @@ static uint64_t checksum_of(const char* text, size_t size) {
   return found;
 }
 
-/* Whether the end of the text is the checksum of all before it. */
+/* Whether the text ends with the checksum of everything before it. */
 static bool is_whole(const char* text, size_t size) {
   char wanted[sizeof(kChecksum) + kChecksumDigits + sizeof("\"}")];
   const size_t begin = sizeof(kBegin) - 1;
@@ -45,7 +45,7 @@ static bool is_whole(const char* text, size_t size) {
   return memcmp(text + body, wanted, tail) == 0;
 }
 
-/* The tool that wrote a whole manifest: `*out` characters of the text. */
+/* Name of the tool in an intact manifest: `*out` characters of the text. */
 static const char* tool_of(const char* text, int* out) {
   const char* tool = strstr(text, kTool);
   if (tool == NULL) {
@@ -57,8 +57,8 @@ static const char* tool_of(const char* text, int* out) {
   return tool;
 }
 
-/* What it reads behind is_whole() ends with a NUL, which the checksum's tail has: strstr() and
- * strtol() stop there. */
+/* After is_whole() the text is known to end with a NUL, part of the checksum's tail, so strstr()
+ * and strtol() are safe. */
 int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
   const char* abi;
   if (!is_whole(text, size)) {

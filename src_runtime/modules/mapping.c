@@ -1,11 +1,10 @@
-/* Opening a file as a shared library, so that what is loaded is the file that lies at the path.
+/* Opening a file as a shared library, ensuring that the current file of the path is loaded.
  *
- * dlopen() compares the path before the file: where an older library of that path is still in use it
- * gives that one. So the file's identity is kept beside each handle, and another spelling of the path
- * is tried where the handle turns out to be of another file: dlopen() then looks at the file itself,
- * and shares what is loaded of it. A spelling is a path like any other: debuggers, profilers and
- * $ORIGIN find what they look for.
- */
+ * dlopen() compares the path before the file: if an older library of that path is still in use, it
+ * returns that one. So the file's identity is kept with each handle, and another spelling of the
+ * path is tried if the handle belongs to another file: dlopen() then compares the file itself, and
+ * shares an already loaded one. A spelling is an ordinary path, so debuggers, profilers and $ORIGIN
+ * work. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,14 +12,15 @@
 #include "../platform/loading.h"
 #include "module.h"
 
-/* Libraries of one path that may be in use at once, give or take those that others loaded. */
+/* Maximum number of libraries of one path in use at once, approximately. */
 enum { MAX_SPELLINGS = TVMRT_PATHS_HAVE_SPELLINGS ? 4096 : 1 };
 
-/* "/a/b.so", "/a/./b.so", "/a//./b.so", ...: number in binary, with "/" for 0 and "./" for 1. */
+/* "/a/b.so", "/a/./b.so", "/a//./b.so", ...: the number in binary, with "/" for 0 and "./" for
+ * 1. */
 static int spell(const char* path, unsigned number, tvmrt_buf* out) {
   const char* name = tvmrt__file_name(path);
   out->size = 0;
-  /* A name without a folder would be searched for in the system's folders: a file is meant. */
+  /* A name without a folder would be searched in the system's folders: a file is meant. */
   TVMRT_RETURN_IF_ERROR(name == path ? tvmrt__buf_puts(out, "./")
                                      : tvmrt__buf_append(out, path, (size_t)(name - path)));
   for (; number != 0; number >>= 1) {
@@ -29,13 +29,13 @@ static int spell(const char* path, unsigned number, tvmrt_buf* out) {
   return tvmrt__buf_puts(out, name);
 }
 
-/* A file that was renamed into place has another inode; one that was written over has another time
- * or size. */
+/* A file that was renamed into place has another inode; an overwritten one has another time or
+ * size. */
 static bool same_file(const tvmrt_file_id* a, const tvmrt_file_id* b) {
   return a->device == b->device && a->inode == b->inode;
 }
 
-/* A file that was written in place keeps its inode: then size and time are all that differs. */
+/* A file that was overwritten in place keeps its inode: only size and time differ. */
 static bool same_bytes(const tvmrt_file_id* a, const tvmrt_file_id* b) {
   return a->size == b->size && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
 }
@@ -53,7 +53,7 @@ enum { OWN_MACHINE = EM_ARM };
 enum { OWN_MACHINE = EM_NONE };
 #endif
 
-/* In the words of this project's targets. */
+/* Names as in this project's targets. */
 static const char* machine_name(unsigned machine) {
   switch (machine) {
     case EM_X86_64:
@@ -69,7 +69,7 @@ static const char* machine_name(unsigned machine) {
   }
 }
 
-/* Of a file for another machine dlopen() says that there is no such file. */
+/* For a file of another machine dlopen() reports that there is no such file. */
 static int check_machine(const ElfW(Ehdr) * head, const tvmrt_opening* how) {
   if (OWN_MACHINE == EM_NONE || head->e_machine == OWN_MACHINE) return 0;
   return tvmrt__fail(
@@ -78,12 +78,12 @@ static int check_machine(const ElfW(Ehdr) * head, const tvmrt_opening* how) {
       how->failed, how->path, machine_name(head->e_machine), machine_name(OWN_MACHINE));
 }
 
-/* Reading what is mapped beyond the end of a file is a signal, not an error of dlopen(). */
+/* Accessing a mapping beyond the end of its file raises a signal; dlopen() does not check. */
 static int check_whole(tvmrt_file file, uint64_t size, const tvmrt_opening* how) {
   ElfW(Ehdr) head;
   ElfW(Phdr) part;
   unsigned i;
-  if (!tvmrt__file_read_at(file, 0, &head, sizeof(head))) return 0; /* dlopen() tells */
+  if (!tvmrt__file_read_at(file, 0, &head, sizeof(head))) return 0; /* dlopen() reports it */
   if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return 0;
   TVMRT_RETURN_IF_ERROR(check_machine(&head, how));
   if (head.e_phentsize != sizeof(part)) return 0;
@@ -107,7 +107,7 @@ static int check_whole(tvmrt_file file, uint64_t size, const tvmrt_opening* how)
 }
 #endif
 
-/* The file that lies at a path now; all zero if it cannot be read, which dlopen() tells better. */
+/* Identity of the file at a path; all zero if it cannot be read, which dlopen() reports better. */
 static int identify(const char* spelling, const tvmrt_opening* how, tvmrt_file_id* out) {
   const tvmrt_file file = tvmrt__file_open(spelling);
   int rc = 0;
@@ -118,7 +118,7 @@ static int identify(const char* spelling, const tvmrt_opening* how, tvmrt_file_i
   return rc;
 }
 
-/* Whether somebody loaded a library under this spelling of its path. */
+/* Whether a library is loaded under this spelling of its path. */
 static bool is_taken(const char* spelling) {
   void* handle = tvmrt__library_load_file(spelling, TVMRT_LOAD_IF_LOADED);
   if (handle == NULL) return false;
@@ -126,8 +126,8 @@ static bool is_taken(const char* spelling) {
   return true;
 }
 
-/* Whether `handle` is of the file `now`. Of a library that others loaded nobody knows what it is of,
- * unless dlopen() found it by the file, which it does for a spelling that nobody used before. */
+/* Whether `handle` belongs to the file `now`. The file of a library loaded by other code is
+ * unknown, unless dlopen() compared the file, as it does for a new spelling. */
 static int check_handle(void* handle, bool was_taken, const tvmrt_file_id* now,
                         const tvmrt_opening* how, bool* out_right) {
   tvmrt_file_id known;
@@ -167,8 +167,8 @@ static int try_spelling(const char* spelling, const tvmrt_opening* how, bool is_
   return rc;
 }
 
-/* The first spelling is the path as it is, and nearly always right. *out_handle is the caller's to
- * unload; *out_id belongs to it. A path that is replaced meanwhile is tried again. */
+/* The first spelling is the path itself, and nearly always right. *out_handle is owned by the
+ * caller; *out_id identifies its file. Tries again if the path is replaced meanwhile. */
 int tvmrt__map_library(const tvmrt_opening* how, void** out_handle, tvmrt_file_id* out_id) {
   tvmrt_buf spelling = {NULL, 0, 0};
   unsigned i;

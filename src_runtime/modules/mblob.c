@@ -1,18 +1,17 @@
-/* The tree of modules that a library carries in `__tvm_dev_mblob`: reading and writing.
+/* Reading and writing of the module tree that a library carries in `__tvm_dev_mblob`.
  *
- * u64 N, then N bytes: u64 count; per entry u64 length, type key, payload of that kind. Entry "_lib"
- * stands for the library itself; entry "_import_tree" gives the imports of all others as compressed
- * rows: vec<u64> row_ptr, vec<u64> child_indices. Without a tree all entries are imports of the
- * library.
+ * u64 N, then N bytes: u64 count; per entry u64 length, type key, payload of that kind. Entry
+ * "_lib" stands for the library itself; entry "_import_tree" gives the imports of all others as
+ * compressed rows: vec<u64> row_ptr, vec<u64> child_indices. Without a tree all entries are imports
+ * of the library.
  *
- * A library that imports one module of kind "k", whose payload is the number 7 of 64 bits:
+ * A library that imports one module of kind "k", whose payload is the 64-bit number 7:
  *
  *   N | 3 | 4 "_lib" | 1 "k" 7 | 12 "_import_tree" | 3: 0 1 1 | 1: 1
  *
  * Module 0 is the library, module 1 is of kind "k". The imports of module i are the children from
- * row_ptr[i] on, up to row_ptr[i + 1]: module 0 imports module 1, module 1 nothing. Modules come
- * before what they import, so that the first one is the root and no file can close a circle.
- */
+ * row_ptr[i] up to row_ptr[i + 1]: module 0 imports module 1, module 1 nothing. Modules precede
+ * their imports, so the first one is the root and no file can contain a cycle. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@
 static const char lib_key[] = "_lib";
 static const char tree_key[] = "_import_tree";
 
-/* What is read, in the order of the entries: numbers of the rows are places in `modules`. */
+/* A tree as it was read, in the order of the entries: child numbers are indices of `modules`. */
 typedef struct tree {
   tvmrt_module** modules; /* retained */
   size_t num_modules;
@@ -32,8 +31,7 @@ typedef struct tree {
   bool has_library;
 } tree;
 
-/* Also of one that is half read; the root that is wanted has a reference of the caller's by
- * then. */
+/* Also for a partly read tree; the returned root has been retained for the caller by then. */
 static void free_tree(tree* t) {
   size_t i;
   for (i = 0; i < t->num_modules; ++i) tvmrt__module_release(t->modules[i]);
@@ -42,8 +40,8 @@ static void free_tree(tree* t) {
   free(t->children);
 }
 
-/* A count, then so many numbers of 64 bits. The count was compared with the bytes that are left,
- * so memory for it is no risk. */
+/* Read a count, then as many 64-bit numbers. The count is checked against the remaining bytes, so
+ * the allocation is bounded. */
 static int read_numbers(tvmrt_reader* in, uint64_t** out, size_t* out_count) {
   size_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 8, out_count));
@@ -54,7 +52,7 @@ static int read_numbers(tvmrt_reader* in, uint64_t** out, size_t* out_count) {
   return 0;
 }
 
-/* Takes the reference over, also on failure. */
+/* Takes ownership of the reference, also on failure. */
 static int add_module(tree* t, tvmrt_module* owned) {
   void* modules = t->modules;
   if (tvmrt__grow(&modules, t->num_modules, sizeof(*t->modules)) != 0) {
@@ -66,8 +64,8 @@ static int add_module(tree* t, tvmrt_module* owned) {
   return 0;
 }
 
-/* Another kind's payload is read by its loader, which may be a plug-in's: it leaves the reader
- * behind its part. */
+/* The payload of another kind is read by its loader, possibly a plug-in's, which leaves the reader
+ * after its part. */
 static int read_entry(tvmrt_reader* in, const char* key, tvmrt_module* library, tree* t) {
   tvmrt_module* mod;
   if (strcmp(key, tree_key) == 0) {
@@ -84,8 +82,8 @@ static int read_entry(tvmrt_reader* in, const char* key, tvmrt_module* library, 
   return add_module(t, mod);
 }
 
-/* A count, then a key and a payload each. Nothing says how long a payload is, so an unknown kind
- * ends the reading. */
+/* Read a count, then a key and a payload each. Payloads state no length, so an unknown kind ends
+ * the reading. */
 static int read_entries(tvmrt_reader* in, tvmrt_module* library, tree* t) {
   size_t count;
   size_t i;
@@ -101,7 +99,7 @@ static int read_entries(tvmrt_reader* in, tvmrt_module* library, tree* t) {
   return 0;
 }
 
-/* Rows must rise and children point forward, so that the tree has no cycle. */
+/* Rows must be monotonic and children point forward, so that the tree has no cycle. */
 static int check_tree(const tvmrt_reader* in, const tree* t) {
   size_t i;
   uint64_t k;
@@ -122,7 +120,7 @@ static int check_tree(const tvmrt_reader* in, const tree* t) {
   return 0;
 }
 
-/* A library that is loaded again has its imports from the first time (`linked`). */
+/* A library that is loaded again keeps its imports from the first time (`linked`). */
 static int link_tree(const tree* t, const tvmrt_module* linked, tvmrt_module** out_root) {
   size_t i;
   uint64_t k;
@@ -136,7 +134,7 @@ static int link_tree(const tree* t, const tvmrt_module* linked, tvmrt_module** o
   return 0;
 }
 
-/* The layout before there were trees: everything is an import of the library. */
+/* The old layout without a tree: all modules are imports of the library. */
 static int link_flat(const tree* t, tvmrt_module* library, tvmrt_module** out_root) {
   size_t i;
   for (i = 0; i < t->num_modules; ++i) {
@@ -147,7 +145,7 @@ static int link_flat(const tree* t, tvmrt_module* library, tvmrt_module** out_ro
   return 0;
 }
 
-/* Children point forward alone, so the first module is the root. */
+/* Children only point forward, so the first module is the root. */
 static int link_modules(const tvmrt_reader* in, const tree* t, tvmrt_module* library,
                         tvmrt_module** out_root) {
   const tvmrt_module* linked = library->num_imports > 0 ? library : NULL;
@@ -160,8 +158,8 @@ static int link_modules(const tvmrt_reader* in, const tree* t, tvmrt_module* lib
   return link_tree(t, linked, out_root);
 }
 
-/* The library is one of the tree's modules, and may come with imports of an earlier load, which are
- * then left as they are. *out_root is owned. */
+/* The library is one of the tree's modules, and may have imports of an earlier load, which are then
+ * kept. *out_root is owned. */
 int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* library,
                          tvmrt_module** out_root) {
   tvmrt_reader in;
@@ -177,25 +175,25 @@ int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* 
     return tvmrt__reader_fail(&in, "its length is larger than its symbol");
   }
   if (size > PTRDIFF_MAX) return tvmrt__reader_fail(&in, "its length is larger than memory");
-  in.bytes.end = in.bytes.at + size; /* without a symbol size the length is all there is to go by */
+  in.bytes.end = in.bytes.at + size; /* without a symbol size, the length is trusted */
   rc = read_entries(&in, library, &t);
   if (rc == 0) rc = link_modules(&in, &t, library, &root);
   if (rc == 0) {
     tvmrt__retain(&root->base);
     *out_root = root;
   } else if (first) {
-    tvmrt__module_clear_imports(library); /* nobody keeps a half-linked tree */
+    tvmrt__module_clear_imports(library); /* discard a partly linked tree */
   }
   free_tree(&t);
   return rc;
 }
 
 /*
- * Writing. Modules that become part of the shared library are one entry, "_lib"; the others keep
- * their place. `group[i]` is the entry of module i.
+ * Writing. Modules that become part of the shared library are merged into one entry, "_lib"; the
+ * others keep their order. `group[i]` is the entry of module i.
  */
 typedef struct packing {
-  tvmrt_module** modules; /* borrowed; every module comes before its imports */
+  tvmrt_module** modules; /* borrowed; every module precedes its imports */
   size_t num_modules;
   size_t* group;
   tvmrt_module** entries; /* borrowed; NULL is the library */
@@ -204,13 +202,13 @@ typedef struct packing {
   size_t library_entry;
 } packing;
 
-/* Whose code goes into the library file itself: it has no bytes of its own in the blob. */
+/* Whether a module's code is linked into the library file itself: it has no bytes in the blob. */
 static bool in_library(const tvmrt_module* mod) {
   return mod->type == &tvmrt__library_type ||
          (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0;
 }
 
-/* The number of modules where it is none of them. Linear: trees have a handful. */
+/* The number of modules if `mod` is none of them. Linear: trees have few modules. */
 static size_t index_of(const packing* p, const tvmrt_module* mod) {
   size_t i;
   for (i = 0; i < p->num_modules && p->modules[i] != mod; ++i) continue;
@@ -228,7 +226,7 @@ typedef struct walk_stack {
   size_t depth;
 } walk_stack;
 
-/* As deep as the tree: frames grow on the heap. */
+/* The stack is on the heap, so the depth of the tree is not limited. */
 static int push(walk_stack* stack, tvmrt_module* mod) {
   void* frames = stack->frames;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&frames, stack->depth, sizeof(*stack->frames)));
@@ -239,7 +237,7 @@ static int push(walk_stack* stack, tvmrt_module* mod) {
   return 0;
 }
 
-/* The caller has seen that it is not there yet. */
+/* The caller has checked that it is not there yet. */
 static int append_module(packing* p, tvmrt_module* mod) {
   void* modules = p->modules;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&modules, p->num_modules, sizeof(*p->modules)));
@@ -248,8 +246,8 @@ static int append_module(packing* p, tvmrt_module* mod) {
   return 0;
 }
 
-/* Visit the next import of the module on top, or leave that module. Last import first, so that the
- * reversed order keeps the imports' own order. */
+/* Visit the next import of the top module, or leave that module. Imports are visited in reverse, so
+ * that the reversed result keeps the imports' own order. */
 static int walk_step(packing* p, walk_stack* stack) {
   frame* top = &stack->frames[stack->depth - 1];
   tvmrt_module* mod = top->mod;
@@ -261,7 +259,7 @@ static int walk_step(packing* p, walk_stack* stack) {
   return index_of(p, mod) < p->num_modules ? 0 : append_module(p, mod);
 }
 
-/* Post-order over the imports; reversed, it puts every module before its imports. */
+/* Post-order over the imports; reversed, every module precedes its imports. */
 static int collect(packing* p, tvmrt_module* root) {
   walk_stack stack = {NULL, 0};
   int rc = push(&stack, root);
@@ -270,7 +268,7 @@ static int collect(packing* p, tvmrt_module* root) {
   return rc;
 }
 
-/* What was collected last is the root, and has to come first. */
+/* The root was collected last, and must come first. */
 static void reverse_modules(packing* p) {
   size_t i;
   for (i = 0; i < p->num_modules / 2; ++i) {
@@ -281,8 +279,8 @@ static void reverse_modules(packing* p) {
 }
 
 /*
- * Number the entries. The library's entry takes the place of the last of its members, after which
- * no other module imports one of them; what only they import comes later still by construction.
+ * Number the entries. The library's entry takes the position of its last member, after which no
+ * other module imports a member; modules that only members import come later by construction.
  */
 static int number_entries(packing* p) {
   size_t i;
@@ -312,7 +310,7 @@ static int number_entries(packing* p) {
   return 0;
 }
 
-/* Mark which entries `mod` imports, itself excepted. */
+/* Mark the entries that `mod` imports, except itself. */
 static void mark_children(const packing* p, const tvmrt_module* mod, size_t entry, bool* marks) {
   size_t k;
   for (k = 0; k < mod->num_imports; ++k) {
@@ -321,8 +319,8 @@ static void mark_children(const packing* p, const tvmrt_module* mod, size_t entr
   }
 }
 
-/* `marks` is room of the caller's, one for each entry. Children are written in the order of
- * entries, each once, whatever number of members imports it. */
+/* `marks` is a caller-provided buffer with one element per entry. Children are written in the order
+ * of entries, each once, even if several members import it. */
 static int append_children(const packing* p, size_t entry, bool* marks, tvmrt_buf* children) {
   size_t i;
   memset(marks, 0, p->num_entries * sizeof(*marks));
@@ -341,7 +339,7 @@ static int append_children(const packing* p, size_t entry, bool* marks, tvmrt_bu
   return 0;
 }
 
-/* Rows are the ends of lists of children, as in a sparse matrix. */
+/* Rows are the ends of child lists, as in a compressed sparse matrix. */
 static int write_tree(const packing* p, tvmrt_buf* out) {
   tvmrt_buf rows = {NULL, 0, 0};
   tvmrt_buf children = {NULL, 0, 0};
@@ -363,7 +361,7 @@ static int write_tree(const packing* p, tvmrt_buf* out) {
   return rc;
 }
 
-/* NULL stands for the library, whose code lies in the file beside the blob. */
+/* NULL stands for the library, whose code is in the file itself. */
 static int write_entry(tvmrt_module* mod, tvmrt_buf* out) {
   if (mod == NULL) return tvmrt__write_string(out, lib_key);
   if (mod->type->save == NULL) {
@@ -374,7 +372,7 @@ static int write_entry(tvmrt_module* mod, tvmrt_buf* out) {
   return mod->type->save(mod, out);
 }
 
-/* A library alone needs no tree, which older readers would not know. */
+/* A single library needs no tree, which older readers do not support. */
 static int write_stream(packing* p, tvmrt_module* root, tvmrt_buf* out) {
   bool with_tree = root->num_imports != 0 || !in_library(root);
   size_t i;
@@ -386,7 +384,7 @@ static int write_stream(packing* p, tvmrt_module* root, tvmrt_buf* out) {
   return with_tree ? write_tree(p, out) : 0;
 }
 
-/* `out` is the caller's to free, also on failure. */
+/* The caller frees `out`, also on failure. */
 int tvmrt__mblob_pack(tvmrt_module* root, tvmrt_buf* out) {
   packing p = {0};
   tvmrt_buf stream = {NULL, 0, 0};

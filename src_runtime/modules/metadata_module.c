@@ -1,9 +1,9 @@
-/* The module that tells what ahead-of-time compiled code says about itself.
+/* The module that returns the metadata of ahead-of-time compiled code.
  *
- * It stands above a library and asks it for structs of constants, which live as long as the
- * library. Such structs come from a file: counts and ranks are checked before anything is indexed
- * by them. Libraries of TVM have the classic struct alone; what this project's front ends ask for
- * beside is made of it once, and freed with the module. */
+ * It imports a library and calls it for constant structs, which live as long as the library. Such
+ * structs come from a file: counts and ranks are checked before they are used as indices. Libraries
+ * of TVM have only the classic struct; the newer struct for this project's front ends is derived
+ * from it once, and freed with the module. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/metadata.h>
@@ -13,7 +13,7 @@
 
 typedef struct metadata_module {
   tvmrt_module base;
-  /* Made of the classic metadata for libraries that have only that. */
+  /* Derived from the classic metadata for libraries that only have that. */
   TVMModelMetadata model;
   TVMFunctionInfo main_info;
   TVMParameterInfo* params;
@@ -26,10 +26,10 @@ static void metadata_destroy(tvmrt_module* self) {
   free(m->main_name);
 }
 
-/* More tensors than any function takes: a count above it is none. */
+/* More tensors than any function takes: larger counts are invalid. */
 enum { MAX_TENSORS = 65536, MAX_CONSTANTS = 1 << 24 };
 
-/* A count without a list is refused, too. */
+/* A count without a list is refused too. */
 static int check_count(const char* kind, const void* items, int64_t count, int64_t most) {
   if (count >= 0 && count <= most && (count == 0 || items != NULL)) return 0;
   return tvmrt__fail_value("the library's metadata counts %lld %s%s.", (long long)count, kind,
@@ -56,7 +56,7 @@ static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t c
   return 0;
 }
 
-/* What the classic struct says was a file's word: executors rely on all that is checked here. */
+/* The classic struct comes from a file: executors rely on all that is checked here. */
 int tvmrt__metadata_check(const TVMMetadata* m) {
   if (m->version < 1 || m->mod_name == NULL) {
     return tvmrt__fail_value(
@@ -71,8 +71,8 @@ int tvmrt__metadata_check(const TVMMetadata* m) {
   return check_count("constants", m->constant_pools, m->num_constant_pools, MAX_CONSTANTS);
 }
 
-/* The struct that an imported library answers under a name; NULL if it has no such function. Structs are
- * the library's: they are as long there as it is loaded, which this module keeps it. */
+/* The struct that an imported library returns by a function; NULL if there is no such function. The
+ * library owns the struct and stays loaded as long as this module. */
 static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
   size_t i;
   *out = NULL;
@@ -82,14 +82,14 @@ static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
   return 0;
 }
 
-/* 0 for a shape whose size does not fit: it is told, nothing is allocated by it. */
+/* 0 for a shape whose size overflows: the number is only reported, never used for an allocation. */
 static int64_t info_bytes(const TVMTensorInfo* info) {
   uint64_t bytes;
   if (tvmrt__shape_bytes(info->shape, (int)info->num_shape, info->dtype, &bytes) != 0) return 0;
   return (int64_t)bytes;
 }
 
-/* The classic struct has one name, which stands for both. */
+/* The classic struct has one name, which is used for both. */
 static void fill_param(TVMParameterInfo* param, const TVMTensorInfo* info) {
   param->relay_name_hint = info->name;
   param->tir_name_hint = info->name;
@@ -100,8 +100,7 @@ static void fill_param(TVMParameterInfo* param, const TVMTensorInfo* info) {
   param->device.device_id = 0;
 }
 
-/* Called with the lock held. A failure leaves a struct of version 0, which the next call makes
- * anew. */
+/* Called with the lock held. On failure the struct has version 0, and the next call tries again. */
 static int synthesise(metadata_module* m, const TVMMetadata* classic) {
   TVMFunctionInfo* info = &m->main_info;
   tvmrt_buf name = {NULL, 0, 0};
@@ -127,18 +126,18 @@ static int synthesise(metadata_module* m, const TVMMetadata* classic) {
     info->constant_size_bytes += classic->constant_pools[i].data_len;
   }
   info->function_name = m->main_name;
-  /* inputs first, then outputs: that is how readers count them */
+  /* inputs first, then outputs, as readers expect */
   info->params = m->params;
   info->num_inputs = classic->num_inputs;
   info->num_outputs = classic->num_outputs;
   m->model.functions = info;
   m->model.num_functions = 1;
   m->model.module_name = classic->mod_name;
-  m->model.version = TVM_MODEL_METADATA_VERSION; /* last: says that the rest is filled */
+  m->model.version = TVM_MODEL_METADATA_VERSION; /* last: marks the struct as complete */
   return 0;
 }
 
-/* An address is all that the caller gets: it reads the struct by metadata.h. */
+/* Return the address only: the caller reads the struct by metadata.h. */
 static int return_pointer(TVMValue* out, int* out_code, const void* pointer) {
   out->v_handle = (void*)(uintptr_t)pointer;
   *out_code = kTVMOpaqueHandle;
@@ -153,7 +152,7 @@ static int missing(const char* name) {
       name);
 }
 
-/* () -> address of the classic struct, which is the library's. */
+/* () -> address of the classic struct, owned by the library. */
 TVMRT_NATIVE(get_metadata) {
   void* metadata;
   TVMRT_ARGS("get_metadata");
@@ -161,7 +160,7 @@ TVMRT_NATIVE(get_metadata) {
   return metadata == NULL ? missing("get_c_metadata") : return_pointer(out, out_code, metadata);
 }
 
-/* () -> address of the newer struct: the library's, or one that was made of the classic struct. */
+/* () -> address of the newer struct: the library's, or one derived from the classic struct. */
 TVMRT_NATIVE(get_model_metadata) {
   metadata_module* m = resource_handle;
   void* model;
@@ -172,9 +171,9 @@ TVMRT_NATIVE(get_model_metadata) {
   if (model != NULL) return return_pointer(out, out_code, model);
   TVMRT_RETURN_IF_ERROR(ask_imports(&m->base, "get_c_metadata", &classic));
   if (classic == NULL) return missing("get_c_metadata");
-  tvmrt__lock(&m->base.lock); /* the struct is made once, and its address stays */
+  tvmrt__lock(&m->base.lock); /* the struct is made once, and its address stays valid */
   if (m->model.version == 0) {
-    metadata_destroy(&m->base); /* what an attempt without memory left behind */
+    metadata_destroy(&m->base); /* leftovers of an attempt that ran out of memory */
     m->params = NULL;
     m->main_name = NULL;
     memset(&m->main_info, 0, sizeof(m->main_info));
@@ -217,7 +216,7 @@ static int read_metadata_module(tvmrt_reader* in, tvmrt_module** out) {
 
 TVMRT_LOADER(load, read_metadata_module)
 
-/* () -> a module without imports: who makes it imports the library that it shall tell of. */
+/* () -> a module without imports: the caller imports the library to describe. */
 TVMRT_NATIVE(create) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;

@@ -1,23 +1,23 @@
-/* What all modules share: references, imports, function look-up and its cache.
+/* Common part of all modules: references, imports, function look-up and its cache.
  *
- * A module owns its imports and the functions that it has handed out by name; both kinds of look-up
- * are remembered, since generated code and front ends ask by name again and again. Each module has
- * a lock, for its two tables of functions; imports are not locked, as they are added while a tree
- * is made. No lock is held while foreign code is called.
+ * A module owns its imports and the functions that it has returned by name. Both kinds of look-up
+ * are cached, since generated code and front ends look up the same names repeatedly. Each module
+ * has a lock for its two function tables. Imports are not locked, as they are added while a tree is
+ * built. No lock is held while foreign code is called.
  *
- * Who holds whom: a module holds its imports and its library. A function that a module has made for
- * a name holds the module while anybody holds the function, and the module frees it with itself:
- * so a caller may keep the function alone, and the two do not keep each other alive. */
+ * References: a module retains its imports and its library. A function that a module created for a
+ * name retains the module while the function is referenced, and the module frees it in its
+ * destructor. So a caller may keep only the function, and the two do not keep each other alive. */
 #include "module.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* More unknown names than this are looked up anew each time, so that asking costs no memory. */
+/* Further unknown names are looked up each time, so that look-ups do not exhaust memory. */
 enum { MAX_CACHED_NAMES = 65536 };
 
-/* Functions of the module's own table have no references left, or the module would be held: they
- * are freed like memory. Those of the environment are others' and released. */
+/* Functions of the module's own table have no references left, since they would retain the module:
+ * they are freed directly. Those of the environment belong to others and are released. */
 static void free_functions(tvmrt_module* mod) {
   size_t i;
   for (i = 0; i < mod->functions.num_slots; ++i) {
@@ -30,7 +30,7 @@ static void free_functions(tvmrt_module* mod) {
   tvmrt__strmap_free(&mod->environment);
 }
 
-/* Functions before `destroy`, which may unload the code that a function's end runs. */
+/* Functions precede `destroy`, which may unload the code of their finalisers. */
 static void free_one(tvmrt_module* mod) {
   free_functions(mod);
   free(mod->imports);
@@ -39,14 +39,14 @@ static void free_one(tvmrt_module* mod) {
   free(mod);
 }
 
-/* Gives a reference up; the last one puts the module on the list. */
+/* Release a reference; the last one puts the module on the list. */
 static void drop_one(tvmrt_module* mod, tvmrt_module** waiting) {
   if (mod == NULL || !tvmrt__drop(&mod->base)) return;
   mod->next_to_free = *waiting;
   *waiting = mod;
 }
 
-/* Modules that nobody else holds wait in a list: a tree from a file may be deep. */
+/* Unreferenced modules wait in a list instead of recursing: a tree from a file may be deep. */
 static void free_module(tvmrt_object* obj) {
   tvmrt_module* waiting = (tvmrt_module*)obj;
   while (waiting != NULL) {
@@ -56,12 +56,12 @@ static void free_module(tvmrt_object* obj) {
     waiting = mod->next_to_free;
     for (i = 0; i < mod->num_imports; ++i) drop_one(mod->imports[i], &waiting);
     free_one(mod);
-    drop_one(library, &waiting); /* last: the functions that were released are the library's */
+    drop_one(library, &waiting); /* last: its code implements the released functions */
   }
 }
 
-/* The caller has the one reference. What a kind adds to the struct is zero, which its `destroy`
- * has to take. */
+/* The caller owns the reference. The kind's part of the struct is zeroed; its `destroy` must accept
+ * that. */
 void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes) {
   tvmrt_module* mod = tvmrt__calloc(1, bytes);
   if (mod == NULL) return NULL;
@@ -75,12 +75,12 @@ void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes) {
   return mod;
 }
 
-/* Each import's end may run foreign code, so none happens while the list is looked at. */
+/* Destructors of imports may run foreign code, so the list is detached first. */
 void tvmrt__module_clear_imports(tvmrt_module* mod) {
   size_t count = mod->num_imports;
   size_t i;
   tvmrt_module** imports = mod->imports;
-  mod->imports = NULL; /* first: what an import's end calls finds no import that is half gone */
+  mod->imports = NULL; /* first: destructors of imports must not see a released one */
   mod->num_imports = 0;
   for (i = 0; i < count; ++i) tvmrt__module_release(imports[i]);
   free(imports);
@@ -97,7 +97,7 @@ typedef struct walk {
   module_list waiting; /* a stack */
 } walk;
 
-/* Borrowed: what is in a list is held by the tree that is walked. */
+/* Borrowed: the tree retains the modules in a list. */
 static int append(module_list* list, tvmrt_module* mod) {
   void* items = list->items;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, list->count, sizeof(*list->items)));
@@ -106,7 +106,7 @@ static int append(module_list* list, tvmrt_module* mod) {
   return 0;
 }
 
-/* Linear: trees have a handful of modules. */
+/* Linear: trees have few modules. */
 static bool contains(const module_list* list, const tvmrt_module* mod) {
   size_t i;
   for (i = 0; i < list->count; ++i) {
@@ -115,16 +115,16 @@ static bool contains(const module_list* list, const tvmrt_module* mod) {
   return false;
 }
 
-/* All modules that can be reached from mod, itself first. End by free_walk(), also on failure. */
+/* All modules reachable from mod, itself first. Call free_walk() afterwards, also on failure. */
 static int walk_all(walk* w, tvmrt_module* mod) {
   TVMRT_RETURN_IF_ERROR(append(&w->waiting, mod));
   while (w->waiting.count != 0) {
     size_t i;
     mod = w->waiting.items[--w->waiting.count];
-    /* several may import it */
+    /* several modules may import it */
     if (contains(&w->seen, mod)) continue;
     TVMRT_RETURN_IF_ERROR(append(&w->seen, mod));
-    /* the last goes on the stack first, so that the first one is seen next */
+    /* pushed in reverse order, so that the first one is visited next */
     for (i = mod->num_imports; i > 0; --i) {
       TVMRT_RETURN_IF_ERROR(append(&w->waiting, mod->imports[i - 1]));
     }
@@ -137,7 +137,7 @@ static void free_walk(walk* w) {
   free(w->waiting.items);
 }
 
-/* Modules are counted: those of a cycle would never go. */
+/* Modules are reference-counted: a cycle would never be released. */
 static int check_no_cycle(tvmrt_module* mod, tvmrt_module* dep) {
   walk w = {{NULL, 0}, {NULL, 0}};
   int rc = walk_all(&w, dep);
@@ -160,7 +160,7 @@ int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep) {
   return 0;
 }
 
-/* For kinds with a table of functions: *out stays as it is where the name is none of them. */
+/* For kinds with a table of functions: *out is unchanged if the name is not in the table. */
 int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out) {
   const TVMCPackedFunc* fn = table->functions;
   const char* known = table->names;
@@ -173,7 +173,7 @@ int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_foun
   return 0;
 }
 
-/* A function of the module's own table; see tvmrt_func.owner for its life. */
+/* A function of the module's own table; see tvmrt_func.owner for its lifetime. */
 static tvmrt_func* wrap(tvmrt_module* mod, const char* name, const tvmrt_found* found) {
   void* resource = found->resource;
   tvmrt_func* f;
@@ -187,7 +187,7 @@ static tvmrt_func* wrap(tvmrt_module* mod, const char* name, const tvmrt_found* 
   return f;
 }
 
-/* Hand a function of the table out: the first holder also holds the module. */
+/* Return a reference to a table function: its first reference also retains the module. */
 static tvmrt_func* hand_out(tvmrt_func* f) {
   if (f == NULL) return NULL;
   if (atomic_fetch_add_explicit(&f->base.refs, 1, memory_order_relaxed) == 0) {
@@ -196,7 +196,7 @@ static tvmrt_func* hand_out(tvmrt_func* f) {
   return f;
 }
 
-/* True also where it is known that there is no such function: *out is NULL then. */
+/* True also if the function is known to be missing: *out is then NULL. */
 static bool find_cached(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   const tvmrt_strmap_slot* slot;
   bool hit;
@@ -208,7 +208,7 @@ static bool find_cached(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   return hit;
 }
 
-/* Enter what `find` said; another thread may have been first. Called with the lock held. */
+/* Cache the result of `find`; another thread may have been first. Called with the lock held. */
 static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* found,
                        tvmrt_func** out) {
   tvmrt_strmap_slot* slot;
@@ -226,13 +226,13 @@ static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* f
   return 0;
 }
 
-/* Functions that a kind makes anew each time (`func`), or that may be others tomorrow
- * (`may_change`), are not remembered. *out is owned; NULL, and 0, where there is none. */
+/* Functions that a kind creates for each call (`func`), or that may change later (`may_change`),
+ * are not cached. *out is owned; NULL, with result 0, if there is none. */
 static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL, false};
   int rc;
   if (find_cached(mod, name, out)) return 0;
-  /* without the lock: `find` may be a plug-in's, and ask this module for other functions */
+  /* without the lock: `find` may be a plug-in's, and look up other functions of this module */
   TVMRT_RETURN_IF_ERROR(mod->type->find(mod, name, &found));
   if (found.func != NULL || found.may_change) {
     *out = found.func;
@@ -244,7 +244,7 @@ static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   return rc;
 }
 
-/* Imports and their imports, in the order of a depth-first search. */
+/* Imports and their imports, in depth-first order. */
 static int get_from_tree(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   walk w = {{NULL, 0}, {NULL, 0}};
   size_t i;
@@ -256,19 +256,19 @@ static int get_from_tree(tvmrt_module* mod, const char* name, tvmrt_func** out) 
   return rc;
 }
 
-/* The usual tree has one level, which needs no walk: a call by name allocates nothing. */
+/* The usual tree has one level, which needs no walk: a call by name allocates no memory. */
 static int get_from_imports(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   size_t i;
   for (i = 0; i < mod->num_imports; ++i) {
     TVMRT_RETURN_IF_ERROR(get_own(mod->imports[i], name, out));
     if (*out != NULL) return 0;
-    /* From here on by a walk, which asks those before again: what they have said is cached. */
+    /* Continue with a walk, which asks the imports before again: their answers are cached. */
     if (mod->imports[i]->num_imports != 0) return get_from_tree(mod, name, out);
   }
   return 0;
 }
 
-/* `mod` itself goes first. *out is retained, and holds what it needs to be called. */
+/* `mod` itself is searched first. *out is retained, and keeps alive all that it needs. */
 int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, tvmrt_func** out) {
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(get_own(mod, name, out));
@@ -276,7 +276,7 @@ int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, t
   return get_from_imports(mod, name, out);
 }
 
-/* *out is the caller's to free; NULL, and 0, where there is no such function. */
+/* *out is owned; NULL, with result 0, if there is no such function. */
 int TVMModGetFunction(TVMModuleHandle mod, const char* func_name, int query_imports,
                       TVMFunctionHandle* out) {
   tvmrt_func* f = NULL;
@@ -301,8 +301,8 @@ int TVMModFree(TVMModuleHandle mod) {
   return 0;
 }
 
-/* What generated code means by a name: the imports of its library first, then what everybody has.
- * *out is owned. */
+/* Resolve a name of generated code: first the imports of its library, then global functions. *out
+ * is owned. */
 static int find_in_environment(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   if (mod != NULL) TVMRT_RETURN_IF_ERROR(get_from_imports(mod, name, out));
   if (*out != NULL) return 0;
@@ -312,7 +312,7 @@ static int find_in_environment(tvmrt_module* mod, const char* name, tvmrt_func**
                      name);
 }
 
-/* Keep the reference in the module, so that the caller may borrow. */
+/* Keep the reference in the module, so that the caller may borrow the function. */
 static int keep_in_environment(tvmrt_module* mod, const char* name, tvmrt_func* f) {
   tvmrt_strmap_slot* slot;
   int rc = 0;
@@ -329,7 +329,7 @@ static int keep_in_environment(tvmrt_module* mod, const char* name, tvmrt_func* 
   return rc;
 }
 
-/* Borrowed: the module keeps it as long as it lives. */
+/* Borrowed: the module retains it as long as it lives. */
 static tvmrt_func* cached_environment(tvmrt_module* mod, const char* name) {
   const tvmrt_strmap_slot* slot;
   tvmrt_func* f;
@@ -340,13 +340,13 @@ static tvmrt_func* cached_environment(tvmrt_module* mod, const char* name) {
   return f;
 }
 
-/* *out is borrowed, as generated code never gives it back. */
+/* *out is borrowed, as generated code never releases it. */
 int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionHandle* out) {
   tvmrt_module* mod = mod_node;
   tvmrt_func* f = NULL;
   *out = NULL;
   if (func_name == NULL) return tvmrt__fail("TVMBackendGetFuncFromEnv: the name is NULL.");
-  if (mod == NULL) { /* the registry holds it; a name that is removed later takes it along */
+  if (mod == NULL) { /* the registry retains it; removing the name later releases it */
     TVMRT_RETURN_IF_ERROR(find_in_environment(NULL, func_name, &f));
     *out = f;
     tvmrt__release(&f->base);
@@ -357,14 +357,14 @@ int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionH
   if (f == NULL) {
     TVMRT_RETURN_IF_ERROR(find_in_environment(mod, func_name, &f));
     TVMRT_RETURN_IF_ERROR(keep_in_environment(mod, func_name, f));
-    f = cached_environment(mod, func_name); /* another thread's, if that was first */
+    f = cached_environment(mod, func_name); /* another thread's function, if that was first */
   }
   *out = f;
   return 0;
 }
 
-/* *out NULL, and 0, where there is no such function or it returns no pointer. Pointers are the
- * library's own data. */
+/* *out is NULL, with result 0, if there is no such function or it returns no pointer. Pointers are
+ * owned by the library. */
 int tvmrt__module_call_pointer(tvmrt_module* mod, const char* name, void** out) {
   tvmrt_func* f = NULL;
   TVMValue ret;

@@ -1,11 +1,11 @@
-/* Global functions over any module.
+/* Global functions for modules of any kind.
  *
- * What front ends ask of a module, whatever its kind; names are TVM's. Arguments are borrowed for
- * the call, results are new references. */
+ * Used by front ends; the names are TVM's. Arguments are borrowed for the call, results are new
+ * references. */
 #include "../base/stream.h"
 #include "module.h"
 
-/* The module that every function here is asked about, borrowed. */
+/* Read the module argument of a function, borrowed. */
 static int read_module(const tvmrt_args* in, int least, int most, tvmrt_module** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, least, most));
   return tvmrt__arg_module(in, 0, out);
@@ -19,7 +19,7 @@ TVMRT_NATIVE(get_type_key) {
   return tvmrt__ret_str(out, out_code, mod->type->key);
 }
 
-/* A kind without source has an empty one. */
+/* A kind without source returns an empty text. */
 static int source_of(const tvmrt_args* in, tvmrt_buf* text) {
   tvmrt_module* mod;
   const char* format = "";
@@ -36,7 +36,7 @@ TVMRT_NATIVE(get_source) {
   return tvmrt__ret_buf(source_of(&in, &text), kTVMStr, &text, out, out_code);
 }
 
-/* The suffix that who exports gives the file of a source; "" where the kind has none. */
+/* The file suffix of an exported source; "" if the kind has none. */
 TVMRT_NATIVE(get_format) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -68,8 +68,7 @@ TVMRT_NATIVE(get_import) {
   return tvmrt__ret_object(out, out_code, &mod->imports[index]->base);
 }
 
-/* For whoever wants an import's end at a certain time: the module is as if it had been made
- * without. */
+/* To release imports at a certain time: the module is then as if created without imports. */
 TVMRT_NATIVE(clear_imports) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -89,7 +88,7 @@ static int look_up(const tvmrt_args* in, tvmrt_func** f) {
   return tvmrt__module_get(mod, name, query_imports != 0, f);
 }
 
-/* (module, name [, whether imports are asked]) -> function, or nothing where there is none. */
+/* (module, name [, query imports]) -> function, or nothing if there is none. */
 TVMRT_NATIVE(get_function) {
   tvmrt_func* f;
   TVMRT_GLOBAL_ARGS;
@@ -97,7 +96,7 @@ TVMRT_NATIVE(get_function) {
   return f == NULL ? 0 : tvmrt__ret_object(out, out_code, &f->base);
 }
 
-/* As get_function(), but 1 or 0: the function that was found is let go. */
+/* As get_function(), but returns 1 or 0 and releases the function. */
 TVMRT_NATIVE(implements_function) {
   tvmrt_func* f;
   TVMRT_GLOBAL_ARGS;
@@ -114,7 +113,7 @@ TVMRT_NATIVE(get_property_mask) {
   return tvmrt__ret_int(out, out_code, mod->type->properties);
 }
 
-/* (module) -> 1 or 0: what front ends ask that do not know the mask. */
+/* (module) -> 1 or 0: for front ends that do not know the mask. */
 TVMRT_NATIVE(is_dso_exportable) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -122,8 +121,8 @@ TVMRT_NATIVE(is_dso_exportable) {
   return tvmrt__ret_int(out, out_code, (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0);
 }
 
-/* Text where the kind has one, else what a library would carry of it. The file is replaced whole or
- * not at all. */
+/* Writes the kind's source if it has one, else its serialised payload. The file is replaced
+ * atomically. */
 static int write_module(tvmrt_module* mod, const char* path, const char* format) {
   tvmrt_buf bytes = {NULL, 0, 0};
   int rc;

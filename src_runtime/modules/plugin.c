@@ -1,11 +1,11 @@
-/* Modules of kinds that plug-ins bring.
+/* Modules of kinds that plug-ins implement.
  *
- * A plug-in sees handles and streams alone, so that it need not be compiled again when modules or
- * readers change inside of this library.
+ * A plug-in only sees handles and streams, so it need not be recompiled when modules or readers
+ * change inside of this library.
  *
- * The interface is tvm/runtime/module_plugin.h. A plug-in's table is copied, so that it may lie on
- * a stack, but the texts in it are borrowed and must stay; `self` is handed over and released with
- * the module. Its functions are called without any lock held. */
+ * The interface is tvm/runtime/module_plugin.h. A plug-in's table is copied, so it may lie on the
+ * stack, but its texts are borrowed and must stay valid; ownership of `self` is transferred, and it
+ * is released with the module. Its functions are called without any lock held. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/module_plugin.h>
@@ -14,13 +14,13 @@
 
 typedef struct plugin_module {
   tvmrt_module base;
-  tvmrt_module_type type; /* what the rest of the runtime sees */
+  tvmrt_module_type type; /* type for the rest of the runtime */
   tvmrt_module_vtable vtable;
   void* self;
 } plugin_module;
 
-/* Either a C function with its resource, which lives as long as the module, or a handle of a
- * reference that the runtime takes over. */
+/* The answer is either a C function with its resource, which lives as long as the module, or a
+ * handle whose reference is transferred to the runtime. */
 static int plugin_find(tvmrt_module* mod, const char* name, tvmrt_found* out) {
   const plugin_module* m = (const plugin_module*)mod;
   tvmrt_module_function answer = {NULL, NULL, NULL};
@@ -34,12 +34,12 @@ static int plugin_find(tvmrt_module* mod, const char* name, tvmrt_found* out) {
   return 0;
 }
 
-/* The sink that plug-ins write to, without knowing of buffers. */
+/* Sink for plug-ins, which do not know buffers. */
 static int write_to_buf(void* sink, const void* data, size_t num_bytes) {
   return tvmrt__buf_append(sink, data, num_bytes);
 }
 
-/* A slot of the module's own type is set only where the plug-in has the function. */
+/* Slots of the module's own type are set only if the plug-in has the function. */
 static int plugin_save(tvmrt_module* mod, tvmrt_buf* out) {
   const plugin_module* m = (const plugin_module*)mod;
   return m->vtable.save(m->self, write_to_buf, out);
@@ -55,15 +55,15 @@ static void plugin_destroy(tvmrt_module* mod) {
   if (m->vtable.release != NULL) m->vtable.release(m->self);
 }
 
-/* The table of a module's kind lies in the module itself, which must exist first. */
+/* The table of a module's kind is stored in the module itself, which must exist first. */
 static const tvmrt_module_type unfinished = {.key = "plug-in", .find = plugin_find};
 
-/* On failure `self` stays the caller's. */
+/* On failure the caller still owns `self`. */
 int tvmrt_module_create(const tvmrt_module_vtable* vtable, void* self,
                         TVMModuleHandle* out_module) {
   plugin_module* m;
   *out_module = NULL;
-  /* a plug-in of a later version may bring a longer table */
+  /* a plug-in of a later version may have a longer table */
   if (vtable == NULL || vtable->struct_bytes < sizeof(*vtable) || vtable->type_key == NULL ||
       vtable->get_function == NULL) {
     return tvmrt__fail(
@@ -84,7 +84,7 @@ int tvmrt_module_create(const tvmrt_module_vtable* vtable, void* self,
   return 0;
 }
 
-/* Streams are readers of this library: for plug-ins a pointer that they hand back. */
+/* Streams are readers of this library: opaque pointers for plug-ins. */
 int tvmrt_stream_read(void* stream, void* out, size_t num_bytes) {
   const uint8_t* data;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(stream, num_bytes, &data));
@@ -96,7 +96,7 @@ int tvmrt_stream_read_u64(void* stream, uint64_t* out_value) {
   return tvmrt__read_uint(stream, 8, out_value);
 }
 
-/* Borrowed from the bytes that are read, which are there until the loader returns. */
+/* Borrowed from the source bytes, which stay valid until the loader returns. */
 int tvmrt_stream_read_string(void* stream, const char** out_text, size_t* out_size) {
   return tvmrt__read_view(stream, out_text, out_size);
 }

@@ -1,5 +1,5 @@
-/* Servers of remote calls, for programs that are linked with this library: each call is passed on to the
- * plug-in, which is loaded when a server is opened. */
+/* RPC servers, for programs that link this library: each call is forwarded to the plug-in, which is
+ * loaded when a server is opened. */
 #include "rpc_server.h"
 
 #include "../core/function.h"
@@ -8,7 +8,7 @@ static const tvmrt_rpc_server_functions* functions_of(const tvmrt_rpc_server* se
   return ((const tvmrt_rpc_server_head*)(const void*)server)->functions;
 }
 
-/* NULL, with the error text set, where the plug-in is missing. */
+/* NULL, with the error text set, if the plug-in is missing. */
 static const tvmrt_rpc_server_functions* find_functions(void) {
   tvmrt_func* f = NULL;
   TVMValue value = {.v_handle = NULL};

@@ -1,4 +1,4 @@
-/* What the exported functions of <tvm/runtime/rpc_server.h> call: those of the plug-in that serves. */
+/* Function table of <tvm/runtime/rpc_server.h>, implemented by the RPC plug-in. */
 #ifndef TVMRT_SRC_RUNTIME_MODULES_RPC_SERVER_H_
 #define TVMRT_SRC_RUNTIME_MODULES_RPC_SERVER_H_
 
@@ -7,7 +7,7 @@
 /* The global function that returns the struct as a kTVMOpaqueHandle. */
 #define TVMRT_RPC_SERVER_FUNCTIONS "tvmrt.rpc.server_functions"
 
-/* As they are called in the public header. Static. */
+/* Names as in the public header. Static. */
 typedef struct tvmrt_rpc_server_functions {
   int (*open)(const tvmrt_rpc_server_options* options, tvmrt_rpc_server** out);
   int (*port)(const tvmrt_rpc_server* server);
@@ -17,7 +17,7 @@ typedef struct tvmrt_rpc_server_functions {
   void (*close)(tvmrt_rpc_server* server);
 } tvmrt_rpc_server_functions;
 
-/* What each server begins with. */
+/* First member of each server. */
 typedef struct tvmrt_rpc_server_head {
   const tvmrt_rpc_server_functions* functions;
 } tvmrt_rpc_server_head;

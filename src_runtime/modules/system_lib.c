@@ -1,10 +1,10 @@
 /* The system library: symbols that statically linked code registers from its constructors, and the
- * functions of the table that code generated for firmware defines.
+ * functions of the table in code generated for firmware.
  *
- * Constructors run before main() and may register from several libraries, so the tables are made at
- * first use and have a lock. Modules are one for each prefix and are never freed: their code is the
- * program's. A library that is registered after the module was made is found by names that were not
- * asked for before. */
+ * Constructors run before main() and may register from several libraries, so the tables are created
+ * on first use and have a lock. There is one module per prefix, never freed: its code is part of
+ * the program. If a library is registered after the module was created, names that were looked up
+ * before are not found. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/crt/module.h>
@@ -16,7 +16,7 @@ static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 static tvmrt_strmap symbols; /* name -> address */
 static tvmrt_strmap modules; /* prefix -> root module, retained for the life of the process */
 
-/* From constructors of C, in no known order. A name that comes again gets the later address. */
+/* Called from constructors, in unspecified order. A repeated name gets the later address. */
 int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr) {
   tvmrt_strmap_slot* slot;
   if (name == NULL) return tvmrt__fail("TVMBackendRegisterSystemLibSymbol: the name is NULL.");
@@ -27,7 +27,7 @@ int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr) {
   return slot == NULL ? -1 : 0;
 }
 
-/* The lock is not held when the address is used: symbols are never taken out. */
+/* The lock is not held when the address is used: symbols are never removed. */
 static void* find_symbol(const char* name) {
   const tvmrt_strmap_slot* slot;
   void* address;
@@ -46,7 +46,7 @@ static const TVMModule* image_module(void) {
   return TVMSystemLibEntryPoint == NULL ? NULL : TVMSystemLibEntryPoint();
 }
 #else
-/* Where libraries have no such thing, a program shows it as it shows functions to those it loads. */
+/* Without weak symbols, the program must export the function visibly. */
 static const TVMModule* image_module(void) {
   const TVMModule* (*entry)(void) = NULL;
   void* symbol = tvmrt__visible_symbol("TVMSystemLibEntryPoint");
@@ -55,8 +55,8 @@ static const TVMModule* image_module(void) {
 }
 #endif
 
-/* Only an address is wanted, as of a registered symbol. ISO C has no conversion; every host here
- * has. */
+/* The address of a function of the image's table. ISO C has no such conversion; all supported hosts
+ * have. */
 static void* image_function(const char* name) {
   const TVMModule* image = image_module();
   tvm_function_index_t index;
@@ -68,7 +68,7 @@ static void* image_function(const char* name) {
   return address;
 }
 
-/* ctx is the prefix: `prefix + name` is meant first, then `name`. */
+/* ctx is the prefix: tries `prefix + name` first, then `name`. */
 static void* prefixed_symbol(void* ctx, const char* name, size_t* out_size) {
   const char* prefix = ctx;
   tvmrt_buf full = {NULL, 0, 0};
@@ -83,14 +83,15 @@ static void* prefixed_symbol(void* ctx, const char* name, size_t* out_size) {
   return address != NULL ? address : image_function(name);
 }
 
-/* Only functions are registered, except for the two names below, which are not looked up as such. */
+/* Only functions are registered, except for the two names below, which are not looked up as
+ * such. */
 static bool is_function(void* ctx, void* symbol) {
   (void)ctx;
   (void)symbol;
   return true;
 }
 
-/* The prefix is the source's context and freed by its close. */
+/* The source's context is the prefix, freed by its close. */
 static int load_system_lib(const char* prefix, tvmrt_module** out) {
   tvmrt_library_source source = {prefixed_symbol, is_function, free, NULL, {0}};
   source.ctx = tvmrt__strdup(prefix);
@@ -104,7 +105,7 @@ static tvmrt_module* find_module(const char* prefix) {
   return slot == NULL ? NULL : slot->value;
 }
 
-/* Keep the first module made for a prefix; *mod becomes that one, retained for the caller. */
+/* Keep the first module of a prefix; *mod becomes that one, retained for the caller. */
 static int keep_module(const char* prefix, tvmrt_module** mod) {
   tvmrt_strmap_slot* slot;
   tvmrt_module* spare = NULL;
@@ -122,8 +123,7 @@ static int keep_module(const char* prefix, tvmrt_module** mod) {
   return slot == NULL ? -1 : 0;
 }
 
-/* Loading happens without the lock, since it looks symbols up; who comes second throws its own
- * away. */
+/* Loads without the lock, since loading looks up symbols; the second thread discards its module. */
 static int get_system_lib(const char* prefix, tvmrt_module** out) {
   tvmrt__lock(&lock);
   *out = find_module(prefix);
@@ -134,7 +134,7 @@ static int get_system_lib(const char* prefix, tvmrt_module** out) {
   return keep_module(prefix, out);
 }
 
-/* ([prefix]) -> module, the same one each time. */
+/* ([prefix]) -> module; repeated calls return one module. */
 TVMRT_NATIVE(system_lib) {
   const char* prefix = "";
   tvmrt_module* mod = NULL;
