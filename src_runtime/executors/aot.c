@@ -1,11 +1,11 @@
-/* The AOT executor: building an instance from a library's metadata, and running it.
+/* The ahead-of-time executor: creating an instance from a library's metadata, and running it.
  *
  * An instance owns its ports' tensors and its pools and borrows the metadata, which is data of the
- * library: so it holds the library. Main takes inputs, outputs and pools in this order, all as
- * DLTensors; the arguments are laid out once and changed where a port is bound to another tensor,
- * so that a run is one call. Instances of a library share nothing that a run writes. Functions of
- * one instance are called one at a time (executor.c sees to it); other instances may run
- * meanwhile. */
+ * library, so it retains the library. Main takes inputs, outputs and pools in this order, all as
+ * DLTensors. The arguments are laid out once and updated when a port is bound to another tensor, so
+ * a run is one call. Instances of a library share no data that a run writes. Functions of one
+ * instance are called one at a time (ensured by executor.c); other instances may run
+ * concurrently. */
 #include "aot.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 #include "../firmware/aot_metadata.h"
 
-/* Takes what build() left half done: tables that were not reached are NULL. The library itself is
- * given back by the module's own end. */
+/* Accepts a partly built instance: tables that were not reached are NULL. The module's own
+ * destructor releases the library. */
 static void aot_destroy(tvmrt_module* self) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)self;
   size_t i;
@@ -26,7 +26,7 @@ static void aot_destroy(tvmrt_module* self) {
   if (e->main_function != NULL) tvmrt__release(&e->main_function->base);
 }
 
-/* `get_c_metadata`, or `tvmgen_<name>_get_c_metadata` where a library holds several networks. */
+/* `get_c_metadata`, or `tvmgen_<name>_get_c_metadata` if a library contains several networks. */
 static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   tvmrt_buf network = {NULL, 0, 0};
   void* found = NULL;
@@ -45,9 +45,9 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   return 0;
 }
 
-#define MAIN "___tvm_main__" /* behind a network's name: its main function */
+#define MAIN "___tvm_main__" /* suffix of a network's name: its main function */
 
-/* What the library says about this network's main function beyond the classic metadata. */
+/* Find the library's extended metadata of this network's main function. */
 static int find_info(tvmrt_aot_executor* e) {
   const TVMMetadata* m = e->metadata;
   const size_t length = strlen(m->mod_name);
@@ -56,8 +56,8 @@ static int find_info(tvmrt_aot_executor* e) {
   TVMRT_RETURN_IF_ERROR(
       tvmrt__network_pointer(e->base.module.library, m->mod_name, "get_model_metadata", &found));
   model = found;
-  /* Libraries of other compilers say nothing here, which is no error: ports then keep the
-   * metadata's names. */
+  /* Libraries of other compilers have none, which is not an error: ports then use the metadata's
+   * names. */
   if (model == NULL || model->num_functions < 1 || model->functions[0].function_name == NULL ||
       model->functions[0].params == NULL) {
     return 0;
@@ -72,8 +72,8 @@ static int find_info(tvmrt_aot_executor* e) {
   return 0;
 }
 
-/* The packed function that runs all operators, retained. Its name is made of the metadata's, so
- * that each network of a library has its own. */
+/* The packed function that runs all operators, retained. Its name contains the metadata's, so that
+ * each network of a library has its own. */
 static int find_main(tvmrt_aot_executor* e) {
   tvmrt_buf symbol = {NULL, 0, 0};
   int rc = tvmrt__buf_printf(&symbol, "%s" MAIN, e->metadata->mod_name);
@@ -85,20 +85,19 @@ static int find_main(tvmrt_aot_executor* e) {
   return rc;
 }
 
-/* Zeros, so that a run before the first set_input computes on something that is the same each
- * time. */
+/* Zeros, so that runs before the first set_input are reproducible. */
 static void clear_inputs(tvmrt_aot_executor* e) {
   size_t i;
   for (i = 0; i < e->base.inputs.count; ++i) tvmrt__port_clear(&e->base.inputs.items[i]);
 }
 
-/* A tensor as the library describes it, owned by whoever asked; *out NULL on failure. */
+/* A tensor with the library's description, owned by the caller; *out is NULL on failure. */
 static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** out) {
   *out = tvmrt__tensor_alloc(info->shape, (int)info->num_shape, info->dtype, dev);
   return *out == NULL ? -1 : 0;
 }
 
-/* A port that was not reached has no tensor, which tvmrt__port_free() allows. */
+/* A port that was not reached has no tensor, which tvmrt__port_free() accepts. */
 static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tvmrt_ports* out) {
   size_t i;
   out->items = tvmrt__calloc(count, sizeof(*out->items));
@@ -114,8 +113,7 @@ static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tv
   return 0;
 }
 
-/* Sizes come from a library that anybody may have compiled: a sum that wraps would make a small
- * pool. */
+/* Sizes come from an untrusted library: a sum that overflows would make the pool too small. */
 static int constant_end(const TVMConstantInfo* info, uint64_t* end) {
   if (info->byte_offset < 0 || info->data_len < 0 || info->data_bytes == NULL ||
       info->data_len > PTRDIFF_MAX - info->byte_offset) {
@@ -126,7 +124,7 @@ static int constant_end(const TVMConstantInfo* info, uint64_t* end) {
   return 0;
 }
 
-/* Put a serialised constant at its place in the pool. */
+/* Copy a serialised constant to its offset in the pool. */
 static int place_constant(const TVMConstantInfo* info, tvmrt_tensor* pool) {
   tvmrt_reader in;
   tvmrt_tensor* t;
@@ -135,7 +133,7 @@ static int place_constant(const TVMConstantInfo* info, tvmrt_tensor* pool) {
   tvmrt__reader_init(&in, "a constant of the library", info->data_bytes, (size_t)info->data_len);
   t = tvmrt__tensor_read(&in);
   if (t == NULL) return -1;
-  rc = tvmrt__tensor_bytes(&t->dl, &bytes); /* less than data_len, which the pool has room for */
+  rc = tvmrt__tensor_bytes(&t->dl, &bytes); /* less than data_len, so the pool is large enough */
   if (rc == 0) memcpy((char*)pool->dl.data + info->byte_offset, t->dl.data, (size_t)bytes);
   tvmrt__tensor_release(t);
   return rc;
@@ -143,8 +141,8 @@ static int place_constant(const TVMConstantInfo* info, tvmrt_tensor* pool) {
 
 static const DLDataType byte_type = {kDLUInt, 8, 1};
 
-/* Constants that the library lists have places in one pool, which may be empty:
- * those of tvmrt's libraries are read where they lie. */
+/* Constants that the library lists are copied into one pool, which may be empty: tvmrt's libraries
+ * read constants in place. */
 static int make_constant_pool(const TVMMetadata* m, DLDevice dev, tvmrt_tensor** out) {
   uint64_t size = 0;
   int64_t extent;
@@ -163,14 +161,14 @@ static int make_constant_pool(const TVMMetadata* m, DLDevice dev, tvmrt_tensor**
   return 0;
 }
 
-/* Where a workspace lies: on a device whose regions alone use it, or where the network runs. */
+/* Device of a workspace: a device whose regions alone use it, or the device of the network. */
 static DLDevice pool_device(const tvmrt_aot_executor* e, int64_t pool, DLDevice dev) {
   const tvmrt_placement* p = e->placement;
   const bool is_placed = p != NULL && pool < p->num_pools && p->pools[pool].device_type != kDLCPU;
   return is_placed ? p->pools[pool] : dev;
 }
 
-/* pools[0] has the constants, the workspaces follow: that is how main counts them. */
+/* pools[0] has the constants, the workspaces follow, in the order of main's arguments. */
 static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   const TVMMetadata* m = e->metadata;
   int64_t i;
@@ -186,7 +184,7 @@ static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   return 0;
 }
 
-/* A state begins where its mark in the workspace is 0. */
+/* A state is initial if its mark in the workspace is 0. */
 static int reset_state(tvmrt_executor* base) {
   const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)base;
   size_t i;
@@ -201,14 +199,14 @@ static int reset_state(tvmrt_executor* base) {
   return 0;
 }
 
-/* Main is given the DLTensor inside of the NDArray; it stays where it is while the port or the
- * pool holds the tensor. */
+/* Main receives the DLTensor inside of the NDArray; its address is stable while the port or the
+ * pool retains the tensor. */
 static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
   e->args[i].v_handle = &t->dl;
   e->codes[i] = kTVMDLTensorHandle;
 }
 
-/* Point main's arguments at the ports' tensors: after each change of a port, so that a run is a call. */
+/* Update main's arguments from the ports' tensors, after each change of a port. */
 static void update_args(tvmrt_aot_executor* e) {
   const tvmrt_ports* inputs = &e->base.inputs;
   const tvmrt_ports* outputs = &e->base.outputs;
@@ -218,20 +216,20 @@ static void update_args(tvmrt_aot_executor* e) {
   for (i = 0; i < e->num_pools; ++i) set_arg(e, inputs->count + outputs->count + i, e->pools[i]);
 }
 
-/* Of one port; outputs stand behind the inputs. */
+/* Update the argument of one port; outputs follow the inputs. */
 static void update_arg(tvmrt_executor* base, const tvmrt_ports* side, const tvmrt_port* port) {
   const size_t first = side == &base->outputs ? base->inputs.count : 0;
   set_arg((tvmrt_aot_executor*)base, first + (size_t)(port - side->items), port->bound);
 }
 
-/* What one side of a network is called: by its author, and in generated code. */
+/* Names of one side of a network: in the source network, and in generated code. */
 typedef struct names {
   const tvmrt_ports* ports;
   const TVMTensorInfo* infos;
-  const TVMParameterInfo* params; /* NULL if the library tells no names of the author */
+  const TVMParameterInfo* params; /* NULL if the library has no source names */
 } names;
 
-/* `params` lists the outputs behind the inputs. */
+/* `params` lists the outputs after the inputs. */
 static names names_of(const tvmrt_aot_executor* e, const tvmrt_ports* side) {
   const bool is_output = side == &e->base.outputs;
   const TVMParameterInfo* params = e->info == NULL ? NULL : e->info->params;
@@ -240,8 +238,8 @@ static names names_of(const tvmrt_aot_executor* e, const tvmrt_ports* side) {
   return n;
 }
 
-/* Ports go by the author's names, where the library has them: those of the metadata are spelled in C,
- * where several names may become one. */
+/* Ports have their source names, if the library has them: names in the metadata are C identifiers,
+ * which need not be unique. */
 static int name_ports(const tvmrt_aot_executor* e, const tvmrt_ports* side) {
   const names n = names_of(e, side);
   size_t i;
@@ -252,7 +250,7 @@ static int name_ports(const tvmrt_aot_executor* e, const tvmrt_ports* side) {
   return tvmrt__ports_distinguish(side->items, side->count);
 }
 
-/* As the metadata's name, and as C's. */
+/* Whether `name` matches the metadata's name or the C name. */
 static bool is_spelled(const names* n, size_t i, const char* name) {
   const char* spelled = n->infos[i].name;
   const char* hint = n->params == NULL ? NULL : n->params[i].tir_name_hint;
@@ -260,7 +258,7 @@ static bool is_spelled(const names* n, size_t i, const char* name) {
          (hint != NULL && tvmrt__aot_is_spelled(hint, name));
 }
 
-/* The only port whose name in generated code is that of `name`. */
+/* The only port whose name in generated code matches `name`. */
 static int find_spelled(tvmrt_executor* base, const tvmrt_ports* side, const char* who,
                         const char* name, tvmrt_port** out) {
   const names n = names_of((const tvmrt_aot_executor*)base, side);
@@ -279,7 +277,7 @@ static int find_spelled(tvmrt_executor* base, const tvmrt_ports* side, const cha
   return 0;
 }
 
-/* Room for main's arguments, once: no run allocates any. */
+/* Allocate main's arguments once: runs do not allocate. */
 static int make_args(tvmrt_aot_executor* e) {
   size_t count = e->base.inputs.count + e->base.outputs.count + e->num_pools;
   e->args = tvmrt__calloc(count, sizeof(*e->args));
@@ -290,8 +288,8 @@ static int make_args(tvmrt_aot_executor* e) {
   return 0;
 }
 
-/* Libraries of tvmrt, which have info, compute in the host's memory; what other libraries were compiled
- * for they do not say. */
+/* Libraries of tvmrt, which have info, compute in the host's memory; other libraries do not state
+ * their device. */
 static int check_device(const tvmrt_aot_executor* e, DLDevice dev) {
   if (e->info == NULL || dev.device_type == kDLCPU || dev.device_type == kDLCUDAHost) return 0;
   return tvmrt__fail_value(
@@ -301,8 +299,8 @@ static int check_device(const tvmrt_aot_executor* e, DLDevice dev) {
       e->metadata->mod_name, (int)dev.device_type);
 }
 
-/* The order matters: names need info, dims and places need ports, arguments need all tensors. What
- * fails leaves the rest to aot_destroy(). */
+/* The order matters: names need info, dims and placement need ports, arguments need all tensors. On
+ * failure aot_destroy() frees the rest. */
 static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   const TVMMetadata* m;
   TVMRT_RETURN_IF_ERROR(find_metadata(e, name));
@@ -321,15 +319,15 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(e->base.module.library, m->mod_name, &e->placement));
   TVMRT_RETURN_IF_ERROR(tvmrt__executor_place(&e->base, e->placement));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
-  /* What was allocated has old bytes in it, and a state's mark must be 0 before the first run. */
+  /* Allocated memory is not cleared, and a state's mark must be 0 before the first run. */
   TVMRT_RETURN_IF_ERROR(
       tvmrt__library_has_state(e->base.module.library, m->mod_name, &e->base.has_state));
   TVMRT_RETURN_IF_ERROR(reset_state(&e->base));
   return make_args(e);
 }
 
-/* Names that are no inputs are passed over. The author's name goes before what C makes of
- * another's. Inputs stand on the params' tensors. */
+/* Names that are not inputs are skipped. An exact source name takes precedence over a C name.
+ * Inputs share the params' tensors. */
 static int set_params(tvmrt_executor* base, const tvmrt_params* params) {
   size_t i;
   for (i = 0; i < params->count; ++i) {
@@ -345,8 +343,8 @@ static int set_params(tvmrt_executor* base, const tvmrt_params* params) {
   return 0;
 }
 
-/* Generated code returns nothing that would need a look; what a plug-in's module or a front end gives
- * under main's name may. */
+/* Generated code returns no value, so its result is not checked; a main function of a plug-in's
+ * module or a front end may return one. */
 static int call_main(tvmrt_aot_executor* e) {
   const tvmrt_func* f = e->main_function;
   TVMValue ret;
@@ -357,8 +355,8 @@ static int call_main(tvmrt_aot_executor* e) {
   return tvmrt__func_call(e->main_function, e->args, e->codes, e->num_args);
 }
 
-/* The caller has taken the executor. Outputs have their whole room before a run, which may make
- * less of it. */
+/* The caller has taken the executor. Outputs have their maximum extents before a run, which may
+ * reduce them. */
 int tvmrt__aot_run(tvmrt_executor* base) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)base;
   const tvmrt_ports* outputs = &base->outputs;
@@ -369,7 +367,7 @@ int tvmrt__aot_run(tvmrt_executor* base) {
     tvmrt__port_resize(&outputs->items[i], outputs->items[i].room);
   }
   rc = call_main(e);
-  /* Code of other compilers may return a number alone; callers are owed a sentence. */
+  /* Code of other compilers may return an error code without a text; supply one. */
   if (rc != 0 && TVMGetLastError()[0] == '\0') {
     tvmrt__set_error("network '%.80s' failed and gave no reason.", e->metadata->mod_name);
   }

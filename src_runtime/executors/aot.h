@@ -1,4 +1,4 @@
-/* The AOT executor: an instance of a network whose operators one generated main function calls. */
+/* The ahead-of-time executor: an instance of a network with a generated main function. */
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_AOT_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_AOT_H_
 
@@ -8,11 +8,11 @@
 
 typedef struct tvmrt_aot_executor {
   tvmrt_executor base;
-  const TVMMetadata* metadata; /* the library's */
-  const TVMFunctionInfo* info; /* main's, with the author's names; NULL if the library has none */
-  tvmrt_func* main_function;   /* retained */
-  const tvmrt_placement* placement; /* the library's, NULL where all lies in the host's memory */
-  tvmrt_tensor** pools; /* constants, then workspaces; what main takes after inputs and outputs */
+  const TVMMetadata* metadata;      /* owned by the library */
+  const TVMFunctionInfo* info;      /* main's, with source names; NULL if the library has none */
+  tvmrt_func* main_function;        /* retained */
+  const tvmrt_placement* placement; /* owned by the library, NULL if all is in host memory */
+  tvmrt_tensor** pools; /* constants, then workspaces; main takes them after inputs and outputs */
   size_t num_pools;
   TVMValue* args; /* each the address of a DLTensor in use */
   int* codes;

@@ -1,7 +1,7 @@
-/* The module that an ahead-of-time compiled library has at its root: it makes executors.
+/* The root module of an ahead-of-time compiled library: it creates executors.
  *
- * It imports the library, and has the network's name and such parameters as are not in the
- * library's code; executors share these, each holding the tensors it uses. */
+ * It imports the library, and has the network's name and the parameters that are not part of the
+ * library's code; executors share these, each retaining the tensors it uses. */
 #include "aot.h"
 #include "factory.h"
 
@@ -18,7 +18,7 @@ TVMRT_NATIVE(create) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-/* () -> Array with the name of the one network. */
+/* () -> Array with the name of the only network. */
 TVMRT_NATIVE(list_module_names) {
   const tvmrt_factory* f = resource_handle;
   const char* names[1] = {f->name};
@@ -32,7 +32,7 @@ static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 static const tvmrt_factory_kind kind = {TVMRT_FACTORY_TYPE("AotExecutorFactory"), false, create,
                                         &own};
 
-/* What the loader below calls when a file of modules has one of this kind. */
+/* Called by the loader below for a module of this kind in a module tree. */
 static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   return tvmrt__factory_read(&kind, in, out);
 }

@@ -1,4 +1,4 @@
-/* Global functions about networks that were compiled ahead of time. */
+/* Global functions for ahead-of-time compiled networks. */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -19,9 +19,9 @@ TVMRT_NATIVE(create) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-/* (name) -> the name with '_' for all that is no letter or digit, as TVM's compiler spells it in C.
- * Callers look for names of functions by it before they load anything, so it is the same for
- * both. */
+/* (name) -> the name with '_' for all characters except letters and digits, as in C code of TVM's
+ * compiler. Callers construct function names with it before they load a library, so both must
+ * agree. */
 TVMRT_NATIVE(sanitise) {
   const char* name;
   char* clean;

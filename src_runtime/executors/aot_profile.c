@@ -1,8 +1,8 @@
 /* Times of the operators inside a generated main function, see tvmrt_profile_slot.
  *
  * A library that was compiled with profiling calls two functions of its slot around each operator.
- * The slot is one for all executors of the library and all threads: it is taken under a lock, and
- * what other threads run meanwhile is told by the thread and not counted. */
+ * All executors of the library and all threads share one slot: it is used under a lock, and calls
+ * from other threads are recognised by their thread id and ignored. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/c_backend_api.h>
@@ -12,18 +12,18 @@
 #include "aot.h"
 #include "profile.h"
 
-/* What the library's code is given as the slot's context, for the time of one run. */
+/* Context of the library's slot during one run. */
 typedef struct recorder {
   tvmrt_thread_id thread; /* others may run the same library meanwhile */
-  tvmrt_op_time* ops;     /* one row an operator, in the order of their numbers */
-  double* started;        /* when each began, of the runs that are under way */
+  tvmrt_op_time* ops;     /* one row per operator, in the order of their numbers */
+  double* started;        /* start times of operators in progress */
   int32_t count;
 } recorder;
 
 /* A library has one slot: one profile at a time. */
 static tvmrt_mutex slot_lock = TVMRT_MUTEX_INIT;
 
-/* The number comes from the library and is checked like all that does. */
+/* The number comes from the library and is checked like all its data. */
 static bool is_mine(const recorder* r, int32_t op) {
   return op >= 0 && op < r->count && tvmrt__is_thread(r->thread);
 }
@@ -40,22 +40,22 @@ static void end_op(void* context, int32_t op) {
   ++r->ops[op].count;
 }
 
-/* The slot is data, which a library module gives out as any other symbol. */
+/* The slot is data, which a library module returns like any other symbol. */
 static int find_slot(tvmrt_aot_executor* e, tvmrt_profile_slot** out) {
   tvmrt_buf symbol = {NULL, 0, 0};
   tvmrt_func* f = NULL;
   int rc = tvmrt__buf_printf(&symbol, "%s_profile_slot", e->metadata->mod_name);
   *out = NULL;
   if (rc == 0) rc = tvmrt__module_get(e->base.module.library, symbol.data, true, &f);
-  /* A symbol of data comes as a function, as all do: by bytes, since ISO C converts no function to
-   * an object. */
+  /* A data symbol is returned as a function, like all symbols. Copied by bytes, since ISO C has no
+   * such conversion. */
   if (rc == 0 && f != NULL && f->kind == TVMRT_FUNC_LIBRARY) memcpy(out, &f->fn, sizeof(*out));
   if (f != NULL) tvmrt__release(&f->base);
   tvmrt__buf_free(&symbol);
   return rc;
 }
 
-/* The slot is empty again when the lock is let go: `r` lies on the caller's stack. */
+/* The slot is cleared before the lock is released: `r` lies on the caller's stack. */
 static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
                         double* total) {
   double start;
@@ -74,7 +74,7 @@ static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorde
   return rc;
 }
 
-/* Names are the library's own: the slot lives as long as the code. */
+/* The library owns the names: the slot lives as long as the code. */
 static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
                        tvmrt_buf* text) {
   double total;
@@ -82,7 +82,7 @@ static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder
   for (i = 0; i < r->count; ++i) {
     r->ops[i].name = slot->op_names[i];
   }
-  /* The text is made after the lock is let go: a profile of another thread need not wait for it. */
+  /* The text is made after the lock is released, so other threads' profiles need not wait. */
   TVMRT_RETURN_IF_ERROR(run_recorded(e, slot, r, &total));
   return tvmrt__profile_json(r->ops, (size_t)r->count, total, "AOT", text);
 }
@@ -105,7 +105,7 @@ int tvmrt__aot_profile(tvmrt_executor* base, tvmrt_buf* text) {
   recorder r = {0};
   int rc;
   TVMRT_RETURN_IF_ERROR(find_slot(e, &slot));
-  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(&e->base)); /* warm */
+  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(&e->base)); /* warm-up */
   if (slot == NULL || slot->num_ops <= 0 || slot->op_names == NULL) return profile_whole(e, text);
   r.thread = tvmrt__thread_id();
   r.count = slot->num_ops;

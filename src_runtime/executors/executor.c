@@ -1,9 +1,10 @@
-/* The functions of every executor, as its module offers them.
+/* Functions of every executor, as methods of its module.
  *
- * Names and arguments are those of TVM's executors. Methods (TVMRT_EXECUTOR_METHOD) take the executor
- * for the time of the call and fail where another thread has it or a run is under way; what never
- * changes is answered without. A port is named by number or by name; pointers to ports are good while
- * the executor is. What the kinds do otherwise is in their tables. */
+ * Names and arguments are those of TVM's executors. Methods (TVMRT_EXECUTOR_METHOD) take the
+ * executor for the duration of the call and fail if another thread has taken it or a run is in
+ * progress; constant properties are returned without taking it. A port is selected by index or
+ * name; pointers to ports are valid as long as the executor. Differences between kinds are in their
+ * tables. */
 #include "executor.h"
 
 #include <inttypes.h>
@@ -13,13 +14,13 @@
 #include "profile.h"
 #include "schedules.h"
 
-/* A kind begins with its module type, and the executor's module points to that: so the rest is
- * reached. */
+/* A kind begins with its module type, and the executor's module points to that, which gives access
+ * to the whole kind. */
 static const tvmrt_executor_kind* kind_of(const tvmrt_executor* e) {
   return (const tvmrt_executor_kind*)e->module.type;
 }
 
-/* The library stays until the end: names and constants of ports lie in it. */
+/* The library is retained until the end: it contains names and constants of ports. */
 void* tvmrt__executor_new(const tvmrt_executor_kind* kind, size_t bytes, tvmrt_module* library) {
   tvmrt_executor* e = tvmrt__module_new(&kind->type, bytes);
   if (e == NULL) return NULL;
@@ -30,7 +31,7 @@ void* tvmrt__executor_new(const tvmrt_executor_kind* kind, size_t bytes, tvmrt_m
   return e;
 }
 
-/* Ports that were not reached are zero, or not there. */
+/* Ports that were not reached are zero, or not allocated. */
 static void free_side(tvmrt_ports* side) {
   size_t i;
   for (i = 0; side->items != NULL && i < side->count; ++i) tvmrt__port_free(&side->items[i]);
@@ -42,8 +43,7 @@ void tvmrt__executor_free_ports(tvmrt_executor* e) {
   free_side(&e->outputs);
 }
 
-/* Always -1. Waiting instead would stop a thread for ever that calls the executor from a
- * callback. */
+/* Always -1. Waiting instead would deadlock a thread that calls the executor from a callback. */
 int tvmrt__fail_taken(const char* who) {
   return tvmrt__fail(
       "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
@@ -51,7 +51,7 @@ int tvmrt__fail_taken(const char* who) {
       who);
 }
 
-/* On failure the executor, which has a schedule and was taken, is given back. */
+/* The executor has a schedule and was taken; on failure it is released. */
 int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who) {
   if (tvmrt__schedule_functions(e->schedule)->check_idle(e->schedule, who) == 0) return 0;
   tvmrt__end_call(e);
@@ -60,8 +60,7 @@ int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who) {
 
 /* ---- ports ---- */
 
-/* *out is set on success alone. Numbers below 0 do not count from the end, as they would in
- * Python. */
+/* *out is only set on success. Negative indices do not count from the end, unlike in Python. */
 static int port_of_index(const tvmrt_ports* side, const tvmrt_args* in, int64_t index,
                          tvmrt_port** out) {
   if (index < 0 || (uint64_t)index >= side->count) {
@@ -80,8 +79,8 @@ tvmrt_port* tvmrt__port_named(const tvmrt_ports* side, const char* name) {
   return NULL;
 }
 
-/* Argument 0: a number, which counts as the network has them, or a name. *out NULL, and 0, for a name
- * that is nobody's, as TVM's functions answer it in three ways. */
+/* Argument 0: an index in the network's order, or a name. *out is NULL, with result 0, for an
+ * unknown name, since TVM's functions report it in three different ways. */
 static int find_or_none(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_args* in,
                         tvmrt_port** out) {
   const char* name;
@@ -96,15 +95,15 @@ static int find_or_none(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_
   return *out != NULL ? 0 : kind_of(e)->find(e, side, in->who, name, out);
 }
 
-/* Always -1, with the sentence or with what kept it from being made. */
+/* Always -1, with an error text. */
 static int fail_unknown(const tvmrt_ports* side, const tvmrt_args* in) {
   tvmrt_buf list = {NULL, 0, 0};
   const char* name = "";
   size_t i;
   int rc = tvmrt__arg_str(in, 0, &name);
-  /* So that the list is a text also where the network has no ports. */
+  /* So that the list is a text even if the network has no ports. */
   if (rc == 0) rc = tvmrt__buf_puts(&list, "");
-  /* enough to see a typing error by; networks have thousands of weights */
+  /* enough to recognise a typing error; networks have thousands of weights */
   for (i = 0; rc == 0 && i < side->count && list.size < 300; ++i) {
     /* lint: there are as many items as count says */
     rc = tvmrt__buf_printf(&list, "%s%s", i == 0 ? "" : ", ", side->items[i].name);
@@ -118,23 +117,23 @@ static int fail_unknown(const tvmrt_ports* side, const tvmrt_args* in) {
   return -1;
 }
 
-/* An unknown name is an error, which lists the names that there are. */
+/* An unknown name is an error, which lists the existing names. */
 static int find(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_args* in,
                 tvmrt_port** out) {
   TVMRT_RETURN_IF_ERROR(find_or_none(e, side, in, out));
   return *out != NULL ? 0 : fail_unknown(side, in);
 }
 
-/* Where TVM's executor of this kind answers an unknown name, so does this one: *out is NULL then. */
+/* *out is NULL for unknown names if TVM's executor of this kind reports them without an error. */
 static int find_input(tvmrt_executor* e, const tvmrt_args* in, tvmrt_port** out) {
   return kind_of(e)->answers_unknown_inputs ? find_or_none(e, &e->inputs, in, out)
                                             : find(e, &e->inputs, in, out);
 }
 
-/* Into both maps under the port's name, which they copy; they own the values. */
+/* Add a port to both maps under its name, which they copy; they own the values. */
 static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
   const DLTensor* t = &port->bound->dl;
-  /* What may be given, where runs choose: the most. */
+  /* The maximum extents for dynamic dimensions. */
   const int64_t* shape = port->about == NULL ? t->shape : port->about->most;
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(t->dtype, text);
@@ -144,10 +143,10 @@ static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port
                              (tvmrt_object*)tvmrt__string_new(text, strlen(text)));
 }
 
-/* {"shape": {name: ShapeTuple}, "dtype": {name: str}} of the ports that `skip` does not mark; where
- * runs choose extents, those are the most. New maps each time, as their reader may keep them. */
+/* {"shape": {name: ShapeTuple}, "dtype": {name: str}} of the ports that `skip` does not mark, with
+ * maximum extents for dynamic dimensions. New maps each time, as the caller may keep them. */
 static int return_info(const tvmrt_ports* side, const bool* skip, TVMValue* out, int* out_code) {
-  /* The three maps belong to this function until `info` is returned; a map holds what is put in. */
+  /* This function owns the three maps until `info` is returned; a map retains its values. */
   tvmrt_map* info = tvmrt__map_new();
   tvmrt_map* shapes = tvmrt__map_new();
   tvmrt_map* dtypes = tvmrt__map_new();
@@ -175,11 +174,11 @@ static int return_info(const tvmrt_ports* side, const bool* skip, TVMValue* out,
 
 #define METHOD(fn, name) TVMRT_EXECUTOR_METHOD(tvmrt_executor* e, fn, name)
 
-/* For functions that return nothing. */
+/* For functions without a result. */
 #define UNUSED_RESULT ((void)out, (void)out_code)
 
-/* Copies. A shared parameter or a bound tensor gives way to memory of the port's own, so operators'
- * arguments may have to move. */
+/* Copies. A shared parameter or a bound tensor is replaced by the port's own memory, so operators'
+ * arguments may have to be updated. */
 int tvmrt__executor_set_input(tvmrt_executor* e, const tvmrt_args* in) {
   tvmrt_port* port;
   DLTensor* from;
@@ -211,14 +210,14 @@ METHOD(set_input_zero_copy, "set_input_zero_copy") {
   return bind_port(e, &e->inputs, in);
 }
 
-/* The caller's memory takes the results directly; one that a graph also has as an input or another
- * output is filled after the run. */
+/* Results are written directly to the caller's memory. An output that is also an input or another
+ * output of a graph is copied after the run. */
 METHOD(set_output_zero_copy, "set_output_zero_copy") {
   UNUSED_RESULT;
   return bind_port(e, &e->outputs, in);
 }
 
-/* (which) gives the tensor that the next run writes to; (which, tensor) copies the result into
+/* (which) returns the tensor that the next run writes to; (which, tensor) copies the result into
  * the tensor. */
 METHOD(get_output, "get_output") {
   tvmrt_port* port;
@@ -227,8 +226,8 @@ METHOD(get_output, "get_output") {
   return tvmrt__port_give(port, in, out, out_code);
 }
 
-/* (which [, tensor]): a parameter that executors share is copied before it is given out, since
- * who has it may write to it. */
+/* (which [, tensor]): a parameter that executors share is copied before it is returned, since the
+ * caller may write to it. */
 METHOD(get_input, "get_input") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
@@ -239,7 +238,7 @@ METHOD(get_input, "get_input") {
   return tvmrt__port_give(port, in, out, out_code);
 }
 
-/* No method, like those below: numbers and names stay what they were when it was made. */
+/* Not a method, like those below: numbers and names are constant. */
 TVMRT_NATIVE(get_num_inputs) {
   const tvmrt_executor* e = resource_handle;
   TVMRT_ARGS("get_num_inputs");
@@ -252,7 +251,7 @@ TVMRT_NATIVE(get_num_outputs) {
   return tvmrt__ret_int(out, out_code, (int64_t)e->outputs.count);
 }
 
-/* () -> JSON text of what runs choose, see dims.h; nothing where every extent is fixed. */
+/* () -> JSON text of the dynamic dimensions, see dims.h; nothing if there are none. */
 TVMRT_NATIVE(get_dims) {
   const tvmrt_executor* e = resource_handle;
   TVMRT_ARGS("get_dims");
@@ -268,7 +267,7 @@ TVMRT_NATIVE(get_input_index) {
   return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - e->inputs.items);
 }
 
-/* -1 and no error for a name that is none, as TVM has it. */
+/* -1 without an error for an unknown name, as in TVM. */
 TVMRT_NATIVE(get_output_index) {
   tvmrt_executor* e = resource_handle;
   tvmrt_port* port;
@@ -278,7 +277,7 @@ TVMRT_NATIVE(get_output_index) {
   return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - e->outputs.items);
 }
 
-/* (index) -> the port's name. By number alone: a name would be its own answer. */
+/* (index) -> the port's name. By index only. */
 static int give_name(const tvmrt_ports* side, const tvmrt_args* in, TVMValue* out, int* out_code) {
   tvmrt_port* port;
   int64_t index;
@@ -300,8 +299,8 @@ TVMRT_NATIVE(get_output_name) {
   return give_name(&e->outputs, &in, out, out_code);
 }
 
-/* Called alone, since setting an input may replace the tensor whose type is told. Parameters are left
- * out, as a caller has nothing to set there. */
+/* A method, since setting an input may replace the tensor whose type is returned. Parameters are
+ * omitted, as callers do not set them. */
 METHOD(get_input_info, "get_input_info") {
   (void)in;
   return return_info(&e->inputs, e->is_param, out, out_code);
@@ -312,7 +311,7 @@ METHOD(get_output_info, "get_output_info") {
   return return_info(&e->outputs, NULL, out, out_code);
 }
 
-TVMRT_NATIVE(run) { /* the one that is called often: nothing is gathered for it */
+TVMRT_NATIVE(run) { /* called often, so it reads no arguments */
   tvmrt_executor* e = resource_handle;
   int rc = tvmrt__begin_idle_call(e, "run");
   (void)args, (void)type_codes, (void)num_args, (void)out, (void)out_code;
@@ -322,14 +321,14 @@ TVMRT_NATIVE(run) { /* the one that is called often: nothing is gathered for it 
   return rc;
 }
 
-/* (): the next run begins as the first one did. */
+/* (): the next run starts from the initial state. */
 METHOD(reset_state, "reset_state") {
   UNUSED_RESULT;
   (void)in;
   return kind_of(e)->reset_state(e);
 }
 
-/* (bytes of a params file): names that are no inputs are left out. */
+/* (bytes of a params file): names that are not inputs are skipped. */
 METHOD(load_params, "load_params") {
   TVMByteArray bytes;
   tvmrt_params params;
@@ -348,13 +347,13 @@ static int return_profile(tvmrt_executor* e, bool as_report, TVMValue* out, int*
   return tvmrt__profile_return(kind_of(e)->profile(e, &text), &text, as_report, out, out_code);
 }
 
-/* (...) -> report. Collectors that TVM's callers may pass are not used. */
+/* (...) -> report. Collectors that TVM's callers may pass are ignored. */
 METHOD(profile, "profile") {
   (void)in;
   return return_profile(e, true, out, out_code);
 }
 
-/* (...) -> JSON text, see profile.h: an object would not come through a remote call. */
+/* (...) -> JSON text, see profile.h: objects cannot be returned by remote calls. */
 METHOD(profile_rpc, "profile_rpc") {
   (void)in;
   return return_profile(e, false, out, out_code);
@@ -382,7 +381,7 @@ METHOD(profile_rpc, "profile_rpc") {
   X("profile_rpc", profile_rpc)
 static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
 
-/* Functions are found by name once and kept by callers: tables are searched from the front. */
+/* Callers look up functions by name once and keep them, so tables are searched linearly. */
 int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const tvmrt_executor_kind* kind = kind_of((tvmrt_executor*)self);
   const tvmrt_builtins* const* own = kind->own;

@@ -1,4 +1,4 @@
-/* What the executors have in common: ports, the functions about them, and one call at a time. */
+/* Common part of the executors: ports, their functions, and mutual exclusion of calls. */
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_EXECUTOR_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_EXECUTOR_H_
 
@@ -17,33 +17,33 @@ typedef struct tvmrt_executor {
   tvmrt_module module;
   tvmrt_ports inputs;
   tvmrt_ports outputs;
-  bool* is_param; /* per input: it was set as a parameter; NULL where these are not told apart */
-  const tvmrt_dims* dims;          /* the library's, NULL where every extent is fixed */
-  struct tvmrt_schedule* schedule; /* NULL: operators run in their order, on the caller's thread */
-  bool has_state; /* some of the operators' memory is what a run leaves for the next one */
+  bool* is_param;                  /* per input: it was set as a parameter; NULL if unknown */
+  const tvmrt_dims* dims;          /* owned by the library, NULL without dynamic dimensions */
+  struct tvmrt_schedule* schedule; /* NULL: operators run in order, on the caller's thread */
+  bool has_state;                  /* some operator memory is state that persists between runs */
   atomic_bool is_taken;
 } tvmrt_executor;
 
 /* A kind of executor. Its functions are called with the executor taken. */
 typedef struct tvmrt_executor_kind {
   tvmrt_module_type type; /* of TVMRT_EXECUTOR_TYPE() */
-  /* get_input gives nothing for an unknown name, get_input_index -1, and neither an error */
+  /* for an unknown name, get_input returns nothing and get_input_index -1, without an error */
   bool answers_unknown_inputs;
-  /* Functions beside those of all kinds; NULL ends the tables. */
+  /* Additional functions of this kind; NULL ends the tables. */
   const tvmrt_builtins* const* own;
-  /* A function that is in none of the tables; *out stays empty if there is none. May be NULL. */
+  /* Look up a function outside of the tables; *out stays empty if there is none. May be NULL. */
   int (*find_method)(const char* name, tvmrt_found* out);
-  /* The port of `side` that goes by a name which is none of the ports'; *out stays NULL if there is
-   * none. `who` names the function that was called. */
+  /* Look up a port of `side` by an alternative name; *out stays NULL if there is none. `who` names
+   * the called function. */
   int (*find)(tvmrt_executor* e, const tvmrt_ports* side, const char* who, const char* name,
               tvmrt_port** out);
-  /* Point operators at a port's tensor after it was bound. */
+  /* Update operators' arguments after a tensor was bound to a port. */
   void (*update)(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_port* port);
   int (*run)(tvmrt_executor* e);
-  int (*reset_state)(tvmrt_executor* e); /* have the next run begin as the first one did */
+  int (*reset_state)(tvmrt_executor* e); /* let the next run start from the initial state */
   /* Set the inputs that have a name in params. */
   int (*set_params)(tvmrt_executor* e, const tvmrt_params* params);
-  /* JSON text of times per operator, see profile.h; also on failure the caller frees it. */
+  /* JSON text of times per operator, see profile.h; the caller frees it, also on failure. */
   int (*profile)(tvmrt_executor* e, tvmrt_buf* text);
 } tvmrt_executor_kind;
 
@@ -54,26 +54,26 @@ typedef struct tvmrt_executor_kind {
   }
 int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_found* out);
 
-/* A zeroed executor of `bytes`, which holds the library; NULL with the error text set. */
+/* A zeroed executor of `bytes`, which retains the library; NULL with the error text set. */
 void* tvmrt__executor_new(const tvmrt_executor_kind* kind, size_t bytes, tvmrt_module* library);
-/* Also of an executor that was made half. */
+/* Accepts partly built executors. */
 void tvmrt__executor_free_ports(tvmrt_executor* e);
 
-/* The port of this very name; NULL if there is none. */
+/* The port with exactly this name; NULL if there is none. */
 tvmrt_port* tvmrt__port_named(const tvmrt_ports* side, const char* name);
 
-/* Ask the library which extents runs may choose, and note them in the ports, which stand on memory of
- * their own, made for the most. */
+/* Read the dynamic dimensions from the library and record them in the ports, whose memory is
+ * allocated for the maximum. */
 int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network);
 
-/* Note in the ports in which memory of devices they may lie; NULL leaves them as they are. */
+/* Record in the ports the device memory in which they may lie; no-op for NULL. */
 int tvmrt__executor_place(tvmrt_executor* e, const tvmrt_placement* placement);
 
 /* (which, tensor) */
 int tvmrt__executor_set_input(tvmrt_executor* e, const tvmrt_args* in);
 
 /* An executor has one set of inputs, outputs and workspaces, so it serves one call at a time: `who`
- * fails where another thread, or the call that led to this one, has not ended. */
+ * fails if a call of another thread, or a surrounding call, has not ended. */
 TVMRT_SDK int tvmrt__fail_taken(const char* who);
 static inline int tvmrt__begin_call(tvmrt_executor* e, const char* who) {
   if (!atomic_exchange_explicit(&e->is_taken, true, memory_order_acquire)) return 0;
@@ -82,15 +82,15 @@ static inline int tvmrt__begin_call(tvmrt_executor* e, const char* who) {
 static inline void tvmrt__end_call(tvmrt_executor* e) {
   atomic_store_explicit(&e->is_taken, false, memory_order_release);
 }
-/* The same where a run must not be under way either, which goes on after the call that started it. */
+/* Begin a call that also fails if a run is in progress, which may outlast its call. */
 TVMRT_SDK int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who);
 static inline int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who) {
   TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, who));
   return e->schedule == NULL ? 0 : tvmrt__keep_if_idle(e, who);
 }
 
-/* The head of a function of an executor's module, called alone and while no run is under way. `self`
- * declares the executor, of its kind's type. */
+/* Signature of a method of an executor's module, called exclusively and while no run is in
+ * progress. `self` declares the executor, with its kind's type. */
 #define TVMRT_EXECUTOR_METHOD(self, fn, name)                                   \
   static int fn##_of(self, const tvmrt_args* in, TVMValue* out, int* out_code); \
   TVMRT_NATIVE(fn) {                                                            \

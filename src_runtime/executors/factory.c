@@ -1,19 +1,19 @@
-/* The common part of the factories: modules at the roots of libraries, which make executors.
+/* Common part of the factories: root modules of libraries, which create executors.
  *
- * They differ in what they make, which stays with them. Nothing changes a factory once it is made, so
- * that several threads may make executors of one. */
+ * They differ in the executors they create. A factory is immutable once created, so several threads
+ * may create executors from one. */
 #include "factory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A kind begins with its module type, and the factory's module points to that: so the rest is
- * reached. */
+/* A kind begins with its module type, and the factory's module points to that, which gives access
+ * to the whole kind. */
 static const tvmrt_factory_kind* kind_of(const tvmrt_module* self) {
   return (const tvmrt_factory_kind*)self->type;
 }
 
-/* As TVM writes it: a graph, params, name. What is imported the file of modules saves by itself. */
+/* In TVM's format: a graph, params, name. Imports are saved with the module tree. */
 int tvmrt__factory_save(tvmrt_module* self, tvmrt_buf* out) {
   const tvmrt_factory* f = (const tvmrt_factory*)self;
   if (kind_of(self)->has_json) TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, f->json));
@@ -28,7 +28,7 @@ void tvmrt__factory_destroy(tvmrt_module* self) {
   tvmrt__params_free(&f->params);
 }
 
-/* With copies of both texts and nothing imported yet. NULL with the error text set. */
+/* Copies both texts; imports nothing. NULL with the error text set. */
 static tvmrt_factory* new_factory(const tvmrt_factory_kind* kind, const char* json,
                                   const char* name) {
   tvmrt_factory* f = tvmrt__module_new(&kind->type, sizeof(*f));
@@ -40,8 +40,8 @@ static tvmrt_factory* new_factory(const tvmrt_factory_kind* kind, const char* js
   return NULL;
 }
 
-/* Half read is released like whole: the texts are NULL until they are there. A graph is parsed when an
- * executor is made: a factory that is only looked at or saved reads nothing. */
+/* A partly read factory can be released: the texts are NULL until they are read. A graph is parsed
+ * when an executor is created: inspecting or saving a factory does not parse it. */
 int tvmrt__factory_read(const tvmrt_factory_kind* kind, tvmrt_reader* in, tvmrt_module** out) {
   tvmrt_factory* f = tvmrt__module_new(&kind->type, sizeof(*f));
   int rc = f == NULL ? -1 : 0;
@@ -55,12 +55,12 @@ int tvmrt__factory_read(const tvmrt_factory_kind* kind, tvmrt_reader* in, tvmrt_
 
 int tvmrt__factory_library(const tvmrt_factory* f, tvmrt_module** out) {
   *out = f->base.num_imports > 0 ? f->base.imports[0] : NULL;
-  /* A file that was put together by hand, or cut, can lack it. */
+  /* A damaged or hand-made file may lack it. */
   if (*out != NULL) return 0;
   return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
 }
 
-/* Tensors are retained, names copied. A name without a tensor at the end is passed over. */
+/* Tensors are retained, names copied. A final name without a tensor is ignored. */
 static int add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
   int i;
   for (i = first; i + 1 < in->count; i += 2) {
@@ -73,7 +73,7 @@ static int add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
   return 0;
 }
 
-/* What was imported or added before a failure goes with the factory. */
+/* Imports and params that were added before a failure are released with the factory. */
 int tvmrt__factory_return(const tvmrt_factory_kind* kind, const char* json, const char* name,
                           tvmrt_module* library, const tvmrt_args* in, int first, TVMValue* out,
                           int* out_code) {
@@ -85,8 +85,8 @@ int tvmrt__factory_return(const tvmrt_factory_kind* kind, const char* json, cons
   return rc;
 }
 
-/* () -> a factory like this one without params, for a library that is sent without its weights. Imports
- * are shared with it; what was imported before a failure goes with the new one. */
+/* () -> a copy of this factory without params, for a library that is sent without its weights. Both
+ * share the imports; on failure the new one releases those it has imported. */
 TVMRT_NATIVE(remove_params) {
   const tvmrt_factory* f = resource_handle;
   tvmrt_factory* bare;
@@ -106,7 +106,7 @@ TVMRT_NATIVE(remove_params) {
 #define METHODS(X) X("remove_params", remove_params)
 static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
 
-/* The name comes first, so that a network may be called as one of the functions is. */
+/* The name comes first, so that a network may have the name of one of the functions. */
 int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   if (strcmp(name, ((tvmrt_factory*)self)->name) == 0) {
     out->fn = kind_of(self)->create;

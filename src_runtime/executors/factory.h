@@ -1,4 +1,4 @@
-/* What the factories of graph and of ahead-of-time executors have in common: all but what they make. */
+/* Common part of the factories of graph and of ahead-of-time executors. */
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_FACTORY_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_FACTORY_H_
 
@@ -7,17 +7,17 @@
 
 typedef struct tvmrt_factory {
   tvmrt_module base;
-  char* json;          /* a graph's, NUL at its end, as callers are given it; else NULL */
-  char* name;          /* the network's, by which generated code and callers know it */
-  tvmrt_params params; /* named tensors, retained, which executors share; none that code has */
+  char* json;          /* of a graph, NUL-terminated, as callers receive it; else NULL */
+  char* name;          /* of the network, for generated code and callers */
+  tvmrt_params params; /* retained tensors shared by executors; without those in code */
 } tvmrt_factory;
 
 /* A kind of factory. */
 typedef struct tvmrt_factory_kind {
   tvmrt_module_type type;    /* of TVMRT_FACTORY_TYPE() */
   bool has_json;             /* of a graph */
-  TVMCPackedFunc create;     /* makes an executor; the network's own name finds it */
-  const tvmrt_builtins* own; /* what other names find, beside what all kinds have */
+  TVMCPackedFunc create;     /* creates an executor; found by the network's name */
+  const tvmrt_builtins* own; /* additional functions of this kind */
 } tvmrt_factory_kind;
 
 #define TVMRT_FACTORY_TYPE(kind_name)                                                           \
@@ -29,10 +29,10 @@ int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_found* out);
 int tvmrt__factory_save(tvmrt_module* self, tvmrt_buf* out);
 void tvmrt__factory_destroy(tvmrt_module* self);
 
-/* What a loader of the kind reads. */
+/* Read the payload; called by the kind's loader. */
 int tvmrt__factory_read(const tvmrt_factory_kind* kind, tvmrt_reader* in, tvmrt_module** out);
 
-/* The library with the operators, borrowed. Imports are made by who loads the file of modules, after the
+/* The library with the operators, borrowed. The loader of the module tree links imports after the
  * factory itself was read. */
 int tvmrt__factory_library(const tvmrt_factory* f, tvmrt_module** out);
 

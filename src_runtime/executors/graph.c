@@ -1,8 +1,8 @@
 /* The graph executor: running an instance.
  *
  * A graph has entries, one for each output of a node. Entries that share memory because a node only
- * reshapes stand in a ring (`alias`), so that binding a tensor moves all of them. A run calls the
- * operators in the order of the nodes; where regions have a scheduler, it decides. The caller of
+ * reshapes form a circular list (`alias`), so that binding a tensor moves all of them. A run calls
+ * the operators in the order of the nodes, or as the scheduler of regions decides. The caller of
  * all functions here has taken the executor, which runs once at a time. */
 #include "graph.h"
 
@@ -10,7 +10,8 @@
 
 #include "schedules.h"
 
-/* Arguments are addresses of entries, which stay: to bind a tensor is to change where these point. */
+/* Arguments are addresses of entries, which are stable: binding a tensor changes the entries' data
+ * pointers. */
 static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor* bound) {
   void* data = tvmrt__tensor_data(bound);
   size_t i = entry;
@@ -18,7 +19,7 @@ static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor
   do {
     g->entries[i].data = data;
     g->entries[i].device = bound->device;
-    /* Flat views stand beside entries, so each that shows this one moves with it. */
+    /* Flattened views are separate from entries, so each view of this entry is updated with it. */
     for (k = 0; k < g->num_flats; ++k) {
       if (g->flats[k].entry != i) continue;
       g->flats[k].view.data = data;
@@ -28,8 +29,8 @@ static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor
   } while (i != entry);
 }
 
-/* Where runs choose extents, main functions read them from the shapes of their inputs; ports that
- * have none keep theirs. */
+/* With dynamic dimensions, main functions read the extents from their inputs' shapes; ports without
+ * dynamic dimensions keep their shapes. */
 static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_port* port,
                             const int64_t* shape) {
   size_t i = entry;
@@ -40,8 +41,8 @@ static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_p
   } while (i != entry);
 }
 
-/* Operators have addresses of entries, not of ports. An output that is copied after the run leaves the
- * graph's own memory as it is. */
+/* Operators use addresses of entries, not of ports. An output that is copied after the run does not
+ * change the graph's own memory. */
 void tvmrt__graph_update(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_port* port) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
   const size_t i = (size_t)(port - side->items);
@@ -54,7 +55,7 @@ void tvmrt__graph_update(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt
   }
 }
 
-/* Functions of front ends may change their arguments, which the next run needs as they are. Each
+/* Functions of front ends may change their arguments, which the next run needs unchanged. Each
  * operator has its own part of the scratch memory, since several may run at once. */
 static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   TVMValue* args = g->scratch + (op->args - g->values);
@@ -64,20 +65,19 @@ static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   return tvmrt__func_call(op->function, args, codes, op->num_args);
 }
 
-/* A node without a function copies one tensor to another, maybe between devices. */
+/* A node without a function copies one tensor to another, possibly between devices. */
 static int call_op(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   const tvmrt_func* f = op->function;
   TVMValue ret;
   int code = kTVMNullptr;
   if (f == NULL) return tvmrt__tensor_copy(op->args[0].v_handle, op->args[1].v_handle, NULL);
-  if (f->kind == TVMRT_FUNC_LIBRARY) { /* generated: it returns nothing that would need a look */
+  if (f->kind == TVMRT_FUNC_LIBRARY) { /* generated: returns no value to check */
     return f->fn(op->args, op->codes, op->num_args, &ret, &code, f->resource);
   }
   return call_front(g, op);
 }
 
-/* Generated code and functions of users may fail without a text: then the node is what can be
- * told. */
+/* Generated code and user functions may fail without a text: the node is then reported. */
 int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   const tvmrt_graph_op* op = &g->ops[op_index];
   const tvmrt_graph_node* node = &g->graph.nodes[op->node];
@@ -89,8 +89,8 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   return rc;
 }
 
-/* Ports are shown with the extents of the last run; operators have to see what the memory has room
- * for, or a shorter run would leave less to the next. */
+/* After a run, ports have the extents of that run; operators must see the capacity of the memory,
+ * or a shorter run would reduce it for the next. */
 void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; g->base.dims != NULL && i < g->graph.num_heads; ++i) {
@@ -99,7 +99,7 @@ void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
   }
 }
 
-/* Also tells ports which of their room the run has filled. */
+/* Also updates the extents of the ports from the run. */
 int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->graph.num_heads; ++i) {
@@ -112,8 +112,8 @@ int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* The first operator that fails ends the run; outputs are then what they happen to be. The text of
- * an earlier call is dropped, so that an operator that gives no reason is told as one. */
+/* The first failing operator ends the run; outputs are then undefined. The text of an earlier call
+ * is dropped, so that an operator that returns no error text is reported by name. */
 int tvmrt__graph_run(tvmrt_executor* e) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
   size_t i;

@@ -5,7 +5,7 @@
 #include "executor.h"
 #include "graph_json.h"
 
-/* One node that does something, with its arguments ready: running it is one call. */
+/* An executable node with its arguments prepared: running it is one call. */
 typedef struct tvmrt_graph_op {
   tvmrt_func* function; /* retained; NULL for a copy between devices */
   TVMValue* args;       /* each the address of a DLTensor of the executor */
@@ -27,8 +27,8 @@ typedef struct tvmrt_graph_executor {
   DLDevice* devices;
   size_t num_devices;
   tvmrt_tensor** storage; /* per storage id, NULL if not needed */
-  DLTensor* entries;      /* what operators see; shapes lie in graph.dims */
-  size_t* alias;          /* ring of entries that are one tensor under several shapes */
+  DLTensor* entries;      /* arguments of operators; shapes lie in graph.dims */
+  size_t* alias;          /* circular list of entries that are one tensor under several shapes */
   tvmrt_graph_op* ops;
   size_t num_ops;
   TVMValue* values; /* arguments of all operators */
@@ -37,13 +37,13 @@ typedef struct tvmrt_graph_executor {
   int* scratch_codes;
   tvmrt_graph_flat* flats;
   size_t num_flats;
-  char** output_names; /* "<the network's name, or the node's>:<i>" */
+  char** output_names; /* "<name in the network, or of the node>:<i>" */
   bool* copy_out;      /* outputs whose memory cannot be replaced: they are copied after a run */
 } tvmrt_graph_executor;
 
-/* An executor of `json` over the functions of `library`. `params` may be NULL; its tensors are
- * shared, not copied. `linked` answers where the library keeps a storage (storage id -> address or
- * nothing); NULL: the library's own _lookup_linked_param, if it has one. *out is owned. */
+/* An executor of `json` with the functions of `library`. `params` may be NULL; its tensors are
+ * shared, not copied. `linked` maps a storage id to the address of a constant in the library, or to
+ * nothing; NULL: the library's own _lookup_linked_param, if it has one. *out is owned. */
 int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
                               const DLDevice* devices, size_t num_devices,
                               const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out);
@@ -51,22 +51,22 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
 /* Run all operators, or one; op counts operators, not nodes. */
 int tvmrt__graph_run(tvmrt_executor* e);
 TVMRT_SDK int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
-/* The beginning of a run: operators see how much the outputs have room for. */
+/* Begin a run: operators see the capacity of the outputs. */
 TVMRT_SDK void tvmrt__graph_show_room(tvmrt_graph_executor* g);
-/* The end of a run: fill the outputs that have memory of their own, give all their extents. */
+/* End a run: copy the outputs that have memory of their own, and set the extents of all. */
 TVMRT_SDK int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
-/* Have the next run begin as the first one did. */
+/* Let the next run start from the initial state. */
 int tvmrt__graph_reset_state(tvmrt_executor* e);
 
-/* The head of a function of the executor's module. */
+/* Signature of a method of the executor's module. */
 #define TVMRT_GRAPH_METHOD(fn, name) TVMRT_EXECUTOR_METHOD(tvmrt_graph_executor* g, fn, name)
 
-/* What the kind is made of. */
+/* Functions of the kind. */
 extern const tvmrt_executor_kind tvmrt__graph_kind;
 void tvmrt__graph_destroy(tvmrt_module* self);
 void tvmrt__graph_update(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_port* port);
 int tvmrt__graph_profile(tvmrt_executor* e, tvmrt_buf* text);
-/* Functions for looking inside. */
+/* Debugging functions. */
 extern const tvmrt_builtins tvmrt__graph_debug_functions;
 
 /* Devices from (device type, device id) pairs or Device values, from argument `first` on; owned. */

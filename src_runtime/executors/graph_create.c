@@ -1,10 +1,10 @@
-/* Building an instance of the graph executor.
+/* Creating an instance of the graph executor.
  *
- * Made from the JSON of a graph, a library with its functions, and the devices of the caller:
- * storages (blocks of memory that several entries share one after the other), entries over them,
- * operators with their arguments, ports. Numbers inside of the graph were checked by graph_json.c.
- * Everything is owned by the executor but the library's constants, and tvmrt__graph_destroy() takes
- * it half made. */
+ * Inputs are the JSON of a graph, a library with its functions, and the caller's devices. They give
+ * storages (blocks of memory that several entries share one after the other), entries in them,
+ * operators with their arguments, and ports. Indices inside of the graph were checked by
+ * graph_json.c. The executor owns everything except the library's constants, and
+ * tvmrt__graph_destroy() accepts a partly built one. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 #include "graph_ports.h"
 #include "schedules.h"
 
-/* Also of an executor that was made half: tables that were not reached are NULL, and operators
- * are counted when they are whole. */
+/* Accepts a partly built executor: tables that were not reached are NULL, and only complete
+ * operators are counted. */
 void tvmrt__graph_destroy(tvmrt_module* self) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)self;
   size_t i;
-  if (g->base.schedule != NULL) { /* before what its steps use */
+  if (g->base.schedule != NULL) { /* before the data that its steps use */
     tvmrt__schedule_functions(g->base.schedule)->free(g->base.schedule);
   }
   for (i = 0; i < g->num_ops; ++i) {
@@ -44,10 +44,10 @@ void tvmrt__graph_destroy(tvmrt_module* self) {
   tvmrt__graph_free(&g->graph);
 }
 
-/* calloc into a field; false without memory. */
+/* calloc into a field; NULL if memory is exhausted. */
 #define MAKE(field, count) ((field) = tvmrt__calloc((count), sizeof(*(field))))
 
-/* Sizes are the graph's, which graph_json.c has counted and checked. */
+/* Sizes come from the graph, counted and checked by graph_json.c. */
 static int make_tables(tvmrt_graph_executor* g) {
   const tvmrt_graph* d = &g->graph;
   tvmrt_ports* inputs = &g->base.inputs;
@@ -64,9 +64,9 @@ static int make_tables(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* Memory of a region's device is found by its type, whichever devices the executor was made with,
- * where the library says that tensors lie in such memory. A type of 0 is that of graphs which do
- * not say: the first device. */
+/* If the library places tensors in the memory of a region's device, that is found by its type,
+ * independent of the executor's devices. Type 0, of graphs that do not state one, is the first
+ * device. */
 static int device_of(const tvmrt_graph_executor* g, int device_type, bool is_placed,
                      DLDevice* out) {
   size_t i;
@@ -89,8 +89,7 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, bool is_pla
       device_type, g->num_devices);
 }
 
-/* Every entry gets its device, type and shape; memory comes later, when it is known who needs
- * any. */
+/* Set device, type and shape of every entry; memory is assigned later, when its users are known. */
 static int fill_entries(tvmrt_graph_executor* g, bool is_placed) {
   size_t i;
   for (i = 0; i < g->graph.num_entries; ++i) {
@@ -100,31 +99,30 @@ static int fill_entries(tvmrt_graph_executor* g, bool is_placed) {
     t->ndim = e->ndim;
     t->dtype = e->dtype;
     t->shape = g->graph.dims + e->first_dim;
-    /* alone so far: reshapes and outputs make rings of several */
+    /* initially alone: reshapes and outputs join several */
     g->alias[i] = i;
   }
   return 0;
 }
 
-/* Put an entry that is alone into the ring of another. An entry that is alone is a ring of
- * itself. */
+/* Add a single entry to the circular list of another. A single entry is a list of itself. */
 static void join(size_t* ring, size_t other, size_t alone) {
   ring[alone] = ring[other];
   ring[other] = alone;
 }
 
-/* TVM's mark of a reshape: a node that computes nothing, whose output is its input's memory. */
+/* TVM's marker of a reshape: a node without computation, whose output is its input's memory. */
 static bool is_nop(const tvmrt_graph_node* node) {
   return node->func_name != NULL && strcmp(node->func_name, "__nop") == 0;
 }
 
-/* TVM's mark of a copy between devices, which the executor makes by itself: no library has a
+/* TVM's marker of a copy between devices, which the executor performs itself: no library has a
  * function of that name. */
 static bool is_copy(const tvmrt_graph_node* node) {
   return node->func_name != NULL && strcmp(node->func_name, "__copy") == 0;
 }
 
-/* An entry that a reshape makes has to move with the one it reads when a tensor is bound. */
+/* The output of a reshape must move with its input when a tensor is bound. */
 static int join_nops(tvmrt_graph_executor* g) {
   size_t i;
   size_t k;
@@ -138,15 +136,14 @@ static int join_nops(tvmrt_graph_executor* g) {
         return tvmrt__fail_value("node '%.60s' reshapes %" PRIu64 " bytes to %" PRIu64 ".", n->name,
                                  g->graph.entries[from].bytes, g->graph.entries[to].bytes);
       }
-      join(g->alias, from, to); /* alone so far: nodes read earlier ones only */
+      join(g->alias, from, to); /* still single: nodes only read earlier ones */
     }
   }
   return 0;
 }
 
-/* The tensor that an old library's linked parameters give for a storage; *out NULL if none.
- * Compilers of before linked weights into the code, and a function there gives them out by number
- * of storage. */
+/* The address of a linked parameter for a storage; *out is NULL if there is none. Older compilers
+ * linked weights into the code, with a function that returns them by storage number. */
 static int linked_param(tvmrt_func* lookup, size_t storage_id, void** out) {
   TVMValue arg;
   TVMValue ret;
@@ -162,8 +159,7 @@ static int linked_param(tvmrt_func* lookup, size_t storage_id, void** out) {
 
 static const DLDataType byte_type = {kDLUInt, 8, 1};
 
-/* Linked constants are read where they lie in the library; `linked` is lent, so it is borrowed by
- * the tensor. */
+/* Linked constants are used in place in the library, so the tensor borrows `linked`. */
 static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid, uint64_t bytes,
                         DLDevice dev) {
   int64_t extent = (int64_t)bytes;
@@ -178,8 +174,8 @@ static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid,
   return g->storage[sid] == NULL ? -1 : 0;
 }
 
-/* Entry that holds a parameter, which brings memory of its own; only what arg_nodes lists is set.
- * Its storage would be room that nobody uses, in each executor of a factory. */
+/* Whether an entry is a parameter, which has its own memory; only those in arg_nodes are set. A
+ * storage for it would be unused memory in each executor of a factory. */
 static bool is_given(const tvmrt_graph_executor* g, size_t entry, const tvmrt_params* params) {
   size_t node = tvmrt__graph_node_of(&g->graph, entry);
   size_t i;
@@ -197,10 +193,10 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
   size_t i;
   for (i = 0; i < g->graph.num_entries; ++i) {
     const tvmrt_graph_entry* e = &g->graph.entries[i];
-    uint64_t wanted = e->bytes == 0 ? 1 : e->bytes; /* 0 says that no entry needs the storage */
+    uint64_t wanted = e->bytes == 0 ? 1 : e->bytes; /* 0 means that no entry needs the storage */
     DLDevice dev = g->entries[i].device;
     if (is_given(g, i, params)) continue;
-    /* By type alone: a graph says no more. */
+    /* By type only: a graph contains no device number. */
     if (bytes[e->storage_id] != 0 && devs[e->storage_id].device_type != dev.device_type) {
       return tvmrt__fail_value("storage %zu of the graph is used on two devices.", e->storage_id);
     }
@@ -210,7 +206,7 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
   return 0;
 }
 
-/* What is left at 0 is needed by nobody: its entries are all parameters, which bring their own
+/* A size of 0 means an unneeded storage: all its entries are parameters, which have their own
  * memory. */
 static int make_storages(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* lookup) {
   uint64_t* bytes = tvmrt__calloc(g->graph.num_storages, sizeof(*bytes));
@@ -229,8 +225,8 @@ static int make_storages(tvmrt_graph_executor* g, const tvmrt_params* params, tv
   return rc;
 }
 
-/* Operators of old graphs take tensors of one dimension: a view beside the entry, moved with it by
- * set_entry_data(). There is room for one for each argument. */
+/* Operators of old graphs take one-dimensional tensors: a separate view of the entry, updated with
+ * it by set_entry_data(). One can be allocated for each argument. */
 static void* flatten(tvmrt_graph_executor* g, size_t entry) {
   tvmrt_graph_flat* flat = &g->flats[g->num_flats++];
   const DLTensor* t = &g->entries[entry];
@@ -244,8 +240,8 @@ static void* flatten(tvmrt_graph_executor* g, size_t entry) {
   return &flat->view;
 }
 
-/* Retained for the executor. The library's imports are searched as well: regions of devices lie
- * in modules of their own. */
+/* Retained for the executor. The library's imports are searched too: regions of devices are in
+ * separate modules. */
 static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, tvmrt_func** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->base.module.library, node->func_name, true, out));
   if (*out != NULL) return 0;
@@ -255,14 +251,14 @@ static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, 
       node->func_name, node->name);
 }
 
-/* Arguments are addresses, taken once: entries do not move any more when operators are made. */
+/* Arguments are addresses, taken once: entries no longer move when operators are created. */
 static void add_arg(tvmrt_graph_executor* g, tvmrt_graph_op* op, size_t entry, bool flat) {
   op->args[op->num_args].v_handle = flat ? flatten(g, entry) : (void*)&g->entries[entry];
   op->codes[op->num_args] = kTVMDLTensorHandle;
   ++op->num_args;
 }
 
-/* So that what does not fit is told when the executor is made, and not by its first run. */
+/* Reports mismatches when the executor is created, not in its first run. */
 static int check_copy(const tvmrt_graph_executor* g, const tvmrt_graph_node* n) {
   uint64_t from;
   uint64_t to;
@@ -276,7 +272,7 @@ static int check_copy(const tvmrt_graph_executor* g, const tvmrt_graph_node* n) 
                            to);
 }
 
-/* Counted when it is whole, as the destructor looks at so many; its function is found last. */
+/* Counted only when complete, as the destructor relies on the count; its function is found last. */
 static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg) {
   const tvmrt_graph_node* n = &g->graph.nodes[node_index];
   tvmrt_graph_op* op = &g->ops[g->num_ops];
@@ -297,7 +293,7 @@ static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg)
   return 0;
 }
 
-/* Arguments of all operators lie in one table, of which each has a part; parts do not move. */
+/* Arguments of all operators are in one table, with a fixed part for each. */
 static int make_ops(tvmrt_graph_executor* g) {
   size_t total = g->graph.num_inputs + g->graph.num_entries; /* each entry is one node's result */
   size_t next = 0;
@@ -309,7 +305,7 @@ static int make_ops(tvmrt_graph_executor* g) {
   }
   for (i = 0; i < g->graph.num_nodes; ++i) {
     const tvmrt_graph_node* n = &g->graph.nodes[i];
-    /* Inputs are memory alone, and reshapes were done when entries were joined. */
+    /* Inputs are only memory, and reshapes were handled when entries were joined. */
     if (n->func_name == NULL || is_nop(n)) continue;
     TVMRT_RETURN_IF_ERROR(make_op(g, i, next));
     next += n->num_inputs + n->num_outputs;
@@ -317,7 +313,7 @@ static int make_ops(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* Memory of inputs is passed over, as users have set it. A state begins where its mark is 0. */
+/* Memory of inputs is skipped, as users have set it. A state is initial if its mark is 0. */
 int tvmrt__graph_reset_state(tvmrt_executor* e) {
   const tvmrt_graph_executor* g = (const tvmrt_graph_executor*)e;
   size_t i;
@@ -331,12 +327,12 @@ int tvmrt__graph_reset_state(tvmrt_executor* e) {
   return 0;
 }
 
-/* Whether a node names a device or what it waits for. */
+/* Whether a node names a device or its predecessors. */
 static bool names_device_or_order(const tvmrt_graph_node* n) {
   return n->after != NULL || (n->device != NULL && strcmp(n->device, "cpu") != 0);
 }
 
-/* Other networks run in order and do without the library of schedulers. */
+/* Other networks run in order and do not need the library of schedulers. */
 static int choose_scheduler(tvmrt_graph_executor* g) {
   const tvmrt_schedule_functions* functions;
   size_t i = 0;
@@ -346,10 +342,9 @@ static int choose_scheduler(tvmrt_graph_executor* g) {
   return functions == NULL ? -1 : functions->choose_default(g);
 }
 
-/* `linked` is the function of old libraries that gives constants, if the caller has one; else the
- * library is asked for it. The order matters: entries before rings, which join them; storages
- * before the ports that stand on them; inputs before outputs, which are copied where they would
- * take an input's memory. */
+/* `linked` is a caller-provided look-up of old libraries' constants; if it is NULL, the library's
+ * own is used. The order matters: entries before their circular lists; storages before the ports in
+ * them; inputs before outputs, which are copied if they would take an input's memory. */
 static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
   tvmrt_func* lookup = linked;
   tvmrt_module* library = g->base.module.library;
@@ -368,7 +363,8 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
   if (rc == 0) rc = tvmrt__library_has_state(library, network, &g->base.has_state);
   if (rc == 0) rc = tvmrt__graph_reset_state(&g->base);
-  /* Operators before inputs: an input on a shared parameter moves the flat views that operators have. */
+  /* Operators before inputs: an input with a shared parameter moves the flattened views of
+   * operators. */
   if (rc == 0) rc = make_ops(g);
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) {
     rc = tvmrt__graph_make_input(g, i, params);
@@ -380,7 +376,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   return rc != 0 ? rc : choose_scheduler(g);
 }
 
-/* The caller's array is gone when its call returns. */
+/* The caller's array is only borrowed for the call. */
 static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t count) {
   if (MAKE(g->devices, count) == NULL) return -1;
   memcpy(g->devices, devices, count * sizeof(*devices));
@@ -388,7 +384,7 @@ static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t
   return 0;
 }
 
-/* Lends everything it is given: the JSON is read, the library held, tensors of `params` are
+/* All arguments are borrowed: the JSON is read, the library retained, tensors of `params` are
  * shared. */
 int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
                               const DLDevice* devices, size_t num_devices,

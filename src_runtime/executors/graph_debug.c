@@ -1,8 +1,8 @@
-/* Looking inside a graph executor: single nodes, their outputs, their times.
+/* Inspecting a graph executor: single nodes, their outputs, their times.
  *
- * For debuggers and profilers: single operators are called on this thread, past any scheduler. All
- * are methods and have the executor for themselves. What they leave in memory is that of a run
- * which ended there. */
+ * For debuggers and profilers: single operators are called on this thread, bypassing any scheduler.
+ * All functions are methods with exclusive access to the executor. Afterwards the memory is in the
+ * state of a run that ended there. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "graph_view.h"
 #include "profile.h"
 
-/* A node by argument 0: its number, or its name. */
+/* Argument 0, a node: its number, or its name. */
 static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t* out) {
   const char* name;
   int64_t index;
@@ -36,25 +36,25 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
   return tvmrt__fail_value("%s: the graph has no node '%.60s'.", in->who, name);
 }
 
-/* One operator, past any scheduler. The text of an earlier call goes first: one that fails without a
- * reason would be told by it. */
+/* Run one operator, bypassing any scheduler. An earlier error text is cleared: otherwise a failure
+ * without a text would show it. */
 static int run_one(tvmrt_graph_executor* g, size_t op) {
   tvmrt__forget_error();
   return tvmrt__graph_run_op(g, op);
 }
 
-/* Run the operators of the nodes up to and including `node`: memory is shared, so that what it reads may
+/* Run the operators of the nodes up to and including `node`: memory is shared, so its inputs may
  * have been overwritten since the last run. */
 static int run_until(tvmrt_graph_executor* g, size_t node) {
   size_t i;
-  /* operators stand in the order of their nodes, so the first one behind ends it */
+  /* operators have the order of their nodes, so the first one after it ends the loop */
   for (i = 0; i < g->num_ops && g->ops[i].node <= node; ++i) {
     TVMRT_RETURN_IF_ERROR(run_one(g, i));
   }
   return 0;
 }
 
-/* (node) runs one node alone. */
+/* (node) runs a single node. */
 TVMRT_GRAPH_METHOD(execute_node, "execute_node") {
   size_t node;
   size_t i;
@@ -67,7 +67,7 @@ TVMRT_GRAPH_METHOD(execute_node, "execute_node") {
   return 0; /* inputs and reshapes do nothing */
 }
 
-/* (node [, output]) -> NDArray, a copy of what is there now: the next operator may have its memory. */
+/* (node [, output]) -> NDArray, a copy, since the next operator may reuse the memory. */
 TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   int64_t output = 0;
   size_t node;
@@ -84,14 +84,14 @@ TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   }
   entry = &g->entries[g->graph.nodes[node].first_entry + (size_t)output];
   view.tensor = *entry;
-  /* The attribute tells of the first output alone; others are shown as the graph has them. */
+  /* The attribute describes only the first output; others are returned as declared. */
   if (output == 0) TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node], entry, &view));
   copy = tvmrt__tensor_copied(&view.tensor, view.tensor.device);
   return tvmrt__ret_object(out, out_code, copy == NULL ? NULL : &copy->base);
 }
 
-/* (node, tensor) runs up to the node and copies its first output. The tensor is as the node's is, or as
- * the graph's entry is, which may be bytes alone. */
+/* (node, tensor) runs up to the node and copies its first output. The tensor has the type of the
+ * node's output, or of the graph's entry, which may be raw bytes. */
 TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
   const DLTensor* entry;
   DLTensor* to;
@@ -105,7 +105,7 @@ TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
   if (g->graph.nodes[node].num_outputs == 0) return 0;
   entry = &g->entries[g->graph.nodes[node].first_entry];
   view.tensor = *entry;
-  /* A tensor like the entry takes its bytes as they are. */
+  /* A tensor with the type of the entry takes its bytes unchanged. */
   if (!tvmrt__same_shape(to, entry) || !tvmrt__same_dtype(to->dtype, entry->dtype)) {
     TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node], entry, &view));
   }
@@ -113,12 +113,12 @@ TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
 }
 
 typedef struct timing {
-  int64_t number;     /* calls in a row between two looks at the clock */
-  int64_t repeat;     /* results of one operator */
-  double min_seconds; /* of all calls of a result */
+  int64_t number;     /* consecutive calls between two reads of the clock */
+  int64_t repeat;     /* results per operator */
+  double min_seconds; /* minimum total of all calls of a result */
 } timing;
 
-/* What TVM calls cooldown and limits may follow and is not used. */
+/* TVM's cooldown and limits may follow and are ignored. */
 static int read_timing(const tvmrt_args* in, int first, timing* t) {
   int64_t min_ms = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first, &t->number));
@@ -137,8 +137,7 @@ static int time_op(tvmrt_graph_executor* g, size_t op, const timing* t, tvmrt_bu
     double elapsed;
     double mean;
     int64_t calls = 0;
-    /* So that the clock's own steps do not show, operators that are fast are called again until
-     * that time is over. */
+    /* Fast operators are repeated up to the minimum time, to hide the clock's resolution. */
     do {
       int64_t i;
       for (i = 0; i < t->number; ++i) TVMRT_RETURN_IF_ERROR(run_one(g, op));
@@ -151,7 +150,7 @@ static int time_op(tvmrt_graph_executor* g, size_t op, const timing* t, tvmrt_bu
   return 0;
 }
 
-/* Nodes without an operator take no time, but have their place: readers count the numbers off. */
+/* Nodes without an operator take no time, but have entries: readers rely on the count. */
 static int add_zeros(const timing* t, tvmrt_buf* results) {
   double zero = 0;
   int64_t r;
@@ -161,7 +160,7 @@ static int add_zeros(const timing* t, tvmrt_buf* results) {
   return 0;
 }
 
-/* All numbers of a node: its operator's, or zeros. */
+/* All times of a node: its operator's, or zeros. */
 static int time_node(tvmrt_graph_executor* g, size_t node, const timing* t, tvmrt_buf* results) {
   size_t i;
   for (i = 0; i < g->num_ops; ++i) {
@@ -174,13 +173,13 @@ static int time_node(tvmrt_graph_executor* g, size_t node, const timing* t, tvmr
 static int time_nodes(tvmrt_graph_executor* g, const timing* t, tvmrt_buf* results) {
   int64_t count = (int64_t)g->graph.num_nodes;
   size_t i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(&g->base)); /* so that every node has sensible inputs */
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(&g->base)); /* so that every node has valid inputs */
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(results, &count, sizeof(count)));
   for (i = 0; i < g->graph.num_nodes; ++i) TVMRT_RETURN_IF_ERROR(time_node(g, i, t, results));
   return 0;
 }
 
-/* (number, repeat, min_repeat_ms, ...) -> bytes: i64 number of nodes, then `repeat` doubles each. */
+/* (number, repeat, min_repeat_ms, ...) -> bytes: i64 nodes, then `repeat` doubles each. */
 TVMRT_GRAPH_METHOD(run_individual, "run_individual") {
   tvmrt_buf results = {NULL, 0, 0};
   timing t;
@@ -200,7 +199,8 @@ TVMRT_GRAPH_METHOD(run_individual_node, "run_individual_node") {
   return tvmrt__ret_buf(time_node(g, node, &t, &results), kTVMBytes, &results, out, out_code);
 }
 
-/* Times run from one operator's end to the next one's, so that their sum is the whole. */
+/* Each time lasts from the previous operator's end to this one's, so that they add up to the
+ * total. */
 static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf* text) {
   double start;
   double before;

@@ -1,14 +1,14 @@
-/* The module that a graph library has at its root: it holds the graph and makes executors.
+/* The root module of a graph library: it contains the graph and creates executors.
  *
- * It has the graph's JSON, the network's name and its parameters, and imports the library. Executors
- * share the parameters' tensors, which they retain. */
+ * It has the graph's JSON, the network's name and its parameters, and imports the library.
+ * Executors share the parameters' tensors, which they retain. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "factory.h"
 #include "graph.h"
 
-/* Operators are searched in what the factory imports. */
+/* Operators are looked up in the factory's imports. */
 static int make_executor(tvmrt_factory* f, const tvmrt_args* in, int first, TVMValue* out,
                          int* out_code) {
   DLDevice* devices;
@@ -24,14 +24,14 @@ static int make_executor(tvmrt_factory* f, const tvmrt_args* in, int first, TVMV
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-/* (Device, ...): the network's own name gives it. */
+/* (Device, ...): found by the network's name. */
 TVMRT_NATIVE(create) {
   TVMRT_ARGS("GraphExecutorFactory");
   return make_executor(resource_handle, &in, 0, out, out_code);
 }
 
-/* (name, Device, ...) TVM's debugger asks by it; every executor of this runtime can be looked
- * into. */
+/* (name, Device, ...): called by TVM's debugger; every executor of this runtime supports
+ * debugging. */
 TVMRT_NATIVE(debug_create) {
   const tvmrt_factory* f = resource_handle;
   const char* name;
@@ -44,14 +44,14 @@ TVMRT_NATIVE(debug_create) {
   return make_executor(resource_handle, &in, 1, out, out_code);
 }
 
-/* () -> the text that was given, byte for byte: front ends read the graph from it, too. */
+/* () -> the original text, byte for byte: front ends also read the graph from it. */
 TVMRT_NATIVE(get_graph_json) {
   const tvmrt_factory* f = resource_handle;
   TVMRT_ARGS("get_graph_json");
   return tvmrt__ret_str(out, out_code, f->json);
 }
 
-/* A map of the tensors themselves: what a caller writes there all executors see. */
+/* A map of the tensors themselves: all executors see what a caller writes there. */
 TVMRT_NATIVE(get_graph_params) {
   const tvmrt_factory* f = resource_handle;
   TVMRT_ARGS("get_graph_params");
@@ -67,7 +67,7 @@ static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 static const tvmrt_factory_kind kind = {TVMRT_FACTORY_TYPE("GraphExecutorFactory"), true, create,
                                         &own};
 
-/* What the loader below calls when a file of modules has one of this kind. */
+/* Called by the loader below for a module of this kind in a module tree. */
 static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   return tvmrt__factory_read(&kind, in, out);
 }

@@ -1,18 +1,18 @@
-/* What the graph executor does otherwise than others, and functions that it alone has. */
+/* Functions and behaviour specific to the graph executor. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph.h"
 #include "schedules.h"
 
-/* Whether an output is called "<name>:<i>". Every output's name was made with a colon, see
+/* Whether an output is named "<name>:<i>". Every output's name contains a colon, see
  * name_output(). */
 static bool has_stem(const char* output, const char* name) {
   const char* last = strrchr(output, ':');
   return strlen(name) == (size_t)(last - output) && strncmp(output, name, strlen(name)) == 0;
 }
 
-/* Outputs go by "<name>:<i>", or by the name alone where one output has it. */
+/* Outputs are named "<name>:<i>", or by the name alone if it is unique. */
 static int find_output(tvmrt_executor* e, const tvmrt_ports* side, const char* who,
                        const char* name, tvmrt_port** out) {
   const tvmrt_graph_executor* g = (const tvmrt_graph_executor*)e;
@@ -29,7 +29,7 @@ static int find_output(tvmrt_executor* e, const tvmrt_ports* side, const char* w
   return 0;
 }
 
-/* What was set in this way is left out when a user asks what inputs there are. */
+/* Inputs set in this way are omitted from the list of inputs for users. */
 static int set_param(tvmrt_executor* e, tvmrt_port* port, tvmrt_tensor* t, bool share) {
   TVMRT_RETURN_IF_ERROR(share ? tvmrt__port_share(port, "parameter", t)
                               : tvmrt__port_copy_in(port, "parameter", &t->dl));
@@ -49,7 +49,7 @@ static int copy_params(tvmrt_executor* e, const tvmrt_params* params) {
   return 0;
 }
 
-/* Names that one of both has not are passed over. The other's tensors are retained. */
+/* Names that either executor lacks are skipped. The other's tensors are retained. */
 static int share_named(tvmrt_executor* e, const tvmrt_executor* other, const tvmrt_params* params) {
   size_t i;
   for (i = 0; i < params->count; ++i) {
@@ -81,8 +81,8 @@ TVMRT_GRAPH_METHOD(share_params, "share_params") {
   other = (void*)mod;
   if (other == &g->base) return 0; /* which is taken by this call */
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
-  /* Both are taken, as the other's ports could change meanwhile. Two threads that share crosswise
-   * do not wait for each other: one of them fails. */
+  /* Both are taken, as the other's ports could change meanwhile. Two threads that share in opposite
+   * directions do not deadlock: one of them fails. */
   rc = tvmrt__begin_call(other, in->who);
   if (rc == 0) {
     rc = share_named(&g->base, other, &params);
@@ -92,7 +92,7 @@ TVMRT_GRAPH_METHOD(share_params, "share_params") {
   return rc;
 }
 
-/* Two arguments of the list at a time. */
+/* The arguments are pairs of name and tensor. */
 static int set_inputs(tvmrt_executor* e, const tvmrt_args* in, int first) {
   int i;
   for (i = first; i < in->count; i += 2) {
@@ -128,14 +128,14 @@ TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
       array = NULL;
     }
   }
-  /* NULL where a copy has failed, which has set the text */
+  /* NULL if a copy has failed, with the text set */
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
 }
 
 #define METHODS(X) X("run_from_inputs", run_from_inputs) X("share_params", share_params)
 static const tvmrt_builtins methods = TVMRT_BUILTINS(METHODS);
 
-/* By subject: params, looking inside. */
+/* By subject: params, debugging. */
 static const tvmrt_builtins* const own[] = {&methods, &tvmrt__graph_debug_functions, NULL};
 
 const tvmrt_executor_kind tvmrt__graph_kind = {
@@ -154,7 +154,7 @@ const tvmrt_executor_kind tvmrt__graph_kind = {
 /* Devices as Device values, or as pairs of ints. */
 int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size_t* out_count) {
   int i;
-  /* Each device takes at least one argument, so there is room for all. */
+  /* Each device takes at least one argument, so this is sufficient. */
   DLDevice* devices = tvmrt__calloc((size_t)(in->count - first), sizeof(*devices));
   int rc = devices == NULL ? -1 : 0;
   *out_count = 0;
@@ -199,8 +199,7 @@ static int create_of(const tvmrt_args* in, TVMValue* out, int* out_code) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 1, &library));
-  /* Borrowed: the caller holds the function for the time of this call, in which all constants are
-   * found. */
+  /* Borrowed: the caller holds the function during this call, in which all constants are found. */
   if (in->codes[2] == kTVMPackedFuncHandle || in->codes[2] == kTVMNullptr) {
     if (in->codes[2] == kTVMPackedFuncHandle) linked = in->values[2].v_handle;
     first = 3;
@@ -212,7 +211,7 @@ static int create_of(const tvmrt_args* in, TVMValue* out, int* out_code) {
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-/* The debugger's name makes the same executor: every one can be looked into. */
+/* The debugger's name creates the same executor: all support debugging. */
 TVMRT_NATIVE(create) {
   TVMRT_GLOBAL_ARGS;
   return create_of(&in, out, out_code);

@@ -1,9 +1,9 @@
-/* Reading and checking of graph JSON, of any size.
+/* Parsing and checking of graph JSON, of any size.
  *
- * How the text is walked and what must hold in a graph is firmware's graph_walk.h; here are the host's
- * tables, which are made when a first look has counted what will lie in them, and the sentences. What
- * is damaged has its place in the text, what does not fit together has a rule. Checked are all indices,
- * so that executors index without looking; whatever fails leaves an empty graph. */
+ * Firmware's graph_walk.h implements the traversal and the rules for graphs. This file adds the
+ * host's tables, whose sizes a first pass determines, and the error texts. Damage is reported with
+ * its position in the text, inconsistency with a rule. All indices are checked, so that executors
+ * can index without checks; on failure the graph is empty. */
 #include "graph_json.h"
 
 #include <limits.h>
@@ -12,12 +12,12 @@
 
 #include "../base/json.h"
 
-typedef uint64_t graph_number; /* one that is negative is larger than all that have a meaning */
+typedef uint64_t graph_number; /* a negative number becomes larger than all valid ones */
 typedef uint64_t
-    graph_row; /* where sizes have 32 bits, too: rows may be wrong until check_rows() */
+    graph_row; /* 64 bits even if sizes have 32: rows may be wrong until check_rows() */
 typedef size_t graph_item;
 
-/* What the first look finds: where each part begins, and how many items the tables need. */
+/* Result of the first pass: the beginning of each part, and the sizes of the tables. */
 typedef struct graph_plan {
   tvmrt_parse_counts sections[8];
   size_t nodes, inputs, heads, entries;
@@ -30,9 +30,9 @@ typedef struct graph_reader {
   graph_row* rows;
   int64_t* extents; /* unused ones */
   int64_t* extents_end;
-  size_t first_input; /* of the node that is read */
+  size_t first_input; /* of the current node */
   tvmrt_buf text;
-  bool is_told; /* what is wrong; else the text's damage has no sentence yet */
+  bool is_told; /* the error is already reported; else damage has no error text yet */
   bool past_metadata;
 } graph_reader;
 
@@ -46,7 +46,7 @@ static const char* const node_texts[] = {"op",          "name",         "func_na
 
 _Static_assert((int)NUM_SECTIONS == 8, "as many as a plan has room for");
 
-/* What goes wrong first is told. */
+/* Only the first error is reported. */
 static void stop(graph_reader* r, int rc) {
   if (rc == 0) return;
   r->is_told = true;
@@ -56,7 +56,7 @@ static void stop(graph_reader* r, int rc) {
 
 static bool is_stopped(const graph_reader* r) { return r->in.json.damaged != 0; }
 
-/* Always -1. No place in the text tells more. */
+/* Always -1. These errors have no position in the text. */
 static int bad_graph(const char* what) {
   return tvmrt__fail_value("the graph JSON does not fit together: %s.", what);
 }
@@ -76,7 +76,7 @@ static const char* const rules[] = {
     [NAMED_HEADS] = "metadata.output_names must have one name for each of the heads",
 };
 
-/* What must hold in a graph: the walk calls it, and the sentence is the host's. */
+/* Check a rule for graphs: called by the traversal; the error text is the host's. */
 static void require(graph_reader* r, int condition, graph_fault fault) {
   if (condition || is_stopped(r)) return;
   stop(r, fault == EDGE_NUMBERS ? tvmrt__parse_fail(&r->in, "an entry needs 2 or 3 numbers")
@@ -85,7 +85,7 @@ static void require(graph_reader* r, int condition, graph_fault fault) {
 
 /* ---- the text ---- */
 
-/* After damage all numbers are 0: the walk goes on to its end without looking at each one. */
+/* After damage all numbers are 0: the traversal continues to its end without checking each one. */
 static graph_number read_number(graph_reader* r) {
   int64_t number = 0;
   if (!is_stopped(r)) stop(r, tvmrt__parse_int(&r->in, &number));
@@ -96,7 +96,7 @@ static void skip(graph_reader* r) {
   if (!is_stopped(r)) stop(r, tvmrt__parse_skip(&r->in));
 }
 
-/* A text of the walk, without its escapes, lent until the next one; "" where reading has ended. */
+/* A text of the traversal, unescaped, borrowed until the next one; "" after damage. */
 static const char* plain(graph_reader* r, const char* text) {
   const char* at = r->in.json.at;
   if (is_stopped(r)) return "";
@@ -117,10 +117,10 @@ static char* copy_of(graph_reader* r, const char* text) {
   return copy;
 }
 
-/* ---- the first look: where the parts are, and what of metadata is the executor's ---- */
+/* ---- the first pass: positions of the parts, and the executor's members of metadata ---- */
 
-/* A node has one name, its outputs may be several of the network's: these are told here, where other
- * readers look for nothing. */
+/* A node has one name, but its outputs may be several of the network's, whose names are listed
+ * here, in a member that other readers ignore. */
 static int read_name(tvmrt_parser* in, void* into) {
   graph_reader* r = into;
   tvmrt_graph* g = r->g;
@@ -132,15 +132,15 @@ static int read_name(tvmrt_parser* in, void* into) {
   return g->head_names[g->num_head_names++] == NULL ? -1 : 0;
 }
 
-/* A second one is passed over like what nobody knows: the first is kept. */
+/* A second one is ignored like unknown members: the first is kept. */
 static int read_network(tvmrt_parser* in, graph_reader* r) {
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &r->text));
   if (r->g->network == NULL) r->g->network = tvmrt__strdup(r->text.data);
   return r->g->network == NULL ? -1 : 0;
 }
 
-/* Of the metadata only the names of the network and its outputs are the executor's; other members are
- * passed over. */
+/* The executor only uses the names of the network and its outputs from the metadata; other members
+ * are skipped. */
 static int read_metadata(tvmrt_parser* in, void* into, const char* key) {
   graph_reader* r = into;
   if (strcmp(key, "network") == 0) return read_network(in, r);
@@ -149,7 +149,7 @@ static int read_metadata(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__parse_fail(in, "there are two lists of output_names");
 }
 
-/* Behind the metadata other readers stop, so that anything may follow. */
+/* Other readers stop at the metadata, so anything may follow. */
 static void read_other_part(graph_reader* r, const char* key) {
   const bool is_metadata = tvmrt__json_is(key, "metadata") != 0;
   if (is_metadata && tvmrt__json_peek(&r->in.json) == '{') {
@@ -163,8 +163,8 @@ static void read_other_part(graph_reader* r, const char* key) {
   r->past_metadata |= is_metadata;
 }
 
-/* The walk shows each part once; it is measured here and read later, in the order that the
- * checks need. */
+/* The traversal visits each part once; it is measured here and read later, in the order that the
+ * checks require. */
 static void keep_section(graph_reader* r, uint32_t section, const char* key, int level) {
   tvmrt_parse_counts* counts = &r->plan->sections[section];
   if (is_stopped(r)) return;
@@ -177,7 +177,7 @@ static void keep_section(graph_reader* r, uint32_t section, const char* key, int
   }
 }
 
-/* Items of lists are values[1], those behind the tag of a list of attrs values[2]. */
+/* Items of lists are values[1], those after the type tag of a list of attrs values[2]. */
 static int look(graph_reader* r) {
   graph_plan* p = r->plan;
   int i;
@@ -197,8 +197,8 @@ static int look(graph_reader* r) {
   return 0;
 }
 
-/* No count is trusted beyond this: the tables are as large, and all that goes into them is compared
- * with it. Each edge is a list. */
+/* The tables have exactly the counted sizes, and everything stored in them is checked against
+ * these. Each edge is a list. */
 static int make_tables(graph_reader* r) {
   const graph_plan* p = r->plan;
   const size_t extents = p->sections[SHAPES].values[3];
@@ -208,7 +208,7 @@ static int make_tables(graph_reader* r) {
   g->arg_nodes = tvmrt__calloc(p->inputs, sizeof(*g->arg_nodes));
   g->heads = tvmrt__calloc(p->heads, sizeof(*g->heads));
   g->entries = tvmrt__calloc(p->entries, sizeof(*g->entries));
-  g->dims = tvmrt__calloc(extents + 1, sizeof(*g->dims)); /* those of scalars start somewhere too */
+  g->dims = tvmrt__calloc(extents + 1, sizeof(*g->dims)); /* those of scalars need a position too */
   r->rows = tvmrt__calloc(p->nodes + 1, sizeof(*r->rows));
   if (g->nodes == NULL || g->inputs == NULL || g->arg_nodes == NULL || g->heads == NULL ||
       g->entries == NULL || g->dims == NULL || r->rows == NULL) {
@@ -224,8 +224,8 @@ static int make_tables(graph_reader* r) {
 
 /* ---- nodes ---- */
 
-/* Nodes run in their order, whatever control_deps say. Other keys of a node fail, as in TVM: they would
- * change what it means; other attributes are storage_scope, and what others add. */
+/* Nodes run in their order, control_deps is ignored. Other keys of a node are errors, as in TVM:
+ * they would change its meaning. Other attributes are storage_scope, and additions of others. */
 static void read_other(graph_reader* r, const char* key, int level, const graph_node* n) {
   if (is_stopped(r)) return;
   if (level == 1 || (n != NULL && tvmrt__json_is(key, "control_deps"))) {
@@ -239,12 +239,12 @@ static void read_other(graph_reader* r, const char* key, int level, const graph_
   }
 }
 
-/* There is room for as many as there are lists among the nodes. */
+/* The table has one element per list among the nodes. */
 static void add_argument(graph_reader* r, graph_row entry) {
   if (!is_stopped(r)) r->g->inputs[r->g->num_inputs++] = (size_t)entry;
 }
 
-/* A number in a text; `missing` where none was said. */
+/* A number in a text; `missing` if the text is NULL. */
 static int64_t number_of(graph_reader* r, const char* text, int64_t missing) {
   tvmrt_parser number;
   int64_t value = missing;
@@ -258,12 +258,12 @@ static int64_t number_of(graph_reader* r, const char* text, int64_t missing) {
   return value;
 }
 
-/* Compared as it stands in the text, without a copy. */
+/* Compared in the source text, without a copy. */
 static bool is_text(const graph_node* n, int text, const char* wanted) {
   return n->texts[text] != NULL && tvmrt__json_is(n->texts[text], wanted);
 }
 
-/* Here, while the place in the text is known. */
+/* Checked here, while the position in the text is known. */
 static int check_node(graph_reader* r, const graph_node* n, const tvmrt_graph_node* node) {
   const tvmrt_parser* in = &r->in;
   const int64_t stated = number_of(r, n->texts[STATED_INPUTS], -1);
@@ -289,7 +289,7 @@ static int check_node(graph_reader* r, const graph_node* n, const tvmrt_graph_no
   return 0;
 }
 
-/* Counted first, so that what it owns is freed with the graph. */
+/* Counted first, so that its members are freed with the graph. */
 static void add_node(graph_reader* r, const graph_node* n, uint32_t number) {
   const graph_row* row = &r->rows[number];
   tvmrt_graph_node* node = &r->g->nodes[r->g->num_nodes++];
@@ -312,7 +312,7 @@ static void add_node(graph_reader* r, const graph_node* n, uint32_t number) {
   require(r, is_input || stated < 0 || (uint64_t)stated == node->num_outputs, OUTPUTS_STATED);
 }
 
-/* What users set must be memory alone: a node that computes would write over it. */
+/* Inputs must be memory only: a node that computes would overwrite user data. */
 static void add_input(graph_reader* r, uint32_t index, uint32_t node) {
   require(r, r->g->nodes[node].func_name == NULL, INPUTS_ARE_NULL);
   r->g->arg_nodes[index] = node;
@@ -320,7 +320,7 @@ static void add_input(graph_reader* r, uint32_t index, uint32_t node) {
 
 /* ---- entries ---- */
 
-/* The type tag in front of a list of attrs: a list of another kind would be misread. */
+/* The type tag of a list of attrs: a list of another kind would be misread. */
 static void keep_tag(graph_reader* r, int section, const char* tag) {
   const char* wanted = section == DTYPES   ? "list_str"
                        : section == SHAPES ? "list_shape"
@@ -331,7 +331,7 @@ static void keep_tag(graph_reader* r, int section, const char* tag) {
                             section_names[section], tag, wanted));
 }
 
-/* Types of 1, 2 and 4 bits are known; any other size must be whole bytes. */
+/* Types of 1, 2 and 4 bits are supported; any other size must be whole bytes. */
 static void read_type(graph_reader* r, uint32_t entry) {
   DLDataType* type = &r->g->entries[entry].dtype;
   const char* text = plain(r, tvmrt__json_text(&r->in.json));
@@ -343,7 +343,7 @@ static void read_type(graph_reader* r, uint32_t entry) {
   stop(r, bad_graph("a data type has a size that is not a whole number of bytes"));
 }
 
-/* Executors have a table of storages: it stays as small as the graph. */
+/* Bounds the executors' table of storages by the size of the graph. */
 static void read_storage_id(graph_reader* r, uint32_t entry) {
   const graph_number id = read_number(r);
   tvmrt_graph* g = r->g;
@@ -353,14 +353,14 @@ static void read_storage_id(graph_reader* r, uint32_t entry) {
   if (id >= g->num_storages) g->num_storages = (size_t)id + 1;
 }
 
-/* A type that no device has is refused when the executor is made: so is what no int holds. */
+/* Unknown device types, as numbers above INT_MAX, are refused when the executor is created. */
 static void read_device(graph_reader* r, uint32_t entry) {
   const graph_number type = read_number(r);
   r->g->entries[entry].device_type = type <= INT_MAX ? (int)type : -1;
 }
 
-/* Behind the types. Adds up the bytes, which fails where they do not fit into 64 bits or an extent is
- * negative. */
+/* After the types. Computes the size in bytes, which fails on overflow of 64 bits or for a negative
+ * extent. */
 static void keep_shape(graph_reader* r, uint32_t entry, int64_t* extents, uint32_t ndim) {
   tvmrt_graph_entry* e = &r->g->entries[entry];
   require(r, ndim <= TVMRT_MAX_NDIM, SHAPES_FIT);
@@ -371,13 +371,13 @@ static void keep_shape(graph_reader* r, uint32_t entry, int64_t* extents, uint32
   stop(r, tvmrt__shape_bytes(extents, e->ndim, e->dtype, &e->bytes));
 }
 
-/* A list of attrs with the bracket behind it. */
+/* A list of attrs with its closing bracket. */
 static void read_list(graph_reader* r, int section, void (*read)(graph_reader* r, uint32_t entry)) {
   read_column(r, section, read);
   tvmrt__json_expect(&r->in.json, ']');
 }
 
-/* Types before shapes: the bytes of an entry are counted from both. */
+/* Types before shapes: the size of an entry depends on both. */
 static void read_entries(graph_reader* r) {
   const tvmrt_parse_counts* devices = &r->plan->sections[DEVICES];
   read_list(r, DTYPES, read_type);
@@ -387,14 +387,14 @@ static void read_entries(graph_reader* r) {
   read_list(r, DEVICES, read_device);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole graph ---- */
 
-/* In this order: nodes need the rows, and all other indices are compared with what nodes and
- * entries there are. */
+/* In this order: nodes need the rows, and all other indices are checked against nodes and
+ * entries. */
 static int read_graph(graph_reader* r) {
   TVMRT_RETURN_IF_ERROR(look(r));
   TVMRT_RETURN_IF_ERROR(make_tables(r));
-  /* first: edges become numbers of entries by the rows */
+  /* first: the rows convert edges to entry numbers */
   read_rows(r);
   if (!is_stopped(r)) read_nodes(r);
   if (!is_stopped(r)) read_entries(r);
@@ -405,7 +405,7 @@ static int read_graph(graph_reader* r) {
   return is_stopped(r) ? -1 : 0;
 }
 
-/* *out is empty where it fails, and may be freed either way. The text is not kept. */
+/* *out is empty on failure, and may be freed in any case. The text is not kept. */
 int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
   graph_plan plan = {0};
   graph_reader r = {.plan = &plan, .g = out};
@@ -413,7 +413,7 @@ int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
   memset(out, 0, sizeof(*out));
   tvmrt__parse_init(&r.in, "the graph JSON", json, size);
   rc = read_graph(&r);
-  /* damage that the walk has met by itself has no sentence yet */
+  /* damage that the traversal detected has no error text yet */
   if (rc != 0 && !r.is_told) (void)tvmrt__parse_told(&r.in);
   free(r.rows);
   tvmrt__buf_free(&r.text);
@@ -421,7 +421,7 @@ int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
   return rc;
 }
 
-/* Also of a graph that was read half: nodes are counted one by one as they are filled. */
+/* Accepts a partly read graph: nodes are counted one by one as they are filled. */
 void tvmrt__graph_free(tvmrt_graph* graph) {
   size_t i;
   for (i = 0; i < graph->num_nodes; ++i) {
@@ -443,7 +443,7 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
   memset(graph, 0, sizeof(*graph));
 }
 
-/* Searched from the front, as executors ask while they are made; the entries of nodes rise. */
+/* Linear search, used only while executors are created; first_entry is increasing. */
 size_t tvmrt__graph_node_of(const tvmrt_graph* graph, size_t entry) {
   size_t i = 0;
   while (i + 1 < graph->num_nodes && graph->nodes[i + 1].first_entry <= entry) ++i;

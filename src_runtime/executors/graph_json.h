@@ -1,4 +1,4 @@
-/* A graph as its JSON text describes it, checked: every index in it is in range. */
+/* A parsed and checked graph: every index in it is in range. */
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_JSON_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_JSON_H_
 
@@ -7,7 +7,7 @@
 typedef struct tvmrt_graph_node {
   char* name;
   char* func_name;    /* NULL for inputs and parameters */
-  size_t first_input; /* place in graph.inputs */
+  size_t first_input; /* index in graph.inputs */
   size_t num_inputs;
   size_t first_entry; /* outputs are the entries from here */
   size_t num_outputs;
@@ -22,7 +22,7 @@ typedef struct tvmrt_graph_node {
 typedef struct tvmrt_graph_entry {
   DLDataType dtype;
   int32_t ndim;
-  size_t first_dim; /* place in graph.dims */
+  size_t first_dim; /* index in graph.dims */
   uint64_t bytes;
   size_t storage_id;
   int device_type; /* 0: the first device */
@@ -37,8 +37,8 @@ typedef struct tvmrt_graph {
   size_t num_arg_nodes;
   size_t* heads; /* entry numbers */
   size_t num_heads;
-  char* network;     /* what the library's own names of this network begin with; NULL: not said */
-  char** head_names; /* the network's names of its outputs; NULL: the text has none */
+  char* network;     /* prefix of the library's names of this network; NULL: unknown */
+  char** head_names; /* the network's names of its outputs; NULL: none */
   size_t num_head_names;
   tvmrt_graph_entry* entries;
   size_t num_entries;
@@ -49,7 +49,7 @@ typedef struct tvmrt_graph {
 
 int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out);
 void tvmrt__graph_free(tvmrt_graph* graph);
-/* Node that an entry belongs to. */
+/* Node of an entry. */
 TVMRT_SDK size_t tvmrt__graph_node_of(const tvmrt_graph* graph, size_t entry);
 
 #endif

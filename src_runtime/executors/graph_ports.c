@@ -1,8 +1,8 @@
-/* The inputs and outputs of an instance of the graph executor: on which memory each port stands.
+/* The inputs and outputs of an instance of the graph executor, and their memory.
  *
- * A port begins on the memory that the graph has for it, so that nothing is copied until a user binds
- * a tensor of their own. Where it cannot be replaced, since something else lies there, too, an output
- * has memory beside it, which is filled after each run. */
+ * A port initially uses the graph's memory for it, so that nothing is copied until a user binds a
+ * tensor. An output whose memory is shared with something else, so that it cannot be replaced, has
+ * separate memory, which is filled after each run. */
 #include "graph_ports.h"
 
 /* A tensor over the memory of an entry. */
@@ -17,7 +17,7 @@ static bool is_linked(const tvmrt_graph_executor* g, size_t entry) {
   return g->storage[g->graph.entries[entry].storage_id]->release == NULL;
 }
 
-/* An input stands on its storage, or on a parameter that all executors of a factory share. */
+/* An input uses its storage, or a parameter that all executors of a factory share. */
 int tvmrt__graph_make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_params* params) {
   const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[i]];
   tvmrt_port* port = &g->base.inputs.items[i];
@@ -32,7 +32,7 @@ int tvmrt__graph_make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_param
                                node->name, tvmrt__tensor_text(t, a),
                                tvmrt__tensor_text(&shared->dl, b));
     }
-    /* Executors of one factory have their weights once in memory. */
+    /* Executors of one factory share one copy of their weights. */
     tvmrt__retain(&shared->base);
     port->bound = shared;
     g->base.is_param[i] = true;
@@ -41,15 +41,15 @@ int tvmrt__graph_make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_param
     if (port->own == NULL) return -1;
     tvmrt__retain(&port->own->base);
     port->bound = port->own;
-    /* A constant of the library is read only; other inputs begin as zero, so that a run without
-     * them is the same each time. */
+    /* A constant of the library is read only; other inputs are zeroed, so that runs without them
+     * are reproducible. */
     if (!is_linked(g, node->first_entry)) tvmrt__port_clear(port);
   }
   tvmrt__graph_update(&g->base, &g->base.inputs, port);
   return 0;
 }
 
-/* Whether a ring of entries contains a node without function: then its memory is an input's. */
+/* Whether a circular list contains a node without function: its memory is then an input's. */
 static bool is_input_memory(const tvmrt_graph_executor* g, size_t entry) {
   size_t i = entry;
   do {
@@ -59,7 +59,7 @@ static bool is_input_memory(const tvmrt_graph_executor* g, size_t entry) {
   return false;
 }
 
-/* Whether binding one of the two moves the other as well. */
+/* Whether binding one of the two moves the other too. */
 static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
   size_t i = a;
   do {
@@ -69,7 +69,7 @@ static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
   return false;
 }
 
-/* The number is part of the name, so that two outputs of one node do not have the same one. */
+/* The number is part of the name, so that outputs of one node have different names. */
 static int name_output(tvmrt_graph_executor* g, size_t i) {
   tvmrt_buf name = {NULL, 0, 0};
   size_t node = tvmrt__graph_node_of(&g->graph, g->graph.heads[i]);
@@ -81,36 +81,35 @@ static int name_output(tvmrt_graph_executor* g, size_t i) {
   return 0;
 }
 
-/* Same place, same shape, same type: what the compiler means by one tensor that several nodes
- * fill. */
+/* Equal storage, shape and type: the compiler's encoding of one tensor that several nodes fill. */
 static bool is_same_tensor(const tvmrt_graph_executor* g, size_t a, size_t b) {
   return g->graph.entries[a].storage_id == g->graph.entries[b].storage_id &&
          tvmrt__same_shape(&g->entries[a], &g->entries[b]) &&
          tvmrt__same_dtype(g->entries[a].dtype, g->entries[b].dtype);
 }
 
-/* Several operators may each write a part of an output: where it moves, it moves for all of them.
- * Compilers write a concatenation so. */
+/* Several operators may each write a part of an output, as in a concatenation: if it moves, it
+ * moves for all of them. */
 static void join_writers(tvmrt_graph_executor* g, size_t head) {
   size_t i;
   for (i = 0; i < g->graph.num_entries; ++i) {
     if (is_same_tensor(g, i, head) && !same_ring(g, i, head)) {
-      const size_t next = g->alias[i]; /* two rings become one */
+      const size_t next = g->alias[i]; /* join two circular lists */
       g->alias[i] = g->alias[head];
       g->alias[head] = next;
     }
   }
 }
 
-/* Called in the order of the outputs, each of which looks at those before it. */
+/* Called in the order of the outputs, each of which is compared with those before it. */
 int tvmrt__graph_make_output(tvmrt_graph_executor* g, size_t i) {
   tvmrt_port* port = &g->base.outputs.items[i];
   size_t entry = g->graph.heads[i];
   size_t k;
   TVMRT_RETURN_IF_ERROR(name_output(g, i));
   join_writers(g, entry);
-  /* Users may bind each output to memory of its own. An entry is in one place only, so where it is an
-   * input's as well, or another output's, it is copied after the run. */
+  /* Users may bind each output to their own memory. An entry has only one address, so if it is also
+   * an input's or another output's, it is copied after the run. */
   g->copy_out[i] = is_input_memory(g, entry);
   for (k = 0; k < i; ++k) g->copy_out[i] |= same_ring(g, entry, g->graph.heads[k]);
   if (g->copy_out[i]) {

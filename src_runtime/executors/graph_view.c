@@ -1,6 +1,6 @@
-/* What a node's output is as a tensor. Graph entries of tvmrt's compiler are bytes, since tensors
- * of several types share storage; the attribute "view" of a node says offset, type, bits, extents
- * and strides. It comes from a file: a view that reaches outside of its entry is refused. */
+/* A node's output as a tensor. Graph entries of tvmrt's compiler are bytes, since tensors of
+ * several types share storage; a node's attribute "view" gives offset, type, bits, extents and
+ * strides. It comes from a file: a view that exceeds its entry is refused. */
 #include "graph_view.h"
 
 #include <stdbool.h>
@@ -16,15 +16,15 @@ typedef struct view_numbers {
   int count;
 } view_numbers;
 
-/* Into a fixed array: more than a view can have is refused before it is written. The attribute
- * comes from a file. */
+/* Into a fixed array: excess numbers are refused before they are written, since the attribute comes
+ * from a file. */
 static int read_number(tvmrt_parser* in, void* into) {
   view_numbers* n = into;
   if (n->count == MAX_NUMBERS) return tvmrt__parse_fail(in, "it has too many numbers");
   return tvmrt__parse_int(in, &n->items[n->count++]);
 }
 
-/* As many as there are, up to the most that a view can have. */
+/* Any count up to the maximum of a view. */
 static int read_numbers(const tvmrt_graph_node* node, view_numbers* out) {
   tvmrt_parser in;
   out->count = 0;
@@ -43,13 +43,13 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
     if (view->shape[d] < 0) return false;
     if (view->shape[d] == 0) empty = true;
   }
-  if (empty) return true; /* no element, so there is none outside */
+  if (empty) return true; /* without elements, none is outside */
   for (d = 0; d < view->tensor.ndim; ++d) {
     int64_t stride = view->strides[d];
     int64_t steps = view->shape[d] - 1;
-    /* of one element, or broadcast: it stays where it is */
+    /* a single element, or broadcast: the offset does not change */
     if (steps == 0 || stride == 0) continue;
-    /* in this order: the products below stay under size, and -stride exists */
+    /* in this order: the products below stay under size, and -stride does not overflow */
     if (stride > size || stride < -size || steps > size / item) return false;
     /* lint: a stride of 0 was passed over */
     if (steps > size / item / (stride < 0 ? -stride : stride)) return false;
@@ -63,8 +63,8 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
   return high + item <= size;
 }
 
-/* `out` is filled where this succeeds: without the attribute it is the entry as it is. The
- * memory stays the entry's. */
+/* `out` is filled on success: without the attribute it is the entry unchanged. The entry owns the
+ * memory. */
 int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmrt_graph_view* out) {
   view_numbers read;
   const int64_t* numbers = read.items;
@@ -81,7 +81,7 @@ int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmr
         "strides.",
         node->name);
   }
-  /* A type of fewer than 8 bits takes a byte an element. */
+  /* A type of fewer than 8 bits takes one byte per element. */
   item = (numbers[2] + 7) / 8;
   memcpy(out->shape, numbers + HEAD_NUMBERS, (size_t)ndim * sizeof(int64_t));
   memcpy(out->strides, numbers + HEAD_NUMBERS + ndim, (size_t)ndim * sizeof(int64_t));
@@ -89,7 +89,7 @@ int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmr
   out->tensor.ndim = ndim;
   out->tensor.shape = out->shape;
   out->tensor.strides = out->strides;
-  /* Graphs of other compilers have entries of their own types, to which no view belongs. */
+  /* Graphs of other compilers have typed entries, which cannot have a view. */
   if (output->ndim != 1 || output->dtype.bits != 8 ||
       !fits(out, numbers[0], item, output->shape[0])) {
     return tvmrt__fail_value("the view of node '%.60s' lies outside of its storage.", node->name);

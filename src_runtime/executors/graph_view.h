@@ -21,8 +21,8 @@ typedef struct tvmrt_graph_view {
  *   "[offset in bytes, type code, bits, extent ..., stride in elements ...]"
  *
  * for example "[256, 2, 32, 1, 8, 6, 6, 288, 1, 48, 8]" for float32 [1, 8, 6, 6], channels last.
- * Without the attribute the view is the output itself. Returns 0, or -1 if the text is no such list
- * or points outside of the storage.
+ * Without the attribute the view is the output itself. Returns 0, or -1 if the text is not such a
+ * list or points outside of the storage.
  */
 int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmrt_graph_view* out);
 

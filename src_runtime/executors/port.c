@@ -1,14 +1,14 @@
 /* Inputs and outputs of a network.
  *
- * A port has one tensor in use (`bound`, retained) and maybe memory of its own; executors point
- * their arguments at `bound` after each call that may change it. Nothing is locked: the executor is
- * taken by whoever calls. A failure leaves the port with the tensor that it had. */
+ * A port has one tensor in use (`bound`, retained) and optionally its own memory; executors update
+ * their arguments from `bound` after each call that may change it. Nothing is locked: the caller
+ * has taken the executor. On failure the port keeps its tensor. */
 #include "port.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* For ports that are zero, too: executors free what they made half. */
+/* Accepts zeroed ports, of partly built executors. */
 void tvmrt__port_free(tvmrt_port* port) {
   tvmrt__tensor_release(port->own);
   tvmrt__tensor_release(port->bound);
@@ -20,10 +20,10 @@ void tvmrt__port_free(tvmrt_port* port) {
   port->own_name = NULL;
 }
 
-/* A name that no port has. */
+/* Give a port a unique name. */
 static int rename_port(tvmrt_port* port, size_t number, tvmrt_strmap* taken) {
   tvmrt_buf name = {NULL, 0, 0};
-  /* From the name that it should have: where "x:1" is taken as well, it is "x:1:1". */
+  /* Derived from its original name: if "x:1" is taken too, it becomes "x:1:1". */
   int rc = tvmrt__buf_puts(&name, port->name);
   do {
     if (rc == 0) rc = tvmrt__buf_printf(&name, ":%zu", number);
@@ -34,17 +34,19 @@ static int rename_port(tvmrt_port* port, size_t number, tvmrt_strmap* taken) {
   return rc;
 }
 
-/* On failure some are renamed; their names go with the ports. */
+/* On failure some are renamed; their names are freed with the ports. */
 int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
   tvmrt_strmap taken = {NULL, 0, 0};
   size_t i;
   int rc = 0;
-  /* Names are counted first, and ports renamed then, so that a new name is not one that a later
-   * port brings. */
+  /* All names are collected before ports are renamed, so that a new name does not collide with a
+   * later port's. */
   for (i = 0; rc == 0 && i < count; ++i) {
     tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&taken, ports[i].name);
     if (slot == NULL) rc = -1;
-    if (slot != NULL && slot->value == NULL) slot->value = &ports[i]; /* the first of its name */
+    if (slot != NULL && slot->value == NULL)
+      slot->value = &ports[i]; /* the first port with its
+                                                                       * name */
   }
   for (i = 0; rc == 0 && i < count; ++i) {
     if (tvmrt__strmap_find(&taken, ports[i].name)->value == &ports[i]) continue;
@@ -54,14 +56,14 @@ int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
   return rc;
 }
 
-/* The type must be the same; extents too, but where runs choose them. */
+/* The type must be equal; extents too, unless they are dynamic. */
 static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const bool fits =
       tvmrt__port_admits(port, given) && tvmrt__same_dtype(port->bound->dl.dtype, given->dtype);
   return fits ? 0 : tvmrt__port_fail_fit(port, kind, given);
 }
 
-/* Retained before the old one goes, which may be all that holds it. */
+/* Retained before the old one is released, which may hold the last reference to it. */
 static void use(tvmrt_port* port, tvmrt_tensor* t) {
   if (port->bound == t) return;
   tvmrt__retain(&t->base);
@@ -69,7 +71,7 @@ static void use(tvmrt_port* port, tvmrt_tensor* t) {
   port->bound = t;
 }
 
-/* Where it is needed first: a port that shares or is bound takes no memory for it. */
+/* Allocated on first use: a port that shares or is bound has no memory of its own. */
 static int make_own(tvmrt_port* port) {
   const DLTensor* like = &port->bound->dl;
   if (port->own != NULL) return 0;
@@ -79,20 +81,19 @@ static int make_own(tvmrt_port* port) {
   return port->own == NULL ? -1 : 0;
 }
 
-/* Checked before anything changes, so that a tensor which does not fit leaves the port as it
- * was. */
+/* Checked before anything changes, so that an unsuitable tensor leaves the port unchanged. */
 int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, from));
   TVMRT_RETURN_IF_ERROR(make_own(port));
   use(port, port->own);
-  /* Own memory has room for the most, whatever the tensor before had. */
+  /* The port's own memory has the maximum capacity, whatever the previous tensor had. */
   tvmrt__port_note_room(port);
   tvmrt__port_resize(port, from->shape);
   return tvmrt__tensor_copy(from, &port->own->dl, NULL);
 }
 
-/* Generated code reads compact rows at an aligned address in the executor's memory: what is not so
- * must be copied. */
+/* Generated code reads contiguous rows at an aligned address in the executor's memory: other
+ * tensors must be copied. */
 static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const DLTensor* wanted = &port->bound->dl;
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, given));
@@ -116,12 +117,12 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
   return 0;
 }
 
-/* Binding another view each run, as a camera's buffers do, must not allocate. */
+/* Binding another view in each run, as for camera buffers, must not allocate. */
 static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
   tvmrt_tensor* old = port->bound;
-  /* its own memory stays, and an NDArray is not the runtime's to change */
+  /* the port's own memory is kept, and an NDArray must not be changed */
   if (old == port->own || old->release != NULL) return false;
-  /* whoever was given it by get_output() sees it where it was */
+  /* a holder of a get_output() result must not see it change */
   if (atomic_load_explicit(&old->base.refs, memory_order_relaxed) != 1) return false;
   old->dl.data = tvmrt__tensor_data(given);
   old->dl.device = given->device;
@@ -129,7 +130,7 @@ static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
   return true;
 }
 
-/* An NDArray is shared; a view of a caller is borrowed and must outlive the runs. */
+/* An NDArray is shared; a caller's view is borrowed and must outlive the runs. */
 static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
   DLTensor* given;
   tvmrt_tensor* view;
@@ -144,38 +145,37 @@ static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i)
   view = tvmrt__tensor_borrow(given);
   if (view == NULL) return -1;
   use(port, view);
-  /* the port has a reference of its own by now */
+  /* the port has its own reference by now */
   tvmrt__tensor_release(view);
   return 0;
 }
 
-/* On failure the port keeps the tensor that it had. */
+/* On failure the port keeps its tensor. */
 int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
   const tvmrt_tensor* before = port->bound;
   TVMRT_RETURN_IF_ERROR(bind(port, kind, in, i));
-  /* an NDArray that is bound already has the extents of the last run, and more room */
+  /* an NDArray that is bound already has the extents of the last run, and a larger capacity */
   if (port->bound != before || in->codes[i] == kTVMDLTensorHandle) tvmrt__port_note_room(port);
   return 0;
 }
 
-/* The shared tensor is retained. Nothing may write to it through this port, see
+/* The shared tensor is retained. It must not be written through this port, see
  * tvmrt__port_unshare(). */
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, &shared->dl));
   use(port, shared);
-  tvmrt__tensor_release(port->own); /* many executors on the same weights must not each have room */
+  tvmrt__tensor_release(port->own); /* executors with shared weights need no memory for them */
   port->own = NULL;
   return 0;
 }
 
-/* Before users write to an input: weights that several executors share are copied then. */
+/* Called before users write to an input: weights that several executors share are then copied. */
 int tvmrt__port_unshare(tvmrt_port* port) {
   if (port->own != NULL || port->bound->release == NULL) return 0; /* own memory, or the user's */
   return tvmrt__port_copy_in(port, "input", &port->bound->dl);
 }
 
-/* The tensor itself is what later runs write to; who needs results to stay gives a tensor to copy
- * to. */
+/* Returns the tensor that later runs overwrite; to keep a result, pass a tensor to copy to. */
 int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
   DLTensor* to;
   if (in->count == 1) {
@@ -186,7 +186,7 @@ int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out
   return TVMArrayCopyFromTo(&port->bound->dl, to, NULL);
 }
 
-/* Inputs that nobody sets are zero, so that a run without them is the same each time. */
+/* Inputs that are never set are zero, so that runs without them are reproducible. */
 void tvmrt__port_clear(tvmrt_port* port) {
   uint64_t bytes;
   const DLTensor* t = &port->own->dl;

@@ -1,4 +1,4 @@
-/* Inputs and outputs whose extents a run chooses. */
+/* Inputs and outputs with dynamic dimensions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,14 +6,14 @@
 
 #include "executor.h"
 
-/* A dimension that the library declares, and that has one size after all, is an ordinary extent. */
+/* A declared dimension with equal bounds is a fixed extent. */
 static bool is_open(const tvmrt_dims_tensor* about) {
   int32_t i = 0;
   while (i < about->rank && about->least[i] == about->most[i]) ++i;
   return i < about->rank;
 }
 
-/* The port stands on its own memory, which has room for the most. */
+/* The port uses its own memory, which has the maximum capacity. */
 static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvmrt_dims* dims) {
   const DLTensor* t = &port->bound->dl;
   const size_t bytes = (size_t)about->rank * sizeof(*port->room);
@@ -23,14 +23,14 @@ static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvm
   }
   port->room = tvmrt__calloc((size_t)about->rank, sizeof(*port->room));
   if (port->room == NULL) return -1;
-  /* Extents of the bound tensor follow each run; what its memory is for does not. */
+  /* Extents of the bound tensor change with each run; the capacity of its memory does not. */
   memcpy(port->room, t->shape, bytes);
   port->about = about;
   port->dims = dims;
   return 0;
 }
 
-/* Row i tells of port i; ports without a row have fixed extents. */
+/* Row i describes port i; ports without a row have fixed extents. */
 static int open_ports(const tvmrt_ports* side, const tvmrt_dims_tensor* about, int32_t num_about,
                       const tvmrt_dims* dims) {
   int32_t i;
@@ -45,7 +45,8 @@ static int open_ports(const tvmrt_ports* side, const tvmrt_dims_tensor* about, i
   return 0;
 }
 
-/* The network's own function goes first: the plain name answers for one where a library has several. */
+/* The network's own function takes precedence: in a library of several networks, the plain name
+ * describes one of them. */
 int tvmrt__network_pointer(tvmrt_module* library, const char* network, const char* name,
                            void** out) {
   tvmrt_buf symbol = {NULL, 0, 0};
@@ -60,11 +61,11 @@ int tvmrt__network_pointer(tvmrt_module* library, const char* network, const cha
   return tvmrt__module_call_pointer(library, name, out);
 }
 
-/* Called once, while ports have no tensors but their own. */
+/* Called once, while ports only have their own tensors. */
 int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network) {
   const tvmrt_dims* dims;
   void* found;
-  /* A struct inside the library's code: it lives as long as the library is held. */
+  /* A struct inside the library's code: it lives as long as the library is retained. */
   TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(e->module.library, network, "get_dims", &found));
   dims = found;
   e->dims = dims;
@@ -77,13 +78,12 @@ int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network) {
 int tvmrt__library_has_state(tvmrt_module* library, const char* network, bool* out) {
   void* found;
   TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(library, network, "get_state", &found));
-  /* That it points to something says it; only generated code reads what stands there. */
+  /* Any non-NULL pointer means state; only generated code reads the target. */
   *out = found != NULL;
   return 0;
 }
 
-/* The first axis that is too short or too long, both bounds included; -1: none. The ranks are the
- * same. */
+/* The first axis out of its bounds, both inclusive; -1: none. The ranks are equal. */
 static int misfit_axis(const tvmrt_dims_tensor* about, const DLTensor* given) {
   int i;
   for (i = 0; i < about->rank; ++i) {
@@ -99,13 +99,13 @@ bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
 
 void tvmrt__port_note_room(tvmrt_port* port) {
   if (port->about == NULL) return;
-  /* A tensor of the caller's has room for what it came with, and no more. */
+  /* A caller's tensor has the capacity of its extents. */
   memcpy(port->room, port->bound == port->own ? port->about->most : port->bound->dl.shape,
          (size_t)port->about->rank * sizeof(*port->room));
 }
 
-/* The sentence names what a user can change: a dimension by its name where one is to blame, else
- * the whole shape. */
+/* The error text names what a user can change: a dimension by its name if one is wrong, else the
+ * whole shape. */
 int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const tvmrt_dims_tensor* about = port->about;
   char a[TVMRT_TENSOR_TEXT_BYTES];
@@ -114,7 +114,7 @@ int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTenso
   int axis = about == NULL || given->ndim != about->rank ? -1 : misfit_axis(about, given);
   if (axis >= 0) {
     const int32_t which = about->dim[axis];
-    char most_text[32] = ""; /* of a fixed extent there is one number */
+    char most_text[32] = ""; /* a fixed extent is a single number */
     if (about->least[axis] != about->most[axis]) {
       (void)snprintf(most_text, sizeof(most_text), " to %" PRId64, about->most[axis]);
     }

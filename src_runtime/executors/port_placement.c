@@ -1,7 +1,7 @@
 /* Inputs and outputs that may lie in the memory of a device. */
 #include "executor.h"
 
-/* The host's memory is where ports stand anyway: only what lies elsewhere is noted. */
+/* The host's memory is the default: only other devices are recorded. */
 static int note_places(const tvmrt_ports* side, const DLDevice* places, int32_t num_places) {
   int32_t i;
   if (num_places < 0 || (size_t)num_places > side->count) {
@@ -10,8 +10,7 @@ static int note_places(const tvmrt_ports* side, const DLDevice* places, int32_t 
   }
   for (i = 0; i < num_places; ++i) {
     if (places[i].device_type == kDLCPU) continue;
-    /* Where an executor's own memory for the port lies, which a tensor of the caller's may do as
-     * well. */
+    /* Device of the executor's own memory for the port, which a caller's tensor may also use. */
     side->items[i].home = side->items[i].bound->dl.device;
     side->items[i].elsewhere = places[i];
   }
@@ -20,7 +19,7 @@ static int note_places(const tvmrt_ports* side, const DLDevice* places, int32_t 
 
 int tvmrt__read_placement(tvmrt_module* library, const char* network, const tvmrt_placement** out) {
   void* found;
-  /* A library that says nothing has everything where the executor's devices are. */
+  /* A library without this function has all tensors on the executor's devices. */
   TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(library, network, "get_placement", &found));
   *out = found;
   return 0;
@@ -37,7 +36,7 @@ static bool is_same(DLDevice a, DLDevice b) {
 }
 
 bool tvmrt__port_may_lie(const tvmrt_port* port, DLDevice device) {
-  /* Nothing was noted: where the tensor in use lies is where others may. */
+  /* Nothing was recorded: tensors must be on the device of the tensor in use. */
   if (port->elsewhere.device_type == 0) return is_same(device, port->bound->dl.device);
   return is_same(device, port->home) || is_same(device, port->elsewhere);
 }

@@ -6,9 +6,9 @@
 #include "../base/json.h"
 #include "../core/function.h"
 
-/* The members and their order are those of TVM's reports, which its front ends make tables of. */
+/* Members and their order are those of TVM's reports, which its front ends format as tables. */
 static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seconds) {
-  /* A run that took no time that the clock saw has no shares. */
+  /* If the total is below the clock's resolution, all percentages are 0. */
   double percent = total_seconds > 0 ? 100.0 * op->seconds / total_seconds : 0.0;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"Name\": {\"string\": "));
   TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, op->name));
@@ -21,7 +21,7 @@ static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seco
   return tvmrt__buf_puts(out, "}, \"Device\": {\"string\": \"cpu0\"}}");
 }
 
-/* All times in microseconds, as members say; `executor` is text of ours and needs no escapes. */
+/* Times in microseconds, as in the members' names; `executor` must not need escapes. */
 int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
                         const char* executor, tvmrt_buf* out) {
   size_t i;
@@ -39,7 +39,7 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
                            executor);
 }
 
-/* The function reads the text. */
+/* Parse the text into a report object. */
 static int return_report(const char* text, TVMValue* out, int* out_code) {
   static const char reader[] = "runtime.profiling.FromJSON";
   TVMValue value = {.v_str = text};
@@ -57,7 +57,7 @@ static int return_report(const char* text, TVMValue* out, int* out_code) {
   return rc;
 }
 
-/* Takes the text over, whatever came of it. */
+/* Takes ownership of the text, also on failure. */
 int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code) {
   if (!as_report) return tvmrt__ret_buf(rc, kTVMStr, text, out, out_code);
   if (rc == 0) rc = return_report(text->data, out, out_code);

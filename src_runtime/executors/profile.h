@@ -8,10 +8,10 @@
 #include "../base/error.h"
 
 /*
- * Time per operator, as the JSON text that runtime.profiling.AsJSON gives:
+ * Time per operator, as the JSON text of runtime.profiling.AsJSON:
  * {"calls": [{"Name": {"string": ...}, "Count": {"count": n}, "Duration (us)": {"microseconds": t},
  *   "Percent": {"percent": p}, "Device": {"string": "cpu0"}}, ...],
- *  "device_metrics": {"cpu0": {"Duration (us)": ...}}, "configuration": {"Executor": {"string": ...}}}
+ *  "device_metrics": {"cpu0": {"Duration (us)": ...}}, "configuration": {"Executor": {...}}}
  */
 typedef struct tvmrt_op_time {
   const char* name;
@@ -22,7 +22,7 @@ typedef struct tvmrt_op_time {
 int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
                         const char* executor, tvmrt_buf* out);
 
-/* What `profile` returns, a report, or `profile_rpc`, its text, if rc is 0; frees the text. */
+/* Return a report (`profile`) or its text (`profile_rpc`) if rc is 0; frees the text. */
 int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code);
 
 #endif

@@ -1,5 +1,5 @@
-/* Schedulers, for executors and programs that are linked with this library: each call is passed on to
- * the library of schedulers, which loads with the first one. Most executors need none. */
+/* Scheduler functions for executors and programs that link this library: each call is forwarded to
+ * the library of schedulers, which is loaded by the first one. Most executors need none. */
 #include "schedules.h"
 
 #include <stdatomic.h>

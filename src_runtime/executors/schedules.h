@@ -1,4 +1,4 @@
-/* Functions of the library of schedulers, schedules/, which loads when an executor needs a scheduler. */
+/* Functions of the library of schedulers, schedules/, which is loaded on demand. */
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULES_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULES_H_
 
@@ -23,19 +23,19 @@ struct tvmrt_schedule;
 typedef struct tvmrt_schedule_functions {
   /* tvmrt_scheduler_register() */
   int (*scheduler_register)(const tvmrt_scheduler* scheduler);
-  /* Give a new executor the scheduler that the network and its devices ask for: "async" for graphs with
-   * "after", the scheduler of a device that has one, else none. */
+  /* Set the default scheduler of a new executor: "async" for graphs with "after", the scheduler of
+   * a device that has one, else none. */
   int (*choose_default)(struct tvmrt_graph_executor* g);
-  /* Fails if a run is under way; `who` names the function that was called. */
+  /* Fail if a run is in progress; `who` names the called function. */
   int (*check_idle)(const struct tvmrt_schedule* schedule, const char* who);
   /* Start a run and wait for its end. */
   int (*run)(struct tvmrt_schedule* schedule);
-  /* Waits for a run that is under way. */
+  /* Waits for a run in progress. */
   void (*free)(struct tvmrt_schedule* schedule);
   const TVMCPackedFunc* methods;
 } tvmrt_schedule_functions;
 
-/* What each schedule begins with. */
+/* First member of each schedule. */
 typedef struct tvmrt_schedule_head {
   const tvmrt_schedule_functions* functions;
 } tvmrt_schedule_head;
@@ -48,10 +48,10 @@ static inline const tvmrt_schedule_functions* tvmrt__schedule_functions(
 /* Called by the library of schedulers when it is loaded. */
 TVMRT_SDK void tvmrt__schedules_provide(const tvmrt_schedule_functions* functions);
 
-/* Load the library, if it is not; NULL, with the error text set, where it is missing. */
+/* Load the library if necessary; NULL, with the error text set, if it is missing. */
 const tvmrt_schedule_functions* tvmrt__schedules(void);
 
-/* A method of graph executors that has to do with schedulers. */
+/* A scheduler method of graph executors. */
 int tvmrt__schedules_find_method(const char* name, tvmrt_found* out);
 
 #endif
