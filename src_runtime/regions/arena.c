@@ -1,7 +1,7 @@
-/* Memory for many small things that are freed together: a list of chunks, used from their ends.
+/* Memory arena: many small blocks that are freed together, in a list of chunks.
  *
- * What is read of a library's regions lives as long as the library and is never freed one by one.
- * Memory comes zeroed and aligned to 16 bytes; addresses stay. Not locked: it is filled while a
+ * The data of a library's regions lives as long as the library and is never freed individually.
+ * Memory is zeroed and aligned to 16 bytes; addresses are stable. Not locked: it is filled while a
  * library is loaded. */
 #include "arena.h"
 
@@ -12,7 +12,7 @@
 #include "../base/error.h"
 
 #define ALIGN_BYTES 16
-#define CHUNK_BYTES 4080 /* with its head, what allocators hand out whole */
+#define CHUNK_BYTES 4080 /* plus its head: a size that allocators use fully */
 
 typedef struct tvmrt_arena_chunk {
   struct tvmrt_arena_chunk* next;
@@ -20,7 +20,7 @@ typedef struct tvmrt_arena_chunk {
   char bytes[];
 } tvmrt_arena_chunk;
 
-/* What was left of the chunk before stays unused. */
+/* The remainder of the previous chunk stays unused. */
 static int add_chunk(tvmrt_arena* arena, size_t bytes) {
   size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
   tvmrt_arena_chunk* chunk = tvmrt__calloc(1, sizeof(*chunk) + size);
@@ -31,17 +31,17 @@ static int add_chunk(tvmrt_arena* arena, size_t bytes) {
   return 0;
 }
 
-/* NULL with the error text set. Nothing may have no bytes an item. */
+/* NULL with the error text set. `bytes` must not be 0. */
 void* tvmrt__arena_alloc(tvmrt_arena* arena, size_t count, size_t bytes) {
   size_t size;
-  /* Half of all addresses, so that neither rounding up nor the chunk's head can overflow. */
+  /* Half of the address space, so that neither rounding up nor the chunk's head can overflow. */
   if (count > SIZE_MAX / 2 / bytes) {
     (void)tvmrt__fail_memory(SIZE_MAX);
     return NULL;
   }
   size = (count * bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   if ((arena->chunks == NULL || size > arena->left) && add_chunk(arena, size) != 0) return NULL;
-  /* From the end to the front, so that what is left is the address, too. */
+  /* Allocates from the end to the front, so that `left` is also the offset. */
   arena->left -= size;
   return arena->chunks->bytes + arena->left;
 }
@@ -52,14 +52,14 @@ void* tvmrt__arena_copy(tvmrt_arena* arena, const void* data, size_t bytes) {
   return copy;
 }
 
-/* The NUL behind it is the zero that the memory comes with. */
+/* The final NUL is part of the zeroed memory. */
 char* tvmrt__arena_text(tvmrt_arena* arena, const char* text, size_t size) {
   char* copy = tvmrt__arena_alloc(arena, size + 1, 1);
   if (copy != NULL && size != 0) memcpy(copy, text, size);
   return copy;
 }
 
-/* The arena is empty afterwards, and may be used again. */
+/* The arena is empty afterwards, and may be reused. */
 void tvmrt__arena_free(tvmrt_arena* arena) {
   while (arena->chunks != NULL) {
     tvmrt_arena_chunk* next = arena->chunks->next;

@@ -1,8 +1,8 @@
-/* The tensors of one call of a region: where they belong, and whether they fit.
+/* Binding and checking the tensors of one call of a region.
  *
- * A context has a table of tensors, of which constants are always there and those of a call take
- * their places while it lasts. Ranks, types, extents, strides and memory are checked at each call,
- * since devices are not asked to. */
+ * A context has a table of tensors: constants are always present, those of a call only during the
+ * call. Ranks, types, extents, strides and memory are checked at each call, so that devices need
+ * not. */
 #include "../tensors/tensor.h"
 #include "loaded_region.h"
 
@@ -15,8 +15,8 @@ int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* 
                            region->tensors[tensor].name, what);
 }
 
-/* The host's memory, or the device's own. Pinned memory is the host's, though it has a type of its
- * own. */
+/* The host's memory, or the device's own. Pinned memory belongs to the host, despite its own
+ * type. */
 static bool can_reach(const loaded* self, DLDevice at) {
   const tvmrt_device_memory* own = self->device->memory;
   if (at.device_type == kDLCPU || at.device_type == kDLCUDAHost) return true;
@@ -24,8 +24,7 @@ static bool can_reach(const loaded* self, DLDevice at) {
          own->device.device_id == at.device_id;
 }
 
-/* Extents may be anything from least to most where a run chooses them, and are the same where none
- * does. */
+/* Dynamic extents must be within their bounds; for fixed ones the bounds are equal. */
 static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVMValue* value,
                        int code) {
   const tvmrt_region_tensor* wanted = &c->region.tensors[tensor];
@@ -43,7 +42,7 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
       return tvmrt__wrong_tensor(&c->region, tensor, "comes with another shape");
     }
   }
-  /* Devices that asked for no layout of their own take rows without gaps. */
+  /* Devices without a layout of their own require contiguous rows. */
   if (t->strides != NULL && !self->any_layout && !tvmrt__is_compact(t)) {
     return tvmrt__wrong_tensor(&c->region, tensor, "is not compact");
   }
@@ -55,7 +54,7 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
   return 0;
 }
 
-/* *out lies in the tensor that the call brings, NULL where the region's sizes are fixed. */
+/* *out lies in the call's tensor, NULL if the region's sizes are fixed. */
 int tvmrt__call_sizes(const loaded* self, const TVMValue* args, const int* codes, int num_args,
                       const int64_t** out) {
   const tvmrt_region* region = &self->unused;
@@ -94,7 +93,7 @@ void tvmrt__context_unbind(context* c) {
   for (i = 0; i < region->num_outputs; ++i) c->data[region->outputs[i]] = NULL;
 }
 
-/* A tensor with its shape and strides behind it, at `at`; what follows them. */
+/* Copy a tensor with its shape and strides to `at`; return the address after them. */
 static char* hold_tensor(char* at, DLTensor** tensor) {
   const DLTensor* from = *tensor;
   const size_t bytes = (size_t)from->ndim * sizeof(int64_t);
@@ -111,11 +110,10 @@ static char* hold_tensor(char* at, DLTensor** tensor) {
   return at + sizeof(*to) + 2 * bytes;
 }
 
-/* Copies the descriptions of tensors, not their data, into memory that the context keeps for later
- * runs. */
+/* Copies the DLTensors, not their data, into memory that the context keeps for later runs. */
 int tvmrt__context_hold(context* c) {
   const tvmrt_region* r = &c->region;
-  size_t bytes = 1; /* never none: NULL would read as a failure */
+  size_t bytes = 1; /* never 0, since NULL means failure */
   char* at;
   int32_t i;
   for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
@@ -123,7 +121,7 @@ int tvmrt__context_hold(context* c) {
     bytes += sizeof(DLTensor) + 2 * (size_t)r->tensors[t].ndim * sizeof(int64_t);
   }
   if (c->held == NULL)
-    c->held = tvmrt__calloc(bytes, 1); /* ranks stay: it is large enough for all */
+    c->held = tvmrt__calloc(bytes, 1); /* ranks are constant: it is large enough for all calls */
   at = c->held;
   if (at == NULL) return -1;
   /* Constants are not copied: they live as long as the region. */

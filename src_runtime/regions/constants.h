@@ -1,4 +1,4 @@
-/* The constants of a module's regions: where they lie in the library, or in a copy. */
+/* The constants of a module's regions, in place in the library or copied. */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_CONSTANTS_H_
 #define TVMRT_SRC_RUNTIME_REGIONS_CONSTANTS_H_
 
@@ -7,14 +7,14 @@
 typedef struct tvmrt_constants {
   const void* data; /* aligned to TVMRT_CONSTANT_ALIGN_BYTES */
   size_t size;
-  void* copy;    /* owned; NULL where they lie in a library */
-  void* library; /* which stays loaded by this handle */
+  void* copy;    /* owned; NULL if they lie in a library */
+  void* library; /* handle that keeps the library loaded */
 } tvmrt_constants;
 
-/* Of a loaded library that is aligned as it should be, they stay where they are; else they are copied. */
+/* Aligned constants of a loaded library stay in place; others are copied. */
 int tvmrt__constants_init(tvmrt_constants* out, const void* data, size_t size);
 void tvmrt__constants_free(tvmrt_constants* self);
-/* Nobody is about to read them: those of a library leave memory until somebody does. */
+/* Drop constants of a library from memory until the next access. */
 void tvmrt__constants_give_back(const tvmrt_constants* self);
 
 #endif

@@ -1,10 +1,10 @@
-/* The CPU as a device: always there, found by its name, and chosen by schedulers where a library has
- * code for it beside a region. That code is the library's; no region is loaded for this device. */
+/* The CPU as a device: always available, found by its name, and chosen by schedulers if a library
+ * has fallback code for a region. That code is the library's; no region is loaded here. */
 #include "registry.h"
 
 static const char name[] = "cpu";
 
-/* No library is compiled for the CPU as a device, so this is a mistake of who made the region. */
+/* No library is compiled for the CPU as a device, so such a region is an error of its creator. */
 static int refuse(tvmrt_device* device, const tvmrt_region* region) {
   (void)device;
   return tvmrt__fail_value(
@@ -15,7 +15,7 @@ static int refuse(tvmrt_device* device, const tvmrt_region* region) {
 
 static int run(tvmrt_device* device, tvmrt_region* region) { return refuse(device, region); }
 
-/* Entered like any other device, so that schedulers and tools need no special case for it. */
+/* Registered like any other device, so that schedulers and tools need no special case. */
 int tvmrt__enter_cpu(void) {
   static const tvmrt_device_interface interface = {.run = run};
   static const tvmrt_device_allocator allocator = {.evaluation = refuse};

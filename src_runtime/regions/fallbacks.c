@@ -1,4 +1,4 @@
-/* Regions that the CPU computed in place of their device: told once, counted, and asked for. */
+/* Regions that the CPU computed instead of their device: one warning, counts, and queries. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,8 @@
 #include "../modules/module.h"
 #include "loaded_region.h"
 
-/* The first reason stays; where there is no memory for it, the count tells at least that there is one.
- * The CPU's code packs weights in its first run; when the second begins, the library's need be in memory
- * no longer. */
+/* The first reason is kept; if memory is exhausted, only the count is. The CPU's code packs weights
+ * in its first run; when the second begins, the library's weights can be dropped from memory. */
 void tvmrt__note_fallback(tvmrt_loaded_region* self) {
   tvmrt_fallbacks* f = &self->fallbacks;
   tvmrt_thread* thread = tvmrt__thread();
@@ -20,7 +19,7 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
   is_packed = ++f->runs == 2;
   if (f->reason == NULL) f->reason = tvmrt__strdup(reason);
   tvmrt__unlock(&self->lock);
-  /* The flag is the library's, and each of its regions has a lock of its own. */
+  /* The flag belongs to the library, while each of its regions has its own lock. */
   is_first = !atomic_exchange_explicit(self->is_told, true, memory_order_relaxed);
   if (is_packed && self->constants != NULL) tvmrt__constants_give_back(self->constants);
   if (thread != NULL) {
@@ -28,7 +27,7 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
     thread->fallback.size = 0;
     (void)tvmrt__buf_puts(&thread->fallback, reason);
   }
-  /* Without the lock: a terminal may keep the writer waiting, and other runs need it. */
+  /* Without the lock: writing to a terminal may block, and other runs need the lock. */
   if (!is_first) return;
   (void)fprintf(stderr, "tvmrt: warning: the CPU computes region '%s' in place of its device: %s\n",
                 self->first.region.symbol, reason);
@@ -36,7 +35,7 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
 
 /* With the region's lock: runs on other threads may be counted meanwhile. */
 static int write_region(const tvmrt_loaded_region* region, const char* device, tvmrt_buf* text) {
-  /* The region is not changed, but its lock has to be. */
+  /* The region is not changed, but its lock is. */
   tvmrt_loaded_region* self = (tvmrt_loaded_region*)(uintptr_t)region;
   int rc = tvmrt__buf_puts(text, text->size > 1 ? ", {\"region\": " : "{\"region\": ");
   if (rc == 0) rc = tvmrt__json_write_string(text, region->first.region.symbol);
@@ -52,7 +51,7 @@ static int write_region(const tvmrt_loaded_region* region, const char* device, t
   return rc == 0 ? tvmrt__buf_puts(text, "}") : rc;
 }
 
-/* Elements of a JSON list; `text` begins with its bracket, by which a comma is known to be
+/* Elements of a JSON list; `text` begins with its bracket, which determines whether a comma is
  * needed. */
 int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
                            tvmrt_buf* text) {

@@ -1,11 +1,11 @@
-/* Global functions about devices: tvmrt.device.*, and device.<name>.* of devices written in C.
+/* Global functions for devices: tvmrt.device.*, and device.<name>.* of devices written in C.
  *
- * What compilers and tools ask of devices. A device that is asked is held for the time of the
- * question, so that it cannot be unregistered under it. Regions come as the JSON that libraries
- * carry, and are read by the same reader.
+ * Queries of compilers and tools. A device is held during a query, so that it cannot be
+ * unregistered meanwhile. Regions are passed as the JSON that libraries contain, and parsed by the
+ * same reader.
  *
- * device.<name>.* are entered when the device registers and removed when it leaves; a device in a
- * front end has functions of these names itself, so that compilers ask both kinds in one way. */
+ * device.<name>.* are registered with the device and removed with it. A device in a front end
+ * defines functions with these names itself, so that compilers query both kinds alike. */
 #include <stdlib.h>
 
 #include "../base/json.h"
@@ -20,11 +20,11 @@ TVMRT_NATIVE(list_devices) {
   int rc;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_list(NULL, 0, &there));
-  /* one more, so that no devices are not an empty allocation */
+  /* one more, to avoid an empty allocation */
   names = (const char**)tvmrt__calloc((size_t)there + 1, sizeof(*names));
   if (names == NULL) return -1;
   rc = tvmrt__device_list(names, there, &count);
-  if (count > there) count = there; /* one came meanwhile */
+  if (count > there) count = there; /* one was registered meanwhile */
   if (rc == 0) {
     rc = tvmrt__ret_object(out, out_code,
                            (tvmrt_object*)tvmrt__array_of_texts(names, (size_t)count));
@@ -33,7 +33,7 @@ TVMRT_NATIVE(list_devices) {
   return rc;
 }
 
-/* () -> text: the names of plug-ins that can be loaded when they are needed, a line each */
+/* () -> text: the names of plug-ins that can be loaded on demand, one per line */
 TVMRT_NATIVE(list_plugins) {
   tvmrt_buf names = {NULL, 0, 0};
   int rc = tvmrt__plugin_names(&names);
@@ -41,7 +41,7 @@ TVMRT_NATIVE(list_plugins) {
   return tvmrt__ret_buf(rc, kTVMStr, &names, out, out_code);
 }
 
-/* The only argument of most of the functions here, borrowed. */
+/* The only argument of most of these functions, borrowed. */
 static int one_text(const tvmrt_args* in, const char** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   return tvmrt__arg_str(in, 0, out);
@@ -63,7 +63,7 @@ TVMRT_NATIVE(unregister_device) {
   return tvmrt__device_unregister(name);
 }
 
-/* (name, JSON object): for the regions that are loaded from now on */
+/* (name, JSON object): for regions that are loaded later */
 TVMRT_NATIVE(set_options) {
   const char* name;
   const char* options;
@@ -74,7 +74,7 @@ TVMRT_NATIVE(set_options) {
   return tvmrt__device_set_options(name, options);
 }
 
-/* A tensor that is none becomes -1, which tvmrt_region_reshape() refuses with its own words. */
+/* An invalid tensor becomes -1, which tvmrt_region_reshape() refuses with its own text. */
 static int read_shape(const tvmrt_args* in, int i, const tvmrt_region* region,
                       tvmrt_region_shape* out) {
   const tvmrt_shape* shape;
@@ -104,7 +104,7 @@ TVMRT_NATIVE(reshape_region) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &symbol));
   TVMRT_RETURN_IF_ERROR(tvmrt__region_find(mod, symbol, &region));
-  /* one more than there are shapes, for the pair in front: no shape is not an empty allocation */
+  /* one more, for the leading pair: avoids an empty allocation */
   shapes = tvmrt__calloc((size_t)num_args / 2, sizeof(*shapes));
   if (shapes == NULL) return -1;
   for (i = 2; rc == 0 && i < num_args; i += 2) {
@@ -125,7 +125,7 @@ TVMRT_NATIVE(reshape_region) {
   X("tvmrt.device.reshape", reshape_region)
 const tvmrt_builtins tvmrt__region_builtins = TVMRT_BUILTINS(FUNCTIONS);
 
-/* A member of an object, with the comma before it. NULL is an empty list. */
+/* A member of an object, with a leading comma. NULL is an empty list. */
 static int write_list(tvmrt_buf* out, const char* key, const char* const* list) {
   const char* comma = "";
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, ", \"%s\": [", key));
@@ -136,7 +136,7 @@ static int write_list(tvmrt_buf* out, const char* key, const char* const* list) 
   return tvmrt__buf_puts(out, "]");
 }
 
-/* What the planner needs to know to put tensors there. */
+/* Memory properties for the planner. */
 static int write_memory(const tvmrt_device_memory* memory, tvmrt_buf* out) {
   if (memory == NULL) return 0;
   return tvmrt__buf_printf(
@@ -145,9 +145,9 @@ static int write_memory(const tvmrt_device_memory* memory, tvmrt_buf* out) {
       memory->align_bytes == 0 ? (size_t)TVMRT_CONSTANT_ALIGN_BYTES : memory->align_bytes);
 }
 
-/* JSON for compilers, which decide by it what they offer to the device. */
+/* JSON for compilers, which select operators for the device by it. */
 static int write_description(tvmrt_device* device, tvmrt_buf* out) {
-  /* Of devices that name no types, as in split.c. */
+  /* Default of devices without a type list, as in split.c. */
   static const char* const float32[] = {"float32", NULL};
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(device, &can));
@@ -165,7 +165,7 @@ static int write_description(tvmrt_device* device, tvmrt_buf* out) {
   return tvmrt__buf_puts(out, "}");
 }
 
-/* What the functions of one device have in hand while they run. */
+/* State of one query of a device. */
 typedef struct question {
   tvmrt_device* device;
   tvmrt_region_set set;
@@ -174,7 +174,7 @@ typedef struct question {
   tvmrt_buf text;
 } question;
 
-/* Must be ended by end_question(), also where it fails. */
+/* Call end_question() afterwards, also on failure. */
 static int begin_question(question* q, const char* name) {
   memset(q, 0, sizeof(*q));
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(name, &q->device));
@@ -189,7 +189,7 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
   if (in->count > 1 && !tvmrt__arg_is_null(in, 1)) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 1, &constants));
-    /* A caller's bytes lie anywhere; devices count on the alignment that libraries keep. */
+    /* A caller's bytes may be unaligned; devices rely on the alignment in libraries. */
     q->constants = tvmrt__aligned_alloc(TVMRT_CONSTANT_ALIGN_BYTES, constants.size + 1);
     if (q->constants == NULL) return tvmrt__fail_memory(constants.size);
     memcpy(q->constants, constants.data, constants.size);
@@ -202,7 +202,7 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
   return q->answers == NULL ? -1 : 0;
 }
 
-/* All is freed, whatever came of it: what was never filled is zero. */
+/* Frees everything, also after a failure: unset fields are zero. */
 static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
   tvmrt__device_put(q->device);
   tvmrt__region_set_free(&q->set);
@@ -211,7 +211,7 @@ static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
   return tvmrt__ret_buf(rc, kTVMStr, &q->text, out, out_code);
 }
 
-/* A number for each node, in the order in which the question has them. */
+/* A number for each node, in the order of the query. */
 static int write_answers(question* q, const tvmrt_region* region) {
   int32_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(&q->text, "["));
@@ -223,7 +223,7 @@ static int write_answers(question* q, const tvmrt_region* region) {
 }
 
 /* () -> JSON {"name", "version", "layout", "async", "any_size", "own_split", "ops", "dtypes",
- * "precisions"}, and of a device with memory "memory": [type, number, alignment] */
+ * "precisions"}; for a device with memory also "memory": [type, number, alignment] */
 TVMRT_NATIVE(describe) {
   question q;
   int rc = begin_question(&q, resource_handle);
@@ -234,19 +234,19 @@ TVMRT_NATIVE(describe) {
   return end_question(&q, rc, out, out_code);
 }
 
-/* The reason alone; people know already which device was asked about which region. */
+/* Only the reason; the caller knows device and region. */
 static int ask_evaluation(question* q, const tvmrt_region* region) {
   const tvmrt_device_allocator* slots = q->device->allocator;
   const char* reason;
   if (slots == NULL || slots->evaluation == NULL) return 0;
-  /* An earlier call's words are no reason of this device, which may fail without any. */
+  /* Clear earlier errors, since the device may fail without a text. */
   tvmrt__forget_error();
   if (slots->evaluation(q->device, region) == 0) return 0;
   reason = TVMGetLastError();
   return tvmrt__buf_puts(&q->text, reason[0] == '\0' ? "it gave no reason." : reason);
 }
 
-/* (JSON, constants) -> "" if the device takes the region, else the reason */
+/* (JSON, constants) -> "" if the device accepts the region, else the reason */
 TVMRT_NATIVE(evaluation) {
   question q;
   const tvmrt_region* region = NULL;
@@ -257,8 +257,8 @@ TVMRT_NATIVE(evaluation) {
   return end_question(&q, rc, out, out_code);
 }
 
-/* (JSON, constants) -> JSON {"reason": "" if the device takes the region, "node": the number of the
- * node that it refuses it for, or -1} */
+/* (JSON, constants) -> JSON {"reason": "" if the device accepts the region, "node": the index of
+ * the node that is the reason, or -1} */
 TVMRT_NATIVE(judge) {
   question q;
   const tvmrt_region* region = NULL;
@@ -298,14 +298,13 @@ TVMRT_NATIVE(split_graph) {
   return end_question(&q, rc, out, out_code);
 }
 
-/* Without the slot all answers stay 0, so that nothing is computed with less precision than it
- * was asked for. */
+/* Without the slot all answers stay 0: no node is computed in reduced precision. */
 static int ask_precision(question* q, const tvmrt_args* in, const tvmrt_region* region) {
   const tvmrt_device_optimizer* slots = q->device->optimizer;
   const char* precision;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 2, &precision));
-  if (slots == NULL || slots->optimize_graph == NULL) return 0; /* nothing is reduced */
+  if (slots == NULL || slots->optimize_graph == NULL) return 0; /* no reduced precision */
   tvmrt__forget_error();
   if (slots->optimize_graph(q->device, region, precision, q->answers) == 0) return 0;
   return tvmrt__slot_failed(q->device, "optimize_graph", region);
@@ -347,7 +346,7 @@ static int enter_function(const char* device, const char* slot, TVMCPackedFunc f
   return rc;
 }
 
-/* Where it fails some are there: the caller removes all. */
+/* On failure some are registered: the caller removes all. */
 int tvmrt__device_enter_functions(const char* name) {
   const TVMCPackedFunc* fn = device_functions.functions;
   const char* slot = device_functions.names;
@@ -357,7 +356,8 @@ int tvmrt__device_enter_functions(const char* name) {
   return 0;
 }
 
-/* What has no memory for its name stays registered, and says then that there is no such device. */
+/* If memory for the name is exhausted, the function stays registered, and then fails with an error
+ * that there is no such device. */
 void tvmrt__device_remove_functions(const char* device) {
   const char* slot = device_functions.names;
   for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {

@@ -1,4 +1,4 @@
-/* The library of devices, libtvmrt_regions: what happens when it is loaded. */
+/* The device library, libtvmrt_regions: initialisation when it is loaded. */
 #include <tvm/runtime/plugin.h>
 
 #include "../modules/devices.h"
@@ -20,7 +20,7 @@ static const tvmrt_device_functions functions = {
     .plugin_find = tvmrt__plugin_find,
 };
 
-/* Devices that are part of this library call the functions that are provided. */
+/* Devices that are part of this library call the provided functions. */
 static int enter(void) {
   static const tvmrt_builtins* const tables[] = {&tvmrt__region_builtins,
                                                  &tvmrt__region_module_builtins, NULL};
@@ -30,6 +30,6 @@ static int enter(void) {
   return 0;
 }
 
-/* It stays until the process ends: modules and devices have addresses of its functions. */
+/* It stays until the process ends: modules and devices hold addresses of its functions. */
 TVMRT_PLUGIN_TABLE = {sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "regions", NULL, enter, NULL,
                       TVMRT_SDK_VERSION};

@@ -10,19 +10,19 @@
 typedef tvmrt_loaded_region loaded;
 typedef tvmrt_region_context context;
 
-/* The failure of a region where there was no memory for the text of the real one. */
+/* Error text if memory for the actual text is exhausted. */
 static char unknown_failure[] =
     "MemoryError: the region could not be prepared for its shapes, and there was no memory to keep "
     "the reason; reshape it again.";
 
-/* The runtime itself knows one option: {"timeout_ms": 100}. */
+/* The runtime itself reads one option: {"timeout_ms": 100}. */
 static int read_option(tvmrt_parser* in, void* into, const char* key) {
   loaded* self = into;
   if (strcmp(key, "timeout_ms") != 0) return tvmrt__parse_skip(in);
   return tvmrt__parse_int(in, &self->timeout_ms);
 }
 
-/* Other options are the device's: it reads the same text by a parser of its own. */
+/* Other options are the device's, which parses the text itself. */
 static int read_options(loaded* self) {
   tvmrt_parser in;
   tvmrt__parse_init(&in, "the text of a device's options", self->options, strlen(self->options));
@@ -30,7 +30,7 @@ static int read_options(loaded* self) {
   return tvmrt__parse_members(&in, read_option, self);
 }
 
-/* What users set takes the place of what the library brings. */
+/* Options of users override those of the library. */
 static int choose_options(loaded* self, const char* of_library) {
   TVMRT_RETURN_IF_ERROR(tvmrt__device_options(self->device, &self->options));
   if (self->options == NULL) {
@@ -40,13 +40,14 @@ static int choose_options(loaded* self, const char* of_library) {
   return read_options(self);
 }
 
-/* What a library's loading does for each region, in this order: shapes, abilities, the device's
- * own judgement, memory and graph. */
+/* Prepare a region when its library is loaded, in this order: shapes, abilities, the device's
+ * evaluation, memory and graph. */
 static int prepare(loaded* self) {
   const tvmrt_region* region = &self->first.region;
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(self->device, &can));
-  /* Before the device is asked: it judges shapes, and these are those of the most of each size. */
+  /* Before the device is called, since it evaluates shapes; these are for the maximum of each
+   * size. */
   if (self->sizes.count != 0) {
     TVMRT_RETURN_IF_ERROR(tvmrt__sizes_apply(&self->sizes, self->sizes.now, region));
   }
@@ -61,7 +62,7 @@ static int prepare(loaded* self) {
   return tvmrt__context_allocate(self, &self->first);
 }
 
-/* Tensors of the constants; those of a call take their places in the same table. */
+/* Tensors of the constants; those of a call use the same table. */
 static int make_data(loaded* self, tvmrt_arena* arena) {
   const tvmrt_region* region = &self->first.region;
   DLTensor* constants = tvmrt__arena_alloc(arena, (size_t)region->num_tensors, sizeof(*constants));
@@ -80,8 +81,8 @@ static int make_data(loaded* self, tvmrt_arena* arena) {
     self->first.data[i] = &constants[i];
   }
   self->first.region.data = self->first.data;
-  /* What contexts of later calls begin as: with the tensors, without a graph, since each has its
-   * own. `base` leads slots from there to the first, whose packed weights they may share. */
+  /* Initial state of contexts for later calls: with the tensors, without a graph, since each has
+   * its own. By `base` slots find the first context, whose packed weights they may share. */
   self->unused = self->first.region;
   self->unused.device_graph = NULL;
   self->unused.failed_node = -1;
@@ -89,13 +90,13 @@ static int make_data(loaded* self, tvmrt_arena* arena) {
   return 0;
 }
 
-/* On failure the caller frees it all the same: flags and NULLs say how far it came. */
+/* The caller also frees it on failure: flags and NULLs record the progress. */
 int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draft* draft,
                               tvmrt_device* device, const char* options, tvmrt_arena* arena) {
   self->first.region = draft->region;
   self->first.region.runtime = self;
   self->device = device;
-  /* What the two flags say is how far this came, which freeing goes by. */
+  /* The two flags record the progress for tvmrt__loaded_region_free(). */
   if (tvmrt__mutex_init(&self->lock) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_lock = true;
   if (tvmrt__cond_init(&self->returned) != 0) return tvmrt__fail_memory(sizeof(self->returned));
@@ -108,7 +109,7 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   return prepare(self);
 }
 
-/* The static text is nobody's to free. */
+/* The static text must not be freed. */
 static void forget_failure(loaded* self) {
   if (self->failure != unknown_failure) free(self->failure);
   self->failure = NULL;
@@ -121,7 +122,7 @@ static void free_context(const loaded* self, context* c) {
   free(c);
 }
 
-/* Contexts beside the first, all of them idle. */
+/* Free all contexts except the first; all are idle. */
 static void free_others(loaded* self) {
   while (self->first.next != NULL) {
     context* c = self->first.next;
@@ -131,8 +132,8 @@ static void free_others(loaded* self) {
   self->is_full = false;
 }
 
-/* When its module goes, so no call is under way. Others before the first, in whose memory they
- * may have a share. */
+/* Called when its module is freed, so no call is in progress. Other contexts come before the first,
+ * whose memory they may share. */
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   tvmrt__others_free(self);
   if (self->device != NULL) {
@@ -148,9 +149,9 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   forget_failure(self);
 }
 
-/* End a run that is over its time, so that its tensors are the caller's again. Where post_run does not
- * stop it, or the device has none, the end of the run is waited for: until then the device writes to
- * them. Always -1. */
+/* End a run that has timed out, so that the caller may reuse its tensors. If post_run fails, or the
+ * device has none, wait for the end of the run: until then the device writes to the tensors. Always
+ * -1. */
 static int stop_late_run(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   char* reason = NULL;
@@ -168,7 +169,7 @@ static int stop_late_run(const loaded* self, context* c) {
   return tvmrt__context_failed(self, c, "async_wait");
 }
 
-/* One look at a run that was started. */
+/* Poll a started run. */
 static int look(const loaded* self, context* c) {
   const int rc = self->device->interface->async_wait(self->device, &c->region, 1);
   if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : tvmrt__context_failed(self, c, "async_wait");
@@ -176,9 +177,9 @@ static int look(const loaded* self, context* c) {
   return stop_late_run(self, c);
 }
 
-/* With a limit of time, which async_wait() does not know: so it is asked again and again. */
+/* With a timeout, which async_wait() does not support, so it is polled. */
 static int wait_until(const loaded* self, context* c) {
-  double pause = 20e-6; /* grows to a millisecond: long runs cost no processor */
+  double pause = 20e-6; /* grows to a millisecond, so that long runs use no processor time */
   int rc;
   while ((rc = look(self, c)) == TVMRT_DEVICE_BUSY) {
     tvmrt__sleep(pause);
@@ -187,8 +188,8 @@ static int wait_until(const loaded* self, context* c) {
   return rc;
 }
 
-/* Start a run, or do it all: where the device knows no other way, or knows that way too and the caller
- * waits at once, without a limit of time. */
+/* Start a run, or execute it completely: if the device supports only that, or supports both and the
+ * caller waits at once, without a timeout. */
 int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   const tvmrt_device_interface* slots = self->device->interface;
   const bool blocks = slots->run != NULL && waits && self->timeout_ms <= 0;
@@ -201,7 +202,7 @@ int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   return 0;
 }
 
-/* TVMRT_DEVICE_BUSY only where it only looks. */
+/* Returns TVMRT_DEVICE_BUSY only if `only_look` is set. */
 int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
   int rc;
   if (!c->is_started) return 0;
@@ -217,11 +218,11 @@ int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
   return rc;
 }
 
-/* One more context, whose table begins as the first one's does between calls: constants alone. That
- * one may run meanwhile, so nothing is read that a run writes. */
+/* Create another context, whose table contains only constants, as the first one's does between
+ * calls. The first may be running, so nothing is read that a run writes. */
 static context* make_context(loaded* self) {
   const size_t count = (size_t)self->unused.num_tensors;
-  /* calloc alone, without an error: where there is no memory the call waits for a context. */
+  /* calloc without an error text: if memory is exhausted, the call waits for a context. */
   context* c = calloc(1, sizeof(*c));
   int32_t i;
   if (c == NULL) return NULL;
@@ -236,35 +237,35 @@ static context* make_context(loaded* self) {
   return NULL;
 }
 
-/* With the lock. */
+/* Called with the lock held. */
 static context* idle_context(loaded* self) {
   context* c = &self->first;
   while (c != NULL && c->is_taken) c = c->next;
   return c;
 }
 
-/* Where all are taken, one more is made, unless the device has not had room for one: then calls wait
- * for each other. Called with the lock, which is let go meanwhile. */
+/* If all are taken, another one is created, unless the device had no memory for one: then calls
+ * wait for each other. Called with the lock held, which is released meanwhile. */
 static context* take_context(loaded* self) {
   context* c;
   ++self->calls;
   while ((c = idle_context(self)) == NULL) {
-    /* One is made at a time, as one of those that are taken may come back before. */
+    /* One is created at a time, as a taken one may be returned earlier. */
     if (self->is_full || self->is_making) {
       tvmrt__wait(&self->returned, &self->lock);
       continue;
     }
     self->is_making = true;
-    /* Without the lock: preparing may take long, and runs give their contexts back meanwhile. */
+    /* Without the lock: preparing may take long, and runs return their contexts meanwhile. */
     tvmrt__unlock(&self->lock);
     c = make_context(self);
     tvmrt__lock(&self->lock);
     self->is_making = false;
     self->is_full = c == NULL;
     if (c == NULL) {
-      tvmrt__forget_error(); /* the call will run, when another has ended */
+      tvmrt__forget_error(); /* the call will run when another has ended */
     } else {
-      /* Behind the first, which is part of the region and therefore the head for good. */
+      /* After the first, which is part of the region and therefore always the head. */
       c->next = self->first.next;
       self->first.next = c;
     }
@@ -274,7 +275,7 @@ static context* take_context(loaded* self) {
   return c;
 }
 
-/* Who waits looks whether it is a context, or a reshape, that it can go on with. */
+/* Waiting threads check whether they need a context or can reshape. */
 static void return_context(loaded* self, context* c) {
   tvmrt__lock(&self->lock);
   c->is_taken = false;
@@ -290,7 +291,7 @@ static bool has_failed(loaded* self) {
   return result;
 }
 
-/* Keep the error as the answer to every call. */
+/* Keep the error as the result of every call. */
 static void keep_failure(loaded* self, int rc) {
   forget_failure(self);
   if (rc == 0) return;
@@ -298,22 +299,22 @@ static void keep_failure(loaded* self, int rc) {
   if (self->failure == NULL) self->failure = unknown_failure;
 }
 
-/* From here to end_reshape() no call begins, and none is under way. With the lock. Reshapes wait
- * for each other first, then for the calls that were there before them. */
+/* Until end_reshape() no call begins, and none is in progress. Called with the lock held. Waits for
+ * other reshapes first, then for calls that began earlier. */
 static void begin_reshape(loaded* self) {
   while (self->is_reshaping) tvmrt__wait(&self->returned, &self->lock);
   self->is_reshaping = true;
   while (self->calls != 0) tvmrt__wait(&self->returned, &self->lock);
 }
 
-/* With the lock; calls that waited look again. */
+/* Called with the lock held; waiting calls check again. */
 static void end_reshape(loaded* self) {
   self->is_reshaping = false;
   tvmrt__wake_all(&self->returned);
 }
 
-/* Other contexts are made again when they are needed, at the new shapes. On failure all of them stay,
- * to be prepared when they are used. */
+/* Other contexts are created again on demand, for the new shapes. On failure all are kept, and
+ * prepared when they are used. */
 static int forget_shapes(loaded* self) {
   char* reason = NULL;
   context* c;
@@ -329,7 +330,7 @@ static int forget_shapes(loaded* self) {
   return rc;
 }
 
-/* `rc` is what became of the new shapes. */
+/* `rc` is the result of setting the new shapes. */
 static int prepare_shapes(loaded* self, int rc) {
   tvmrt_region* region = &self->first.region;
   region->failed_node = -1;
@@ -339,14 +340,14 @@ static int prepare_shapes(loaded* self, int rc) {
   return rc;
 }
 
-/* With the lock, under which they change. */
+/* Called with the lock held, under which they change. */
 static bool has_sizes(const loaded* self, const int64_t* sizes) {
   const size_t bytes = (size_t)self->sizes.count * sizeof(*sizes);
   return bytes == 0 || memcmp(self->sizes.now, sizes, bytes) == 0;
 }
 
-/* Prepare the region for the sizes of a call, which calls of other sizes wait for. What fails is the
- * answer to this call and to all of these sizes. */
+/* Prepare the region for the sizes of a call; calls with other sizes wait. A failure is the result
+ * of this call and of all calls with these sizes. */
 static void change_sizes(loaded* self, const int64_t* sizes) {
   /* A loop, since another call may have set its own sizes while this one waited. */
   while (!has_sizes(self, sizes)) {
@@ -361,20 +362,19 @@ static void change_sizes(loaded* self, const int64_t* sizes) {
   }
 }
 
-/* A context for a call of these sizes; NULL with the error if the region cannot run. */
+/* A context for a call with these sizes; NULL with the error if the region cannot run. */
 static context* begin_call(loaded* self, const int64_t* sizes) {
   context* c = NULL;
   tvmrt__lock(&self->lock);
   while (self->is_reshaping) tvmrt__wait(&self->returned, &self->lock);
-  /* A region that no device has taken fails with its reason, whatever the sizes. */
+  /* A region without a device fails with its reason, for any sizes. */
   if (self->first.is_allocated && sizes != NULL) change_sizes(self, sizes);
   if (!has_failed(self)) c = take_context(self);
   tvmrt__unlock(&self->lock);
   return c;
 }
 
-/* A call's arguments are checked before it takes a context, as far as they say how many and
- * which sizes. */
+/* Number of arguments and sizes are checked before a context is taken. */
 tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,
                                           const int* codes, int num_args) {
   const int64_t* sizes;
@@ -393,7 +393,7 @@ int tvmrt__context_return(loaded* self, context* c, int rc) {
   return rc;
 }
 
-/* Tensor numbers, and sizes that can be counted: all else is for tvmrt__infer_shapes() to say. */
+/* Checks tensor indices and overflow; tvmrt__infer_shapes() checks the rest. */
 static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
                         int32_t num_shapes) {
   int32_t i;
@@ -413,15 +413,15 @@ static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   return 0;
 }
 
-/* What fails here is the answer to every call until the next reshape. */
+/* A failure is the result of every call until the next reshape. */
 static int reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
   int rc = forget_shapes(self);
   if (rc == 0) rc = tvmrt__infer_shapes(&self->first.region, shapes, num_shapes, true);
   return prepare_shapes(self, rc);
 }
 
-/* With the lock from the check to the end: nobody sees shapes half set. Shapes are inferred twice,
- * first without setting any, so that what cannot be leaves the region as it is. */
+/* The lock is held from the check to the end, so that partly set shapes are never visible. Shapes
+ * are inferred twice, first without setting any, so that an error leaves the region unchanged. */
 int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                           int32_t num_shapes) {
   loaded* self = region->runtime;
@@ -436,7 +436,7 @@ int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes
   begin_reshape(self);
   rc = check_shapes(region, shapes, num_shapes);
   if (rc == 0) rc = tvmrt__infer_shapes(region, shapes, num_shapes, false);
-  /* Without a device there is nothing to prepare: the answer is why there is none. */
+  /* Without a device there is nothing to prepare: the result is the reason for that. */
   if (rc == 0 && self->device == NULL) {
     rc = has_failed(self) ? -1 : 0;
   } else if (rc == 0) {

@@ -2,9 +2,9 @@
  *
  * Payload: string of JSON (region_set.h), string of constants.
  *
- * A library may have several, one for each device. The module holds the text and the constants, of
- * which regions use parts, and the device, which therefore cannot be unregistered while the library
- * is loaded. */
+ * A library may have several, one for each device. The module owns the text and the constants,
+ * parts of which regions use, and holds the device, which therefore cannot be unregistered while
+ * the library is loaded. */
 #include "../modules/module.h"
 
 #include <stdlib.h>
@@ -17,16 +17,16 @@ typedef struct region_module {
   tvmrt_buf json;
   tvmrt_constants constants;
   tvmrt_loaded_region* regions;
-  size_t num_regions;  /* that were begun */
-  atomic_bool is_told; /* that the CPU takes the device's place */
+  size_t num_regions;  /* started to load */
+  atomic_bool is_told; /* a warning about the CPU fallback was printed */
   tvmrt_device* device;
 } region_module;
 
-/* Also of a module that was loaded half: regions are counted when they are begun. */
+/* Accepts a partly loaded module: regions are counted when they are started. */
 static void region_destroy(tvmrt_module* self) {
   region_module* m = (region_module*)self;
   size_t i;
-  /* regions hand their graphs back to the device, which may be unregistered once it is put */
+  /* regions return their graphs to the device, which may be unregistered once it is released */
   for (i = 0; i < m->num_regions; ++i) tvmrt__loaded_region_free(&m->regions[i]);
   tvmrt__device_put(m->device);
   free(m->regions);
@@ -36,7 +36,7 @@ static void region_destroy(tvmrt_module* self) {
   tvmrt__region_set_free(&m->set);
 }
 
-/* The region of a name that ends like this behind its symbol. */
+/* The region whose symbol with this suffix is `name`. */
 static tvmrt_loaded_region* region_of(region_module* m, const char* name, const char* ending) {
   const size_t size = strlen(name);
   const size_t end = strlen(ending);
@@ -51,8 +51,8 @@ static tvmrt_loaded_region* region_of(region_module* m, const char* name, const 
   return NULL;
 }
 
-/* A region has three functions: one that computes, and two that do it in two parts. Generated code
- * calls the two of a device that runs beside the CPU, and what needs no result of it in between. */
+/* A region has three functions: one that computes, and two that start and wait. Generated code
+ * calls the two for an asynchronous device, and independent operators in between. */
 static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   region_module* m = (region_module*)self;
   tvmrt_loaded_region* region = region_of(m, name, "");
@@ -76,7 +76,7 @@ static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
 
 static int region_save(tvmrt_module* self, tvmrt_buf* out) {
   const region_module* m = (const region_module*)self;
-  /* As it was read: keys that this runtime does not know are still there in what is saved. */
+  /* Unchanged: keys that this runtime does not know are preserved. */
   TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, m->json.data, m->json.size));
   return tvmrt__write_data(out, m->constants.data, m->constants.size);
 }
@@ -96,7 +96,7 @@ static const tvmrt_module_type region_type = {
     .destroy = region_destroy,
 };
 
-/* Always -1: which region needs it, and where a plug-in would have been found. */
+/* Always -1, with the region that needs it, and the folders that were searched. */
 static int missing_device(const region_module* m) {
   tvmrt_buf folders = {NULL, 0, 0};
   const char* region = m->set.num_regions == 0 ? "" : m->set.regions[0].region.symbol;
@@ -111,7 +111,7 @@ static int missing_device(const region_module* m) {
   return -1;
 }
 
-/* A newer device runs what an older one's compiler wrote; not the other way round. */
+/* A newer device runs regions of an older one's compiler, but not vice versa. */
 static int check_version(const region_module* m) {
   if (m->set.device_version <= (int64_t)m->device->version) return 0;
   return tvmrt__fail_value(
@@ -120,14 +120,14 @@ static int check_version(const region_module* m) {
       (long long)m->set.device_version, m->device->name, (unsigned)m->device->version);
 }
 
-/* *device is held from here to the module's end, also where its version is refused. */
+/* *device is held from here to the module's end, even if its version is refused. */
 static int take_device(region_module* m) {
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(m->set.device, &m->device));
   return m->device == NULL ? missing_device(m) : check_version(m);
 }
 
-/* With a fallback a region that cannot run does not keep the library from loading: calls fail with
- * the same text, and the generated code calls the CPU's function then. */
+/* With a fallback the library loads even if a region cannot run: calls fail with this text, and the
+ * generated code then calls the CPU's function. */
 static int or_fall_back(const region_module* m, int rc, char** out_failure) {
   if (rc == 0 || !m->set.fallback) return rc;
   *out_failure = tvmrt__strdup(TVMGetLastError());
@@ -142,7 +142,7 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   int rc;
   region->falls_back = m->set.fallback;
   region->is_told = &m->is_told;
-  ++m->num_regions; /* already: one that is begun and fails is freed like the others */
+  ++m->num_regions; /* before initialisation, so that a failed region is freed like the others */
   region->text = m->json.data + draft->text_begin;
   region->text_size = draft->text_size;
   region->constants = &m->constants;
@@ -152,14 +152,14 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   return region->failure == NULL ? -1 : 0;
 }
 
-/* The constants are given beforehand, since tensors point into them. */
+/* The constants must be set before, since tensors point into them. */
 static int load_regions(region_module* m) {
   char* why_no_device = NULL;
   size_t i;
   /* The text first, since it names the device. */
   int rc = tvmrt__region_set_read(m->json.data, m->json.size, m->constants.data, m->constants.size,
                                   &m->set);
-  /* where there is a device, `why_no_device` stays NULL */
+  /* if there is a device, `why_no_device` stays NULL */
   if (rc == 0) rc = or_fall_back(m, take_device(m), &why_no_device);
   if (rc == 0) {
     m->regions = tvmrt__calloc(m->set.num_regions, sizeof(*m->regions));
@@ -170,8 +170,8 @@ static int load_regions(region_module* m) {
   return rc;
 }
 
-/* Copies both: what they lie in may be gone once the library is loaded, unless constants lie in a
- * mapped file. */
+/* Copies both, since the source may be freed once the library is loaded; constants in a mapped file
+ * are used in place. */
 static int make_module(const void* json, size_t json_size, const void* constants,
                        size_t constants_size, tvmrt_module** out) {
   region_module* m = tvmrt__module_new(&region_type, sizeof(*m));
@@ -197,7 +197,7 @@ static int read_regions(tvmrt_reader* in, tvmrt_module** out) {
 
 TVMRT_LOADER(load, read_regions)
 
-/* Borrowed: it lives as long as the module. Functions are compared, since others may have a
+/* Borrowed: it lives as long as the module. The function is compared, since another one may have a
  * region's name. */
 int tvmrt__region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region) {
   tvmrt_func* f;
@@ -224,10 +224,9 @@ TVMRT_NATIVE(load_module) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-enum { MOST_LEVELS = 8 }; /* of modules below one; there are two or three */
+enum { MOST_LEVELS = 8 }; /* maximum depth of imports; two or three are usual */
 
-/* Not deeper than a few levels: what modules import is no tree of unknown depth here, and a
- * circle cannot be. */
+/* Limited to a few levels; module imports have no cycles. */
 static int write_fallbacks(const tvmrt_module* mod, int levels, tvmrt_buf* text) {
   const region_module* m = (const region_module*)mod;
   size_t i;
@@ -235,7 +234,7 @@ static int write_fallbacks(const tvmrt_module* mod, int levels, tvmrt_buf* text)
     return tvmrt__write_fallbacks(m->regions, m->num_regions, m->set.device, text);
   }
   if (levels == 0) return 0;
-  /* An executor holds its library, libraries and factories import modules: both ways lead down to
+  /* An executor retains its library, libraries and factories import modules: both lead to
    * regions. */
   if (mod->library != NULL) return write_fallbacks(mod->library, levels - 1, text);
   for (i = 0; i < mod->num_imports; ++i) {
@@ -244,7 +243,7 @@ static int write_fallbacks(const tvmrt_module* mod, int levels, tvmrt_buf* text)
   return 0;
 }
 
-/* (library, factory or executor) -> JSON list: what became of the regions that may fall back */
+/* (library, factory or executor) -> JSON list: statistics of the regions with a fallback */
 TVMRT_NATIVE(get_fallbacks) {
   tvmrt_module* mod;
   tvmrt_buf text = {NULL, 0, 0};

@@ -1,11 +1,11 @@
-/* Regions on other devices than their own, between which schedulers choose: each is read and prepared
- * as if its library had been compiled for that device.
+/* Regions on devices other than their own, between which schedulers choose: each is loaded as if
+ * its library had been compiled for that device.
  *
- * A region that a scheduler sends to another device is loaded for it once, with all that loading
- * checks, and stays until the region goes. Constants are shared; the other device is held.
+ * A region that a scheduler sends to another device is loaded for it once, with all checks of
+ * loading, and lives as long as the region. Constants are shared; the other device is held.
  *
- * Each has a lock and contexts of its own. Where both locks are taken, that of the region comes
- * first: while it is held, the list grows and shapes are copied. */
+ * Each has its own lock and contexts. Lock order: the region's lock first; while it is held, the
+ * list grows and shapes are copied. */
 #include <stdlib.h>
 
 #include "loaded_region.h"
@@ -14,24 +14,24 @@ typedef tvmrt_loaded_region loaded;
 
 typedef struct tvmrt_other_device {
   loaded region;
-  tvmrt_buf json;       /* of a library with this region alone */
-  tvmrt_region_set set; /* what was read in it */
+  tvmrt_buf json;       /* of a library with only this region */
+  tvmrt_region_set set; /* parsed from json */
   tvmrt_device* device; /* held */
   atomic_bool is_told;
   struct tvmrt_other_device* next;
 } other_device;
 
-/* Also of one that was filled half: what it lacks is NULL or zero. */
+/* Accepts a partly filled struct: unset fields are NULL or zero. */
 static void free_other(other_device* o) {
   tvmrt__loaded_region_free(&o->region);
-  /* The region hands its graphs back before its device may go. */
+  /* The region returns its graphs before its device may be unregistered. */
   tvmrt__device_put(o->device);
   tvmrt__region_set_free(&o->set);
   tvmrt__buf_free(&o->json);
   free(o);
 }
 
-/* With the region, so that no call is under way on any of them. */
+/* Freed with the region, so no call is in progress on any of them. */
 void tvmrt__others_free(loaded* self) {
   while (self->others != NULL) {
     other_device* o = self->others;
@@ -40,7 +40,7 @@ void tvmrt__others_free(loaded* self) {
   }
 }
 
-/* By its name, so that a pointer that is none is told and not followed further than to that. */
+/* By name, so that an invalid pointer is reported, after reading only its name. */
 static int hold_device(other_device* o, tvmrt_device* device) {
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(device->name, &o->device));
   if (o->device == device) return 0;
@@ -49,8 +49,8 @@ static int hold_device(other_device* o, tvmrt_device* device) {
       "gives.");
 }
 
-/* The region's text as its library has it, in the frame of a library for the other device. Read
- * anew and not copied, since tensors change their shapes with the region that owns them. */
+/* The region's text from its library, wrapped as a library for the other device. Parsed again
+ * instead of copied, since tensors change their shapes with their region. */
 static int read_again(other_device* o, const loaded* self) {
   const tvmrt_constants* constants = self->constants;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
@@ -63,7 +63,7 @@ static int read_again(other_device* o, const loaded* self) {
                                 &o->set);
 }
 
-/* Tensors are laid out as the own device wants them, and calls do not turn them. */
+/* Tensors have the layout of the own device, and calls do not convert it. */
 static int check_layout(const other_device* o, const loaded* self) {
   const tvmrt_region* r = &self->unused;
   int32_t i;
@@ -79,14 +79,14 @@ static int check_layout(const other_device* o, const loaded* self) {
   return 0;
 }
 
-/* The shapes that the region has by now. With its lock, so that they stay. */
+/* Copy the region's current shapes. Called with its lock held, so that they do not change. */
 static int copy_shapes(other_device* o, const loaded* self) {
   const tvmrt_region* from = &self->first.region;
   tvmrt_region* to = &o->region.first.region;
   tvmrt_region_shape* shapes;
   int32_t i;
   int rc;
-  if (self->sizes.count != 0 || tvmrt__region_is_open(from)) return 0; /* calls bring them */
+  if (self->sizes.count != 0 || tvmrt__region_is_open(from)) return 0; /* calls set them */
   shapes = tvmrt__calloc((size_t)from->num_inputs, sizeof(*shapes));
   if (shapes == NULL) return -1;
   for (i = 0; i < from->num_inputs; ++i) {
@@ -98,7 +98,7 @@ static int copy_shapes(other_device* o, const loaded* self) {
   return rc;
 }
 
-/* Whether the region has other inputs by now than its text says. */
+/* Whether the region's inputs were reshaped since loading. */
 static bool is_reshaped(const other_device* o, const loaded* self) {
   const tvmrt_region* a = &self->first.region;
   const tvmrt_region* b = &o->region.first.region;
@@ -111,7 +111,7 @@ static bool is_reshaped(const other_device* o, const loaded* self) {
   return false;
 }
 
-/* What fails is freed by the caller, as far as it came. */
+/* On failure the caller frees it. */
 static int fill(other_device* o, const loaded* self, tvmrt_device* device) {
   TVMRT_RETURN_IF_ERROR(hold_device(o, device));
   TVMRT_RETURN_IF_ERROR(read_again(o, self));
@@ -119,22 +119,22 @@ static int fill(other_device* o, const loaded* self, tvmrt_device* device) {
   o->region.text = o->json.data + o->set.regions[0].text_begin;
   o->region.text_size = o->set.regions[0].text_size;
   o->region.constants = self->constants;
-  /* Without options: the library's are for its own device, in that device's words. */
+  /* Without options: the library's are specific to its own device. */
   TVMRT_RETURN_IF_ERROR(
       tvmrt__loaded_region_init(&o->region, &o->set.regions[0], o->device, NULL, &o->set.arena));
   TVMRT_RETURN_IF_ERROR(check_layout(o, self));
   return is_reshaped(o, self) ? copy_shapes(o, self) : 0;
 }
 
-/* By address: a device that was unregistered and registered anew is another one, while this one
- * is held. */
+/* By address, which is unique while the device is held. */
 static loaded* find(const loaded* self, const tvmrt_device* device) {
   other_device* o = self->others;
   while (o != NULL && o->device != device) o = o->next;
   return o == NULL ? NULL : &o->region;
 }
 
-/* With the region's lock, so that it is prepared once, at shapes that stay meanwhile. */
+/* Called with the region's lock held, so that it is prepared once, for shapes that do not change
+ * meanwhile. */
 static loaded* find_or_make(loaded* self, tvmrt_device* device) {
   loaded* found = find(self, device);
   other_device* o;
@@ -150,8 +150,7 @@ static loaded* find_or_make(loaded* self, tvmrt_device* device) {
   return &o->region;
 }
 
-/* Preparing may take long, and calls of the region wait for it: they could be what is prepared
- * for. */
+/* Preparing may take long; calls of the region wait for it, as they may need the result. */
 loaded* tvmrt__region_on(loaded* self, tvmrt_device* device) {
   loaded* found;
   tvmrt__lock(&self->lock);
@@ -160,7 +159,7 @@ loaded* tvmrt__region_on(loaded* self, tvmrt_device* device) {
   return found;
 }
 
-/* 0, or -1 with what to compile the network with. */
+/* 0, or -1 with an error that names the missing compile option. */
 int tvmrt__region_on_cpu(const loaded* self) {
   if (self->falls_back) return 0;
   return tvmrt__fail_value(
@@ -169,7 +168,7 @@ int tvmrt__region_on_cpu(const loaded* self) {
       self->unused.symbol);
 }
 
-/* One that cannot be prepared for these shapes fails when it is called; the region itself has
+/* A region that cannot be prepared for these shapes fails when it is called; the region itself has
  * them. */
 void tvmrt__others_reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
   other_device* o;
@@ -180,7 +179,7 @@ void tvmrt__others_reshape(loaded* self, const tvmrt_region_shape* shapes, int32
   }
 }
 
-/* Asked by schedulers while they prepare, so that a choice which cannot be is known before a
+/* Called by schedulers while they prepare, so that an impossible choice is detected before a
  * run. */
 int tvmrt__region_offer(tvmrt_region* region, tvmrt_device* device) {
   loaded* self = region == NULL ? NULL : region->runtime;

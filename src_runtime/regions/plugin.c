@@ -1,8 +1,7 @@
-/* Plug-ins: shared objects that bring a device.
+/* Plug-ins: shared objects that contain a device.
  *
- * A plug-in that was found to be one stays mapped: what it has started may run on. The list has a
- * lock that is not held while its code is called, as that registers devices and may look for other
- * plug-ins. */
+ * A valid plug-in stays mapped, since its threads may still run. The list has a lock that is not
+ * held while plug-in code is called, as that registers devices and may look up other plug-ins. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -10,20 +9,20 @@
 #include "../platform/threads.h"
 #include "registry.h"
 
-/* What was loaded stays mapped, entered or not: what it started may still run. */
+/* A loaded plug-in stays mapped, registered or not: its threads may still run. */
 typedef struct plugin {
   void* handle;
   tvmrt_file_id file;
-  atomic_bool is_entered; /* its registering function succeeded */
+  atomic_bool is_entered; /* its registration function succeeded */
   char* path;             /* from which it was loaded first */
-  tvmrt_buf devices;      /* that it has registered, a line each; under the lock */
+  tvmrt_buf devices;      /* registered devices, one per line; protected by the lock */
   struct plugin* next;
 } plugin;
 
 static tvmrt_mutex loaded_lock = TVMRT_MUTEX_INIT;
 static plugin* loaded;
 
-/* Entries stay, so the answer is good without the lock. */
+/* Entries are never removed, so the result is valid without the lock. */
 static plugin* find_loaded(const void* handle) {
   plugin* p;
   tvmrt__lock(&loaded_lock);
@@ -33,21 +32,21 @@ static plugin* find_loaded(const void* handle) {
   return p;
 }
 
-/* For tvmrt__map_library(): the file of a plug-in is known by its handle. */
+/* For tvmrt__map_library(): the file of a plug-in by its handle. */
 static bool file_of(const void* handle, tvmrt_file_id* out) {
   const plugin* p = find_loaded(handle);
   if (p != NULL) *out = p->file;
   return p != NULL;
 }
 
-/* ISO C keeps function and object pointers apart; dlsym does not. */
+/* ISO C has no conversion between object and function pointers; dlsym requires it. */
 #define FIND_FUNCTION(handle, name, out)                     \
   do {                                                       \
     void* symbol_ = tvmrt__library_symbol((handle), (name)); \
     memcpy((out), &symbol_, sizeof(symbol_));                \
   } while (0)
 
-/* Before any other function of it is called. */
+/* Called before any other function of the plug-in. */
 static int check_abi(void* handle, const char* path) {
   int32_t (*abi)(void);
   FIND_FUNCTION(handle, "tvmrt_plugin_abi", &abi);
@@ -67,7 +66,7 @@ static int check_abi(void* handle, const char* path) {
   return 0;
 }
 
-/* The registering function's error text gets the path in front. */
+/* The path is put before the registration function's error text. */
 static int call_register(void* handle, const char* path) {
   int (*enter)(void);
   FIND_FUNCTION(handle, "tvmrt_plugin_register", &enter);
@@ -82,8 +81,8 @@ static int call_register(void* handle, const char* path) {
   return tvmrt__fail("plug-in '%.200s' cannot be registered; it gave no reason.", path);
 }
 
-/* Register, without the lock: what registers calls the registry, which may look for plug-ins. The
- * names of the devices are kept. A plug-in may load another one meanwhile. */
+/* Register without the lock, since registration calls the registry, which may look up plug-ins. The
+ * names of the devices are recorded. A plug-in may load another one meanwhile. */
 static int enter_plugin(plugin* p, const char* path) {
   tvmrt_thread* thread = tvmrt__thread();
   tvmrt_buf names = {NULL, 0, 0};
@@ -107,7 +106,7 @@ static int enter_plugin(plugin* p, const char* path) {
   return rc;
 }
 
-/* Takes the handle over, also on failure. */
+/* Takes ownership of the handle, also on failure. */
 static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugin** out) {
   plugin* p = check_abi(handle, path) == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
   char* copy = p == NULL ? NULL : tvmrt__strdup(path);
@@ -138,8 +137,8 @@ static bool has_line(const char* lines, const char* name) {
   return false;
 }
 
-/* Whether the plug-in has registered devices, and none of them is registered now. The lock of the
- * list is not held while the registry is asked, whose lock is taken before this one. */
+/* Whether the plug-in has registered devices, and none of them is registered now. The list's lock
+ * is not held while the registry is queried, since the registry's lock comes first. */
 static int lost_its_devices(plugin* p, bool* out) {
   char* names;
   char* at;
@@ -159,17 +158,16 @@ static int lost_its_devices(plugin* p, bool* out) {
   return 0;
 }
 
-/* A plug-in that is loaded already registers again where its devices were unregistered. `again`: in
- * any case. */
+/* A loaded plug-in registers again if its devices were unregistered. `again`: always. */
 static int load_plugin(const char* path, bool again) {
-  /* a symbol that it lacks is an error here, and not the end of the process in the middle of a run */
+  /* a missing symbol is an error here, instead of ending the process during a run */
   const tvmrt_opening how = {path, TVMRT_LOAD_WHOLE, "cannot load the plug-in", file_of};
   tvmrt_file_id file;
   void* handle;
   plugin* p;
   TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &handle, &file));
   p = find_loaded(handle);
-  /* The first handle keeps it mapped; handles are counted, so this one goes. */
+  /* The first handle keeps it mapped; handles are counted, so this one is closed. */
   if (p != NULL) {
     tvmrt__library_unload(handle);
   } else {
@@ -183,13 +181,13 @@ static int load_plugin(const char* path, bool again) {
   return enter_plugin(p, path);
 }
 
-/* A plug-in whose device is registered is not asked again, so that two libraries may both load it. */
+/* A plug-in whose device is registered is not registered again, so two libraries may load it. */
 int tvmrt__device_load_plugin(const char* path) {
   if (path == NULL) return tvmrt__fail_value("tvmrt_device_load_plugin: the path is NULL.");
   return load_plugin(path, false);
 }
 
-/* Of several plug-ins that registered the name, the last that was loaded. */
+/* Of several plug-ins that registered the name, the last loaded one. */
 int tvmrt__plugin_enter_again(const char* name) {
   plugin* p;
   tvmrt__lock(&loaded_lock);
@@ -199,20 +197,20 @@ int tvmrt__plugin_enter_again(const char* name) {
   return p == NULL ? 0 : enter_plugin(p, p->path);
 }
 
-/* The folder of this library, with its '/'; nothing where the library is part of the program. */
+/* The folder of this library, with its '/'; nothing if the library is part of the program. */
 static int own_folder(tvmrt_buf* out) {
-  /* Any object of this library tells in which file it lies. */
+  /* The address of any object in this library identifies its file. */
   const char* own = tvmrt__library_of(&loaded);
   if (own == NULL) return 0;
   return tvmrt__buf_append(out, own, (size_t)(tvmrt__file_name(own) - own));
 }
 
-/* In the order in which they are searched. */
+/* In search order. */
 int tvmrt__plugin_folders(tvmrt_buf* out) {
   const char* folders = getenv("TVMRT_DEVICE_PATH");
   tvmrt_buf own = {NULL, 0, 0};
   int rc = own_folder(&own);
-  /* Before the library's own, so that a plug-in of the user's wins over an installed one. */
+  /* Before the library's folder, so that a user's plug-in overrides an installed one. */
   if (rc == 0 && folders != NULL && folders[0] != '\0') {
     rc = tvmrt__buf_printf(out, "%s%c", folders, TVMRT_PATH_SEPARATOR);
   }
@@ -226,7 +224,7 @@ int tvmrt__plugin_folders(tvmrt_buf* out) {
 static const char prefix[] = TVMRT_LIBRARY_PREFIX "tvmrt_device_";
 static const char suffix[] = TVMRT_LIBRARY_SUFFIX;
 
-/* Append the name of a plug-in's device, if a file's name is that of one. */
+/* Append the device name of a plug-in, if the file name is that of one. */
 static int append_name(void* names, const char* file) {
   tvmrt_buf* out = names;
   const size_t skip = sizeof(prefix) - 1;
@@ -238,7 +236,7 @@ static int append_name(void* names, const char* file) {
   return tvmrt__buf_printf(out, "%.*s\n", (int)(size - skip - (sizeof(suffix) - 1)), file + skip);
 }
 
-/* From the names of files alone: nothing is loaded. */
+/* From file names only: nothing is loaded. */
 int tvmrt__plugin_names(tvmrt_buf* out) {
   tvmrt_buf folders = {NULL, 0, 0};
   char* at;
@@ -253,10 +251,10 @@ int tvmrt__plugin_names(tvmrt_buf* out) {
   return rc;
 }
 
-/* The plug-in's path in a folder, if there is such a file. */
+/* Load the plug-in from a folder, if the folder has its file. */
 static int try_folder(const char* folder, size_t size, const char* name, bool* out_found) {
   tvmrt_buf path = {NULL, 0, 0};
-  /* Nothing between two separators is no folder. */
+  /* Skip empty folder names. */
   int rc = size == 0
                ? 0
                : tvmrt__buf_printf(&path, "%.*s/%s%s%s", (int)size, folder, prefix, name, suffix);
@@ -268,7 +266,7 @@ static int try_folder(const char* folder, size_t size, const char* name, bool* o
   return rc;
 }
 
-/* In the order of the folders; the first file of the name is the one, also where it cannot be
+/* In the order of the folders; the first file with the name is used, even if it cannot be
  * loaded. */
 int tvmrt__plugin_find(const char* name, bool* out_found) {
   tvmrt_buf folders = {NULL, 0, 0};

@@ -1,15 +1,15 @@
-/* Regions as packed functions, and what a scheduler may want of them.
+/* Regions as packed functions, and requests of schedulers.
  *
  * Three functions for each region: one that computes, and two that start and wait. A call takes a
- * context, which has the device's graph for one run, binds its tensors, runs and gives it back, on
- * every way out. */
+ * context, which has the device's graph for one run, binds its tensors, runs, and returns the
+ * context in every case. */
 #include "../core/region_request.h"
 #include "loaded_region.h"
 
 typedef tvmrt_loaded_region loaded;
 typedef tvmrt_region_context context;
 
-/* What comes with the call, for it alone: a device may run other networks inside of it. */
+/* A request is only for this call: a device may run other networks inside of it. */
 static tvmrt_region_request* take_request(void) {
   tvmrt_thread* thread = tvmrt__thread();
   tvmrt_region_request* request = thread == NULL ? NULL : thread->request;
@@ -23,13 +23,13 @@ static int run(const loaded* self, context* c) {
   return tvmrt__context_finish(self, c, false);
 }
 
-/* What was called may free its tensors meanwhile. */
+/* The caller may free its tensors meanwhile. */
 static int start_held(const loaded* self, context* c) {
   TVMRT_RETURN_IF_ERROR(tvmrt__context_hold(c));
   return tvmrt__context_start(self, c, false);
 }
 
-/* The context is given back with the run's end, and not used after it. */
+/* The context is returned at the run's end, and not used afterwards. */
 static int end_started(void* started, bool only_look) {
   context* c = started;
   loaded* self = c->region.runtime;
@@ -37,15 +37,14 @@ static int end_started(void* started, bool only_look) {
   return rc == TVMRT_DEVICE_BUSY ? rc : tvmrt__context_return(self, c, rc);
 }
 
-/* Another context in place of *c, on the chosen device; NULL where there is none, or the CPU is to do it:
- * then *is_cpu. */
+/* Replace *c by a context on the chosen device; NULL on failure, or if the CPU is chosen: then
+ * *is_cpu. */
 static context* choose(loaded* self, context* c, tvmrt_region_request* r, const TVMValue* args,
                        const int* codes, int num_args, bool* is_cpu) {
   tvmrt_device* device = r->choose == NULL ? NULL : r->choose(r->asker, &c->region);
   loaded* other;
   if (device == NULL || device == self->device) return c;
-  /* Given back before another is taken: of two calls that hold one and want one, each could wait
-   * for the other. */
+  /* Returned before another is taken: two calls that hold one and want one could deadlock. */
   (void)tvmrt__context_return(self, c, 0);
   if (tvmrt__is_cpu(device)) {
     *is_cpu = tvmrt__region_on_cpu(self) == 0;
@@ -55,7 +54,7 @@ static context* choose(loaded* self, context* c, tvmrt_region_request* r, const 
   return other == NULL ? NULL : tvmrt__context_take(other, args, codes, num_args);
 }
 
-/* A call as a scheduler wants it. The code of the CPU beside a region must know how it ended. */
+/* Execute a call as a scheduler requests. A region with CPU fallback must wait for the result. */
 static int run_requested(const loaded* self, context* c, tvmrt_region_request* r) {
   loaded* on = c->region.runtime;
   int rc;
@@ -67,8 +66,7 @@ static int run_requested(const loaded* self, context* c, tvmrt_region_request* r
   return 0;
 }
 
-/* A request of a scheduler is taken in any case: left in the thread it would be the next
- * region's. */
+/* A scheduler's request is taken in any case: otherwise the next region would take it. */
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   loaded* self = resource;
@@ -84,13 +82,13 @@ int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue
   } else if (c != NULL) {
     rc = tvmrt__context_return(self, c, run(self, c));
   }
-  /* Where the scheduler chose the CPU, failing is how generated code is told to call it: no
-   * fallback to count. */
+  /* If the scheduler chose the CPU, the failure only makes generated code call it: not counted as a
+   * fallback. */
   if (rc != 0 && self->falls_back && !is_cpu) tvmrt__note_fallback(self);
   return rc;
 }
 
-/* Returns a handle of the run, or nothing where it has ended already. */
+/* Returns a handle of the run, or nothing if it has ended already. */
 int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValue* out,
                                int* out_code, void* resource) {
   loaded* self = resource;
@@ -106,7 +104,7 @@ int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValu
   return c == NULL ? -1 : tvmrt__context_return(self, c, rc);
 }
 
-/* The handle must be one that start has returned, once: generated code sees to it. */
+/* The handle must be from the start function, and used once: generated code ensures this. */
 int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   const loaded* self = resource;

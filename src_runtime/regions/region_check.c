@@ -1,7 +1,8 @@
-/* Whether a region that was read is a graph: each tensor has one source, and has it before it is read.
+/* Checks that a parsed region is a valid graph: each tensor has one source, which precedes its
+ * uses.
  *
- * Each number of a tensor was found to be an index or -1 when it was read; here it is compared with
- * how many there are. */
+ * The parser has checked that each tensor number is -1 or an index; here it is compared with the
+ * number of tensors. */
 #include "region_check.h"
 
 #include <stdlib.h>
@@ -22,8 +23,7 @@ static int define(tvmrt_parser* in, const tvmrt_region* region, uint8_t* defined
   return 0;
 }
 
-/* Also for -1, which check_nodes() has passed over where it stands for an operand that is left
- * out. */
+/* Also for -1, which check_nodes() has skipped if it stands for an omitted operand. */
 static int use(tvmrt_parser* in, const tvmrt_region* region, const uint8_t* defined,
                int32_t tensor) {
   if (tensor >= 0 && tensor < region->num_tensors && defined[tensor]) return 0;
@@ -31,8 +31,8 @@ static int use(tvmrt_parser* in, const tvmrt_region* region, const uint8_t* defi
                            region->symbol, (int)tensor);
 }
 
-/* Nodes stand so that they can run one after the other: what a node reads has its value before it,
- * and no tensor gets a second one. Devices need not sort them, nor look for circles. */
+/* Nodes are in topological order: inputs of a node have their values before, and no tensor gets a
+ * second one. Devices need not sort them, nor check for cycles. */
 static int check_nodes(tvmrt_parser* in, const tvmrt_region* region, uint8_t* defined) {
   int32_t i;
   int32_t k;
@@ -48,8 +48,8 @@ static int check_nodes(tvmrt_parser* in, const tvmrt_region* region, uint8_t* de
   return 0;
 }
 
-/* Outputs must be results of nodes, each listed once. An input or a constant that is an output,
- * too, would have two owners: the caller's tensor and another one. */
+/* Outputs must be results of nodes, each listed once. An input or a constant that is also an output
+ * would have two owners. */
 static int check_outputs(tvmrt_parser* in, const tvmrt_region* region, uint8_t* defined) {
   int32_t i;
   int32_t k;
@@ -63,7 +63,7 @@ static int check_outputs(tvmrt_parser* in, const tvmrt_region* region, uint8_t* 
   return 0;
 }
 
-/* The flags are of one walk: constants and inputs have values from the start. */
+/* Flags of one pass: constants and inputs have values from the start. */
 int tvmrt__region_check(tvmrt_parser* in, const tvmrt_region* region) {
   uint8_t* defined = tvmrt__calloc((size_t)region->num_tensors, 1);
   int32_t i;

@@ -1,4 +1,4 @@
-/* What a region's nodes, inputs and outputs must be to each other. */
+/* Consistency of a region's nodes, inputs and outputs. */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_REGION_CHECK_H_
 #define TVMRT_SRC_RUNTIME_REGIONS_REGION_CHECK_H_
 
@@ -6,7 +6,7 @@
 
 #include "../base/json.h"
 
-/* 0, or -1 with a sentence that says where in `in` reading has come to. */
+/* 0, or -1 with an error text that contains the parser's position. */
 int tvmrt__region_check(tvmrt_parser* in, const tvmrt_region* region);
 
 #endif

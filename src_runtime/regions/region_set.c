@@ -1,13 +1,12 @@
-/* Reading regions: every number in the result is in range, every tensor has one source.
+/* Parsing of regions: every index in the result is in range, every tensor has one source.
  *
- * The text comes from a file that anybody may have written. Devices get what is read without
- * looking again, so whatever they index by was checked here, and what fails leaves nothing
- * behind.
+ * The text comes from an untrusted file. Devices use the result without further checks, so all
+ * indices are checked here, and on failure everything is freed.
  *
- * Members of an object come in any order, so each object is read into a draft, and what must hold
- * between its members is checked when its end was read. Members that are unknown are passed over:
- * newer compilers may add what older runtimes need not know. Everything that is kept lies in the
- * set's arena; lists grow on the heap until their length is known. */
+ * Members of an object may have any order, so each object is parsed into a draft, and relations
+ * between its members are checked at its end. Unknown members are skipped: newer compilers may add
+ * members that older runtimes can ignore. All results lie in the set's arena; lists grow on the
+ * heap until their length is known. */
 #include "region_set.h"
 
 #include "../base/json.h"
@@ -15,8 +14,8 @@
 #include "region_check.h"
 
 typedef struct reader {
-  tvmrt_parser in; /* first, so that who is given it has the reader */
-  tvmrt_buf text;  /* of the string read last; the next one overwrites it */
+  tvmrt_parser in; /* first, so that callbacks can convert it to the reader */
+  tvmrt_buf text;  /* the last string; overwritten by the next one */
   tvmrt_region_set* set;
   const uint8_t* constants; /* NULL: not given, and constants have no data */
   size_t constants_size;
@@ -24,19 +23,19 @@ typedef struct reader {
 
 #define FAIL(r, ...) tvmrt__parse_fail(&(r)->in, __VA_ARGS__)
 
-/* Readers of items and members get the parser alone, which is the reader's first member. */
+/* Callbacks for items and members receive only the parser, which is the reader's first member. */
 static reader* reader_of(tvmrt_parser* in) { return (reader*)(void*)in; }
 
 static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
 
-/* A string that stays as long as the set. */
+/* A string that lives as long as the set. */
 static int read_text(reader* r, const char** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(&r->in, &r->text));
   *out = tvmrt__arena_text(&r->set->arena, r->text.data, r->text.size);
   return *out == NULL ? -1 : 0;
 }
 
-/* An object as it is written. Devices have parsers of their own for their options. */
+/* The source text of an object. Devices parse their options themselves. */
 static int read_object_text(reader* r, const char** out) {
   const char* begin;
   if (tvmrt__parse_peek(&r->in) != '{') return FAIL(r, "the options are no object");
@@ -46,21 +45,21 @@ static int read_object_text(reader* r, const char** out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* Move what a buffer gathered to the arena. Lists grow on the heap, as nobody knows their lengths
- * before, and end in the arena, which is freed as a whole. */
+/* Move a buffer's contents to the arena. Lists grow on the heap, as their lengths are unknown, and
+ * end in the arena, which is freed as a whole. */
 static int keep(reader* r, tvmrt_buf* items, size_t item_bytes, void* out_items,
                 int32_t* out_count) {
   void* kept;
   if (items->size / item_bytes > INT32_MAX) return FAIL(r, "a list is too long");
   kept = tvmrt__arena_copy(&r->set->arena, items->data, items->size);
   if (kept == NULL) return -1;
-  /* by bytes, since the caller's pointer has another type than void* */
+  /* by bytes, since the caller's pointer is not a void* */
   memcpy(out_items, &kept, sizeof(kept));
   *out_count = (int32_t)(items->size / item_bytes);
   return 0;
 }
 
-/* What `add` appends to a buffer, for each element of a list. */
+/* Read a list; `add` appends each element to a buffer. */
 static int read_list(reader* r, int (*add)(tvmrt_parser* in, void* items), size_t item_bytes,
                      void* out_items, int32_t* out_count) {
   tvmrt_buf items = {NULL, 0, 0};
@@ -70,7 +69,7 @@ static int read_list(reader* r, int (*add)(tvmrt_parser* in, void* items), size_
   return rc;
 }
 
-/* Sizes are bounded when the shape is whole, as only their product can be too large. */
+/* The product of the extents is checked when the shape is complete. */
 static int add_extent(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   int64_t value;
@@ -79,8 +78,8 @@ static int add_extent(tvmrt_parser* in, void* items) {
   return tvmrt__buf_append(items, &value, sizeof(value));
 }
 
-/* The number of a tensor; -1 stands for an operand that is left out. Whether there is such a tensor
- * is only known when all have been read. */
+/* The number of a tensor; -1 stands for an omitted operand. Whether it exists is checked when all
+ * have been read. */
 static int add_index(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   int64_t value;
@@ -91,17 +90,17 @@ static int add_index(tvmrt_parser* in, void* items) {
   return tvmrt__buf_append(items, &index, sizeof(index));
 }
 
-/* A number as JSON has it, or as Python writes what JSON lacks: Infinity, NaN. */
+/* A JSON number, or Python's additions to JSON: Infinity, NaN. */
 typedef struct number {
   bool is_int;
   int64_t i;
   double f;
 } number;
 
-/* What has a point, an exponent or letters is no integer. */
+/* A number with a point, an exponent or letters is not an integer. */
 static int read_number(reader* r, number* out) {
   const char* c;
-  (void)tvmrt__parse_peek(&r->in); /* what stands before it is passed over */
+  (void)tvmrt__parse_peek(&r->in); /* skip leading spaces */
   c = r->in.json.at;
   while (c < r->in.json.end && ((*c >= '0' && *c <= '9') || *c == '-')) ++c;
   out->is_int = c == r->in.json.end || strchr(",]} \n\t\r", *c) != NULL;
@@ -111,7 +110,7 @@ static int read_number(reader* r, number* out) {
   return 0;
 }
 
-/* Integers are kept beside their value as a float: what the list is, its last number decides. */
+/* Integers are also stored as floats: the type of the list depends on all its numbers. */
 static int add_number(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   number value;
@@ -121,7 +120,7 @@ static int add_number(tvmrt_parser* in, void* items) {
 
 /* Numbers as integers if all are, else as floats. */
 static int set_numbers(reader* r, const number* numbers, int32_t count, tvmrt_attr* attr) {
-  /* Both, since only the last number tells which of them it is to be. */
+  /* Both, since only the last number decides which is used. */
   int64_t* ints = tvmrt__arena_alloc(&r->set->arena, (size_t)count, sizeof(*ints));
   double* floats = tvmrt__arena_alloc(&r->set->arena, (size_t)count, sizeof(*floats));
   int32_t i;
@@ -160,7 +159,7 @@ static int read_attr_value(reader* r, tvmrt_attr* attr) {
   return set_numbers(r, numbers, attr->count, attr);
 }
 
-/* The key is lent for this call, so it is copied to the arena. */
+/* The key is borrowed for this call, so it is copied to the arena. */
 static int add_attr(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tvmrt_attr attr = {0};
@@ -170,7 +169,7 @@ static int add_attr(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__buf_append(into, &attr, sizeof(attr));
 }
 
-/* An object with any members; devices ask for those they know. */
+/* An object with any members; devices look up those they know. */
 static int read_attrs(reader* r, tvmrt_region_node* node) {
   tvmrt_buf attrs = {NULL, 0, 0};
   int rc = tvmrt__parse_members(&r->in, add_attr, &attrs);
@@ -179,8 +178,8 @@ static int read_attrs(reader* r, tvmrt_region_node* node) {
   return rc;
 }
 
-/* A constant must lie inside the constants, where these are given. Devices read constants where
- * they lie, by vectors, hence the alignment. */
+/* A constant must lie inside the constants, if these are given. Devices load constants in place by
+ * vectors, hence the alignment. */
 static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int64_t bytes) {
   if (offset < 0 || offset % TVMRT_CONSTANT_ALIGN_BYTES != 0) {
     return FAIL(r, "the offset of constant '%.60s' is no multiple of %d", t->name,
@@ -191,7 +190,7 @@ static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int
                 (unsigned long long)t->num_bytes);
   }
   t->is_constant = 1;
-  /* A compiler that asks about shapes alone gives none. */
+  /* A compiler that only queries shapes passes none. */
   if (r->constants == NULL) return 0;
   if ((uint64_t)offset > r->constants_size ||
       (uint64_t)bytes > r->constants_size - (uint64_t)offset) {
@@ -202,7 +201,7 @@ static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int
   return 0;
 }
 
-/* A tensor, and what else is said of it. */
+/* A tensor and its other properties. */
 typedef struct tensor_draft {
   tvmrt_region_tensor t;
   const int64_t* least; /* NULL: those of its shape */
@@ -213,8 +212,8 @@ typedef struct tensor_draft {
   int64_t bytes;
 } tensor_draft;
 
-/* The shape, and behind it the least extents. There tvmrt__least_extents() finds them, without a
- * field in a struct that devices know. */
+/* The shape, followed by the minimum extents for tvmrt__least_extents(), without a field in a
+ * struct of the device ABI. */
 static int set_extents(reader* r, tensor_draft* d) {
   const size_t bytes = (size_t)d->t.ndim * sizeof(int64_t);
   int64_t* both = tvmrt__arena_alloc(&r->set->arena, (size_t)d->t.ndim * 2 + 1, sizeof(*both));
@@ -231,7 +230,7 @@ static int set_extents(reader* r, tensor_draft* d) {
   return 0;
 }
 
-/* Whether any tensor has another least shape than its most: then runs choose. */
+/* Whether any tensor has dynamic dimensions. */
 bool tvmrt__region_is_open(const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
@@ -242,14 +241,14 @@ bool tvmrt__region_is_open(const tvmrt_region* region) {
   return false;
 }
 
-/* Members come in any order, so what belongs together is checked when all are read. */
+/* Members may have any order, so relations are checked when all are read. */
 static int finish_tensor(reader* r, tensor_draft* d) {
   tvmrt_region_tensor* t = &d->t;
   if (t->name == NULL || t->shape == NULL || !d->has_dtype) {
     return FAIL(r, "a tensor lacks 'name', 'dtype' or 'shape'");
   }
   if (t->ndim > TVMRT_MAX_NDIM) return FAIL(r, "tensor '%.60s' has too many dimensions", t->name);
-  /* A constant has its bytes, so no run chooses its extents. */
+  /* A constant has a fixed size, so its extents are not dynamic. */
   if (d->least != NULL && (d->num_least != t->ndim || d->is_constant)) {
     return FAIL(r, "tensor '%.60s' has %d least extents", t->name, (int)d->num_least);
   }
@@ -258,7 +257,7 @@ static int finish_tensor(reader* r, tensor_draft* d) {
   return d->is_constant ? place_constant(r, t, d->offset, d->bytes) : 0;
 }
 
-/* Unknown members are passed over, so that newer compilers may add some. */
+/* Unknown members are skipped, so that newer compilers may add some. */
 static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tensor_draft* d = into;
@@ -293,7 +292,7 @@ static int read_indices(reader* r, const int32_t** out, int32_t* out_count) {
   return read_list(r, add_index, sizeof(int32_t), (void*)out, out_count);
 }
 
-/* As for tensors: what is unknown is passed over. */
+/* As for tensors, unknown members are skipped. */
 static int read_node(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tvmrt_region_node* n = into;
@@ -304,7 +303,7 @@ static int read_node(tvmrt_parser* in, void* into, const char* key) {
   return is(key, "attrs") ? read_attrs(r, n) : tvmrt__parse_skip(in);
 }
 
-/* Attributes may be missing, operands and results may not: devices index by them. */
+/* Attributes are optional, operands and results are not: devices index them. */
 static int add_node(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   tvmrt_region_node n = {0};
@@ -316,7 +315,7 @@ static int add_node(tvmrt_parser* in, void* items) {
   return tvmrt__buf_append(items, &n, sizeof(n));
 }
 
-/* Least and most of a size, both within what an extent may be. */
+/* Minimum and maximum of a size, both valid extents. */
 static int add_size(tvmrt_parser* in, void* bounds) {
   tvmrt_buf* items = bounds;
   const size_t before = items->size;
@@ -328,7 +327,7 @@ static int add_size(tvmrt_parser* in, void* bounds) {
   return tvmrt__parse_fail(in, "a size has no two bounds");
 }
 
-/* Where the list stands is kept, since sizes.c reads the expressions in it at each change of
+/* The position of the list is recorded, since sizes.c evaluates its expressions at each change of
  * sizes. */
 static int read_tensors(reader* r, tvmrt_region_draft* draft) {
   (void)tvmrt__parse_peek(&r->in);
@@ -339,8 +338,7 @@ static int read_tensors(reader* r, tvmrt_region_draft* draft) {
   return 0;
 }
 
-/* The lists may come in any order; tensors' numbers in them are checked when the region is
- * whole. */
+/* The lists may have any order; tensor numbers in them are checked when the region is complete. */
 static int read_region(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tvmrt_region_draft* draft = into;
@@ -358,13 +356,14 @@ static int read_region(tvmrt_parser* in, void* into, const char* key) {
                    &region->num_nodes);
 }
 
-/* One region is checked when it is read, so that the sentence's place is near to it. */
+/* A region is checked as soon as it is read, so that the position in an error text is close to
+ * it. */
 static int add_region(tvmrt_parser* in, void* into) {
   reader* r = reader_of(in);
   tvmrt_buf* items = into;
   tvmrt_region_draft draft = {0};
   tvmrt_region* region = &draft.region;
-  /* There are few regions, so that each is compared with all before it. */
+  /* There are few regions, so each is compared with all earlier ones. */
   const tvmrt_region_draft* others = (const void*)items->data;
   size_t i;
   (void)tvmrt__parse_peek(&r->in);
@@ -387,13 +386,13 @@ static int add_region(tvmrt_parser* in, void* into) {
   return tvmrt__buf_append(items, &draft, sizeof(draft));
 }
 
-/* What the format says of itself. */
+/* Header of the format. */
 typedef struct format {
   const char* name;
   int64_t version;
 } format;
 
-/* What is said twice is read twice, and the last one stays. */
+/* Of repeated members the last one is used. */
 static int read_top(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   format* f = into;
@@ -416,7 +415,7 @@ static int read_top(tvmrt_parser* in, void* into, const char* key) {
   return 0;
 }
 
-/* What the format says of itself may stand anywhere in the object, so it is judged at the end. */
+/* The header members may be anywhere in the object, so they are checked at the end. */
 static int read_set(reader* r) {
   format f = {NULL, -1};
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_top, &f));
@@ -432,7 +431,7 @@ static int read_set(reader* r) {
   return 0;
 }
 
-/* What this gives points into the constants, but not into the text. */
+/* The result points into the constants, but not into the text. */
 int tvmrt__region_set_read(const char* json, size_t json_size, const void* constants,
                            size_t constants_size, tvmrt_region_set* out) {
   reader r = {0};

@@ -1,7 +1,7 @@
-/* Regions as a compiler wrote them: text of JSON, and bytes of constants.
+/* Regions as a compiler wrote them: JSON text, and bytes of constants.
  *
  *   {"format": "tvmrt-regions", "version": 1, "device": "npu", "device_version": 1,
- *    "options": {...}, "fallback": 1,                                        (both may be left out)
+ *    "options": {...}, "fallback": 1,                                             (both optional)
  *    "regions": [{"symbol": "tvmgen_default_npu_main_0", "name": "conv1..relu1",
  *      "tensors": [{"name": "x", "dtype": "float32", "shape": [1, 3]},
  *                  {"name": "w", "dtype": "float32", "shape": [3, 8], "offset": 0, "bytes": 96},
@@ -9,10 +9,10 @@
  *                 "attrs": {"strides": [1, 1], "alpha": 0.1, "mode": "linear"}}],
  *      "inputs": [0], "outputs": [2]}]}
  *
- * A tensor whose extents a run chooses has the most of them as its shape, and "least": [1, 1]; on
- * a device that is prepared for each size it has "extents", too: see sizes.c. A tensor with an offset is a constant; offsets count from the start of the constants and are
- * multiples of 64. Keys that are unknown are skipped. Nodes follow each other so that they can run.
- */
+ * A tensor with dynamic dimensions has its maximum extents as its shape, and "least": [1, 1]; on a
+ * device that is prepared for each size it also has "extents": see sizes.c. A tensor with an offset
+ * is a constant; offsets count from the start of the constants and are multiples of 64. Unknown
+ * keys are skipped. Nodes are in topological order. */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_REGION_SET_H_
 #define TVMRT_SRC_RUNTIME_REGIONS_REGION_SET_H_
 
@@ -23,19 +23,19 @@
 
 #define TVMRT_CONSTANT_ALIGN_BYTES 64
 
-/* One region with its place in the text. */
+/* One region with its position in the text. */
 typedef struct tvmrt_region_draft {
   tvmrt_region region; /* data is NULL */
   size_t text_begin;
   size_t text_size;
   size_t tensors_begin; /* the list of tensors */
   size_t tensors_size;
-  const int64_t* sizes; /* least and most of each size that a run chooses */
+  const int64_t* sizes; /* minimum and maximum of each dynamic size */
   int32_t num_sizes;
 } tvmrt_region_draft;
 
 typedef struct tvmrt_region_set {
-  tvmrt_arena arena; /* of all that follows */
+  tvmrt_arena arena; /* memory of all following fields */
   const char* device;
   int64_t device_version;
   const char* options; /* a JSON object; NULL if there are none */
@@ -44,12 +44,11 @@ typedef struct tvmrt_region_set {
   size_t num_regions;
 } tvmrt_region_set;
 
-/* The least extents of a tensor that was read here; they are those of its shape where no run chooses
- * them. */
+/* The minimum extents of a parsed tensor; equal to its shape if it has no dynamic dimensions. */
 static inline int64_t* tvmrt__least_extents(const tvmrt_region_tensor* t) {
   return (int64_t*)(uintptr_t)t->shape + t->ndim;
 }
-/* From now on the tensor has this shape alone, as the least and as the most; it was checked. */
+/* Set a fixed shape, as minimum and maximum; it was checked. */
 void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape);
 bool tvmrt__region_is_open(const tvmrt_region* region);
 

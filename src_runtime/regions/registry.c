@@ -1,13 +1,13 @@
-/* Devices by name: entering, finding, leaving.
+/* Devices by name: registering, finding, unregistering.
  *
- * A name is looked for in this order: devices that have registered, those that are part of this
- * library, plug-ins in the folders for them, plug-ins with the prefix `device.<name>.`, packed functions
- * of a front end, and last whatever the front end finds among its installed packages. What is found becomes an entry, until it is
+ * A name is looked up in this order: registered devices, those that are part of this library,
+ * plug-ins in their folders, plug-ins with the prefix `device.<name>.`, packed functions of a front
+ * end, and finally the front end's installed packages. A found device becomes an entry until it is
  * unregistered.
  *
- * An entry has copies of the device's structs, so that slots which an older plug-in does not know are
- * NULL here, and one address for as long as the device is registered. tvmrt_device_find() lends it;
- * tvmrt__device_take() counts its user, and a device with users is not unregistered. */
+ * An entry has copies of the device's structs, so that slots unknown to an older plug-in are NULL
+ * here, and a stable address while the device is registered. tvmrt_device_find() returns it
+ * borrowed; tvmrt__device_take() counts users, and a device with users cannot be unregistered. */
 #include "registry.h"
 
 #include <stdatomic.h>
@@ -17,34 +17,34 @@
 #include "../core/plugins.h"
 
 typedef struct entry {
-  tvmrt_device device;              /* what slots get; first, so that a device is its entry */
-  tvmrt_device_interface interface; /* copies: slots that the device's header had not are NULL */
+  tvmrt_device device;              /* argument of slots; first, so that a device is its entry */
+  tvmrt_device_interface interface; /* copies: slots missing in the device's header are NULL */
   tvmrt_device_allocator allocator;
   tvmrt_device_optimizer optimizer;
   struct entry* next;
   size_t users; /* modules that hold it */
   char* options;
-  char* own_name; /* of a scripted device; NULL: it brought its functions' names itself */
+  char* own_name; /* of a scripted device; NULL: it has registered its functions itself */
 } entry;
 
-/* One lock for all, that of plug-ins: devices come and go rarely. It is recursive, because the
- * registering function of a plug-in, which the registry calls, calls the registry. */
+/* One lock for all, shared with plug-ins: devices are rarely registered. It is recursive, because
+ * the registry calls a plug-in's registration function, which calls the registry. */
 static entry* first;
 
 static void lock_registry(void) { tvmrt__loading_begin(); }
 static void unlock_registry(void) { tvmrt__loading_end(); }
 
-/* With the lock. */
+/* Called with the lock held. */
 static entry* find_entry(const char* name) {
   entry* e = first;
   while (e != NULL && strcmp(e->device.name, name) != 0) e = e->next;
   return e;
 }
 
-/* In the registry's lock, like all that enters. */
+/* Called with the registry's lock held, like all registrations. */
 static int enter_builtin(tvmrt_builtin_device* b) {
   int rc;
-  /* enter() registers, which asks for built-in devices of that name once more */
+  /* enter() registers, which looks up built-in devices of that name again */
   if (b->is_entering || b->is_without_device || find_entry(b->name) != NULL) return 0;
   b->is_entering = true;
   rc = b->enter();
@@ -55,7 +55,7 @@ static int enter_builtin(tvmrt_builtin_device* b) {
 
 static tvmrt_builtin_device cpu = {"cpu", tvmrt__enter_cpu, false, false};
 
-/* A name that is no built-in device's is none of this function's business: 0. */
+/* Returns 0 for a name that is not a built-in device's. */
 static int enter_builtin_named(const char* name) {
   tvmrt_builtin_device* b;
   if (strcmp(cpu.name, name) == 0) return enter_builtin(&cpu);
@@ -65,7 +65,7 @@ static int enter_builtin_named(const char* name) {
   return 0;
 }
 
-/* Asked whenever a global function is missing, so the lock is left alone once it is done. */
+/* Called for each missing global function, so it takes no lock once it is done. */
 void tvmrt__devices_enter_builtin(void) {
   static atomic_bool is_done;
   tvmrt_builtin_device* b;
@@ -77,22 +77,21 @@ void tvmrt__devices_enter_builtin(void) {
   unlock_registry();
 }
 
-/* As C has letters, whatever the program's locale. */
+/* ASCII letters, independent of the program's locale. */
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/* Names become parts of functions' and of files' names. */
+/* Names become parts of function and file names. */
 static bool is_name(const char* text) {
   if (text == NULL || !is_letter(*text)) return false;
   while (is_letter(*text) || (*text >= '0' && *text <= '9') || *text == '_') ++text;
   return *text == '\0';
 }
 
-/* What the first version of the header had up to a field, for structs that do not say how long they
- * are. */
+/* Size of the header's first version up to a field, for structs without a size. */
 #define BYTES_TO(type, field) (offsetof(type, field) + sizeof(((type*)NULL)->field))
 #define FIRST_BYTES BYTES_TO(tvmrt_device, version)
 
-/* What the first version of tvmrt_device_memory had, all of which the runtime reads. */
+/* Checks the first version of tvmrt_device_memory, all of which the runtime reads. */
 static int check_memory(const tvmrt_device* d) {
   const tvmrt_device_memory* m = d->memory;
   if (m == NULL) return 0;
@@ -107,7 +106,7 @@ static int check_memory(const tvmrt_device* d) {
       d->name, (int)m->device.device_type, m->struct_bytes, m->align_bytes);
 }
 
-/* Everything that slots are called for without a look later on. */
+/* Checks everything that later calls rely on. */
 static int check_device(const tvmrt_device* d) {
   if (d == NULL || d->struct_bytes < FIRST_BYTES) {
     return tvmrt__fail_value(
@@ -132,7 +131,7 @@ static int check_device(const tvmrt_device* d) {
   return 0;
 }
 
-/* Last, so that devices are listed in the order in which they came. */
+/* Appended, so that devices are listed in registration order. */
 static void append_entry(entry* e) {
   entry** at = &first;
   while (*at != NULL) at = &(*at)->next;
@@ -151,7 +150,7 @@ static void free_entry(entry* e) {
   free(e);
 }
 
-/* Slots get the entry's copy, whose address stays. */
+/* Slots receive the entry's copy, whose address is stable. */
 static int start_device(entry* e) {
   tvmrt_device* d = &e->device;
   if (d->interface->init == NULL) return 0;
@@ -159,19 +158,19 @@ static int start_device(entry* e) {
   return d->interface->init(d) == 0 ? 0 : tvmrt__slot_failed(d, "init", NULL);
 }
 
-/* As much of a struct as both sides know; the rest of `to` stays 0. */
+/* Copy the part of a struct that both sides know; the remainder of `to` stays 0. */
 static void copy_known(void* to, size_t to_bytes, const void* from, size_t said, size_t least) {
   const size_t bytes = said == 0 ? least : said;
   if (from != NULL) memcpy(to, from, bytes < to_bytes ? bytes : to_bytes);
 }
 
-/* Whether the sizes that a device says of its structs can be those of any version. */
+/* Whether a struct size that a device states is plausible for any version. */
 static bool is_size(size_t said, size_t least) {
   enum { MOST_BYTES = 4096 };
   return said == 0 || (said >= least && said <= MOST_BYTES && said % sizeof(void*) == 0);
 }
 
-/* Each struct that a device brings says its own size, as plug-ins of all ages come. */
+/* Each struct of a device states its own size, as plug-ins may have any age. */
 static int check_sizes(const tvmrt_device* d) {
   if (is_size(d->interface_bytes, BYTES_TO(tvmrt_device_interface, release_device)) &&
       is_size(d->allocator_bytes, BYTES_TO(tvmrt_device_allocator, release)) &&
@@ -185,7 +184,7 @@ static int check_sizes(const tvmrt_device* d) {
       d->name, d->interface_bytes, d->allocator_bytes, d->optimizer_bytes);
 }
 
-/* The device's struct and its tables may go after this; what they point to stays the device's. */
+/* The device may free its struct and its tables afterwards; it keeps owning their targets. */
 static void copy_device(entry* e, const tvmrt_device* device) {
   tvmrt_device* d = &e->device;
   copy_known(d, sizeof(*d), device, device->struct_bytes, 0);
@@ -201,18 +200,18 @@ static void copy_device(entry* e, const tvmrt_device* device) {
   if (d->optimizer != NULL) d->optimizer = &e->optimizer;
 }
 
-/* A plug-in that registers on this thread keeps the name, to be found by it later. */
+/* Record the name for a plug-in that is registering on this thread. */
 static int note_registered(const char* name) {
   const tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL || thread->registered == NULL) return 0;
   return tvmrt__buf_printf(thread->registered, "%s\n", name);
 }
 
-/* With the lock, which the device's init() may take again. */
+/* Called with the lock held, which the device's init() may take again. */
 static int add_device(const tvmrt_device* device) {
   entry* e;
   int rc;
-  /* built-in devices register when they are first asked for: nobody takes their names before */
+  /* built-in devices are registered on first use, so that their names cannot be taken before */
   TVMRT_RETURN_IF_ERROR(enter_builtin_named(device->name));
   if (find_entry(device->name) != NULL) {
     return tvmrt__fail_value("there is a device '%s' already; names must be unique.", device->name);
@@ -228,7 +227,7 @@ static int add_device(const tvmrt_device* device) {
   }
   rc = note_registered(device->name);
   if (rc == 0) rc = tvmrt__device_enter_functions(device->name);
-  if (rc == 0) rc = start_device(e); /* last, so that nothing that fails here leaves it started */
+  if (rc == 0) rc = start_device(e); /* last, so that no failure here leaves it started */
   if (rc == 0) {
     append_entry(e);
   } else {
@@ -238,7 +237,7 @@ static int add_device(const tvmrt_device* device) {
   return rc;
 }
 
-/* The device's init() runs under the lock, so that nobody finds a device that has not started. */
+/* The device's init() runs under the lock, so that a device is not found before it has started. */
 int tvmrt__device_register(const tvmrt_device* device) {
   int rc;
   TVMRT_RETURN_IF_ERROR(check_device(device));
@@ -253,7 +252,7 @@ static int no_device(const char* name) {
   return tvmrt__fail_value("there is no device '%.60s' to unregister.", name == NULL ? "" : name);
 }
 
-/* With the lock. A device that modules hold stays. */
+/* Called with the lock held. A device with users stays. */
 static int remove_device(const char* name) {
   entry* e = name == NULL ? NULL : find_entry(name);
   if (e == NULL) return no_device(name);
@@ -261,8 +260,8 @@ static int remove_device(const char* name) {
     return tvmrt__fail_value("device '%s' is used by %zu loaded libraries; free them first.", name,
                              e->users);
   }
-  /* nobody finds the device from here on, and only then what it has is released; the functions of a
-   * scripted one are the front end's */
+  /* the device is first removed from the list, then released; the functions of a scripted one
+   * belong to the front end */
   remove_entry(e);
   if (e->own_name == NULL) tvmrt__device_remove_functions(e->device.name);
   if (e->device.interface->release_device != NULL) {
@@ -272,7 +271,7 @@ static int remove_device(const char* name) {
   return 0;
 }
 
-/* The device's end runs under the lock, so that its name can be taken again when this returns. */
+/* release_device runs under the lock, so that the name is free when this returns. */
 int tvmrt__device_unregister(const char* name) {
   int rc;
   lock_registry();
@@ -281,7 +280,7 @@ int tvmrt__device_unregister(const char* name) {
   return rc;
 }
 
-/* A device whose functions a front end registered becomes an entry when it is first asked for. */
+/* A device whose functions a front end registered becomes an entry on first use. */
 static int add_scripted(const char* name, entry** out) {
   entry* e = tvmrt__calloc(1, sizeof(*e));
   bool found = false;
@@ -298,13 +297,13 @@ static int add_scripted(const char* name, entry** out) {
   return 0;
 }
 
-/* With the lock. A device in C goes before functions of its name. */
+/* Called with the lock held. A device in C takes precedence over functions of its name. */
 static int find_or_add_scripted(const char* name, entry** out) {
   *out = find_entry(name);
   return *out != NULL ? 0 : add_scripted(name, out);
 }
 
-/* A plug-in whose prefix is that of the device's functions registers it when it is loaded. */
+/* A plug-in with the prefix of the device's functions registers it when it is loaded. */
 static int load_by_prefix(const char* name) {
   tvmrt_buf function = {NULL, 0, 0};
   int rc = tvmrt__buf_printf(&function, "device.%s.run", name);
@@ -313,9 +312,9 @@ static int load_by_prefix(const char* name) {
   return rc;
 }
 
-/* With the lock. *out NULL, and 0, where there is no such device. */
+/* Called with the lock held. *out is NULL, with result 0, if there is no such device. */
 static int find_or_load(const char* name, entry** out) {
-  bool found; /* the plug-in may also bring a kind of modules, and no device */
+  bool found; /* the plug-in may contain only a kind of modules, and no device */
   *out = NULL;
   if (!is_name(name)) return 0;
   *out = find_entry(name);
@@ -329,15 +328,15 @@ static int find_or_load(const char* name, entry** out) {
   return find_or_add_scripted(name, out);
 }
 
-/* Let the front end look among its packages; those of Python name devices by entry points. */
+/* Let the front end search its packages; those of Python declare devices by entry points. */
 static int ask_front_end(const char* name) {
   TVMValue arg = {.v_str = name};
   int type = kTVMStr;
   return tvmrt__global_notify("tvmrt.device.find_installed", &arg, &type, 1);
 }
 
-/* With the registry locked, but not while the front end looks: that waits for its own lock, whose
- * holder may be waiting for this one. */
+/* Called with the registry locked; unlocked during the front end's search, which takes its own
+ * lock, whose holder may be waiting for this one. */
 static int find_or_ask(const char* name, entry** out) {
   int rc = find_or_load(name, out);
   if (rc != 0 || *out != NULL || !is_name(name)) return rc;
@@ -355,7 +354,7 @@ bool tvmrt__device_is_registered(const char* name) {
   return found;
 }
 
-/* Borrowed, and not held: it may be unregistered by whoever has the right to. */
+/* Borrowed, and not held: it may be unregistered at any time. */
 int tvmrt__device_find(const char* name, tvmrt_device** out_device) {
   entry* e;
   int rc;
@@ -378,7 +377,7 @@ int tvmrt__device_take(const char* name, tvmrt_device** out) {
   return rc;
 }
 
-/* NULL, of what was never taken, does nothing. */
+/* Accepts NULL. */
 void tvmrt__device_put(tvmrt_device* device) {
   if (device == NULL) return;
   lock_registry();
@@ -400,7 +399,7 @@ int tvmrt__device_options(tvmrt_device* device, char** out) {
   return rc;
 }
 
-/* Regions that are loaded already keep the options that they were prepared with. */
+/* Loaded regions keep the options that they were prepared with. */
 int tvmrt__device_set_options(const char* name, const char* options) {
   char* copy = tvmrt__strdup(options);
   entry* e = NULL;
@@ -418,7 +417,7 @@ int tvmrt__device_set_options(const char* name, const char* options) {
   return rc;
 }
 
-/* Names are good while their devices are registered. *out_count may be more than `capacity`. */
+/* Names are valid while their devices are registered. *out_count may exceed `capacity`. */
 int tvmrt__device_list(const char** names, int32_t capacity, int32_t* out_count) {
   const entry* e;
   int32_t count = 0;

@@ -1,4 +1,4 @@
-/* Devices by name, inside the runtime. */
+/* Internal interface of the device registry. */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_REGISTRY_H_
 #define TVMRT_SRC_RUNTIME_REGIONS_REGISTRY_H_
 
@@ -7,21 +7,20 @@
 
 #include "../core/function.h"
 
-/* A device that is part of this library. The build writes the table, which ends with a NULL name,
- * from the devices that the option static_plugins names. */
+/* A device that is part of this library. The build generates the table, which ends with a NULL
+ * name, from the option static_plugins. */
 typedef struct tvmrt_builtin_device {
   const char* name;
   int (*enter)(void);
   bool is_entering;
-  bool is_without_device; /* it registered a kind of modules alone, and need not do so again */
+  bool is_without_device; /* it only registered a kind of modules, and need not do so again */
 } tvmrt_builtin_device;
 extern tvmrt_builtin_device tvmrt__builtin_devices[];
 
-/* Register the devices of the table, once. Those that fail are left out until somebody asks for
- * them by name. */
+/* Register the devices of the table, once. Failing ones are skipped until looked up by name. */
 void tvmrt__devices_enter_builtin(void);
 
-/* A device that cannot be unregistered until it is put back; *out NULL if there is none. */
+/* Take a device, which cannot be unregistered until it is put back; *out is NULL if none exists. */
 int tvmrt__device_take(const char* name, tvmrt_device** out);
 void tvmrt__device_put(tvmrt_device* device);
 
@@ -38,37 +37,37 @@ int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes
                           int32_t num_shapes);
 int tvmrt__region_offer(tvmrt_region* region, tvmrt_device* device);
 
-/* The device "cpu", which is always there. */
+/* The device "cpu", which is always available. */
 int tvmrt__enter_cpu(void);
 bool tvmrt__is_cpu(const tvmrt_device* device);
 
-/* Options for regions that are prepared from now on; NULL if nobody set any. *out is owned. */
+/* Options for regions that are prepared from now on; NULL if none were set. *out is owned. */
 int tvmrt__device_options(tvmrt_device* device, char** out);
 int tvmrt__device_set_options(const char* name, const char* options);
 
-/* What `describe` says; empty if the slot is NULL. */
+/* Call `describe`; the result is empty if the slot is NULL. */
 int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out);
 int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region);
 
 /* Put device, slot, region (may be NULL) and node before the thread's error text. Returns -1. */
 int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region);
 
-/* Load the plug-in of a device from the usual folders; *out_found says whether there was one. */
+/* Load the plug-in of a device from the usual folders; *out_found: whether there was one. */
 int tvmrt__plugin_find(const char* name, bool* out_found);
-/* Let the plug-in that was loaded by its path, and registered a device of this name, do so again;
- * 0 as well where there is none. */
+/* Let a plug-in that was loaded by its path, and registered a device of this name, register it
+ * again; 0 also if there is none. */
 int tvmrt__plugin_enter_again(const char* name);
 bool tvmrt__device_is_registered(const char* name);
-/* Names of the devices whose plug-ins lie in these folders, each with a '\n'. */
+/* Names of the devices whose plug-ins are in these folders, each with a '\n'. */
 int tvmrt__plugin_names(tvmrt_buf* out);
-/* "<folder>:<folder>": where plug-ins are looked for. */
+/* "<folder>:<folder>": search path of plug-ins. */
 int tvmrt__plugin_folders(tvmrt_buf* out);
 
-/* Fill `out` as the device behind packed functions `device.<name>.run` ...; *out_found is false if
- * there is no such function. `name` must live as long as the device. */
+/* Fill `out` with a device that calls packed functions `device.<name>.run` ...; *out_found is false
+ * if there is no such function. `name` must live as long as the device. */
 int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found);
 
-/* Global functions `device.<name>.describe` and its sisters, for a device that is not scripted. */
+/* Global functions `device.<name>.describe` and similar, for a device that is not scripted. */
 int tvmrt__device_enter_functions(const char* name);
 void tvmrt__device_remove_functions(const char* name);
 

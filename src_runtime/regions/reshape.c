@@ -1,30 +1,29 @@
-/* Which shapes the tensors of a region get when some change, and whether they belong together.
+/* Shape inference and shape checks for regions that are reshaped.
  *
- * Regions are compiled for shapes, and devices are prepared for them anew when a user wants others.
- * What operators of a region may be is known here for those that follow a rule; a region with any
- * other, whose tensors would change, is refused. Nothing is changed before all nodes have been
- * found to fit. */
+ * Regions are compiled for fixed shapes; devices are prepared again when a user requests others.
+ * The shape rules of some operators are implemented here; a region with other operators whose
+ * tensors would change is refused. Nothing is changed before all nodes have been checked. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../tensors/tensor.h"
 #include "loaded_region.h"
 
-/* One tensor with the shape that it would get. */
+/* One tensor with its new shape. */
 typedef struct sized {
   const int64_t* shape;
-  int32_t ndim; /* from what the region has now */
+  int32_t ndim; /* different from the current shape */
   bool changes;
-  bool is_given; /* by the user, so nothing infers it */
-  int64_t* room; /* for a shape that is inferred */
+  bool is_given; /* by the user, so it is not inferred */
+  int64_t* room; /* buffer for an inferred shape */
 } sized;
 
-/* Extents and attributes above this are refused, so that sums of them do not overflow. */
+/* Larger extents and attributes are refused, so that sums do not overflow. */
 enum { MAX_EXTENT = INT32_MAX };
 
-/* Operators whose operands broadcast to the result, or that keep the shape of the only one. One
- * text, which needs no relocation when the library is loaded, as pointers would. softmax is among
- * them for its shape alone. */
+/* Operators that broadcast their operands, or keep the shape of their only one. One text, which
+ * needs no relocation when the library is loaded, unlike pointers. softmax is included for its
+ * shape only. */
 static const char pointwise[] =
     "add\0sub\0mul\0div\0floor_mod\0trunc_mod\0pow\0pow_whole\0min\0max\0equal\0less\0less_equal\0"
     "greater\0greater_equal\0logical_and\0logical_or\0logical_xor\0logical_not\0bit_and\0bit_or\0"
@@ -38,18 +37,18 @@ static bool is_pointwise(const char* op) {
   return *name != '\0';
 }
 
-/* No extents at all are equal, and may be NULL. */
+/* Empty lists are equal, and may be NULL. */
 static bool equal_extents(const int64_t* a, const int64_t* b, int32_t count) {
   return count <= 0 || memcmp(a, b, (size_t)count * sizeof(*a)) == 0;
 }
 
-/* Extent of axis `axis` of y, as a tensor of fewer dimensions has it; 1 where it has none. */
+/* Extent of axis `axis` of y in a tensor of lower rank; 1 if it lacks the axis. */
 static int64_t extent_of(const sized* t, int32_t axis, const sized* y) {
   const int32_t at = axis - (y->ndim - t->ndim);
   return at < 0 ? 1 : t->shape[at];
 }
 
-/* In ONNX's sense: from the last axis on, 1 or the same. */
+/* As in ONNX: from the last axis on, 1 or equal. */
 static bool broadcasts_to(const sized* t, const sized* y) {
   int32_t i;
   if (t->ndim > y->ndim) return false;
@@ -60,12 +59,12 @@ static bool broadcasts_to(const sized* t, const sized* y) {
   return true;
 }
 
-/* NULL for one that is left out. */
+/* NULL for an omitted input. */
 static const sized* input(const sized* all, const tvmrt_region_node* node, int32_t i) {
   return i < node->num_inputs && node->inputs[i] >= 0 ? &all[node->inputs[i]] : NULL;
 }
 
-/* Every operand broadcasts to the result, and the result has no extent that no operand has. */
+/* Every operand broadcasts to the result, and each extent of the result occurs in an operand. */
 static bool fits_pointwise(const sized* all, const tvmrt_region_node* node, const sized* y) {
   int32_t axis;
   int32_t i;
@@ -105,7 +104,7 @@ static bool fits_matmul(const sized* all, const tvmrt_region_node* node, const s
   return bias == NULL || broadcasts_to(bias, y);
 }
 
-/* One attribute of a window for each spatial axis; false if that is not what the node has. */
+/* A window attribute with one value per spatial axis; false if it is missing or invalid. */
 static bool window_attr(const tvmrt_region_node* node, const char* key, int32_t rank, int64_t least,
                         const int64_t** out) {
   int32_t count;
@@ -118,9 +117,9 @@ static bool window_attr(const tvmrt_region_node* node, const char* key, int32_t 
   return true;
 }
 
-/* One more extent for each step of the stride that the padded input has room for; false where the
- * attributes are none of a window, or it has no room. All terms stay below 2^63, as each factor is at
- * most INT32_MAX. */
+/* One more than the number of strides that fit into the padded input; false if the attributes are
+ * invalid or the window does not fit. All terms stay below 2^63, as each factor is at most
+ * INT32_MAX. */
 static bool window_extents(const tvmrt_region_node* node, const sized* x, const int64_t* kernel,
                            int64_t* out) {
   const int32_t rank = x->ndim - 2;
@@ -164,8 +163,8 @@ static bool fits_conv(const sized* all, const tvmrt_region_node* node, const siz
          equal_extents(extents, y->shape + 2, y->ndim - 2);
 }
 
-/* What operands that broadcast make of an axis: the first that is not 1. That the others agree with it is
- * for fits_pointwise() to say. */
+/* Extent of an axis after broadcasting: the first that is not 1. fits_pointwise() checks that the
+ * others agree. */
 static int64_t broadcast_extent(const sized* all, const tvmrt_region_node* node, int32_t axis,
                                 const sized* y) {
   int64_t extent = 1;
@@ -177,7 +176,7 @@ static int64_t broadcast_extent(const sized* all, const tvmrt_region_node* node,
   return extent;
 }
 
-/* Leaves alone what is no product: fits_matmul() refuses it. */
+/* Ignores invalid operands: fits_matmul() refuses them. */
 static void infer_matmul(const sized* all, const tvmrt_region_node* node, const sized* y) {
   const sized* a = input(all, node, 0);
   const sized* b = input(all, node, 1);
@@ -190,7 +189,7 @@ static void infer_matmul(const sized* all, const tvmrt_region_node* node, const 
   y->room[y->ndim - 1] = b->shape[b->ndim - 1];
 }
 
-/* As infer_matmul(). */
+/* Ignores invalid operands: fits_conv() refuses them. */
 static void infer_conv(const sized* all, const tvmrt_region_node* node, const sized* y) {
   const sized* x = input(all, node, 0);
   const sized* w = input(all, node, 1);
@@ -200,12 +199,12 @@ static void infer_conv(const sized* all, const tvmrt_region_node* node, const si
   y->room[1] = w->shape[0];
 }
 
-/* The only shape that the result may have; whether it does is for fits() to say. */
+/* Infer the only possible shape of the result; fits() checks it. */
 static void infer(sized* all, const tvmrt_region_node* node) {
   sized* y = &all[node->outputs[0]];
   int32_t axis;
   if (node->num_outputs != 1 || y->is_given) return;
-  /* what no rule changes keeps its shape, and is refused by fits() if that is wrong */
+  /* without a rule the shape is kept, and refused by fits() if it is wrong */
   memcpy(y->room, y->shape, (size_t)y->ndim * sizeof(*y->room));
   if (is_pointwise(node->op)) {
     for (axis = 0; axis < y->ndim; ++axis) y->room[axis] = broadcast_extent(all, node, axis, y);
@@ -218,7 +217,7 @@ static void infer(sized* all, const tvmrt_region_node* node) {
   y->shape = y->room;
 }
 
-/* Whether the shapes of one node belong together; false for operators that follow no known rule. */
+/* Whether the shapes of one node are consistent; false for operators without a known rule. */
 static bool fits(const sized* all, const tvmrt_region_node* node) {
   const sized* y;
   if (node->num_outputs != 1) return false;
@@ -228,7 +227,7 @@ static bool fits(const sized* all, const tvmrt_region_node* node) {
   return strcmp(node->op, "conv") == 0 && fits_conv(all, node, y);
 }
 
-/* A node whose tensors all stay as they are needs no rule. */
+/* A node whose tensors are all unchanged needs no rule. */
 static bool is_touched(const sized* all, const tvmrt_region_node* node) {
   int32_t i;
   for (i = 0; i < node->num_inputs; ++i) {
@@ -240,7 +239,7 @@ static bool is_touched(const sized* all, const tvmrt_region_node* node) {
   return false;
 }
 
-/* Each tensor with the shape that it has, or that it is given. */
+/* Each tensor with its current or its given shape. */
 static void fill(sized* all, int64_t* room, const tvmrt_region* region,
                  const tvmrt_region_shape* shapes, int32_t num_shapes) {
   int32_t i;
@@ -268,7 +267,7 @@ static int refuse(const tvmrt_region* region, const tvmrt_region_node* node) {
       region->symbol, node->name, node->op);
 }
 
-/* Node by node, in their order: results that nobody gave follow from the operands. */
+/* In node order: results that were not given are inferred from the operands. */
 static int follow(sized* all, const tvmrt_region* region) {
   uint64_t bytes;
   int32_t i;
@@ -278,26 +277,26 @@ static int follow(sized* all, const tvmrt_region* region) {
     if (y == NULL || !is_touched(all, node)) continue;
     infer(all, node);
     if (!fits(all, node)) return refuse(region, node);
-    /* more bytes than can be counted are refused before anything is set */
+    /* sizes that overflow are refused before anything is set */
     TVMRT_RETURN_IF_ERROR(
         tvmrt__shape_bytes(y->shape, y->ndim, region->tensors[node->outputs[0]].dtype, &bytes));
   }
   return 0;
 }
 
-/* The arrays are the runtime's own memory; they are constant for devices alone. */
+/* The arrays are the runtime's own memory; they are constant only for devices. */
 void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape) {
   tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)tensor;
   const size_t bytes = (size_t)t->ndim * sizeof(*shape);
   if (bytes == 0) return;
   memcpy(tvmrt__least_extents(t), shape, bytes);
-  /* From the copy: `shape` may be the tensor's own, and what memcpy() reads must not overlap what
-   * it writes. */
+  /* From the copy: `shape` may be the tensor's own, and memcpy() requires that source and target do
+   * not overlap. */
   memcpy((int64_t*)(uintptr_t)t->shape, tvmrt__least_extents(t), bytes);
   (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
 }
 
-/* Given ones too where they do not change: what a run chose becomes fixed by it. */
+/* Also unchanged given ones: dynamic dimensions become fixed by this. */
 static void set_shapes(const sized* all, const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
@@ -305,7 +304,7 @@ static void set_shapes(const sized* all, const tvmrt_region* region) {
   }
 }
 
-/* Each tensor has room for the most dimensions, so that inferring allocates nothing. */
+/* Each tensor has a buffer for the maximum rank, so that inference does not allocate. */
 int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
                         int32_t num_shapes, bool set) {
   const size_t count = (size_t)region->num_tensors;
@@ -322,7 +321,7 @@ int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   return rc;
 }
 
-/* Regions whose runs choose their sizes need no copy: they begin with the most of each. */
+/* Regions with dynamic sizes need no copy: they begin with the maximum of each. */
 int tvmrt__keep_shapes(tvmrt_loaded_region* self) {
   const tvmrt_region* region = &self->first.region;
   const size_t count = (size_t)region->num_tensors;
@@ -338,7 +337,7 @@ int tvmrt__keep_shapes(tvmrt_loaded_region* self) {
   return 0;
 }
 
-/* Where there is no memory to read the sizes again, `release` sees those of the last run. */
+/* If memory to evaluate the sizes is exhausted, `release` sees those of the last run. */
 void tvmrt__restore_shapes(const tvmrt_loaded_region* self) {
   const tvmrt_region* region = &self->first.region;
   int32_t i;

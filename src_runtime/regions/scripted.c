@@ -1,4 +1,4 @@
-/* Devices whose slots are global packed functions, which a front end registered:
+/* Devices whose slots are global packed functions, registered by a front end:
  *
  *   device.<name>.run(symbol, input..., output...)                       required
  *   device.<name>.pre_run(symbol, JSON of the region, constants, options)
@@ -6,17 +6,18 @@
  *   device.<name>.start(symbol, input..., output...)
  *   device.<name>.num_queues()
  *
- * A function that pre_run returns runs that region from then on, in place of device.<name>.run: two
- * libraries may have regions of one symbol. Of two in an Array the second stands for start.
+ * If pre_run returns a function, that runs the region instead of device.<name>.run, since two
+ * libraries may have regions with one symbol. Of two functions in an Array the second replaces
+ * start.
  *
- * start begins a run, whose tensors are valid until it has ended, and returns a function: called with
- * 1 it returns whether the run is still under way, with 0 it waits for its end. It may return nothing
- * where the run has ended. A device that registered start is asynchronous; a region whose pre_run
- * returned one function has no start, and runs at once. num_queues tells how many runs may be under way.
+ * start begins a run, whose tensors are valid until its end, and returns a function: called with 1
+ * it returns whether the run is still in progress, with 0 it waits for its end. It may return
+ * nothing if the run has ended. A device with start is asynchronous; a region whose pre_run
+ * returned one function has no start, and runs synchronously. num_queues is the maximum number of
+ * runs in progress.
  *
- * Tensors are views, valid during the call. The JSON is an element of "regions" (region_set.h), with
- * the shapes that the region is prepared for: at other shapes post_run and pre_run are called again.
- */
+ * Tensors are views, valid during the call. The JSON is an element of "regions" (region_set.h),
+ * with the current shapes of the region: at other shapes post_run and pre_run are called again. */
 #include <stdlib.h>
 
 #include "../core/container.h"
@@ -25,13 +26,13 @@
 /* device_graph: the functions of one region. */
 typedef struct scripted_graph {
   tvmrt_func* run;
-  tvmrt_func* start; /* NULL: by run */
-  tvmrt_func* wait;  /* of the run that is under way; NULL if there is none */
+  tvmrt_func* start; /* NULL: use run */
+  tvmrt_func* wait;  /* of the run in progress; NULL if there is none */
   TVMValue* args;
   int* codes;
 } scripted_graph;
 
-/* Retained; *out NULL if there is none. */
+/* Retained; *out is NULL if there is none. */
 static int find_slot(const tvmrt_device* device, const char* slot, tvmrt_func** out) {
   tvmrt_buf name = {NULL, 0, 0};
   int rc = tvmrt__buf_printf(&name, "device.%s.%s", device->name, slot);
@@ -41,13 +42,13 @@ static int find_slot(const tvmrt_device* device, const char* slot, tvmrt_func** 
   return rc;
 }
 
-/* Two contexts may share a function, as they may share what pre_run returned: it is counted. */
+/* Two contexts may share a function that pre_run returned, since it is reference-counted. */
 static void let_go(tvmrt_func** f) {
   if (*f != NULL) tvmrt__release(&(*f)->base);
   *f = NULL;
 }
 
-/* A region's graph ends with its context; the region's text and constants belong to the module. */
+/* A region's graph ends with its context; the module owns the region's text and constants. */
 static int scripted_release_graph(tvmrt_device* device, void* device_graph) {
   scripted_graph* g = device_graph;
   (void)device;
@@ -60,7 +61,7 @@ static int scripted_release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
-/* One for each context, so that runs side by side have arguments of their own. */
+/* One per context, so that concurrent runs have separate arguments. */
 static int make_graph(tvmrt_region* region) {
   const size_t count = (size_t)region->num_inputs + (size_t)region->num_outputs + 1;
   scripted_graph* g = tvmrt__calloc(1, sizeof(*g));
@@ -80,7 +81,7 @@ static int find_functions(const tvmrt_device* device, scripted_graph* g) {
   return g->run != NULL ? 0 : tvmrt__fail_value("device.%s.run was removed.", device->name);
 }
 
-/* Take over what pre_run returned: a function, or an Array of two. Anything else is dropped. */
+/* Take over pre_run's result: a function, or an Array of two. Anything else is dropped. */
 static void keep_functions(scripted_graph* g, TVMValue ret, int code) {
   tvmrt_object* found = tvmrt__value_object(&ret, code);
   tvmrt_object* own[2] = {NULL, NULL};
@@ -96,7 +97,7 @@ static void keep_functions(scripted_graph* g, TVMValue ret, int code) {
     if (own[i]->type_index != TVMRT_TYPE_FUNCTION) count = 0;
   }
   if (count > 0) {
-    /* find_functions() has put the device's own there */
+    /* replaces the device's own from find_functions() */
     let_go(&g->run);
     let_go(&g->start);
     for (i = 0; i < count; ++i) tvmrt__retain(own[i]);
@@ -106,7 +107,7 @@ static void keep_functions(scripted_graph* g, TVMValue ret, int code) {
   tvmrt__release(found);
 }
 
-/* `constants` and the text are valid during the call alone. */
+/* `constants` and the text are only valid during the call. */
 static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options) {
   const tvmrt_loaded_region* loaded = region->runtime;
   TVMByteArray constants = {loaded->constants->data, loaded->constants->size};
@@ -126,7 +127,7 @@ static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options)
   return rc;
 }
 
-/* Called again at other shapes: the graph stays, its functions may change. */
+/* Called again for other shapes: the graph is kept, its functions may change. */
 static int scripted_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   tvmrt_func* f;
   int rc = 0;
@@ -139,7 +140,7 @@ static int scripted_pre_run(tvmrt_device* device, tvmrt_region* region, const ch
   return rc;
 }
 
-/* The arguments of a call; returns their number. */
+/* Set the arguments of a call; returns their number. */
 static int set_args(const scripted_graph* g, const tvmrt_region* region) {
   int count = 1;
   int32_t i;
@@ -163,7 +164,7 @@ static int scripted_run(tvmrt_device* device, tvmrt_region* region) {
   return tvmrt__func_call(g->run, g->args, g->codes, set_args(g, region));
 }
 
-/* Without a function to wait by the run has ended. */
+/* Without a function for waiting, the run has ended. */
 static int scripted_async_run(tvmrt_device* device, tvmrt_region* region) {
   scripted_graph* g = region->device_graph;
   TVMValue ret;
@@ -171,15 +172,15 @@ static int scripted_async_run(tvmrt_device* device, tvmrt_region* region) {
   if (g->start == NULL) return scripted_run(device, region);
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(g->start, g->args, g->codes, set_args(g, region), &ret, &code));
   if (code == kTVMPackedFuncHandle) {
-    g->wait = ret.v_handle; /* with the reference that the call returned */
+    g->wait = ret.v_handle; /* takes the reference that the call returned */
   } else {
     tvmrt__release(tvmrt__value_object(&ret, code));
   }
   return 0;
 }
 
-/* A run that failed to be waited for has ended, too: the function is let go, and the next run
- * starts anew. */
+/* If waiting fails, the run has ended too: the function is released, and the next run starts
+ * again. */
 static int scripted_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   scripted_graph* g = region->device_graph;
   TVMValue arg, ret;
@@ -196,7 +197,7 @@ static int scripted_async_wait(tvmrt_device* device, tvmrt_region* region, int t
   return rc;
 }
 
-/* A run that timed out is waited for all the same: its tensors are the caller's again behind this. */
+/* A timed-out run is also waited for: afterwards its tensors belong to the caller again. */
 static int scripted_post_run(tvmrt_device* device, tvmrt_region* region) {
   tvmrt_func* f;
   TVMValue arg;
@@ -211,7 +212,7 @@ static int scripted_post_run(tvmrt_device* device, tvmrt_region* region) {
   return rc;
 }
 
-/* How many runs may be under way, of the device's function; 0 if it has none. */
+/* Maximum number of runs in progress, from the device's function; 0 if it has none. */
 static int ask_queues(const tvmrt_device* device, uint32_t* out) {
   TVMValue ret;
   int code;
@@ -240,8 +241,7 @@ static int has_slot(const tvmrt_device* device, const char* slot, bool* out) {
   return 0;
 }
 
-/* `name` is borrowed by the device and stays the registry's. *out_found says whether there is
- * one. */
+/* `name` is borrowed by the device and owned by the registry. *out_found: whether there is one. */
 int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found) {
   static const tvmrt_device_interface blocking = {
       .pre_run = scripted_pre_run,
@@ -262,8 +262,8 @@ int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found)
   memset(out, 0, sizeof(*out));
   out->struct_bytes = sizeof(*out);
   out->name = name;
-  out->version = UINT32_MAX;   /* one front end wrote both halves: no version is too new, */
-  out->abilities = UINT64_MAX; /* and no ability is lacking */
+  out->version = UINT32_MAX;   /* one front end wrote both halves: it supports all versions */
+  out->abilities = UINT64_MAX; /* and all abilities */
   TVMRT_RETURN_IF_ERROR(has_slot(out, "run", out_found));
   if (!*out_found) return 0;
   TVMRT_RETURN_IF_ERROR(has_slot(out, "start", &has_start));

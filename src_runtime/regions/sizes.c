@@ -1,10 +1,10 @@
-/* Regions whose extents a run chooses, on devices that are prepared for them: the text of a region has
- * "sizes": [[least, most], ...], and its tensors "extents": ["d0 1 + 2 /", "8"], expressions in
- * postfix notation over them, which are evaluated when a run brings other ones.
+/* Regions with dynamic sizes, on devices that are prepared for each size. The text of a region has
+ * "sizes": [[least, most], ...], and its tensors "extents": ["d0 1 + 2 /", "8"], postfix
+ * expressions of these sizes, which are evaluated when a run has other sizes.
  *
- * With d0 = 9 the first is (9 + 1) / 2 = 5. Division rounds down; "p" takes 0 in place of what is
- * negative. The text is read again at each change of sizes, which are rare, so that no tree of the
- * expressions has to be kept for each tensor. */
+ * With d0 = 9 the first is (9 + 1) / 2 = 5. Division rounds down; "p" clamps negative values to 0.
+ * The text is parsed again at each change of sizes, which are rare, so that expression trees need
+ * not be stored. */
 #include "sizes.h"
 
 #include <stdlib.h>
@@ -13,18 +13,18 @@
 #include "../base/json.h"
 #include "../tensors/tensor.h"
 
-/* An expression of a compiler is a sum of products of sizes: it needs a few. What is deeper was
- * written by no compiler, and is refused. */
+/* Compiler expressions are sums of products of sizes, which need few operands. Deeper ones are
+ * refused. */
 enum { MOST_OPERANDS = 32 };
 
 typedef struct walk {
-  tvmrt_parser in; /* first, so that who is given it has the walk */
+  tvmrt_parser in; /* first, so that callbacks can convert it to the walk */
   const tvmrt_sizes* sizes;
   const int64_t* values; /* of the sizes */
   const tvmrt_region* region;
-  int64_t* shapes; /* TVMRT_MAX_NDIM of each tensor */
+  int64_t* shapes; /* TVMRT_MAX_NDIM for each tensor */
   int32_t tensor;
-  int32_t axis; /* of which the extents are read */
+  int32_t axis; /* of the current extent */
   tvmrt_buf text;
 } walk;
 
@@ -32,7 +32,7 @@ static walk* walk_of(tvmrt_parser* in) { return (walk*)(void*)in; }
 
 static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
 
-/* A region begins with the most of each size: devices are prepared for that when it is loaded. */
+/* A region begins with the maximum of each size, for which devices prepare it on loading. */
 int tvmrt__sizes_init(tvmrt_sizes* out, const tvmrt_region_draft* draft, const char* tensors,
                       tvmrt_arena* arena) {
   int32_t i;
@@ -48,8 +48,8 @@ int tvmrt__sizes_init(tvmrt_sizes* out, const tvmrt_region_draft* draft, const c
   return 0;
 }
 
-/* The sizes that the generated code has read from the network's inputs; checked, as they choose
- * memory. They are borrowed from the call's tensor and copied where they change something. */
+/* The sizes that the generated code has read from the network's inputs; checked, as they determine
+ * memory. Borrowed from the call's tensor and copied when they change. */
 int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVMValue* value,
                          int code, const int64_t** out) {
   const DLTensor* t = value->v_handle;
@@ -73,9 +73,9 @@ int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVM
   return 0;
 }
 
-/* a op b; false where that is no extent or does not fit. */
+/* a op b; false for overflow or an invalid operation. */
 static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
-  /* Half of what fits, so that a sum of two results needs no check before it is made. */
+  /* Half of the range, so that a sum of two results cannot overflow. */
   const int64_t limit = (int64_t)1 << 62;
   switch (op) {
     case '+':
@@ -86,7 +86,7 @@ static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
       *out = a * b;
       return llabs(*out) < limit;
     case '/':
-      /* Of what is not negative: there C rounds as the compiler does, down. */
+      /* For non-negative numbers C rounds down like the compiler. */
       if (a < 0 || b <= 0) return false;
       *out = a / b;
       return true;
@@ -95,8 +95,8 @@ static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
   }
 }
 
-/* A number, or a size by its place; false if the token is neither. No number is above what an
- * extent may be, so that products are checked in one place. */
+/* A number, or a size by its index; false if the token is neither. Numbers are bounded by the
+ * maximum extent, so that products are checked in one place. */
 static bool operand(const walk* w, const char* token, int64_t* out) {
   const bool is_size = token[0] == 'd';
   char* end;
@@ -108,9 +108,9 @@ static bool operand(const walk* w, const char* token, int64_t* out) {
   return true;
 }
 
-/* One token on the stack of operands; false if the expression is wrong. */
+/* Process one token with the stack of operands; false if the expression is invalid. */
 static bool push(const walk* w, const char* token, int64_t* stack, int* depth) {
-  /* the positive part: a length that would be negative is none */
+  /* the positive part, for lengths that would be negative */
   if (is(token, "p")) {
     if (*depth < 1) return false;
     if (stack[*depth - 1] < 0) stack[*depth - 1] = 0;
@@ -125,8 +125,8 @@ static bool push(const walk* w, const char* token, int64_t* stack, int* depth) {
   return operand(w, token, &stack[(*depth)++]);
 }
 
-/* The text is taken apart in place. It is the parser's copy of the string, so the region's text
- * stays whole for the next sizes. */
+/* The text is split in place. It is the parser's copy, so the region's text stays intact for the
+ * next sizes. */
 static bool evaluate(const walk* w, char* text, int64_t* out) {
   int64_t stack[MOST_OPERANDS] = {0};
   int depth = 0;
@@ -137,13 +137,13 @@ static bool evaluate(const walk* w, char* text, int64_t* out) {
     if (!push(w, text, stack, &depth)) return false;
     text = is_last ? end : end + 1;
   }
-  /* One value is left, and it is an extent; 0 is an empty tensor's. */
+  /* One valid extent must be left; 0 is an empty tensor's. */
   if (depth != 1 || stack[0] < 0) return false;
   *out = stack[0];
   return true;
 }
 
-/* Shapes of all tensors have room for the most dimensions: no axis leaves its own. */
+/* The buffers of all shapes have the maximum rank, so no axis exceeds its own. */
 static int add_extent(tvmrt_parser* in, void* into) {
   walk* w = walk_of(in);
   const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];
@@ -167,7 +167,7 @@ static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   return w->axis == t->ndim ? 0 : tvmrt__parse_fail(in, "tensor '%.60s' lacks extents", t->name);
 }
 
-/* Counted also where it has no expressions: numbers of tensors are places in the list. */
+/* Counts tensors without expressions too: tensor numbers are indices of the list. */
 static int add_tensor(tvmrt_parser* in, void* into) {
   walk* w = walk_of(in);
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(in, read_tensor, into));
@@ -175,7 +175,7 @@ static int add_tensor(tvmrt_parser* in, void* into) {
   return 0;
 }
 
-/* All shapes, or none: where one is wrong the region stays as it was. */
+/* All or nothing: on failure the region is unchanged. */
 static int set_shapes(const walk* w) {
   uint64_t bytes;
   int32_t i;
@@ -190,7 +190,7 @@ static int set_shapes(const walk* w) {
   return 0;
 }
 
-/* The text was read once when the library was loaded, so what fails here is a size that makes no
+/* The text was checked when the library was loaded, so a failure here is a size with an invalid
  * shape. */
 int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
                        const tvmrt_region* region) {
@@ -203,7 +203,7 @@ int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
   w.region = region;
   w.shapes = tvmrt__calloc((size_t)region->num_tensors, TVMRT_MAX_NDIM * sizeof(*w.shapes));
   if (w.shapes == NULL) return -1;
-  /* What has no expression keeps the extents of now. */
+  /* Tensors without expressions keep their current extents. */
   for (i = 0; i < region->num_tensors; ++i) {
     const tvmrt_region_tensor* t = &region->tensors[i];
     if (t->ndim != 0) {
@@ -218,17 +218,17 @@ int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
   return rc;
 }
 
-/* The region's text with its shapes of now. A scripted device gets it: it reads shapes where any
- * region has them, and need not know expressions. */
+/* Writes the region's text with its current shapes, for a scripted device, which reads shapes and
+ * need not support expressions. */
 typedef struct writer {
   tvmrt_parser in;
   const tvmrt_region* region;
-  const char* done; /* of the text, what is written */
+  const char* done; /* position in the text up to which it is written */
   tvmrt_buf* out;
   int32_t tensor;
 } writer;
 
-/* Extents as the region's text has them. */
+/* Extents in the format of the region's text. */
 static int write_extents(tvmrt_buf* out, const tvmrt_region_tensor* t, const int64_t* extents) {
   int32_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "["));
@@ -239,7 +239,7 @@ static int write_extents(tvmrt_buf* out, const tvmrt_region_tensor* t, const int
   return tvmrt__buf_puts(out, "]");
 }
 
-/* What is neither shape nor least extents is copied as it stands, with what lies before it. */
+/* All members except shape and minimum extents are copied unchanged. */
 static int write_member(tvmrt_parser* in, void* into, const char* key) {
   writer* w = into;
   const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];
@@ -252,7 +252,7 @@ static int write_member(tvmrt_parser* in, void* into, const char* key) {
   return 0;
 }
 
-/* Tensors are counted by their place in the list, as both readers do. */
+/* Tensors are counted by their index in the list, as in both readers. */
 static int write_tensor(tvmrt_parser* in, void* into) {
   writer* w = into;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(in, write_member, into));
@@ -260,7 +260,7 @@ static int write_tensor(tvmrt_parser* in, void* into) {
   return 0;
 }
 
-/* All text but shapes goes out as it came, so that what this runtime does not know is not lost. */
+/* All text except shapes is copied unchanged, so that unknown members are preserved. */
 int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_sizes* sizes,
                         const tvmrt_region* region, tvmrt_buf* out) {
   writer w;
@@ -268,7 +268,7 @@ int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_sizes* s
   w.region = region;
   w.done = text;
   w.out = out;
-  /* What stands before the list of tensors, and behind it, is copied as it is. */
+  /* Text before and after the list of tensors is copied unchanged. */
   tvmrt__parse_init(&w.in, "the tensors of a device's region", sizes->tensors, sizes->tensors_size);
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(&w.in, write_tensor, &w));
   return tvmrt__buf_append(out, w.done, (size_t)(text + text_size - w.done));

@@ -1,10 +1,10 @@
-/* Calling a device's slots: defaults for those that are NULL, and sentences for those that fail. */
+/* Calling a device's slots: defaults for NULL slots, and error texts for failing ones. */
 #include "loaded_region.h"
 
 typedef tvmrt_loaded_region loaded;
 typedef tvmrt_region_context context;
 
-/* Always -1. The device's own words stand last, with what the runtime knows in front. */
+/* Always -1. The runtime's context precedes the device's own error text. */
 int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region) {
   const char* reason = TVMGetLastError();
   if (reason[0] == '\0') reason = "it gave no reason.";
@@ -20,8 +20,8 @@ int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt
                      region->symbol, reason);
 }
 
-/* *out is all zeros where the device describes nothing: it can then run nothing by default.
- * struct_bytes tells a device that was built with an older header how much it may fill. */
+/* *out is zeroed if the device describes nothing: by default it then runs nothing. struct_bytes
+ * limits the fields that a device built with an older header may fill. */
 int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out) {
   memset(out, 0, sizeof(*out));
   out->struct_bytes = sizeof(*out);
@@ -31,7 +31,7 @@ int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out) 
   return tvmrt__slot_failed(device, "describe", NULL);
 }
 
-/* A device without the slot takes whatever it describes. */
+/* A device without the slot accepts everything it describes. */
 int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region) {
   if (device->allocator == NULL || device->allocator->evaluation == NULL) return 0;
   tvmrt__forget_error();
@@ -39,22 +39,22 @@ int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region) {
   return tvmrt__slot_failed(device, "evaluation", region);
 }
 
-/* What slots say of a failure gets device, region and node in front. Always -1. */
+/* Puts device, region and node before a slot's error text. Always -1. */
 int tvmrt__context_failed(const loaded* self, const context* c, const char* slot) {
   return tvmrt__slot_failed(self->device, slot, &c->region);
 }
 
-/* NULL slots do nothing. */
+/* NULL slots are no-ops. */
 int tvmrt__context_call(const loaded* self, context* c, const char* name,
                         int (*slot)(tvmrt_device*, tvmrt_region*)) {
   if (slot == NULL) return 0;
-  /* what an earlier call said of its failure is no answer to this one */
+  /* clear an earlier error text */
   tvmrt__forget_error();
   c->region.failed_node = -1;
   return slot(self->device, &c->region) == 0 ? 0 : tvmrt__context_failed(self, c, name);
 }
 
-/* The slot's result is ignored: the graph counts as gone. */
+/* The slot's result is ignored: the graph counts as released. */
 static void release_graph(const loaded* self, context* c) {
   int (*release)(tvmrt_device*, void*) = self->device->interface->release_graph;
   if (c->region.device_graph != NULL && release != NULL) {
@@ -63,7 +63,7 @@ static void release_graph(const loaded* self, context* c) {
   c->region.device_graph = NULL;
 }
 
-/* Called again after each change of shapes, and after a run that did not end in time. */
+/* Called again after each change of shapes, and after a run that timed out. */
 int tvmrt__context_pre_run(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   int rc = 0;
@@ -73,11 +73,11 @@ int tvmrt__context_pre_run(const loaded* self, context* c) {
     rc = slots->pre_run(self->device, &c->region, self->options);
     if (rc != 0) {
       rc = tvmrt__context_failed(self, c, "pre_run");
-      release_graph(self, c); /* a part of it may be there */
+      release_graph(self, c); /* it may have been partly created */
     }
   }
-  /* The device has a copy of its own by now. Where it failed, and the CPU computes in its place,
-   * pages come back as they are touched. */
+  /* The device has its own copy by now. If it failed, and the CPU computes instead, pages are
+   * loaded again on access. */
   if (self->device->abilities & TVMRT_DEVICE_KEEPS_WEIGHTS) {
     tvmrt__constants_give_back(self->constants);
   }
@@ -85,14 +85,14 @@ int tvmrt__context_pre_run(const loaded* self, context* c) {
   return rc;
 }
 
-/* Once for each pre_run, whether it fails or not. */
+/* Once for each pre_run, even if it fails. */
 int tvmrt__context_post_run(const loaded* self, context* c) {
   if (!c->is_prepared) return 0;
   c->is_prepared = false;
   return tvmrt__context_call(self, c, "post_run", self->device->interface->post_run);
 }
 
-/* A failure leaves what tvmrt__context_release() takes back. */
+/* On failure, tvmrt__context_release() frees what was acquired so far. */
 int tvmrt__context_allocate(const loaded* self, context* c) {
   const tvmrt_device_allocator* allocator = self->device->allocator;
   if (allocator != NULL) {
@@ -102,9 +102,9 @@ int tvmrt__context_allocate(const loaded* self, context* c) {
   return tvmrt__context_pre_run(self, c);
 }
 
-/* The opposite order of tvmrt__context_allocate(): a run uses the graph, and the graph what was
- * allocated. Nobody waits for an answer: results are ignored, and the thread's error text is left, which
- * may say why the region is released. */
+/* In reverse order of tvmrt__context_allocate(): a run uses the graph, and the graph the
+ * allocation. Results are ignored, and the thread's error text is kept, which may explain the
+ * release. */
 void tvmrt__context_release(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   const tvmrt_device_allocator* allocator = self->device->allocator;

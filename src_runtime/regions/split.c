@@ -1,23 +1,22 @@
-/* The default split of a graph: what a device describes goes to it in groups that can run whole.
+/* The default split of a graph: supported nodes are grouped into regions that can run as a whole.
  *
- * Of a -> b -> c, where the device knows a and c alone, no group has both: it would have to run before
- * b and behind it. Of a -> b and a -> c, where it knows all three, all are one group. The device may
- * still refuse a group as a whole, which the caller asks it about. */
+ * For a -> b -> c with supported a and c, no group contains both: it would have to run before b and
+ * after it. For a -> b and a -> c with all supported, all are one group. The device may still
+ * refuse a group as a whole; the caller checks that. */
 #include <stdlib.h>
 
 #include "../tensors/tensor.h"
 #include "registry.h"
 
-/* Nodes are joined to groups; a group is known by one of its nodes. A group may grow only as long
- * as no other node or group must run both after a part of it and before another. (Else the group
- * would have to be in two places of the order at once.) */
+/* Nodes are joined to groups; a group is represented by one of its nodes. Groups stay convex: no
+ * other node or group may have to run both after one part of a group and before another. */
 typedef struct split {
   const tvmrt_region* graph;
   int32_t* producer; /* per tensor: the node that computes it, -1 */
-  int32_t* group;    /* per node: a node of its group, itself if it is alone */
-  int32_t* next;     /* per node: ring of its group's nodes */
-  int32_t* stack;    /* of groups still to be visited; at last the groups' numbers */
-  uint8_t* seen;     /* per node that stands for a group */
+  int32_t* group;    /* per node: the representative of its group, itself if it is alone */
+  int32_t* next;     /* per node: circular list of its group's nodes */
+  int32_t* stack;    /* of groups to visit; finally the groups' numbers */
+  uint8_t* seen;     /* per representative */
   uint8_t* wanted;   /* per node: its operator and types are described */
 } split;
 
@@ -29,7 +28,7 @@ static bool is_listed(const char* const* list, const char* text) {
   return false;
 }
 
-/* float32 alone where the device names no types. */
+/* Only float32 if the device lists no types. */
 static bool has_type(const tvmrt_device_description* can, const tvmrt_region_tensor* t) {
   static const char* const by_default[] = {"float32", NULL};
   char text[TVMRT_DTYPE_TEXT_BYTES];
@@ -51,7 +50,7 @@ static bool can_run(const tvmrt_device_description* can, const tvmrt_region* gra
   return true;
 }
 
-/* The stack has a place for each group, which comes there once. */
+/* The stack has one element per group, and each is pushed once. */
 static void push(split* s, int32_t* depth, int32_t group) {
   if (s->seen[group]) return;
   s->seen[group] = 1;
@@ -73,9 +72,9 @@ static void push_sources(split* s, int32_t* depth, int32_t group, int32_t except
   } while (node != group);
 }
 
-/* Whether `late` reads, through a third group, what `early` computes. Joined, the two would have to
- * run both before that third and after it. Each look walks all that lies between, which is
- * quadratic in the worst of graphs; they have hundreds of nodes. */
+/* Whether `late` depends, through a third group, on `early`. The joined group would have to run
+ * both before the third and after it. Each check visits all groups in between, which is quadratic
+ * in the worst case; graphs have hundreds of nodes. */
 static bool has_detour(split* s, int32_t early, int32_t late) {
   int32_t depth = 0;
   memset(s->seen, 0, (size_t)s->graph->num_nodes);
@@ -88,8 +87,8 @@ static bool has_detour(split* s, int32_t early, int32_t late) {
   return false;
 }
 
-/* Two rings become one; all nodes of the second get the first one's number. A ring needs no second
- * array of ends, and walking it costs what the group is large. */
+/* Join two circular lists; all nodes of the second get the first one's representative. A circular
+ * list needs no array of ends, and its traversal costs the size of the group. */
 static void join(split* s, int32_t into, int32_t group) {
   int32_t node = group;
   int32_t next = s->next[into];
@@ -101,15 +100,15 @@ static void join(split* s, int32_t into, int32_t group) {
   s->next[group] = next;
 }
 
-/* In both directions, since either group may have nodes behind the other. */
+/* Checked in both directions, since either group may have nodes after the other. */
 static void join_sources(split* s, int32_t node) {
   const tvmrt_region_node* n = &s->graph->nodes[node];
   int32_t i;
   for (i = 0; i < n->num_inputs; ++i) {
     int32_t from = n->inputs[i] < 0 ? -1 : s->producer[n->inputs[i]];
-    int32_t mine = s->group[node]; /* it changes with each join */
+    int32_t mine = s->group[node]; /* changes with each join */
     int32_t theirs;
-    /* what the CPU computes is in no group */
+    /* nodes for the CPU are in no group */
     if (from < 0 || !s->wanted[from]) continue;
     theirs = s->group[from];
     if (theirs == mine || has_detour(s, theirs, mine) || has_detour(s, mine, theirs)) continue;
@@ -117,7 +116,7 @@ static void join_sources(split* s, int32_t node) {
   }
 }
 
-/* What was made before a failure is freed by the caller. */
+/* On failure the caller frees it. */
 static int make_split(split* s, const tvmrt_region* graph) {
   const size_t nodes = (size_t)graph->num_nodes;
   int32_t i;
@@ -146,7 +145,7 @@ static int make_split(split* s, const tvmrt_region* graph) {
 static void number_groups(split* s, int32_t* out_groups) {
   int32_t count = 0;
   int32_t i;
-  /* the walk is over: the stack has the groups' numbers from here on */
+  /* the walk is over: the stack now contains the groups' numbers */
   for (i = 0; i < s->graph->num_nodes; ++i) s->stack[i] = -1;
   for (i = 0; i < s->graph->num_nodes; ++i) {
     int32_t* number = &s->stack[s->group[i]];
@@ -155,7 +154,7 @@ static void number_groups(split* s, int32_t* out_groups) {
   }
 }
 
-/* `out_groups` has a place for each node: its group's number, or -1 for the CPU. */
+/* `out_groups` has an element per node: its group's number, or -1 for the CPU. */
 int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
                                    int32_t* out_groups) {
   split s = {0};
@@ -163,7 +162,7 @@ int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* gra
   int32_t i;
   int rc = tvmrt__device_describe(device, &can);
   if (rc == 0) rc = make_split(&s, graph);
-  /* In the graph's order, so that producers have their groups before anything joins them. */
+  /* In the graph's order, so that producers have their groups before consumers join them. */
   for (i = 0; rc == 0 && i < graph->num_nodes; ++i) {
     s.wanted[i] = can_run(&can, graph, &graph->nodes[i]);
     if (s.wanted[i]) join_sources(&s, i);
