@@ -1,9 +1,8 @@
-/* Firmware runtime: the executor of networks compiled ahead of time, over their packed interface.
+/* Firmware runtime: the ahead-of-time executor, over the packed interface of compiled networks.
  *
- * The network's metadata says what tensors there are; they lie in one block of the board's
- * allocator, behind the executor. A network is entered by its run function, which has memory of
- * its own for intermediate values; older ones have none in their table, and get such memory as
- * further tensors. */
+ * The network's metadata lists its tensors; they lie in one block of the board's allocator, after
+ * the executor. A network is entered by its run function, which has its own memory for intermediate
+ * values; older networks have no such function, and get this memory as additional tensors. */
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/config_defaults.h>
 #include <tvm/runtime/platform.h>
@@ -12,17 +11,17 @@
 #include "registry.h"
 #include "tensor_bytes.h"
 
-/* Handles of programs point to `shown`; what follows is this file's. */
+/* Handles of programs point to `shown`; the other fields are private. */
 typedef struct aot_executor {
-  TVMAotExecutor shown; /* first: programs have its address */
+  TVMAotExecutor shown; /* first, because programs have its address */
   TVMCPackedFunc entry;
-  /* for `entry`: a tensor each, made once */
+  /* arguments of `entry`: one per tensor, set once */
   TVMValue* values;
   int* codes;
-  void* block; /* as the board gave it */
+  void* block; /* as returned by the board's allocator */
 } aot_executor;
 
-/* The tensors that an executor has: pools only where the network brings none. */
+/* The tensors of an executor: pools only if the network has no run function. */
 typedef struct tensors {
   const TVMMetadata* metadata;
   size_t count;
@@ -31,7 +30,7 @@ typedef struct tensors {
 } tensors;
 
 /* Find `<prefix><name><suffix>` in a module; NULL if the name is too long or unknown. The name is
- * put together on the stack: there is no other memory yet. */
+ * composed on the stack, because no other memory exists yet. */
 static TVMFunctionHandle find(const TVMModule* module, const char* prefix, const char* name,
                               const char* suffix) {
   const char* parts[3];
@@ -52,8 +51,8 @@ static TVMFunctionHandle find(const TVMModule* module, const char* prefix, const
   return tvmrt__registry_find(module->registry, symbol);
 }
 
-/* NULL also for metadata of another version, whose structs have other places. It lies in flash,
- * nobody's to free. A network without a name has its functions without one, too. */
+/* NULL also for metadata of another version, whose structs have another layout. Metadata lies in
+ * flash and is never freed. A network without a name has functions without one. */
 static const TVMMetadata* metadata_of(const TVMModule* module, const char* name) {
   const TVMFunctionHandle get =
       find(module, name[0] == '\0' ? "tvmgen" : "tvmgen_", name, "_get_c_metadata");
@@ -66,7 +65,7 @@ static const TVMMetadata* metadata_of(const TVMModule* module, const char* name)
   return metadata->version == TVM_METADATA_VERSION ? metadata : NULL;
 }
 
-/* Inputs, outputs, pools: the order in which main takes its arguments. */
+/* Inputs, outputs, pools: the order of main's arguments. */
 static const TVMTensorInfo* info_of(const TVMMetadata* m, size_t index) {
   if (index < (size_t)m->num_inputs) return &m->inputs[index];
   index -= (size_t)m->num_inputs;
@@ -86,8 +85,8 @@ static void describe(DLTensor* tensor, const TVMTensorInfo* info) {
   tensor->byte_offset = 0;
 }
 
-/* Whether the sizes of all tensors are known and add up. Each is rounded as lay_out() will do it.
- * Beyond a quarter of the address space the sums of tables_bytes() could wrap. */
+/* Whether the sizes of all tensors are known and their sum is valid. Each is rounded as in
+ * lay_out(). Beyond a quarter of the address space the sums of tables_bytes() could overflow. */
 static int add_up(tensors* all) {
   size_t i;
   all->extents = 0;
@@ -104,7 +103,7 @@ static int add_up(tensors* all) {
   return 1;
 }
 
-/* Behind the executor: tensors, values, codes, extents, which a run may choose, and the tensors'
+/* After the executor: tensors, values, codes, extents, which a run may choose, and the tensors'
  * data. */
 static size_t tables_bytes(const tensors* all) {
   const size_t count = all->count;
@@ -115,8 +114,8 @@ static size_t tables_bytes(const tensors* all) {
          TVMRT_GRAPH_ROUND_UP(all->extents * sizeof(int64_t));
 }
 
-/* The second walk over what tables_bytes() and add_up() have measured; the block is as large.
- * Shapes are copied, since a run may choose extents below those of the metadata. */
+/* Lays out what tables_bytes() and add_up() have measured; the block has that size. Shapes are
+ * copied, since a run may choose extents below those of the metadata. */
 static aot_executor* lay_out(void* block, const tensors* all) {
   uint8_t* at = (uint8_t*)block + (-(uintptr_t)block & (TVMRT_GRAPH_ALIGN_BYTES - 1));
   aot_executor* e = (aot_executor*)(void*)at;
@@ -142,8 +141,8 @@ static aot_executor* lay_out(void* block, const tensors* all) {
     shape += tensor->ndim;
     at += TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(tensor, &ok));
     e->shown.args[i].reference_count = 1;
-    /* the address of the struct, which may be shown to programs: where its data lies is read by
-     * each run */
+    /* the address of the struct, which programs may get too: each run reads the data's address from
+     * it */
     e->values[i].v_handle = tensor;
     e->codes[i] = kTVMDLTensorHandle;
   }
@@ -151,9 +150,9 @@ static aot_executor* lay_out(void* block, const tensors* all) {
   return e;
 }
 
-/* The caller's, until TVMAotExecutor_Release(); *executor is NULL on failure. The codes tell: no
- * such network in the image; metadata that nothing here can run; what the board's allocator
- * says. */
+/* Owned by the caller until TVMAotExecutor_Release(); *executor is NULL on failure. Codes: the
+ * image has no such network; its metadata is not supported; or the error of the board's
+ * allocator. */
 tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
                                       TVMAotExecutor** executor, const char* module_name) {
   const TVMModule* module = (const TVMModule*)module_handle;
@@ -164,12 +163,12 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   tvm_crt_error_t rc;
   *executor = NULL;
   if (module == NULL || device.device_type != kDLCPU) return kTvmErrorExecutorModuleBadContext;
-  /* nothing is taken from the board before all that can be checked is */
+  /* all checks come before the board's allocator is called */
   all.metadata = metadata_of(module, module_name);
   if (all.metadata == NULL) return kTvmErrorFunctionNameNotFound;
   all.count = (size_t)(all.metadata->num_inputs + all.metadata->num_outputs);
-  /* `_run` has the workspaces inside; main takes them as arguments. Networks that want pools of
-   * constants filled as well are refused. */
+  /* `_run` includes the workspaces; main takes them as arguments. Networks whose pools of constants
+   * must be filled are rejected. */
   entry = find(module, "", all.metadata->mod_name, "_run");
   if (entry == NULL) {
     entry = find(module, "", all.metadata->mod_name, "___tvm_main__");
@@ -191,13 +190,13 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   return kTvmErrorNoError;
 }
 
-/* One block, as it was taken. The board's stack wants it back in the order of its blocks. */
+/* Frees the one block. The board's stack allocator requires the reverse order of allocation. */
 tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device) {
   if (executor == NULL) return kTvmErrorNoError;
   return TVMPlatformMemoryFree(((aot_executor*)(void*)executor)->block, device);
 }
 
-/* By the spelling in C or by the name as the author wrote it; -1 where there is none. */
+/* Accepts the spelling in C and the name as the author wrote it; -1 if there is none. */
 int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   const TVMMetadata* m = executor->metadata;
   int i;
@@ -207,7 +206,7 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   return -1;
 }
 
-/* Borrowed from the metadata in flash. */
+/* *name is borrowed from the metadata in flash. */
 int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name) {
   *name = NULL;
   if (index < 0 || index >= executor->metadata->num_inputs) {
@@ -217,8 +216,8 @@ int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char*
   return kTvmErrorNoError;
 }
 
-/* The code of the operator that failed, whose text is in the error slot. Outputs are then part
- * old and part new. */
+/* Returns the code of the operator that failed, whose text is in the error slot. Outputs then have
+ * some old and some new values. */
 tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
   aot_executor* e = (aot_executor*)(void*)executor;
   TVMValue result;

@@ -1,14 +1,14 @@
-/* Executors of networks compiled ahead of time: what needs no more than the network's metadata.
+/* Ahead-of-time executors: functions that need only the network's metadata.
  *
- * Linked by both runtimes. The host's executor shows the metadata in the same struct that
- * firmware's has. */
+ * Linked by both runtimes. The host's executor has the metadata in the same struct as the
+ * firmware's. */
 #include "aot_metadata.h"
 
 #include <tvm/runtime/crt/aot_executor.h>
 
 #include "../../src_backend/compiler.h"
 
-/* Without the weights, which are constants of the code here. */
+/* Weights do not count: they are constants of the code. */
 int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
   return (int)executor->metadata->num_inputs;
 }
@@ -17,8 +17,8 @@ int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
   return (int)executor->metadata->num_outputs;
 }
 
-/* Character by character, so that a name which is not spelled in C stands for itself, too. `| 32`
- * makes letters small, and no other character becomes a letter by it. */
+/* Compared by character, so that a name which is not spelled in C also matches itself. `| 32` turns
+ * letters to lower case, and turns no other character into a letter. */
 int tvmrt__aot_is_spelled(const char* spelled, const char* name) {
   for (; *name != '\0'; ++name, ++spelled) {
     char c = *name;

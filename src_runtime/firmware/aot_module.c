@@ -1,6 +1,5 @@
-/* Firmware runtime: the executor of networks compiled ahead of time as a module:
- * `tvm.aot_executor.create` and its functions. There is one at a time, as with the graph's
- * module. */
+/* Firmware runtime: the ahead-of-time executor as a module: `tvm.aot_executor.create` and its
+ * functions. There is one at a time, as with the graph executor's module. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/aot_executor_module.h>
@@ -8,11 +7,11 @@
 
 #include "packed.h"
 
-/* NULL until create() has succeeded; functions of the module are known to nobody before. Never
- * released: a handle of the module has no owner that could do it. */
+/* NULL until create() has succeeded; the module's functions cannot be found before. Never released:
+ * a handle of the module has no owner that could release it. */
 static TVMAotExecutor* executor;
 
-/* Position of the input that an argument names or counts; -1 if there is none. */
+/* Index of the input that an argument names or numbers; -1 if there is none. */
 static int32_t input_of(TVMValue arg, int code) {
   if (code == kTVMStr) return TVMAotExecutor_GetInputIndex(executor, arg.v_str);
   if (code != kTVMArgInt || arg.v_int64 < 0) return -1;
@@ -28,7 +27,7 @@ PACKED(get_input) {
   return return_tensor(out, out_code, index < 0 ? NULL : &executor->args[index].dl_tensor);
 }
 
-/* (name) -> index, -1 for an unknown one */
+/* (name) -> index, -1 if unknown */
 PACKED(get_input_index) {
   (void)resource_handle;
   if (num_args != 1) return kTvmErrorFunctionCallNumArguments;
@@ -63,12 +62,12 @@ PACKED(get_output) {
   if (num_args != 1) return kTvmErrorFunctionCallNumArguments;
   if (type_codes[0] != kTVMArgInt) return kTvmErrorFunctionCallWrongArgType;
   index = args[0].v_int64;
-  /* an index of 64 bits, compared before it is cut */
+  /* the index has 64 bits and is compared before it is narrowed */
   if (index < 0 || index >= m->num_outputs) return return_tensor(out, out_code, NULL);
   return return_tensor(out, out_code, &executor->args[m->num_inputs + index].dl_tensor);
 }
 
-/* Whatever is passed is not looked at, as the graph's module has it. */
+/* Arguments are ignored, as in the graph executor's module. */
 PACKED(run) {
   (void)args, (void)type_codes, (void)num_args;
   (void)out, (void)out_code, (void)resource_handle;
@@ -77,7 +76,7 @@ PACKED(run) {
 
 static const TVMCPackedFunc functions[] = {
     get_input, get_input_index, get_input_name, get_num_inputs, get_num_outputs, get_output, run};
-/* The count in front, in octal, is that of the functions: both lists have one order. */
+/* The leading octal count is the number of functions; both lists have the same order. */
 static const TVMFuncRegistry registry = {
     "\007get_input\0get_input_index\0get_input_name\0get_num_inputs\0get_num_outputs\0get_output\0"
     "run",
@@ -99,7 +98,8 @@ PACKED(create) {
   return TVMModCreateFromCModule(&module, &out->v_handle);
 }
 
-/* To be called by the program, once it has a registry: images without it link none of this file. */
+/* Called by the program after the registry exists: images that do not call it link none of this
+ * file. */
 tvm_crt_error_t TVMAotExecutorModule_Register(void) {
   static const TVMCPackedFunc entry = create;
   return (tvm_crt_error_t)TVMFuncRegisterGlobal("tvm.aot_executor.create",

@@ -1,8 +1,8 @@
 /* Firmware runtime: tensors of the board's allocator, one block each.
  *
- * Head, shape and data in one block, in this order, each part at an aligned address. Boards align
- * their blocks as they like, so there is room for moving the beginning up, and the block's own
- * address is kept for giving it back. */
+ * Head, shape and data lie in one block, in this order, each part at an aligned address. Boards may
+ * return blocks of any alignment, so the block has room to align its beginning, and its address is
+ * kept to free it. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/platform.h>
@@ -10,11 +10,11 @@
 #include "tensor_bytes.h"
 
 typedef struct owned_array {
-  TVMNDArray array; /* first: handles are its address */
-  void* block;      /* as the board gave it */
+  TVMNDArray array; /* first, because handles are its address */
+  void* block;      /* as returned by the board's allocator */
 } owned_array;
 
-/* *out is the caller's, until TVMArrayFree(), and NULL on failure. The data is not cleared. */
+/* *out is owned by the caller until TVMArrayFree(), NULL on failure. The data is not cleared. */
 int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_bits,
                   int dtype_lanes, int device_type, int device_id, TVMArrayHandle* out) {
   DLTensor t;
@@ -37,14 +37,14 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   t.dtype.bits = (uint8_t)dtype_bits;
   t.dtype.lanes = (uint16_t)dtype_lanes;
   t.shape = (int64_t*)(uintptr_t)shape;
-  /* By the caller's shape, which is copied below: it may lie on a stack. */
+  /* Uses the caller's shape, which is copied below, as it may lie on a stack. */
   data_bytes = tvmrt__graph_bytes(&t, &ok);
   if (!ok || ndim < 0 || ndim > MOST_ITEMS) return kTvmErrorFunctionCallInvalidArg;
   rc = TVMPlatformMemoryAllocate(head_bytes + TVMRT_GRAPH_ROUND_UP((size_t)ndim * sizeof(*shape)) +
                                      data_bytes + TVMRT_GRAPH_ALIGN_BYTES - 1,
                                  t.device, &block);
   if (rc != kTvmErrorNoError) return rc;
-  /* the next address that suits: as many bytes as are missing to a multiple */
+  /* the next aligned address */
   at = (uint8_t*)block + (-(uintptr_t)block & (TVMRT_GRAPH_ALIGN_BYTES - 1));
   owned = (owned_array*)(void*)at;
   t.shape = (int64_t*)(void*)(at + head_bytes);
@@ -57,8 +57,8 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   return kTvmErrorNoError;
 }
 
-/* Only for what TVMArrayAlloc() made: other tensors have no block behind them. The board's stack
- * wants the last one first. */
+/* Only for tensors of TVMArrayAlloc(): others have no block. The board's stack allocator requires
+ * the reverse order of allocation. */
 int TVMArrayFree(TVMArrayHandle handle) {
   if (handle == NULL) return kTvmErrorNoError;
   return TVMPlatformMemoryFree(((owned_array*)(void*)handle)->block, handle->device);

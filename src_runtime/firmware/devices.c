@@ -1,18 +1,19 @@
-/* Firmware runtime: the one device, its memory and its one stream, on which all is done at once.
+/* Firmware runtime: the one device, its memory, and its one stream, which is synchronous.
  *
- * Programs and remote clients use these by TVM's names. Everything has happened when a call
- * returns, so streams are NULL and waiting does nothing. */
+ * Programs and remote clients use these functions by TVM's names. All work is done when a call
+ * returns, so streams are NULL and synchronisation does nothing. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/platform.h>
 
 #include "../../src_backend/bytes.h"
 #include "dtype.h"
 
-/* Owned, until TVMDeviceFreeDataSpace(). `alignment` is a power of two, or 0 for none. */
+/* Owned by the caller until TVMDeviceFreeDataSpace(). `alignment` is a power of two, or 0 for
+ * none. */
 int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
                             void** out_data) {
-  /* A board's allocator is not asked for an alignment, and takes back what it gave: a block that
-   * does not suit is refused, not moved. */
+  /* A board's allocator has no argument for the alignment, and frees only the address it returned:
+   * a misaligned block is rejected, not moved. */
   tvm_crt_error_t rc = TVMPlatformMemoryAllocate(nbytes, dev, out_data);
   (void)type_hint;
   if (rc != kTvmErrorNoError || alignment == 0) return rc;
@@ -22,13 +23,12 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
   return kTvmErrorPlatformNoMemory;
 }
 
-/* NULL is nothing, which boards' own allocators need not know. */
+/* NULL is ignored here, so that boards' allocators need not handle it. */
 int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   return ptr == NULL ? kTvmErrorNoError : TVMPlatformMemoryFree(ptr, dev);
 }
 
-/* Of tensors that programs have made: unlike tvmrt__graph_bytes() it looks for no product that
- * wraps. */
+/* For tensors of programs: unlike tvmrt__graph_bytes() this detects no overflow. */
 static size_t bytes_of(const DLTensor* tensor) {
   size_t bytes = ((size_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
   int32_t i;
@@ -36,7 +36,7 @@ static size_t bytes_of(const DLTensor* tensor) {
   return tvmrt__packed_bytes(tensor->dtype, bytes);
 }
 
-/* Bytes are compared, not shapes or types. Both must be without gaps, and must not overlap. */
+/* Compares sizes in bytes, not shapes or types. Both tensors must be contiguous and not overlap. */
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
   size_t bytes = bytes_of(from);
   (void)stream;
@@ -46,7 +46,7 @@ int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream
   return kTvmErrorNoError;
 }
 
-/* NULL is the stream that all calls take: it names the order in which they are made. */
+/* NULL is the stream of all calls: work is done in the order of the calls. */
 int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   (void)device_type, (void)device_id;
   *out = NULL;

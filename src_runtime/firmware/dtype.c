@@ -1,7 +1,7 @@
 /* Firmware runtime: data types from text.
  *
- * The list of names is in dtype.h and is the host's as well. Nothing is said of what is wrong:
- * readers of graphs refuse the graph, and String2DLDataType() answers with a type of no bits. */
+ * The list of names is in dtype.h and shared with the host. Errors have no text: readers of graphs
+ * reject the graph, and String2DLDataType() returns a type with 0 bits. */
 #include "dtype.h"
 
 #include <tvm/runtime/crt/packed_func.h>
@@ -9,13 +9,13 @@
 typedef struct kind {
   char name[7];
   uint8_t code;
-  uint8_t bits; /* where the text has none */
+  uint8_t bits; /* if the text has none */
 } kind;
 
 #define ROW(name, code, bits) {name, code, bits},
 static const kind kinds[] = {TVMRT_DTYPE_KINDS(ROW)};
 
-/* The text after a name, or NULL if it does not begin with it. */
+/* The text after a name, or NULL if it does not begin with the name. */
 static const char* after(const char* text, const char* name) {
   for (; *name != '\0'; ++name, ++text) {
     if (*text != *name) return NULL;
@@ -23,7 +23,7 @@ static const char* after(const char* text, const char* name) {
   return text;
 }
 
-/* `end` is what must follow: a NUL, or the quotation mark of a JSON text. */
+/* `end` is the character that must follow: NUL, or the quotation mark of a JSON text. */
 int tvmrt__read_dtype(const char* text, char end, DLDataType* out) {
   const kind* k = kinds;
   for (; k < kinds + sizeof(kinds) / sizeof(kinds[0]); ++k) {
@@ -35,7 +35,7 @@ int tvmrt__read_dtype(const char* text, char end, DLDataType* out) {
   return 0;
 }
 
-/* No bits and no lanes for what is none, NULL too. */
+/* 0 bits and 0 lanes if `s` is no type, also for NULL. */
 DLDataType String2DLDataType(const char* s) {
   DLDataType dtype = {0, 0, 0};
   if (s == NULL || !tvmrt__read_dtype(s, '\0', &dtype)) dtype.code = dtype.bits = 0;

@@ -1,8 +1,7 @@
-/* The numbers in names of data types; the host's too. */
+/* Numbers in names of data types; also used by the host. */
 #include "dtype.h"
 
-/* Stops where one more digit could pass 16 bits; the digit that is left there makes the name
- * wrong. */
+/* Stops if one more digit could exceed 16 bits; the remaining digit then makes the name invalid. */
 const char* tvmrt__read_number(const char* text, unsigned missing, unsigned* out) {
   unsigned value = 0;
   const char* p = text;
@@ -11,8 +10,8 @@ const char* tvmrt__read_number(const char* text, unsigned missing, unsigned* out
   return p;
 }
 
-/* Casts cut, comparisons find out. A bool is one bit: its `missing` says so, and no other number
- * fits. */
+/* Casts narrow; the comparisons detect it. A bool has one bit: its `missing` is 1, and no other
+ * number is valid. */
 int tvmrt__read_bits(const char* text, char end, unsigned missing, DLDataType* out) {
   unsigned bits;
   unsigned lanes = 1;

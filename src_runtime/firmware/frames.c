@@ -1,17 +1,17 @@
-/* Messages over a line that loses and changes bytes.
+/* Frames: messages over a line that may lose or change bytes.
  *
- * The format is that of TVM's microTVM server, which clients of TVM speak: ff fd, length, payload,
- * checksum; a byte ff in it is sent twice, so that ff fd begins a frame wherever a reader stands.
- * No memory, no clock: bytes go out by a function of the caller's, come in one by one. What is
- * damaged is dropped without a word: sending again is up to the protocol above. */
+ * The format is that of TVM's microTVM server and its clients: ff fd, length, payload, checksum; a
+ * byte ff in it is doubled, so that ff fd always begins a frame. No memory, no clock: bytes are
+ * written by a function of the caller, and read one by one. Damaged frames are dropped silently:
+ * the protocol above must send again. */
 #include "frames.h"
 
 enum { ESCAPE = 0xff, START = 0xfd, LENGTH_BYTES = 4, CRC_BYTES = 2, CRC_FIRST = 0xffff };
 
 typedef enum { PART_NONE, PART_LENGTH, PART_PAYLOAD, PART_CRC } frame_part;
 
-/* One byte by the polynomial 0x1021, without a table. A table would take 512 bytes of flash; the
- * bytes of a line come more slowly than this computes. */
+/* One byte of the CRC with polynomial 0x1021, without a table, which would take 512 bytes of flash;
+ * bytes arrive more slowly than this computes. */
 static uint16_t crc_of(uint16_t crc, uint8_t byte) {
   uint32_t c = (((uint32_t)crc >> 8) | ((uint32_t)crc << 8)) & 0xffffu;
   c ^= byte;
@@ -29,27 +29,27 @@ static uint16_t crc_of_all(uint16_t crc, const uint8_t* data, size_t bytes) {
 
 /* ---- writing ---- */
 
-/* The checksum is over the bytes as they are sent, doubled ones included. */
+/* The checksum covers the bytes as sent, including doubled ones. */
 static int send(tvmrt_frame_writer* w, const uint8_t* data, size_t bytes) {
   w->crc = crc_of_all(w->crc, data, bytes);
   return bytes == 0 ? 0 : w->write(w->ctx, data, bytes);
 }
 
-/* Written first, so the number of bytes must be known before the first of them. */
+/* The length is written first, so the payload's size must be known in advance. */
 int tvmrt__frame_begin(tvmrt_frame_writer* w, uint32_t payload_bytes) {
   static const uint8_t start[] = {ESCAPE, START};
   uint8_t length[LENGTH_BYTES];
   int rc;
   int i;
-  /* the length is data, too: a byte ff in it is doubled */
+  /* a byte ff of the length is doubled as well */
   for (i = 0; i < LENGTH_BYTES; ++i) length[i] = (uint8_t)(payload_bytes >> (8 * i));
   w->crc = CRC_FIRST;
   rc = send(w, start, sizeof(start));
   return rc != 0 ? rc : tvmrt__frame_put(w, length, sizeof(length));
 }
 
-/* In runs that end with a byte ff, which the next one repeats. What the caller has is not copied,
- * so a payload of any size needs no memory. */
+/* Writes runs that end with a byte ff, which the next run repeats. Nothing is copied, so that a
+ * payload of any size needs no memory. */
 int tvmrt__frame_put(tvmrt_frame_writer* w, const void* data, size_t bytes) {
   const uint8_t* at = data;
   size_t from = 0;
@@ -64,7 +64,7 @@ int tvmrt__frame_put(tvmrt_frame_writer* w, const void* data, size_t bytes) {
   return bytes == 0 ? 0 : send(w, at + from, bytes - from);
 }
 
-/* Its own bytes change w->crc as they go out, which nobody reads any more. */
+/* Its own bytes change w->crc, which is not used afterwards. */
 int tvmrt__frame_end(tvmrt_frame_writer* w) {
   uint8_t crc[CRC_BYTES];
   crc[0] = (uint8_t)(w->crc & 0xffu);
@@ -91,7 +91,7 @@ static void begin_part(tvmrt_frame_reader* r, frame_part part) {
   r->have = 0;
 }
 
-/* The two bytes that began it count for the checksum. */
+/* The two start bytes count for the checksum. */
 static void begin_frame(tvmrt_frame_reader* r) {
   r->length = 0;
   r->told = 0;
@@ -99,7 +99,7 @@ static void begin_frame(tvmrt_frame_reader* r) {
   begin_part(r, PART_LENGTH);
 }
 
-/* A frame that does not fit is passed over up to the next beginning. */
+/* A frame that does not fit is skipped up to the next start. */
 static void end_of_length(tvmrt_frame_reader* r) {
   if (r->length > r->capacity) {
     begin_part(r, PART_NONE);
@@ -108,8 +108,8 @@ static void end_of_length(tvmrt_frame_reader* r) {
   }
 }
 
-/* A byte of the frame's own. A doubled byte was sent twice, and counts twice. Between frames
- * bytes are passed over: noise, or the rest of a frame that was given up. */
+/* A byte of the frame. A doubled byte was sent twice, and counts twice. Between frames bytes are
+ * skipped: noise, or the rest of an abandoned frame. */
 static tvmrt_frame_state take_data(tvmrt_frame_reader* r, uint8_t byte) {
   if (r->part != PART_CRC) {
     r->crc = crc_of(r->crc, byte);
@@ -131,8 +131,8 @@ static tvmrt_frame_state take_data(tvmrt_frame_reader* r, uint8_t byte) {
   return TVMRT_FRAME_MORE;
 }
 
-/* A byte ff is kept back until the next one tells what both are. Behind a lost byte a pair may be
- * taken wrongly: the checksum finds that out. */
+/* A byte ff is kept until the next byte decides the meaning of both. After a lost byte a pair may
+ * be misread; the checksum detects that. */
 tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
   if (!r->escaped) {
     if (byte != ESCAPE) return take_data(r, byte);
@@ -142,16 +142,16 @@ tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
   r->escaped = 0;
   if (byte == ESCAPE) return take_data(r, byte);
   if (byte == START) {
-    /* in the middle of another one, too: that one has lost its end */
+    /* also within another frame, whose end was lost */
     begin_frame(r);
   } else if (byte != 0xfe) {
-    begin_part(r, PART_NONE); /* damaged: nobody sends such a pair */
+    begin_part(r, PART_NONE); /* damaged: such a pair is never sent */
   }
   return TVMRT_FRAME_MORE;
 }
 
-/* The least: doubled bytes may make it more. A reader that waits for exactly so many never waits
- * for a byte that nobody sends. */
+/* The minimum: doubled bytes may add to it. A reader that waits for exactly this many bytes never
+ * waits for a byte that is not sent. */
 size_t tvmrt__frame_needs(const tvmrt_frame_reader* r) {
   if (r->part == PART_LENGTH) return LENGTH_BYTES - r->have;
   if (r->part == PART_PAYLOAD) return r->length - r->have + CRC_BYTES;

@@ -1,5 +1,5 @@
-/* Firmware runtime: global functions. Those that are always there lie in flash; what a program adds
- * goes to a table in memory that it gives. */
+/* Firmware runtime: global functions. Built-in ones lie in flash; functions that a program adds go
+ * to a table in memory that the program provides. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/config_defaults.h>
 #include <tvm/runtime/crt/crt.h>
@@ -23,8 +23,8 @@ static int system_lib(TVMValue* args, int* type_codes, int num_args, TVMValue* o
   return TVMModCreateFromCModule(TVMSystemLibEntryPoint(), &out->v_handle);
 }
 
-/* (module, name, query_imports) -> function, or nothing. `query_imports` is not read: modules of
- * an image import nothing. */
+/* (module, name, query_imports) -> function, or nothing. `query_imports` is ignored: modules of an
+ * image have no imports. */
 static int get_function(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                         void* resource_handle) {
   int rc;
@@ -38,18 +38,18 @@ static int get_function(TVMValue* args, int* type_codes, int num_args, TVMValue*
   return rc == kTvmErrorFunctionNameNotFound ? kTvmErrorNoError : rc;
 }
 
-/* The count in front of the names, in octal, is that of the functions: both have one order. */
+/* The octal count before the names is the number of functions; both have the same order. */
 static const TVMCPackedFunc builtin_functions[] = {system_lib, get_function};
 static const TVMFuncRegistry builtins = {"\002runtime.SystemLib\0tvm.rpc.server.ModuleGetFunction",
                                          builtin_functions};
 
-/* The memory is the program's and stays in use. Calling it again forgets what was registered. */
+/* The memory is borrowed and stays in use. A second call removes all registered functions. */
 tvm_crt_error_t tvmrt_globals_init(void* memory, size_t num_bytes) {
   if (memory == NULL) return kTvmErrorBufferTooSmall;
   return TVMMutableFuncRegistry_Create(&added, (uint8_t*)memory, num_bytes);
 }
 
-/* For programs of TVM, which have the board's allocator; called again it does nothing. */
+/* For programs of TVM, which have the board's allocator; further calls do nothing. */
 tvm_crt_error_t TVMInitializeRuntime(void) {
   const DLDevice cpu = {kDLCPU, 0};
   void* memory;
@@ -60,17 +60,16 @@ tvm_crt_error_t TVMInitializeRuntime(void) {
   return tvmrt_globals_init(memory, TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES);
 }
 
-/* `f` is the address of a function's entry, which is copied: it may lie on a stack. The name is
- * copied, too. A name that is there is replaced where `override` says so, and an error
- * otherwise. */
+/* `f` is the address of a function pointer, which is copied: it may lie on a stack. The name is
+ * copied, too. An existing name is replaced if `override` is set, and an error otherwise. */
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   if (name == NULL || f == NULL) return kTvmErrorFunctionCallInvalidArg;
   if (added.registry.names == NULL) return kTvmErrorFunctionRegistryFull;
   return TVMMutableFuncRegistry_Set(&added, name, *(const TVMCPackedFunc*)f, override);
 }
 
-/* The program's own first: they may stand in for what is always there. A name that nobody has is no
- * error, as the ABI has it. */
+/* The program's functions come first, so that they can replace built-in ones. An unknown name is no
+ * error, as the ABI requires. */
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   *out = tvmrt__registry_find(&added.registry, name);
   if (*out == NULL) *out = tvmrt__registry_find(&builtins, name);

@@ -1,4 +1,4 @@
-/* Firmware runtime: a graph as its executor runs it. Internal. */
+/* Firmware runtime: a graph in the form that the graph executor runs. Internal. */
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_GRAPH_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_GRAPH_H_
 
@@ -8,15 +8,15 @@
 #include "json.h"
 #include "tensor_bytes.h"
 
-/* Set in the storage id of a tensor whose memory is an input's; the rest is the input's position. */
+/* Set in the storage id of a tensor with an input's memory; the other bits are its index. */
 enum { EXTERNAL = 0x8000 };
 
-enum { GRAPH_SECTIONS = 8 }; /* of the graph JSON, which graph_walk.h lists */
+enum { GRAPH_SECTIONS = 8 }; /* of the graph JSON, listed in graph_walk.h */
 
-/* Where the parts of a JSON text are, and how many things they describe. */
+/* Positions of the parts of a JSON text, and the number of items in them. */
 typedef struct graph_plan {
   tvmrt_json_tally sections[GRAPH_SECTIONS];
-  tvmrt_json json; /* all of it */
+  tvmrt_json json; /* the whole text */
   uint32_t nodes, inputs, heads, entries, extents, edges;
 } graph_plan;
 
@@ -25,41 +25,41 @@ typedef struct graph_input {
   uintptr_t entry;
 } graph_input;
 
-/* A node that is called, with its arguments ready: they are tensors, so no operator moves them out. */
+/* An operator with its arguments prepared: all are tensors, whose addresses never change. */
 typedef struct graph_op {
   TVMCPackedFunc function;
   TVMValue* args;
   intptr_t num_args;
 } graph_op;
 
-/* Where an executor gets memory when what it has is used up. */
+/* How an executor gets more memory when its own is used up. */
 typedef struct graph_memory {
-  /* Have at least num_bytes between `at` and `end`. */
+  /* Make at least num_bytes available between `at` and `end`. */
   tvm_crt_error_t (*grow)(TVMGraphExecutor* g, size_t num_bytes);
   void (*release)(TVMGraphExecutor* g);
 } graph_memory;
 
-/* What an executor does beside where runs choose extents; graph_dims.c has it, for those that do. */
+/* Extra steps of graphs whose runs choose extents, linked only by these; see graph_dims.c. */
 typedef struct graph_sizes {
-  /* Let an input be where a program's tensor is, with the extents that this has. */
+  /* Bind an input to a program's tensor, with the tensor's extents. */
   tvm_crt_error_t (*set_input)(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor);
-  /* Before a run: outputs have room for the most. */
+  /* Before a run: set the outputs' shapes to the maximum. */
   void (*show_room)(const TVMGraphExecutor* g);
 } graph_sizes;
 
 struct TVMGraphExecutor {
   DLTensor* entries;
-  TVMValue* values; /* arguments of all operators, one after the other */
+  TVMValue* values; /* arguments of all operators, consecutively */
   graph_op* ops;
-  graph_op* ops_end; /* behind the last one */
+  graph_op* ops_end; /* after the last one */
   graph_input* inputs;
-  int* type_codes;       /* of the arguments of any operator */
+  int* type_codes;       /* of any operator's arguments */
   uint16_t* rows;        /* first entry of each node, and the number of entries */
   uint16_t* storage_ids; /* of each entry */
   uint16_t* heads;       /* entries */
-  uint8_t* at;           /* unused memory; its beginning is aligned */
+  uint8_t* at;           /* unused memory; aligned */
   uint8_t* end;
-  const graph_memory* memory; /* NULL: there is no more than that */
+  const graph_memory* memory; /* NULL: no more memory can be had */
   void* blocks;               /* for `memory` */
   const graph_sizes* sizes;   /* NULL: every extent is fixed */
   const tvmrt_dims* dims;     /* for `sizes` */
@@ -71,32 +71,32 @@ struct TVMGraphExecutor {
   uint16_t most_args;
 };
 
-/* Find the parts of a JSON text and count what is in them. */
+/* Find the parts of a JSON text and count their items. */
 tvm_crt_error_t tvmrt__graph_plan(const char* json, size_t json_bytes, graph_plan* plan);
 
 /* Bytes of the tables of a plan. */
 size_t tvmrt__graph_table_bytes(const graph_plan* plan);
 
-/* Fill the tables, which begin with the executor; on return it has them, but no tensors. */
+/* Fill the tables, which begin with the executor; its tensors have no memory afterwards. */
 tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* module,
                                   TVMGraphExecutor* g);
 
-/* Give the tensors their memory. *needed_bytes says how much that is, also if there is too little. */
+/* Give the tensors memory. *needed_bytes is set to its size, also if there is too little. */
 tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes);
 
-/* Have num_bytes of unused memory, or kTvmErrorPlatformNoMemory. */
+/* Make num_bytes of unused memory available, or return kTvmErrorPlatformNoMemory. */
 tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes);
 
-/* Whether a program's tensor can stand for one of the graph's: where its data begins. */
+/* Whether a program's tensor fits one of the graph's; *data is set to the address of its data. */
 tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given, uint8_t** data);
 
-/* Let an input be where a program's tensor is. */
+/* Bind an input to a program's tensor. */
 tvm_crt_error_t tvmrt__graph_set_input(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor);
 
-/* Position among the inputs; num_inputs if there is none of that name. */
+/* Index among the inputs; num_inputs if no input has the name. */
 uint32_t tvmrt__graph_find_input(const TVMGraphExecutor* g, const char* name, size_t num_bytes);
 
-/* Let an input, and everything that shares its memory, be at `data`. */
+/* Bind an input, and all entries that share its memory, to `data`. */
 void tvmrt__graph_bind(TVMGraphExecutor* g, uint32_t input, void* data);
 
 #endif /* TVMRT_SRC_RUNTIME_FIRMWARE_GRAPH_H_ */

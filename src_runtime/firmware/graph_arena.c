@@ -1,12 +1,11 @@
-/* Firmware runtime: executors in memory that the program gives.
+/* Firmware runtime: graph executors in a memory arena of the program.
  *
- * One block for all: the executor with its tables in front, tensors behind them. Nothing is
- * allocated, now or later, and nothing has to be given back. *used_bytes tells how much the graph
- * takes even where the arena is too small, so that a program can find its size by asking with
- * none. */
+ * One block for all: the executor with its tables, then the tensors. Nothing is allocated, and
+ * nothing must be freed. *used_bytes is set to the graph's size even if the arena is too small, so
+ * that a program can find the size with an arena of 0 bytes. */
 #include "graph.h"
 
-/* The executor is the arena's beginning, and goes with it. */
+/* The executor lies at the arena's beginning, and lives as long as the arena. */
 tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TVMModule* module,
                                    void* arena, size_t arena_bytes, TVMGraphExecutor** executor,
                                    size_t* used_bytes) {
@@ -22,14 +21,14 @@ tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TV
   rc = tvmrt__graph_plan(json, json_bytes, &plan);
   if (rc != kTvmErrorNoError) return rc;
   table_bytes = tvmrt__graph_table_bytes(&plan);
-  /* Tensors can only be measured by tables that were read: without these it tells what they take
-   * alone. */
+  /* Tensors can be measured only with tables that were read: without room for these, only their
+   * size is returned. */
   if (table_bytes > arena_bytes) {
     rc = kTvmErrorPlatformNoMemory;
   } else {
     rc = tvmrt__graph_read(&plan, module, g);
     if (rc != kTvmErrorNoError) return rc;
-    /* what is left of the arena; there is no more, as g->memory stays NULL */
+    /* the rest of the arena; it cannot grow, as g->memory stays NULL */
     g->at = (uint8_t*)arena + table_bytes;
     g->end = (uint8_t*)arena + arena_bytes;
     rc = tvmrt__graph_place(g, &tensor_bytes);

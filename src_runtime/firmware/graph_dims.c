@@ -1,17 +1,17 @@
-/* Firmware runtime: graphs whose runs choose extents. Linked by the networks that have such.
+/* Firmware runtime: graphs whose runs choose extents. Linked only by such networks.
  *
- * Shapes of inputs are those of the tensors that a program sets, all others are the largest. The
- * first node of such a graph reads the sizes of a run from the inputs; operators that write
- * outputs give these the extents that follow. */
+ * Inputs have the shapes of the tensors that a program sets, all other tensors the largest shapes.
+ * The first node of such a graph reads the run's sizes from the inputs; operators that write
+ * outputs set the resulting extents. */
 #include <tvm/runtime/crt/graph_dims.h>
 
 #include "../../src_backend/bytes.h"
 #include "../../src_backend/error_slot.h"
 #include "graph.h"
 
-enum { TEXT_BYTES = 80 /* as many as TVMGetLastError() keeps */ };
+enum { TEXT_BYTES = 80 /* the capacity of TVMGetLastError() */ };
 
-/* A text that grows; what does not fit is left out. */
+/* A text that grows; text beyond its capacity is dropped. */
 typedef struct text {
   char bytes[TEXT_BYTES];
   size_t length;
@@ -22,8 +22,8 @@ static void put(text* t, const char* more) {
   t->bytes[t->length] = '\0';
 }
 
-/* A number, with `before` in front; one that no 32 bits hold is shown as the largest that they
- * do. Without printf(), which would bring kilobytes with it. */
+/* A number, after the text `before`; a number that exceeds 32 bits is shown as their limit. Does
+ * not use printf(), which would add kilobytes. */
 static void put_number(text* t, const char* before, int64_t number) {
   char digits[12];
   char* at = &digits[sizeof(digits) - 1];
@@ -40,12 +40,12 @@ static void put_number(text* t, const char* before, int64_t number) {
   put(t, at);
 }
 
-/* What is wrong with an axis: "batch: found 9, allowed 1 to 8 (input x)". The code tells what is
- * wrong also where no text is wanted; dim NULL means an axis without a name. */
+/* The error of an axis: "batch: found 9, allowed 1 to 8 (input x)". The code is enough where no
+ * text is wanted; dim NULL means an axis without a name. */
 static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t least, int64_t most,
                       const char* where, const char* name) {
   text t = {{0}, 0};
-  /* no text where the image has nobody who reads one */
+  /* no text if the image does not link the functions that read it */
   if (!TVMRT_IS_LINKED(tvmrt__store_error)) return kTvmErrorNetworkDimensionOutOfRange;
   if (dim != NULL) {
     put(&t, dim);
@@ -62,7 +62,7 @@ static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t leas
   return kTvmErrorNetworkDimensionOutOfRange;
 }
 
-/* A text of its own: there is no axis to be named. */
+/* Has a text of its own, as there is no axis to name. */
 static int32_t check_rank(const tvmrt_dims_tensor* about, const DLTensor* given) {
   text t = {{0}, 0};
   if (given->ndim == about->rank) return kTvmErrorNoError;
@@ -77,7 +77,7 @@ static int32_t check_rank(const tvmrt_dims_tensor* about, const DLTensor* given)
   return kTvmErrorGraphTensorMismatch;
 }
 
-/* The number of axes and the bounds of each; nothing about other inputs. */
+/* The rank and the bounds of each axis; other inputs are not compared. */
 static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* about,
                             const DLTensor* given) {
   int32_t rc = check_rank(about, given);
@@ -91,12 +91,12 @@ static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* abo
   return rc;
 }
 
-/* Called by the graph's first node with the inputs. A dimension that several inputs have must be
- * the same in all. */
+/* Called by the graph's first node with the inputs. A dimension of several inputs must be the same
+ * in all. */
 int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int32_t* sizes) {
   int32_t i;
   int32_t k;
-  /* not seen yet: sizes of a run are never negative */
+  /* unknown yet: sizes of a run are never negative */
   for (i = 0; i < dims->num_dims; ++i) sizes[i] = -1;
   for (i = 0; i < dims->num_inputs; ++i) {
     const tvmrt_dims_tensor* about = &dims->inputs[i];
@@ -116,16 +116,16 @@ int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int3
   return kTvmErrorNoError;
 }
 
-/* For extents that follow from dimensions: `extent` is what they make. Called by the generated
- * first node, behind tvmrt_graph_read_dims(), which has checked the rank. */
+/* For extents derived from dimensions: `extent` is the expected one. Called by the generated first
+ * node, after tvmrt_graph_read_dims(), which has checked the rank. */
 int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, int64_t extent) {
   const DLTensor* given = (const DLTensor*)arg.v_handle;
   if (given->shape[axis] == extent) return kTvmErrorNoError;
   return refuse(NULL, axis, given->shape[axis], extent, extent, " by other sizes (input ", input);
 }
 
-/* For a dimension that no axis is: its size from an axis that is `step` times it and `first`. The
- * nearest extent that is such a number stands in the text. */
+/* For a dimension that is no axis: its size from an axis whose extent is `step` times the size plus
+ * `first`. On failure the text has the nearest valid extent. */
 int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, int32_t step,
                                 int32_t first, int32_t* size) {
   const DLTensor* given = (const DLTensor*)arg.v_handle;
@@ -136,8 +136,8 @@ int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, i
   return refuse(NULL, axis, given->shape[axis], extent, extent, " next (input ", input);
 }
 
-/* Extents only go down from the room that show_room() has given. Called by the operator that
- * writes the output; where it does not fit the extent stays what it was. */
+/* Extents only decrease from the maximum set by show_room(). Called by the operator that writes the
+ * output; if the extent does not fit, it stays unchanged. */
 int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, int64_t extent) {
   DLTensor* given = (DLTensor*)arg.v_handle;
   int64_t room = axis < given->ndim ? given->shape[axis] : 0;
@@ -146,8 +146,8 @@ int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, i
   return kTvmErrorNoError;
 }
 
-/* Inputs behind the network's own are weights, whose shapes are fixed. Nothing is bound and no
- * shape changed where it fails, so that the input stays what it was. */
+/* Inputs after the network's own are weights, whose shapes are fixed. On failure nothing is bound
+ * and no shape changes, so that the input stays unchanged. */
 static tvm_crt_error_t set_input(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor) {
   const DLTensor* own = &g->entries[g->inputs[input].entry];
   DLTensor expected = *own;
@@ -166,8 +166,8 @@ static tvm_crt_error_t set_input(TVMGraphExecutor* g, uint32_t input, const DLTe
   return kTvmErrorNoError;
 }
 
-/* Several operators may write parts of an output: each has a tensor of its own for it, of one
- * storage. Inputs stay as they were set, whatever a graph calls an output. */
+/* Several operators may write parts of an output: each has its own tensor for it, with one storage.
+ * Inputs keep their shapes, even if the graph also lists them as outputs. */
 static void show_room(const TVMGraphExecutor* g) {
   int32_t i;
   uint32_t k;
@@ -182,17 +182,17 @@ static void show_room(const TVMGraphExecutor* g) {
   }
 }
 
-/* Bound by tvmrt_graph_open() alone, so that other networks link none of this. */
+/* Used by tvmrt_graph_open() alone, so that other networks link none of this. */
 static const graph_sizes sizes = {set_input, show_room};
 
-/* Whether the graph has the largest extents of a tensor. A graph and a table of dimensions of two
- * networks would write beyond tensors. */
+/* Whether the graph has the largest extents of a tensor. A graph and a table of dimensions from
+ * different networks would write out of bounds. */
 static int is_same(const tvmrt_dims_tensor* about, const DLTensor* own) {
   return about->rank == own->ndim &&
          memcmp(about->most, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;
 }
 
-/* Called by tvmrt__graph_read() when the tables are there: from here on the executor has sizes. */
+/* Called by tvmrt__graph_read() when the tables are complete; sets the executor's sizes. */
 int32_t tvmrt_graph_open(TVMGraphExecutor* executor, const tvmrt_dims* dims) {
   int32_t i;
   int ok = dims->num_inputs <= executor->num_inputs && dims->num_outputs == executor->num_heads;

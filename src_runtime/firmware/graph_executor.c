@@ -1,9 +1,9 @@
 /* Firmware runtime: the graph executor: memory of its tensors, inputs, outputs, runs.
  *
- * Tables are filled by graph_read.c and never move. Entries of one storage id share memory; those
- * of inputs are EXTERNAL and have the address of what the program sets, which is used in place and
- * must stay until the run is over. A run is a walk over operators whose arguments lie ready. One
- * thread uses an executor at a time. */
+ * Tables are filled by graph_read.c and never move. Entries with the same storage id share memory;
+ * those of inputs are EXTERNAL and have the address of the program's tensor, which is used in place
+ * and must stay valid until the run ends. A run calls the operators in order, with prepared
+ * arguments. Not thread-safe: one thread at a time may use an executor. */
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../../src_backend/bytes.h"
@@ -11,28 +11,27 @@
 #include "dtype.h"
 #include "graph.h"
 
-/* The program's memory begins with the executor, and programs reckon with its stated size. */
+/* The program's memory begins with the executor, and programs rely on its stated size. */
 typedef char executor_fits[sizeof(TVMGraphExecutor) <= TVMRT_GRAPH_EXECUTOR_BYTES ? 1 : -1];
 typedef char op_fits[sizeof(graph_op) == 3 * sizeof(void*) ? 1 : -1];
 typedef char input_fits[sizeof(graph_input) == 2 * sizeof(void*) ? 1 : -1];
 typedef char executor_is_aligned[TVMRT_GRAPH_EXECUTOR_BYTES % 8 == 0 ? 1 : -1];
 
-/* Behind success `at` is the first unused byte, aligned. What is left of a smaller rest is not
- * used any more where `memory` gives a new block. */
+/* On success `at` is the first unused byte, aligned. A remainder that is too small stays unused if
+ * `memory` provides a new block. */
 tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes) {
   if ((size_t)(g->end - g->at) >= num_bytes) return kTvmErrorNoError;
   return g->memory == NULL ? kTvmErrorPlatformNoMemory : g->memory->grow(g, num_bytes);
 }
 
-/* Give each storage its distance from the beginning of the memory, kept where the address will
- * be. 0 means none yet, so there must be something before the first. Returns where the last one
- * ends. */
+/* Give each storage its offset from the beginning of the memory, stored in place of the address. 0
+ * means not set, so the first offset must not be 0. Returns the end of the last storage. */
 static size_t measure(TVMGraphExecutor* g, size_t offset) {
   uint32_t i;
   uint32_t k;
   for (i = 0; i < g->num_entries; ++i) {
     size_t most = 0;
-    /* inputs lie elsewhere, and entries that have a distance share it with an earlier one */
+    /* inputs lie elsewhere, and an entry with an offset shares it with an earlier one */
     if ((g->storage_ids[i] & EXTERNAL) != 0 || g->entries[i].data != NULL) continue;
     for (k = i; k < g->num_entries; ++k) {
       int ok;
@@ -42,7 +41,7 @@ static size_t measure(TVMGraphExecutor* g, size_t offset) {
       if (bytes > most) most = bytes;
       g->entries[k].data = (void*)(uintptr_t)offset;
     }
-    /* more than any board has, and still no number that wraps when it is rounded */
+    /* more than any board has, and a number that does not overflow when it is rounded */
     if (most > SIZE_MAX / 2 - offset) return SIZE_MAX / 2;
     offset += most;
   }
@@ -50,7 +49,7 @@ static size_t measure(TVMGraphExecutor* g, size_t offset) {
 }
 
 /* Type codes are those of the operator with the most arguments: all are tensors, so one table
- * serves all. *needed_bytes is told also where there is too little. */
+ * serves all. *needed_bytes is set also if memory is insufficient. */
 tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
   size_t codes_bytes = TVMRT_GRAPH_ROUND_UP(g->most_args * sizeof(int));
   tvm_crt_error_t rc;
@@ -70,8 +69,7 @@ tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
   return kTvmErrorNoError;
 }
 
-/* num_inputs where there is none. Names lie in the JSON, and are compared with their escapes
- * resolved. */
+/* num_inputs if there is none. Names lie in the JSON, and are compared with escapes decoded. */
 uint32_t tvmrt__graph_find_input(const TVMGraphExecutor* g, const char* name, size_t num_bytes) {
   uint32_t i;
   for (i = 0; i < g->num_inputs; ++i) {
@@ -80,7 +78,7 @@ uint32_t tvmrt__graph_find_input(const TVMGraphExecutor* g, const char* name, si
   return i;
 }
 
-/* An input that is set for the first time is one fewer to be waited for. What reshapes it has its
+/* Setting an input for the first time decrements num_unset. Reshaped views of the input have its
  * storage id. */
 void tvmrt__graph_bind(TVMGraphExecutor* g, uint32_t input, void* data) {
   uint32_t entry = (uint32_t)g->inputs[input].entry;
@@ -107,28 +105,28 @@ const DLTensor* tvmrt_graph_input(const TVMGraphExecutor* executor, int32_t inde
   return &executor->entries[executor->inputs[index].entry];
 }
 
-/* Borrowed; valid until the next run. Of a graph whose runs choose extents it has those of the
- * last one. */
+/* Borrowed; valid until the next run. If runs choose extents, it has the extents of the last
+ * run. */
 const DLTensor* tvmrt_graph_output(const TVMGraphExecutor* executor, int32_t index) {
   if (index < 0 || index >= executor->num_heads) return NULL;
   return &executor->entries[executor->heads[index]];
 }
 
-/* Whether the strides are those of a tensor without gaps. */
+/* Whether the tensor is contiguous by its strides. */
 static int is_compact(const DLTensor* tensor) {
   int64_t stride = 1;
   int32_t i;
   if (tensor->strides == NULL) return 1;
   for (i = tensor->ndim; i > 0; --i) {
-    /* a stride that no step is taken by says nothing */
+    /* the stride of an extent of 1 is irrelevant */
     if (tensor->shape[i - 1] != 1 && tensor->strides[i - 1] != stride) return 0;
     stride *= tensor->shape[i - 1];
   }
   return 1;
 }
 
-/* Bytes are compared, not shapes: another shape of as many elements will do. The address must suit
- * the elements, as the processor may not read them elsewhere. */
+/* Compares sizes in bytes, not shapes: any shape with as many elements fits. The address must be
+ * aligned to the elements, as the processor may require it. */
 tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given, uint8_t** data) {
   int ok;
   size_t lane = own->dtype.bits / 8u;
@@ -142,7 +140,7 @@ tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given,
   return kTvmErrorNoError;
 }
 
-/* Used in place: the program's memory must stay until the last run that reads it. */
+/* Used in place: the program's memory must stay valid until the last run that reads it. */
 tvm_crt_error_t tvmrt__graph_set_input(TVMGraphExecutor* g, uint32_t input,
                                        const DLTensor* tensor) {
   uint8_t* data = NULL;
@@ -159,8 +157,8 @@ int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTe
   return tvmrt__graph_set_input(executor, input, data_in);
 }
 
-/* An output that is an input has no data until that is set. Copies what the last run has written,
- * whether or not it has got to its end. */
+/* An output that is an input has no data until that is set. Copies the values of the last run, even
+ * if that run failed. */
 int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTensor* out) {
   const DLTensor* own = tvmrt_graph_output(executor, index);
   uint8_t* data = NULL;
@@ -173,8 +171,8 @@ int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTens
   return rc;
 }
 
-/* The code of the first operator that fails, whose text is in the error slot. Nothing is undone:
- * outputs that were written before stay written. */
+/* Returns the code of the first operator that fails, whose text is in the error slot. Outputs that
+ * were written before stay written. */
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   const graph_op* op = executor->ops;
   const graph_op* end = executor->ops_end;
@@ -189,8 +187,7 @@ int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   return 0;
 }
 
-/* An executor in a program's arena has nothing to give back; the program may use the arena
- * again. */
+/* An executor in a program's arena has nothing to free; the program may reuse the arena. */
 int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
   TVMGraphExecutor* g = *executor;
   *executor = NULL;

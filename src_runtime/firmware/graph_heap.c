@@ -1,7 +1,7 @@
-/* Firmware runtime: executors in memory of the board's allocator, as older programs make them.
+/* Firmware runtime: graph executors in memory of the board's allocator, for older programs.
  *
- * Three blocks at most: tables, tensors, and parameters that cannot stay where they are. They are
- * given back in reverse order. */
+ * Three blocks at most: tables, tensors, and parameters that cannot be used in place. They are
+ * freed in reverse order. */
 #include <tvm/runtime/platform.h>
 
 #include "../../src_backend/text.h"
@@ -9,13 +9,13 @@
 
 typedef struct block {
   struct block* previous;
-  void* memory; /* as the board gave it */
+  void* memory; /* as returned by the board's allocator */
 } block;
 
 static const DLDevice cpu = {kDLCPU, 0};
 
-/* A block with room behind its head: *begin is aligned, and num_bytes long. The head comes before
- * what is lent, so that no table of blocks is needed. */
+/* A block with usable memory after its head: *begin is aligned, with num_bytes bytes. Heads form a
+ * list, so that no table of blocks is needed. */
 static tvm_crt_error_t take(size_t num_bytes, block* previous, block** out, uint8_t** begin) {
   size_t head = TVMRT_GRAPH_ROUND_UP(sizeof(block));
   void* memory;
@@ -31,7 +31,7 @@ static tvm_crt_error_t take(size_t num_bytes, block* previous, block** out, uint
   return kTvmErrorNoError;
 }
 
-/* What was left of the block before is left unused. */
+/* The remainder of the previous block stays unused. */
 static tvm_crt_error_t grow(TVMGraphExecutor* g, size_t num_bytes) {
   block* b;
   uint8_t* begin;
@@ -43,8 +43,8 @@ static tvm_crt_error_t grow(TVMGraphExecutor* g, size_t num_bytes) {
   return kTvmErrorNoError;
 }
 
-/* The first block holds the executor itself. So the link to the one before is read first, and the
- * executor's fields no more once its own block has gone, which is the last. */
+/* The first block contains the executor itself. So each link is read before its block is freed, and
+ * no field of the executor is read after its own block, the last one, was freed. */
 static void release(TVMGraphExecutor* g) {
   block* b = (block*)g->blocks;
   while (b != NULL) {
@@ -56,8 +56,8 @@ static void release(TVMGraphExecutor* g) {
 
 static const graph_memory heap = {grow, release};
 
-/* The JSON must stay: names of inputs are looked up in it. One block for the tables is taken
- * before they are read, since reading needs them; all goes back where anything fails. */
+/* The JSON must stay valid: it contains the names of inputs. The block of the tables is allocated
+ * before they are read, since reading needs them; on failure all is freed. */
 int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
                             const DLDevice* devices, TVMGraphExecutor** executor) {
   graph_plan plan;
@@ -74,7 +74,7 @@ int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
   if (rc != kTvmErrorNoError) return rc;
   g = (TVMGraphExecutor*)(void*)begin;
   rc = tvmrt__graph_read(&plan, (const TVMModule*)module_handle, g);
-  g->blocks = first; /* the tables are zeroed first of all */
+  g->blocks = first; /* after reading, which zeroes the tables first */
   g->memory = &heap;
   if (rc == kTvmErrorNoError) rc = tvmrt__graph_place(g, &tensor_bytes);
   if (rc == kTvmErrorNoError) {

@@ -1,21 +1,20 @@
-/* Firmware runtime: the graph executor as a module: `tvm.graph_executor.create` and its
- * functions.
+/* Firmware runtime: the graph executor as a module: `tvm.graph_executor.create` and its functions.
  *
- * Function handles of an image carry no state, so there is one such executor at a time; it stays
- * until the program ends. Programs that want several use the functions of crt/graph_executor.h. */
+ * Function handles of an image have no state, so there is one such executor at a time; it exists
+ * until the program ends. Programs that need several use the functions of crt/graph_executor.h. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
 
 #include "graph.h"
 #include "packed.h"
 
-/* NULL until create() has succeeded; the functions of the module are known to nobody before. */
+/* NULL until create() has succeeded; the module's functions cannot be found before. */
 static TVMGraphExecutor* executor;
 
 static int is_tensor(int code) { return code == kTVMDLTensorHandle || code == kTVMNDArrayHandle; }
 
-/* Position of the input that an argument names or counts; -1 if there is none. Numbers of 64 bits
- * are compared before they are cut. */
+/* Index of the input that an argument names or numbers; -1 if there is none. Numbers of 64 bits are
+ * compared before they are narrowed. */
 static int32_t input_of(TVMValue arg, int code) {
   if (code == kTVMStr) return TVMGraphExecutor_GetInputIndex(executor, arg.v_str);
   if (code != kTVMArgInt || arg.v_int64 < 0 || arg.v_int64 >= executor->num_inputs) return -1;
@@ -30,7 +29,7 @@ PACKED(get_input) {
                        tvmrt_graph_input(executor, input_of(args[0], type_codes[0])));
 }
 
-/* (name) -> index, -1 for an unknown one */
+/* (name) -> index, -1 if unknown */
 PACKED(get_input_index) {
   (void)resource_handle;
   if (num_args != 1) return kTvmErrorFunctionCallNumArguments;
@@ -54,14 +53,14 @@ PACKED(get_output) {
   (void)resource_handle;
   if (num_args != 1 && num_args != 2) return kTvmErrorFunctionCallNumArguments;
   if (type_codes[0] != kTVMArgInt) return kTvmErrorFunctionCallWrongArgType;
-  /* no graph has more outputs than 15 bits count, so what is beyond is none of them */
+  /* graphs have at most INT16_MAX outputs */
   index = args[0].v_int64 < 0 || args[0].v_int64 > INT16_MAX ? -1 : (int32_t)args[0].v_int64;
   if (num_args == 1) return return_tensor(out, out_code, tvmrt_graph_output(executor, index));
   if (!is_tensor(type_codes[1])) return kTvmErrorFunctionCallWrongArgType;
   return TVMGraphExecutor_GetOutput(executor, index, (DLTensor*)args[1].v_handle);
 }
 
-/* (bytes): the blob stays the caller's, and must stay as long as the executor. */
+/* (bytes): the blob stays owned by the caller, and must outlive the executor. */
 PACKED(load_params) {
   const TVMByteArray* bytes;
   (void)out, (void)out_code, (void)resource_handle;
@@ -78,7 +77,7 @@ PACKED(run) {
   return TVMGraphExecutor_Run(executor);
 }
 
-/* (name or index, tensor): used in place until the next one */
+/* (name or index, tensor): used in place until the next call */
 PACKED(set_input) {
   int32_t index;
   (void)out, (void)out_code, (void)resource_handle;
@@ -92,7 +91,7 @@ PACKED(set_input) {
 static const TVMCPackedFunc functions[] = {
     get_input, get_input_index, get_num_inputs, get_num_outputs, get_output, load_params,
     run,       set_input};
-/* The count in front, in octal, is that of the functions: both lists have one order. */
+/* The leading octal count is the number of functions; both lists have the same order. */
 static const TVMFuncRegistry registry = {
     "\010get_input\0get_input_index\0get_num_inputs\0get_num_outputs\0get_output\0load_params\0"
     "run\0set_input",
@@ -121,7 +120,8 @@ PACKED(create) {
   return TVMModCreateFromCModule(&module, &out->v_handle);
 }
 
-/* To be called by the program, once it has a registry: images without it link none of this file. */
+/* Called by the program after the registry exists: images that do not call it link none of this
+ * file. */
 tvm_crt_error_t TVMGraphExecutorModule_Register(void) {
   static const TVMCPackedFunc entry = create;
   return (tvm_crt_error_t)TVMFuncRegisterGlobal("tvm.graph_executor.create",

@@ -1,5 +1,4 @@
-/* Firmware runtime: parameters from a params blob: used where they lie, or copied if their address
- * does not suit them. */
+/* Firmware runtime: parameters from a params blob: used in place, or copied if misaligned. */
 
 #include "../../src_backend/bytes.h"
 #include "dtype.h"
@@ -8,21 +7,21 @@
 
 enum { LEAST_ALIGN_BYTES = 4 };
 
-/* At least what a 32-bit load wants: kernels read small elements by words. */
+/* At least the alignment of a 32-bit load: kernels read small elements by words. */
 static int is_aligned(const uint8_t* data, DLDataType dtype) {
   uintptr_t align = dtype.bits / 8u;
   if (align < LEAST_ALIGN_BYTES) align = LEAST_ALIGN_BYTES;
   return ((uintptr_t)data & (align - 1)) == 0;
 }
 
-/* A tensor for an input: bind it, or count in *copy_bytes what a copy takes. Both walks decide
- * alike what is copied, so that the second takes what the first has measured. Constants are bound
- * as if they could be written: no operator writes to an input. */
+/* A tensor for an input: bind it, or add the size of a copy to *copy_bytes. Both walks decide alike
+ * what is copied, so that the second uses the memory that the first has measured. Constants are
+ * bound as if writable: no operator writes to an input. */
 static tvm_crt_error_t visit(TVMGraphExecutor* g, uint32_t input, const uint8_t* data,
                              const tvmrt_tensor_head* head, size_t* copy_bytes) {
   const DLTensor* own = tvmrt_graph_input(g, (int32_t)input);
   int ok;
-  if (own == NULL) return kTvmErrorNoError; /* a name that is no input's is passed over */
+  if (own == NULL) return kTvmErrorNoError; /* names of no input are skipped */
   if (!tvmrt__same_type(own->dtype, head->dtype) ||
       tvmrt__graph_bytes(own, &ok) != head->data_bytes) {
     return kTvmErrorGraphTensorMismatch;
@@ -39,7 +38,7 @@ static tvm_crt_error_t visit(TVMGraphExecutor* g, uint32_t input, const uint8_t*
   return kTvmErrorNoError;
 }
 
-/* Go through a blob once: counting what must be copied, or, without `copy_bytes`, binding. */
+/* Go through a blob once: measuring copies, or, with copy_bytes NULL, binding. */
 static tvm_crt_error_t walk(TVMGraphExecutor* g, const uint8_t* blob, size_t num_bytes,
                             size_t* copy_bytes) {
   tvm_crt_error_t rc = kTvmErrorNoError;
@@ -48,12 +47,12 @@ static tvm_crt_error_t walk(TVMGraphExecutor* g, const uint8_t* blob, size_t num
   size_t left;
   tvmrt__bytes_params(&in);
   left = tvmrt__bytes_names(&in, &names);
-  /* names and tensors are counted apart */
+  /* names and tensors have separate counts */
   if (tvmrt__bytes_count(&in) != left) return kTvmErrorGraphParamsDamaged;
   for (; left != 0 && rc == kTvmErrorNoError; --left) {
     tvmrt_tensor_head head;
     size_t name_bytes = tvmrt__bytes_count(&names);
-    /* names were walked once before, so there are as many bytes */
+    /* names were checked before, so the bytes exist */
     const char* name = (const char*)tvmrt__bytes_take(&names, name_bytes);
     const uint8_t* data;
     tvmrt__bytes_tensor(&in, &head);
@@ -64,9 +63,8 @@ static tvm_crt_error_t walk(TVMGraphExecutor* g, const uint8_t* blob, size_t num
   return in.damage != TVMRT_BYTES_WHOLE ? kTvmErrorGraphParamsDamaged : rc;
 }
 
-/* Two walks: the first checks everything and measures the copies, so that a blob that is refused
- * has bound nothing. The blob must stay, as aligned tensors are used where they lie, often in
- * flash. */
+/* Two walks: the first checks everything and measures the copies, so that a rejected blob binds
+ * nothing. The blob must stay valid, as aligned tensors are used in place, often in flash. */
 int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_blob,
                                 uint32_t param_size) {
   const uint8_t* blob = (const uint8_t*)param_blob;

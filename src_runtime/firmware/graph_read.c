@@ -1,10 +1,10 @@
-/* Firmware runtime: the tables of an executor, filled from its graph JSON.
+/* Firmware runtime: the tables of a graph executor, filled from its graph JSON.
  *
- * Two passes. The first finds the sections and counts what is in them by their brackets and
- * commas, so that memory can be measured and given at once; damaged texts give wrong counts,
- * which the second finds as it compares each list with its count. That reads the sections in the
- * order in which they build on each other, whatever their order in the text, and checks every
- * number before it is used as an index. */
+ * Two passes. The first finds the sections and counts their items by brackets and commas, so that
+ * all memory can be measured and provided at once; damaged texts give wrong counts, which the
+ * second pass detects as it compares each list with its count. The second pass reads the sections
+ * in the order of their dependencies, whatever their order in the text, and checks every number
+ * before it is used as an index. */
 
 #include <tvm/runtime/crt/graph_dims.h>
 
@@ -20,22 +20,23 @@ typedef uint16_t graph_item;
 typedef struct graph_reader {
   struct {
     tvmrt_json json;
-  } in; /* as the host's reader has it */
+  } in; /* nested as in the host's reader */
   const graph_plan* plan;
   tvmrt_json_tally* found; /* sections, by the first pass */
   TVMGraphExecutor* g;
   uint16_t* rows;
   const TVMFuncRegistry* functions;
-  uint16_t next_function; /* where the next look-up starts: tables often have the graph's order */
+  uint16_t next_function; /* where the next look-up starts, as tables often have the graph's
+                           * order */
   const char* next_name;
   uint32_t next_input;
   int64_t* extents; /* unused ones */
   int64_t* extents_end;
   TVMValue* values; /* unused ones */
   TVMValue* values_end;
-  TVMValue* args;    /* of the node that is read */
-  graph_op* ops_end; /* end of the room */
-  /* the first one; none: the text is damaged, or all is well */
+  TVMValue* args;    /* of the current node */
+  graph_op* ops_end; /* end of the table */
+  /* the first error; if none is set, the text is damaged or valid */
   tvm_crt_error_t error;
 } graph_reader;
 
@@ -47,26 +48,26 @@ static const char* const node_texts[] = {"op",         "name",        "func_name
 
 typedef char sections_fit[(int)GRAPH_SECTIONS == (int)NUM_SECTIONS ? 1 : -1];
 
-/* What goes wrong first is told: the text's damage has no error of its own yet. */
+/* The first error is kept: a damaged text has no error code of its own yet. */
 static void fail(graph_reader* r, tvm_crt_error_t error) {
   if (!r->in.json.damaged) r->error = error;
   r->in.json.damaged = TVMRT_JSON_VALUE;
   r->in.json.end = r->in.json.at;
 }
 
-/* ---- what graph_walk.h asks for ---- */
+/* ---- functions for graph_walk.h ---- */
 
-/* Once damaged, all reading functions do nothing: loops end, and one test at their end is enough.
- * Which rule was broken is dropped: a board has one code for all of them. */
+/* After damage all reading functions do nothing: loops end, and one test after them is enough. The
+ * fault is ignored: a board has one code for all faults. */
 static void require(graph_reader* r, int condition, graph_fault fault) {
   (void)fault;
   if (!condition) fail(r, kTvmErrorGraphInconsistent);
 }
 
-/* Of 31 bits, 0 where the text is damaged. */
+/* A number of 31 bits, 0 if the text is damaged. */
 static uint32_t read_number(graph_reader* r) { return tvmrt__json_number(&r->in.json); }
 
-/* Noted and stepped over. Of a key that comes twice the last one counts, as in most readers. */
+/* Noted and skipped. If a key occurs twice the last one counts, as in most readers. */
 static void keep_section(graph_reader* r, uint32_t section, const char* key, int level) {
   (void)key;
   (void)level;
@@ -82,15 +83,15 @@ static void read_other(graph_reader* r, const char* key, int level, const graph_
   tvmrt__json_skip(&r->in.json, &skipped);
 }
 
-/* What a list says of its kind is known from its key. */
+/* The type of a list is known from its key. */
 static void keep_tag(graph_reader* r, int section, const char* tag) {
   (void)r;
   (void)section;
   (void)tag;
 }
 
-/* Types are read before shapes, so that bytes can be counted: a tensor of 2^31 of them is refused
- * here. */
+/* Types are read before shapes, so that bytes can be counted: a tensor of 2^31 bytes or more is
+ * rejected here. */
 static void keep_shape(graph_reader* r, uint32_t entry, int64_t* first, uint32_t ndim) {
   DLTensor* tensor = &r->g->entries[entry];
   int ok;
@@ -101,7 +102,7 @@ static void keep_shape(graph_reader* r, uint32_t entry, int64_t* first, uint32_t
   require(r, ok, SHAPES_FIT);
 }
 
-/* Whatever the graph lets write to an input gets memory of its own: this may be flash. */
+/* Tensors that operators write to never share an input's memory, which may be flash. */
 static void add_input(graph_reader* r, uint32_t index, uint32_t node) {
   const uint16_t* row = &r->rows[node];
   require(r, row[1] - row[0] == 1, INPUT_ENTRIES);
@@ -117,10 +118,10 @@ static void add_argument(graph_reader* r, uint16_t entry) {
 
 /* ---- the first pass ---- */
 
-/* a - b, or more than any graph has. */
+/* a - b; if negative, more than any graph has. */
 static uint32_t less(uint32_t a, uint32_t b) { return a < b ? MOST_ITEMS + 1u : a - b; }
 
-/* A list without items has no commas either, and only looking tells it from one of one item. */
+/* A list without items has no commas either, so this distinguishes it from a list of one item. */
 static int is_empty(const graph_plan* plan, int section) {
   tvmrt_json in;
   in.at = plan->sections[section].at + 1;
@@ -128,8 +129,8 @@ static int is_empty(const graph_plan* plan, int section) {
   return tvmrt__json_peek(&in) == ']';
 }
 
-/* A list of n items has n - 1 commas; the lists of attrs lie in another one, behind their tag.
- * Indices have 15 bits, as the 16th of a storage id marks inputs. */
+/* A list of n items has n - 1 commas; the lists of attrs are nested in another one, after their
+ * tag. Indices have 15 bits, as the 16th bit of a storage id marks inputs. */
 static int count(graph_plan* plan) {
   const tvmrt_json_tally* s = plan->sections;
   plan->nodes = s[ROWS].commas;
@@ -144,8 +145,8 @@ static int count(graph_plan* plan) {
          plan->edges <= MOST_ITEMS;
 }
 
-/* Sections are told by their places in the text, which is borrowed. All but the last are asked
- * for: graphs for one device need not say which. */
+/* Sections are given by their positions in the text, which is borrowed. All but the last are
+ * required: graphs for one device need not name it. */
 tvm_crt_error_t tvmrt__graph_plan(const char* json, size_t json_bytes, graph_plan* plan) {
   graph_reader r;
   int i;
@@ -168,7 +169,7 @@ size_t tvmrt__graph_table_bytes(const graph_plan* plan) {
 
 /* ---- the second pass ---- */
 
-/* Any number that leaves the mark free: it is compared with others, never used as an index. */
+/* Any number without the EXTERNAL bit: it is compared with others, never used as an index. */
 static void read_storage_id(graph_reader* r, uint32_t entry) {
   uint32_t id = tvmrt__json_number(&r->in.json);
   require(r, id < EXTERNAL, STORAGE_RANGE);
@@ -180,7 +181,7 @@ static void read_type(graph_reader* r, uint32_t entry) {
   require(r, tvmrt__read_dtype(text, '"', &r->g->entries[entry].dtype), SHAPES_FIT);
 }
 
-/* Whatever a graph lets run elsewhere has nowhere to run on a board. */
+/* A board cannot run graphs for other devices. */
 static void read_device(graph_reader* r, uint32_t entry) {
   (void)entry;
   require(r, tvmrt__json_number(&r->in.json) == kDLCPU, SHAPES_FIT);
@@ -207,9 +208,8 @@ static void name_input(graph_reader* r, uint32_t entry, const char* name) {
   require(r, 0, INPUTS_ARE_NULL);
 }
 
-/* Goes round the table once at most, from where the last look-up ended. NULL where no entry has
- * the name. Names follow each other without a table, so the next one's place is known by the
- * length of this one. */
+/* Searches the table once, from the end of the last look-up. NULL if no entry has the name. Names
+ * are stored consecutively, so the next one is found by the length of this one. */
 static TVMCPackedFunc find_function(graph_reader* r, const char* name) {
   uint16_t count = TVMFuncRegistry_GetNumFuncs(r->functions);
   uint16_t left;
@@ -227,8 +227,8 @@ static TVMCPackedFunc find_function(graph_reader* r, const char* name) {
   return NULL;
 }
 
-/* A node that only gives its input another shape: both are one memory. It becomes no operator:
- * its argument's place is given back. */
+/* A node that only reshapes its input: both share memory. It becomes no operator, so its argument
+ * is removed again. */
 static void check_nop(graph_reader* r, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;
   uint32_t from;
@@ -241,8 +241,8 @@ static void check_nop(graph_reader* r, uint32_t first, uint32_t end) {
   r->values = r->args;
 }
 
-/* Whether what a node says of a number, if it does, is this one. Where it says nothing, it
- * agrees. A number with more digits stops the loop and is none. */
+/* Whether a number stated by a node, if any, equals this one. A missing number agrees. A number
+ * with more digits ends the loop and does not match. */
 static int agrees(const char* text, uint32_t number) {
   uint32_t value = 0;
   if (text == NULL) return 1;
@@ -252,8 +252,8 @@ static int agrees(const char* text, uint32_t number) {
   return *text == '"' && value == number;
 }
 
-/* A node that is no input. first and end are its entries; its inputs lie in r->args already.
- * Outputs are arguments as well, behind the inputs: operators get tensors and nothing else. */
+/* A node that is no input. first and end are its entries; its inputs are in r->args already.
+ * Outputs are arguments as well, after the inputs: operators only get tensors. */
 static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;
   graph_op* op = g->ops_end;
@@ -263,7 +263,7 @@ static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_
               agrees(n->texts[STATED_OUTPUTS], end - first),
           OUTPUTS_STATED);
   if (r->in.json.damaged) return;
-  /* vectors of all its tensors: no compiler of this kind writes that */
+  /* flattened tensors: no supported compiler writes that */
   if (n->texts[FLATTEN_DATA] != NULL && !tvmrt__json_is(n->texts[FLATTEN_DATA], "0")) {
     fail(r, kTvmErrorFunctionCallNotImplemented);
   }
@@ -272,7 +272,7 @@ static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_
     return;
   }
   op->function = find_function(r, n->texts[FUNC_NAME]);
-  /* what follows is kept within its room in any case */
+  /* the following writes are bounded in any case */
   if (op->function == NULL) fail(r, kTvmErrorFunctionNameNotFound);
   for (; first < end; ++first) add_argument(r, (uint16_t)first);
   op->args = r->args;
@@ -292,15 +292,15 @@ static void add_node(graph_reader* r, const graph_node* n, uint32_t number) {
   r->args = r->values;
 }
 
-/* Inputs that no node has named are no inputs. */
+/* Inputs without a node that names them are invalid. */
 static void check_inputs(graph_reader* r) {
   uint32_t i;
   for (i = 0; i < r->plan->inputs; ++i) require(r, r->g->inputs[i].name != NULL, INPUTS_ARE_NULL);
 }
 
-/* The table of a network whose runs choose extents begins with a function that tells so; what
- * operators are called does not begin like its name. What that function returns is the error of
- * this reading. */
+/* If runs of a network choose extents, its table begins with a function that sets this up; no
+ * operator's name begins like its name. The result of that function is the error of this
+ * reading. */
 static void open_sizes(graph_reader* r) {
   TVMValue executor;
   executor.v_handle = r->g;
@@ -308,9 +308,9 @@ static void open_sizes(graph_reader* r) {
   r->error = (tvm_crt_error_t)r->functions->funcs[0](&executor, NULL, 1, NULL, NULL, NULL);
 }
 
-/* The order of alignments: 8 bytes, pointers, 2 bytes. Takes the memory that
- * TVMRT_GRAPH_TABLE_BYTES has measured; the struct comes first. Counts are the plan's; each list
- * is compared with its own while it is read. */
+/* In the order of alignments: 8 bytes, pointers, 2 bytes. Uses the memory measured by
+ * TVMRT_GRAPH_TABLE_BYTES; the struct comes first. Counts are the plan's; each list is compared
+ * with its count when it is read. */
 static void lay_out(TVMGraphExecutor* g, const graph_plan* plan, graph_reader* r) {
   uint32_t args = plan->edges + plan->entries - plan->inputs;
   uint32_t ops = plan->nodes - plan->inputs;
@@ -332,8 +332,8 @@ static void lay_out(TVMGraphExecutor* g, const graph_plan* plan, graph_reader* r
   g->num_entries = (uint16_t)plan->entries;
 }
 
-/* The tables may be used on success alone; nothing is to be freed otherwise. Names of inputs point
- * into the JSON, which must stay. */
+/* The tables are valid on success only; nothing must be freed on failure. Names of inputs point
+ * into the JSON, which must stay valid. */
 tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* module,
                                   TVMGraphExecutor* g) {
   graph_reader r;
@@ -341,7 +341,7 @@ tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* modul
     return kTvmErrorExecutorModuleBadContext;
   }
   memset(&r, 0, sizeof(r));
-  /* all of it: data that is NULL means an input that is not set, or a tensor without a place */
+  /* all of it: data that is NULL means an input that is not set, or a tensor without memory */
   memset(g, 0, tvmrt__graph_table_bytes(plan));
   r.plan = plan;
   r.g = g;

@@ -1,71 +1,71 @@
-/* Graph JSON: the walk over its parts and what must hold between them, for all that read graphs.
+/* Graph JSON: the walk over its parts and the rules between them, for all readers of graphs.
  *
- * Firmware's graph_read.c and the host's executors/graph_json.c include this and give it what differs:
- * where things are kept, and what becomes of a fault. Both are bound when they are compiled, since
- * firmware would pay for functions in a table; there a fault is one code, and what tells faults apart
- * is gone. Before the include they define
+ * Firmware's graph_read.c and the host's executors/graph_json.c include this and define what
+ * differs: where data is stored, and how a fault is reported. Both are bound at compile time, since
+ * function pointers would cost firmware memory; in firmware all faults have one code, and the
+ * distinction is compiled out. Before the include they define
  *
- *   graph_number    unsigned, what a number of the text is read into
- *   graph_row       unsigned, what `rows` has; graph_item, what the graph's own tables have
+ *   graph_number    unsigned, type of numbers read from the text
+ *   graph_row       unsigned, type of `rows`; graph_item, type of the graph's own tables
  *   graph_reader    with at least
  *     in.json       the text, a tvmrt_json
- *     plan          the `sections`, each with the place `at` in the text, and the counts `nodes`,
- *                   `inputs`, `heads`, `entries` of a first look, for which there is room
+ *     plan          the `sections`, each with a position `at` in the text, and the counts `nodes`,
+ *                   `inputs`, `heads`, `entries` of the first pass, which tables have room for
  *     g             the graph, with `heads` and `num_heads`
- *     rows          first entry of each node, and behind the last one the number of entries
+ *     rows          first entry of each node, and after the last one the number of entries
  *     extents, extents_end    room for the extents of shapes, int64_t
- *   node_texts, NUM_NODE_TEXTS    keys of a node whose values are texts: op, name; then those of its
+ *   node_texts, NUM_NODE_TEXTS    keys of a node with texts as values: op, name; then those of its
  *                   attrs: func_name, num_inputs, num_outputs, flatten_data, and more of its own
  *
- * Texts are addresses in the JSON, as json.h has them. Once damaged, all reading does nothing: loops
- * end, and one test at their end is enough. */
+ * Texts are addresses in the JSON, as in json.h. After damage all reading does nothing: loops end,
+ * and one test after them is enough. */
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_GRAPH_WALK_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_GRAPH_WALK_H_
 
-/* Values of the graph JSON; those from DTYPES on lie in its `attrs`. */
+/* Keys of the graph JSON; those from DTYPES on belong to its `attrs`. */
 enum { NODES, ARG_NODES, HEADS, ROWS, DTYPES, STORAGE_IDS, SHAPES, DEVICES, NUM_SECTIONS };
 
 static const char* const section_names[] = {"nodes",  "arg_nodes",  "heads", "node_row_ptr",
                                             "dltype", "storage_id", "shape", "device_index"};
 
-/* What must hold in a graph. */
+/* Rules of a valid graph. */
 typedef enum graph_fault {
   ROWS_OF_NODES,   /* rows begin with 0, and are one more than nodes */
   ROWS_RISE,       /* and stay within the number of entries */
   ONE_EACH,        /* a list of attrs has an item for each entry */
-  MANY_ITEMS,      /* a list has no more items than the first look has counted */
-  EDGE_NUMBERS,    /* an edge is two numbers, or three */
-  EDGE_IS_THERE,   /* and names an entry */
-  INPUTS_ARE_NULL, /* arg_nodes has inputs alone */
+  MANY_ITEMS,      /* no list has more items than the first pass has counted */
+  EDGE_NUMBERS,    /* an edge is two or three numbers */
+  EDGE_IS_THERE,   /* and names an existing entry */
+  INPUTS_ARE_NULL, /* arg_nodes has inputs only */
   INPUT_ENTRIES,   /* which have one entry */
   INPUT_READS,     /* and no inputs themselves */
-  OUTPUTS_STATED,  /* a node has as many as it says */
+  OUTPUTS_STATED,  /* a node has as many as it states */
   STORAGE_RANGE,
-  SHAPES_FIT, /* shapes and types are such that the executor takes */
+  SHAPES_FIT, /* shapes and types are supported by the executor */
   NOP_RESHAPES,
   NAMED_HEADS /* all of them have a name, or none */
 } graph_fault;
 
-/* Of node_texts. */
+/* Indices of node_texts. */
 enum { OP, NAME, FUNC_NAME, STATED_INPUTS, STATED_OUTPUTS, FLATTEN_DATA };
 
-/* What a node says of itself; NULL where it does not. */
+/* Texts of a node; NULL if missing. */
 typedef struct graph_node {
   const char* texts[NUM_NODE_TEXTS];
 } graph_node;
 
-/* Keys of an object and of the `attrs` in it, one after the other. Those have level 1. */
+/* Keys of an object, then of the `attrs` in it, which have level 1. */
 typedef struct graph_keys {
   uint32_t counts[2];
   int level;
 } graph_keys;
 
-/* ---- what the readers have of their own ---- */
+/* ---- functions that each reader defines ---- */
 
-/* Reading ends where the condition does not hold. */
+/* Reading ends if the condition is false. */
 static void require(graph_reader* r, int condition, graph_fault fault);
 static graph_number read_number(graph_reader* r);
-/* In the first look: note a section and step over it. */
+/* In the first pass: note a section and skip it. */
 static void keep_section(graph_reader* r, uint32_t section, const char* key, int level);
 /* The value of a key that is not read here, of the graph or of a node. */
 static void read_other(graph_reader* r, const char* key, int level, const graph_node* n);
@@ -73,12 +73,12 @@ static void keep_tag(graph_reader* r, int section, const char* tag); /* of a lis
 static void keep_shape(graph_reader* r, uint32_t entry, int64_t* extents, uint32_t ndim);
 static void add_input(graph_reader* r, uint32_t index, uint32_t node);
 static void add_argument(graph_reader* r, graph_row entry);
-/* All of it has been read, its arguments are added. */
+/* The node was read completely, and its arguments were added. */
 static void add_node(graph_reader* r, const graph_node* n, uint32_t number);
 
-/* ---- the first look ---- */
+/* ---- the first pass ---- */
 
-/* The next key, up to its value; NULL behind the last one. `attr` is an old name of nodes' attrs. */
+/* The next key, up to its value; NULL after the last one. `attr` is an old name of nodes' attrs. */
 static const char* next_key(graph_reader* r, graph_keys* keys) {
   tvmrt_json* in = &r->in.json;
   for (;;) {
@@ -99,7 +99,7 @@ static const char* next_key(graph_reader* r, graph_keys* keys) {
   }
 }
 
-/* The number of a key; that of all where it is none of them. */
+/* Index of a key; `count` if there is no such key. */
 static uint32_t find_key(const char* key, const char* const* names, uint32_t count) {
   uint32_t i;
   for (i = 0; i < count && (*key != *names[i] || !tvmrt__json_is(key, names[i])); ++i) {
@@ -107,8 +107,7 @@ static uint32_t find_key(const char* key, const char* const* names, uint32_t cou
   return i;
 }
 
-/* Where the parts are. The keys of `attrs` are all different from those of the graph, so both fill one
- * table. */
+/* Find the sections. Keys of `attrs` differ from those of the graph, so both share one table. */
 static void find_sections(graph_reader* r) {
   graph_keys keys = {{0, 0}, 0};
   const char* key;
@@ -123,17 +122,17 @@ static void find_sections(graph_reader* r) {
   }
 }
 
-/* ---- the second one ---- */
+/* ---- the second pass ---- */
 
-/* The same text is walked once more for each section, in the order in which they build on each other. */
+/* The same text is read again for each section, in the order of their dependencies. */
 static void open_section(graph_reader* r, int section) {
   r->in.json.at = r->plan->sections[section].at;
   tvmrt__json_expect(&r->in.json, '[');
 }
 
-/* Rows rise from 0 to the number of entries, which their last one is: what a node has lies between
- * two of them. A row that falls is a difference beyond all, as numbers have no sign. The last one is
- * compared whole: what is left of it might be the number of entries, and rows before it beyond that. */
+/* Rows rise from 0 to the number of entries, which is the last one: a node's entries lie between
+ * two rows. A falling row gives a difference beyond all, as numbers are unsigned. The last one is
+ * compared before narrowing, which might hide that rows exceed the entries. */
 static void read_rows(graph_reader* r) {
   uint32_t count = 0;
   graph_number last = 0;
@@ -151,7 +150,7 @@ static void read_rows(graph_reader* r) {
   require(r, count == r->plan->nodes + 1 && (graph_row)last == last, ROWS_OF_NODES);
 }
 
-/* Behind read_rows(). */
+/* After read_rows(). */
 static void check_rows(graph_reader* r) {
   require(r, r->rows[r->plan->nodes] == r->plan->entries, ONE_EACH);
 }
@@ -173,7 +172,7 @@ static void read_column(graph_reader* r, int section,
   require(r, count == r->plan->entries, ONE_EACH);
 }
 
-/* Extents of all shapes lie one after the other. */
+/* Extents of all shapes are stored consecutively. */
 static void read_shape(graph_reader* r, uint32_t entry) {
   int64_t* first = r->extents;
   uint32_t ndim = 0;
@@ -198,8 +197,8 @@ static void read_arg_nodes(graph_reader* r) {
   require(r, count == r->plan->inputs, INPUTS_ARE_NULL);
 }
 
-/* [node, output] or [node, output, version], as an entry. The node is below `limit`: for a node's
- * inputs that is itself, so that nodes can run in their order and nothing depends on itself. */
+/* [node, output] or [node, output, version], as an entry. The node must be below `limit`: for a
+ * node's inputs this is the node itself, so that nodes run in order, without cycles. */
 static graph_row read_edge(graph_reader* r, uint32_t limit) {
   graph_number numbers[3] = {0, 0, 0};
   uint32_t count = 0;
@@ -228,7 +227,7 @@ static void read_heads(graph_reader* r) {
   r->g->num_heads = (graph_item)count;
 }
 
-/* Attributes of operators are texts, also where they are numbers. */
+/* Attributes of operators are texts, also if they are numbers. */
 static void read_node(graph_reader* r, uint32_t number, graph_node* n) {
   tvmrt_json* in = &r->in.json;
   graph_keys keys = {{0, 0}, 0};
@@ -248,7 +247,7 @@ static void read_node(graph_reader* r, uint32_t number, graph_node* n) {
   }
 }
 
-/* Behind read_rows(), as edges become entries while they are read. */
+/* After read_rows(), as edges are converted to entries when they are read. */
 static void read_nodes(graph_reader* r) {
   uint32_t count = 0;
   open_section(r, NODES);

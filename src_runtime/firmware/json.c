@@ -1,21 +1,21 @@
-/* A reader of JSON text that does not recurse.
+/* A JSON reader that does not recurse.
  *
- * Used by firmware for graphs and by the host's reader of all JSON (base/json.c). It remembers
- * one thing, what the text should have had where it is damaged: it then stands at its end, so
- * that loops over it stop by themselves and callers test once. Texts are not copied: a text is
- * the address behind its first quotation mark, and ends with the mark that is not escaped;
- * `last_quote` makes sure that there is one, so that scanning needs no other bound. */
+ * Used by firmware for graphs and by the host's reader of all JSON (base/json.c). On damage it
+ * stores what was expected and moves to the end of the text, so that loops over it end and callers
+ * test once. Texts are not copied: a text is the address after its first quotation mark, and ends
+ * with the unescaped mark; `last_quote` ensures that there is one, so that scanning needs no other
+ * bound. */
 #include "json.h"
 
 #include "../../src_backend/bytes.h"
 
-/* The end moves to where the reader stands: from here on there is nothing to be read. */
+/* The end moves to the reader's position, so that nothing more is read. */
 static void fail(tvmrt_json* in, char expected) {
   if (!in->damaged) in->damaged = (unsigned char)expected;
   in->end = in->at;
 }
 
-/* NUL at the end, and for one in the text, which no caller expects either. */
+/* NUL at the end, and for a NUL in the text, which no caller expects either. */
 char tvmrt__json_peek(tvmrt_json* in) {
   const char* p = in->at;
   while (p < in->end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) ++p;
@@ -23,7 +23,7 @@ char tvmrt__json_peek(tvmrt_json* in) {
   return p < in->end ? *p : '\0';
 }
 
-/* A NUL is what the end looks like, and is never stepped over. */
+/* A NUL looks like the end, and is never skipped. */
 void tvmrt__json_expect(tvmrt_json* in, char c) {
   if (tvmrt__json_peek(in) == c && c != '\0') {
     ++in->at;
@@ -32,8 +32,8 @@ void tvmrt__json_expect(tvmrt_json* in, char c) {
   }
 }
 
-/* 0 also where the text is damaged: it has ended then, so nothing that must come does. `count`
- * starts at 0 and tells whether a comma must come, or any item. */
+/* 0 also if the text is damaged: it has ended then, so required items are missing. `count` starts
+ * at 0 and decides whether a comma must come, or any item. */
 int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
   char c = tvmrt__json_peek(in);
   char expected = close;
@@ -55,9 +55,9 @@ int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
   return 1;
 }
 
-/* The quotation mark that ends a text; `last` is one behind its beginning, where scanning stops
- * at the latest. NULL if an escape has swallowed it. Most characters of names lie above the two
- * that count. */
+/* The quotation mark that ends a text; `last` is one after its beginning, where scanning stops at
+ * the latest. NULL if an escape contains it. Most characters of names are greater than the two
+ * special ones. */
 static const char* text_end(const char* p, const char* last) {
   for (;; ++p) {
     if (*p > '\\') continue;
@@ -66,7 +66,7 @@ static const char* text_end(const char* p, const char* last) {
   }
 }
 
-/* Never NULL: a damaged text gives an empty one, which no key is. */
+/* Never NULL: a damaged text gives an empty one, which matches no key. */
 const char* tvmrt__json_text(tvmrt_json* in) {
   const char* end = NULL;
   const char* first;
@@ -82,8 +82,8 @@ const char* tvmrt__json_text(tvmrt_json* in) {
   return first;
 }
 
-/* Whole numbers of 31 bits: graphs have no others. A larger one is damage, and so is a sign or a
- * fraction, at which the next expectation stumbles. */
+/* Whole numbers of 31 bits: graphs have no others. A larger number is damage, and so is a sign or a
+ * fraction, at which the next expectation fails. */
 uint32_t tvmrt__json_number(tvmrt_json* in) {
   uint32_t value = 0;
   const char* first;
@@ -100,8 +100,8 @@ uint32_t tvmrt__json_number(tvmrt_json* in) {
   return 0;
 }
 
-/* Counts brackets without telling their kinds apart, and looks at nothing else: what is used is
- * read strictly afterwards. Texts are stepped over whole, as they may contain brackets. */
+/* Counts brackets without distinguishing their types, and checks nothing else: values that are used
+ * are read strictly afterwards. Texts are skipped whole, as they may contain brackets. */
 void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
   const char* p;
   uint32_t depth = 0;
@@ -132,7 +132,7 @@ void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
   }
 }
 
-/* The key ends where the text's mark is: a longer text is another. */
+/* The key must end at the text's mark; a longer text is different. */
 int tvmrt__json_is(const char* text, const char* key) {
   for (; *key != '\0'; ++key, ++text) {
     if (*key != *text) return 0;
@@ -140,8 +140,8 @@ int tvmrt__json_is(const char* text, const char* key) {
   return *text == '"';
 }
 
-/* Four hexadecimal digits; 0, which no text has, if there are others, before the first of which
- * *text then stops. */
+/* Four hexadecimal digits; 0, which no text has, if a character is no digit; *text then points to
+ * that character. */
 static uint32_t read_hex(const char** text) {
   uint32_t value = 0;
   int i;
@@ -158,8 +158,8 @@ static uint32_t read_hex(const char** text) {
   return value;
 }
 
-/* *text stands behind the backslash and is moved behind the escape. Returns the bytes in utf8, of
- * which the first is NUL for an escape that is none or that makes a NUL. */
+/* *text points after the backslash and is moved after the escape. Returns the number of bytes in
+ * utf8; the first is NUL for an invalid escape or one that gives a NUL. */
 size_t tvmrt__json_escape(const char** text, char* utf8) {
   const char* pair = "\"\"\\\\//b\bf\fn\nr\rt\t\0";
   char c = *(*text)++;
@@ -182,8 +182,7 @@ size_t tvmrt__json_escape(const char** text, char* utf8) {
   return more + 1;
 }
 
-/* Compares without unescaping into memory. An escape that is none, or that makes a NUL, is the
- * same as nothing. */
+/* Compares without copying. An escape that is invalid or gives a NUL equals nothing. */
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
   const char* end = bytes + num_bytes;
   for (; *text != '"'; ++bytes) {
@@ -208,7 +207,7 @@ void tvmrt__json_open(tvmrt_json* in, const char* text, size_t num_bytes) {
   in->end = text == NULL ? NULL : text + num_bytes;
   in->damaged = text == NULL;
   in->last_quote = in->end;
-  /* From behind, once: no text in it can end later. */
+  /* Searches backwards, once: no text in it can end later. */
   while (in->last_quote > text && *--in->last_quote != '"') {
   }
 }

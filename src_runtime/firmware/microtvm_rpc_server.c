@@ -1,9 +1,9 @@
-/* Firmware runtime: sessions of remote calls over a line of bytes.
+/* Firmware runtime: sessions of remote calls over a serial line.
  *
- * One server, which the board's program feeds with the bytes that have come: it answers while it
- * takes them, from buffers of its own. Clients of TVM use packets without a number; tvmrt's number
- * theirs, so that a request that is sent again is not run twice. A line that takes no more bytes
- * ends the server's loop with an error. */
+ * One server; the board's program passes it the received bytes, and it answers in the same call,
+ * with its own buffers. Clients of TVM send packets without a number; those of tvmrt number them,
+ * so that a request that is sent again is not run twice. A line that accepts no more bytes ends the
+ * server's loop with an error. */
 #include <tvm/runtime/crt/microtvm_rpc_server.h>
 
 #include "../../src_backend/bytes.h"
@@ -20,7 +20,7 @@ typedef struct remote_server {
   microtvm_rpc_channel_write_t write;
   void* write_ctx;
   tvmrt_frame_reader frames;
-  uint8_t session[2]; /* the nonces of the client and of this side; zeros: none */
+  uint8_t session[2]; /* the nonces of client and server; zeros: no session */
   uint8_t nonce;
   uint8_t number; /* of the request that `reply` answers */
   int has_number; /* whether it has one */
@@ -31,11 +31,11 @@ typedef struct remote_server {
   uint8_t reply[REMOTE_PACKET_BYTES];
 } remote_server;
 
-/* in RAM from the beginning: a server has no other memory, and an image one line */
+/* static: a server has no other memory, and an image has one line */
 static remote_server the_server;
 
-/* The program's function may send fewer bytes than it is given, but not none. What a program says
- * beyond that would lead out of the bytes, and counts as a broken line. */
+/* The program's function may send fewer bytes than given, but at least one. Any other result would
+ * lead out of bounds, and counts as a broken line. */
 static int write_all(void* ctx, const uint8_t* data, size_t bytes) {
   const remote_server* s = ctx;
   while (bytes != 0) {
@@ -47,8 +47,9 @@ static int write_all(void* ctx, const uint8_t* data, size_t bytes) {
   return kTvmErrorNoError;
 }
 
-/* A message of a head, which has the session's id unless it is the first one, and a body. A failure
- * is remembered and told at the end of the loop: what was begun here cannot be taken back. */
+/* A message with a head, which has the session's id unless it is the first one, and a body. A
+ * failure is stored and returned at the end of the loop: a message that was begun cannot be
+ * undone. */
 static void send_message(remote_server* s, tvmrt_message_type type, const uint8_t* number,
                          const void* body, size_t bytes) {
   tvmrt_frame_writer w;
@@ -71,8 +72,8 @@ static void send_message(remote_server* s, tvmrt_message_type type, const uint8_
 
 /* ---- messages ---- */
 
-/* A client that begins while another's session has run gets a board as it is after reset. A nonce
- * of 0 is nobody's. The reply has the version and, in its head, the nonce of this side. */
+/* A client that begins during another's session gets a board in its state after reset. A nonce of 0
+ * is invalid. The reply has the version and, in its head, the nonce of the server. */
 static void begin_session(remote_server* s, uint8_t client_nonce) {
   static const uint8_t version = VERSION;
   if (client_nonce == 0) return;
@@ -87,7 +88,7 @@ static void begin_session(remote_server* s, uint8_t client_nonce) {
   send_message(s, TVMRT_MESSAGE_REPLY, NULL, &version, sizeof(version));
 }
 
-/* The reply stays in its buffer for requests that come again. */
+/* The reply stays in its buffer for repeated requests. */
 static void answer(remote_server* s, uint8_t* packet, size_t bytes) {
   remote_writer out;
   out.data = s->reply;
@@ -98,17 +99,16 @@ static void answer(remote_server* s, uint8_t* packet, size_t bytes) {
   s->reply_bytes = out.size;
 }
 
-/* A packet without a number forgets the last request: what comes numbered then is new. */
+/* A packet without a number clears the last request: a numbered one is then new. */
 static void take_packet(remote_server* s, uint8_t* packet, size_t bytes) {
   s->has_number = 0;
   answer(s, packet, bytes);
-  if (s->calls.ended) return; /* nobody reads an answer to that */
+  if (s->calls.ended) return; /* no client reads an answer to that */
   send_message(s, TVMRT_MESSAGE_PACKET, NULL, s->reply, s->reply_bytes);
 }
 
-/* A request that comes again was answered, and the answer was lost. Of a call it is told first
- * that it has come whole: calls may take long, and the client then waits instead of sending
- * again. */
+/* A repeated request was answered, and the answer was lost. A call is first acknowledged as
+ * received: calls may take long, and the client then waits instead of sending again. */
 static void take_numbered(remote_server* s, uint8_t number, uint8_t* packet, size_t bytes) {
   if (!s->has_number || s->number != number) {
     if (bytes > CODE_AT && packet[CODE_AT] == CODE_CALL) {
@@ -122,9 +122,9 @@ static void take_numbered(remote_server* s, uint8_t number, uint8_t* packet, siz
   send_message(s, TVMRT_MESSAGE_NUMBERED, &number, s->reply, s->reply_bytes);
 }
 
-/* Messages of other sessions, of unknown kinds and too short ones are dropped: the line may have
- * made them. The end of session 0 0 ends any: a client sends it that does not know of which
- * session the board is. */
+/* Messages of other sessions, of unknown types and too short ones are dropped: the line may have
+ * damaged them. The end of session 0 0 ends any session: it is sent by clients that do not know the
+ * board's session. */
 static void take_message(remote_server* s, size_t bytes) {
   uint8_t* m = s->message;
   int is_ours;
@@ -138,7 +138,7 @@ static void take_message(remote_server* s, size_t bytes) {
     s->session[0] = 0;
     s->session[1] = 0;
   } else if (!is_ours || m[0] == 0) {
-    return; /* of a session that is no more */
+    return; /* of a session that has ended */
   } else if (m[2] == TVMRT_MESSAGE_PACKET) {
     take_packet(s, m + TVMRT_MESSAGE_HEAD_BYTES, bytes - TVMRT_MESSAGE_HEAD_BYTES);
   } else if (m[2] == TVMRT_MESSAGE_NUMBERED && bytes >= NUMBERED_HEAD_BYTES) {
@@ -148,12 +148,12 @@ static void take_message(remote_server* s, size_t bytes) {
 
 /* ---- the server ---- */
 
-/* The first byte of the first frame, which no receiver takes for its beginning. */
+/* The first byte before the first frame, which no receiver takes for a start. */
 static const uint8_t wake_up = 0xfe;
 
-/* May be called again, after the board has been asked to begin anew: what clients had taken is
- * given back. The first message tells a client that there is no session any more. One server, so
- * the handle is always the same; never NULL. */
+/* May be called again, after the board was asked to restart: memory that clients allocated is
+ * freed. The first message informs the client that there is no session. There is one server, so the
+ * handle is always the same; never NULL. */
 microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_func,
                                             void* write_func_ctx) {
   remote_server* s = &the_server;
@@ -172,9 +172,8 @@ microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_f
   return s;
 }
 
-/* Returns with bytes left only where the session has ended or the line is broken.
- * kTvmErrorPlatformShutdown asks the program to reset the board. *new_data and *new_data_size say
- * what was not taken. */
+/* Bytes remain only if the session has ended or the line is broken. kTvmErrorPlatformShutdown asks
+ * the program to reset the board. *new_data and *new_data_size are set to the remaining bytes. */
 tvm_crt_error_t MicroTVMRpcServerLoop(microtvm_rpc_server_t server, uint8_t** new_data,
                                       size_t* new_data_size) {
   remote_server* s = server;

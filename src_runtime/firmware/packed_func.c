@@ -1,12 +1,11 @@
-/* Packed functions with their arguments in one struct. Part of both runtimes, the firmware's and
- * the host's. */
+/* Packed functions with their arguments in one struct. Part of both runtimes, firmware and host. */
 #include "packed_func.h"
 
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../../src_backend/bytes.h"
 
-/* By value. What is beyond the room is left out, which values_count then tells. */
+/* Returned by value. Excess arguments are dropped, and values_count is then smaller. */
 TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count) {
   TVMArgs args;
   uint32_t i;
@@ -19,8 +18,8 @@ TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count
   return args;
 }
 
-/* A name that is too long is cut: it is there to be looked at. `rc` is what the look-up has
- * said. */
+/* A name that is too long is truncated: it is for inspection only. `rc` is the result of the
+ * look-up. */
 static int bind(TVMPackedFunc* pf, const char* name, const TVMArgs* args, int rc) {
   size_t i;
   if (pf->fexec == NULL) return tvmrt__function_missing(name, rc);
@@ -42,7 +41,7 @@ int TVMPackedFunc_InitModuleFunc(TVMPackedFunc* pf, TVMModuleHandle module, cons
   return bind(pf, name, args, TVMModGetFunction(module, name, 0, &pf->fexec));
 }
 
-/* The result is the struct's until the next call; it has none where the call fails. */
+/* The result stays owned by the struct until the next call; there is none if the call fails. */
 int TVMPackedFunc_Call(TVMPackedFunc* pf) {
   int rc = TVMFuncCall(pf->fexec, pf->args.values, pf->args.tcodes, (int)pf->args.values_count,
                        &pf->ret_value.values[0], &pf->ret_value.tcodes[0]);
@@ -50,7 +49,7 @@ int TVMPackedFunc_Call(TVMPackedFunc* pf) {
   return rc;
 }
 
-/* NULL leaves the arguments as they are. */
+/* NULL leaves the arguments unchanged. */
 void TVMPackedFunc_SetArgs(TVMPackedFunc* pf, const TVMArgs* args) {
   if (args != NULL) pf->args = *args;
 }

@@ -1,7 +1,8 @@
-/* The bytes of params blobs, read where they lie, without memory; the host's too.
+/* The bytes of params blobs, read in place, without memory; also used by the host.
  *
- * Numbers are little-endian and lie at any address. Damage is sticky: `at` is then behind what was
- * read last, every number is 0 and every address NULL, so that callers look at `damage` once. */
+ * Numbers are little-endian and may be unaligned. Damage is sticky: `at` then stays after the last
+ * bytes that were read, every number is 0 and every address NULL, so callers check `damage`
+ * once. */
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_PARAMS_BYTES_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_PARAMS_BYTES_H_
 
@@ -15,7 +16,7 @@
 #define TVMRT_PARAMS_MAGIC UINT64_C(0xF7E58D4F05049CB7)
 #define TVMRT_TENSOR_MAGIC UINT64_C(0xDD5E40F096B4A13F)
 
-/* What is wrong with bytes, for those who have sentences. */
+/* Types of damage, for callers that report errors as text. */
 enum {
   TVMRT_BYTES_WHOLE,
   TVMRT_BYTES_END_EARLY,
@@ -30,7 +31,7 @@ typedef struct tvmrt_bytes {
   int damage;
 } tvmrt_bytes;
 
-/* What stands before a tensor's data. */
+/* The header of a tensor's data. */
 typedef struct tvmrt_tensor_head {
   const uint8_t* shape; /* ndim numbers of 8 bytes */
   uint32_t ndim;
@@ -41,17 +42,16 @@ typedef struct tvmrt_tensor_head {
 /* The next num_bytes; NULL if there are fewer. */
 const uint8_t* tvmrt__bytes_take(tvmrt_bytes* in, size_t num_bytes);
 
-/* A count of things that follow, of a byte or more each: never more than there are bytes. */
+/* A count of items that follow, of at least one byte each: never more than the remaining bytes. */
 size_t tvmrt__bytes_count(tvmrt_bytes* in);
 
-/* Step over the beginning of a blob. */
+/* Skip the header of a blob. */
 void tvmrt__bytes_params(tvmrt_bytes* in);
 
-/* Step over a list of names. Returns how many there are; each is then a count and its bytes in *names,
- * which surely has them. */
+/* Skip a list of names. Returns their number; each is a count and its bytes in *names, complete. */
 size_t tvmrt__bytes_names(tvmrt_bytes* in, tvmrt_bytes* names);
 
-/* Step over all of a tensor but its data. */
+/* Skip all of a tensor except its data. */
 void tvmrt__bytes_tensor(tvmrt_bytes* in, tvmrt_tensor_head* out);
 
 #endif /* TVMRT_SRC_RUNTIME_FIRMWARE_PARAMS_BYTES_H_ */

@@ -1,4 +1,4 @@
-/* Firmware runtime: the server of remote calls, in its parts. */
+/* Firmware runtime: the parts of the server of remote calls. */
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_REMOTE_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_REMOTE_H_
 
@@ -11,12 +11,12 @@
 enum {
   REMOTE_MOST_VALUES = 16,  /* of a call */
   REMOTE_MOST_EXTENTS = 32, /* of all its tensors */
-  REMOTE_MOST_THINGS = 48,  /* functions, modules and memory that a client knows of */
-  /* A message has a head, perhaps its number, and a packet. */
+  REMOTE_MOST_THINGS = 48,  /* functions, modules and memory known to a client */
+  /* A message has a head, an optional number, and a packet. */
   REMOTE_MESSAGE_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES,
   REMOTE_PACKET_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES - TVMRT_MESSAGE_HEAD_BYTES - 1,
-  /* What lies before the bytes that a called function returns: length and code of the packet, number
-   * of values, two codes, the first value, the length. */
+  /* Size of what precedes the bytes that a called function returns: length and code of the packet,
+   * number of values, two codes, the first value, the length. */
   REMOTE_RESULT_AT = 8 + 4 + 4 + 2 * 4 + 8 + 8
 };
 
@@ -32,7 +32,7 @@ typedef struct remote_values {
   int num_extents;
 } remote_values;
 
-/* Bytes that are read to their end; `failed` once there were too few. */
+/* Bytes that are read to their end; `failed` is set if there were too few. */
 typedef struct remote_reader {
   uint8_t* at;
   size_t left;
@@ -40,13 +40,13 @@ typedef struct remote_reader {
 } remote_reader;
 
 uint64_t tvmrt__remote_read_uint(remote_reader* in, size_t bytes);
-/* Values to the end of the packet. Texts and bytes are borrowed from it; the byte behind the packet
- * is written to. */
+/* Values to the end of the packet. Texts and bytes are borrowed from it; the byte after the packet
+ * is overwritten. */
 tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out);
-/* A tensor; its extents go to those of `values`. */
+/* A tensor; its extents are stored in those of `values`. */
 tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* values, DLTensor* out);
 
-/* A packet that is written; `failed` once there was no room. */
+/* A packet to be written; `failed` is set if there was no room. */
 typedef struct remote_writer {
   uint8_t* data;
   size_t size;
@@ -60,7 +60,7 @@ void tvmrt__remote_write_uint(remote_writer* out, size_t bytes, uint64_t value);
 void tvmrt__remote_write_bytes(remote_writer* out, const void* data, size_t bytes);
 void tvmrt__remote_write_tensor(remote_writer* out, const DLTensor* t);
 
-/* ---- what a client knows of ---- */
+/* ---- resources known to a client ---- */
 
 typedef enum { THING_NONE, THING_FUNCTION, THING_MODULE, THING_MEMORY } thing_kind;
 
@@ -75,12 +75,12 @@ typedef struct remote_things {
   remote_thing items[REMOTE_MOST_THINGS];
 } remote_things;
 
-/* Enter what the client is told of; what it knows already is entered once. */
+/* Add a resource that the client gets; a known one is not added twice. */
 tvm_crt_error_t tvmrt__remote_tell(remote_things* all, thing_kind kind, const void* address,
                                    size_t bytes, int is_owned);
-/* Whether a function or module was told. */
+/* Whether the client knows a function or module. */
 int tvmrt__remote_knows(const remote_things* all, thing_kind kind, uint64_t address);
-/* Whether bytes lie in memory that was told. */
+/* Whether bytes lie in memory that the client knows. */
 int tvmrt__remote_may_use(const remote_things* all, const DLTensor* t, uint64_t bytes);
 /* Free memory that the client has allocated. */
 tvm_crt_error_t tvmrt__remote_free(remote_things* all, uint64_t address);
@@ -88,7 +88,7 @@ void tvmrt__remote_free_all(remote_things* all);
 
 /* ---- the server ---- */
 
-/* Bytes of a tensor; SIZE_MAX, which no memory has, if they are too many to count. */
+/* Bytes of a tensor; SIZE_MAX, which no memory has, if they exceed the supported size. */
 size_t tvmrt__remote_tensor_bytes(const DLTensor* t);
 
 /* One packet of a session. */
@@ -98,12 +98,12 @@ typedef struct remote_session {
   int ended; /* by its client */
 } remote_session;
 
-/* Answer a packet: `bytes` at `packet`, of which one more may be written to. */
+/* Answer a packet: `bytes` at `packet`; the byte after them may be overwritten. */
 void tvmrt__remote_answer(remote_session* s, uint8_t* packet, size_t bytes, remote_writer* out);
 
-/* The function of that name that every server has; NULL if it is none of them. */
+/* The built-in function with this name; NULL if there is none. */
 TVMFunctionHandle tvmrt__remote_builtin(const char* name);
-/* Where an evaluator puts its times: room for so many, in place where they are sent from. */
+/* Where an evaluator writes its times, directly in the answer: `room` bytes. */
 void tvmrt__remote_set_times(uint8_t* at, size_t room);
 
 #endif /* TVMRT_SRC_RUNTIME_FIRMWARE_REMOTE_H_ */

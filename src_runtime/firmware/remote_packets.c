@@ -1,10 +1,9 @@
 /* Firmware runtime: packets of remote calls, and their answers.
  *
- * The protocol is TVM's RPC, without what boards cannot have: callbacks, and functions that are
- * counted. Numbers that stand for addresses come from outside: each is compared with what this
- * client was told of (remote_things.c) before anything is read, written or called there. An answer
- * is written into the one buffer from its beginning; where it fails half-way, the error replaces
- * it. */
+ * The protocol is TVM's RPC, without features that boards cannot have: callbacks, and functions
+ * with reference counts. Addresses in packets are not trusted: each is compared with those that
+ * this client knows (remote_things.c) before it is read, written or called. An answer is written
+ * into the one buffer from its beginning; if it fails midway, the error replaces it. */
 #include <tvm/runtime/crt/stack_allocator.h>
 
 #include "../../src_backend/bytes.h"
@@ -12,8 +11,8 @@
 #include "remote.h"
 
 enum {
-  /* TVM's codes; those from GET_GLOBAL to GET_STREAM are system calls, which answer() knows by
-   * this */
+  /* TVM's codes; those from GET_GLOBAL to GET_STREAM are system calls, which answer() recognises by
+   * this range */
   PACKET_SHUTDOWN = 1,
   PACKET_INIT = 2,
   PACKET_CALL = 3,
@@ -37,7 +36,7 @@ enum {
   PACKET_GET_STREAM = 21
 };
 
-/* What a call or a system call was given, and where its answer goes. */
+/* The arguments of a call or a system call, and its answer. */
 typedef struct request {
   remote_session* session;
   remote_values in;
@@ -46,7 +45,7 @@ typedef struct request {
 
 /* ---- answers ---- */
 
-/* Values follow behind all codes, so these are written first. */
+/* All codes precede the values, so they are written first. */
 static void write_codes(remote_writer* out, int count, int first, int second, int third) {
   tvmrt__remote_write_uint(out, 4, (uint32_t)count);
   tvmrt__remote_write_uint(out, 4, (uint32_t)first);
@@ -62,15 +61,15 @@ static tvm_crt_error_t reply_number(const request* r, int code, uint64_t value) 
   return kTvmErrorNoError;
 }
 
-/* As functions that return nothing are answered. */
+/* The answer of functions that return nothing. */
 static tvm_crt_error_t reply_nothing(const request* r) {
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 1, kTVMNullptr, 0, 0);
   return kTvmErrorNoError;
 }
 
-/* The text of an error: its code, which the other side knows more of. A text in eight digits,
- * without printf(). */
+/* The text of an error is its code, which the client can explain. Eight digits, without
+ * printf(). */
 static void reply_error(remote_writer* out, uint32_t code) {
   static const char digits[] = "0123456789abcdef";
   char text[] = "code 0x00000000";
@@ -87,12 +86,11 @@ static void reply_error(remote_writer* out, uint32_t code) {
 
 /* ---- calls ---- */
 
-/* What the client sent as numbers is used only if it was told of it. A tensor is used where the
- * client says it lies; an opaque handle only as NULL, since nobody knows what it should point
- * to. */
+/* Addresses from the client are used only if it knows them. A tensor is used at the address that
+ * the client gives; an opaque handle only as NULL, since its target is unknown. */
 static tvm_crt_error_t check_argument(request* r, int i) {
   TVMValue* value = &r->in.values[i];
-  /* of the client's machine, whose addresses may be wider */
+  /* the client's machine may have wider addresses */
   const uint64_t number = (uint64_t)value->v_int64;
   thing_kind kind = THING_FUNCTION;
   switch (r->in.codes[i]) {
@@ -121,7 +119,7 @@ static tvm_crt_error_t check_argument(request* r, int i) {
   return kTvmErrorNoError;
 }
 
-/* The client may then read and write its memory, and no other. */
+/* The client may then access this memory, and no other. */
 static tvm_crt_error_t reply_tensor(const request* r, const DLTensor* t) {
   const size_t bytes = tvmrt__remote_tensor_bytes(t);
   const tvm_crt_error_t rc = tvmrt__remote_tell(&r->session->things, THING_MEMORY, t->data,
@@ -135,7 +133,7 @@ static tvm_crt_error_t reply_tensor(const request* r, const DLTensor* t) {
   return kTvmErrorNoError;
 }
 
-/* What does not fit into the answer marks the writer, and becomes an error at the end. */
+/* Data that does not fit sets the writer's `failed`, which becomes an error at the end. */
 static tvm_crt_error_t reply_bytes(const request* r, int code, const char* data, size_t bytes) {
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 2, kTVMArgInt, code, 0);
@@ -145,8 +143,8 @@ static tvm_crt_error_t reply_bytes(const request* r, int code, const char* data,
   return kTvmErrorNoError;
 }
 
-/* The table of things is told first: without room in it the client gets an error instead of a
- * number that it could not use. */
+/* The resource is added first: without room in the table the client gets an error instead of an
+ * unusable number. */
 static tvm_crt_error_t reply_handle(const request* r, int code, thing_kind kind,
                                     const void* handle) {
   const tvm_crt_error_t rc = tvmrt__remote_tell(&r->session->things, kind, handle, 0, 0);
@@ -158,7 +156,7 @@ static tvm_crt_error_t reply_handle(const request* r, int code, thing_kind kind,
   return kTvmErrorNoError;
 }
 
-/* Codes and values as a packed function's: a pair of the type and the value. */
+/* Codes and values like a packed function's: the type and the value. */
 static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) {
   const TVMByteArray* bytes = (const TVMByteArray*)value.v_handle;
   switch (code) {
@@ -169,7 +167,7 @@ static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) 
       return kTvmErrorNoError;
     case kTVMArgInt:
     case kTVMArgFloat:
-    /* as they are: the client knows by the code how wide a number is */
+    /* unchanged: the code gives the client the width of a number */
     case kTVMArgBool:
       tvmrt__remote_begin(r->out, PACKET_RETURN);
       write_codes(r->out, 2, kTVMArgInt, code, 0);
@@ -192,8 +190,8 @@ static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) 
   }
 }
 
-/* An evaluator writes its times where the answer's bytes will lie: there is no other memory. What
- * the function itself says is passed on as its code. */
+/* An evaluator writes its times directly into the answer: there is no other memory. An error of the
+ * function is returned as its code. */
 static tvm_crt_error_t call(request* r, uint64_t function) {
   TVMValue result;
   int code = kTVMNullptr;
@@ -215,14 +213,14 @@ static tvm_crt_error_t call(request* r, uint64_t function) {
 
 /* ---- system calls ---- */
 
-/* Of system calls, the first two arguments: what follows is checked where it is read. */
+/* Checks the first two arguments of a system call; the others are checked where they are read. */
 static int has_codes(const request* r, int count, int first, int second) {
   if (r->in.count != count || r->in.codes[0] != first) return 0;
   return count < 2 || r->in.codes[1] == second;
 }
 
-/* Those of every server first, so that a program's own cannot take their place. A name that
- * nobody has is answered by NULL, and is no error. */
+/* Built-in functions come first, so that a program's own cannot replace them. An unknown name gives
+ * NULL, and is no error. */
 static tvm_crt_error_t get_global(const request* r) {
   TVMFunctionHandle f = NULL;
   tvm_crt_error_t rc;
@@ -239,7 +237,7 @@ static tvm_crt_error_t get_global(const request* r) {
   return reply_number(r, kTVMOpaqueHandle, (uintptr_t)f);
 }
 
-/* Owned by the session: what a client does not free goes back when the board begins anew. */
+/* Owned by the session: memory that a client does not free is released when the board restarts. */
 static tvm_crt_error_t reply_memory(const request* r, uint64_t bytes, size_t alignment,
                                     DLDevice dev) {
   const DLDataType hint = {kDLUInt, 8, 1};
@@ -258,8 +256,7 @@ static tvm_crt_error_t reply_memory(const request* r, uint64_t bytes, size_t ali
   return reply_number(r, kTVMOpaqueHandle, (uintptr_t)data);
 }
 
-/* Clients ask for the alignment of their own machine; what runs on boards wants no more than
- * this. */
+/* Clients ask for the alignment of their own machine; code on boards needs no more than this. */
 static tvm_crt_error_t allocate(const request* r) {
   const TVMValue* v = r->in.values;
   size_t alignment;
@@ -269,14 +266,13 @@ static tvm_crt_error_t allocate(const request* r) {
   if (v[1].v_int64 < 0 || v[2].v_int64 < 0 || v[2].v_int64 > 4096) {
     return kTvmErrorFunctionCallInvalidArg;
   }
-  /* within bounds, so that nothing is cut */
+  /* checked above, so that nothing is truncated */
   alignment = (size_t)v[2].v_int64;
   if (alignment > TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES) alignment = TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES;
   return reply_memory(r, (uint64_t)v[1].v_int64, alignment, v[0].v_device);
 }
 
-/* Memory for a tensor that is described. The second value is a kind of memory, of which a board
- * has one. */
+/* Memory for a described tensor. The second value is a memory scope; a board has only one. */
 static tvm_crt_error_t allocate_like(const request* r) {
   if (r->in.count != 2 || r->in.codes[0] != kTVMDLTensorHandle) {
     return kTvmErrorFunctionCallWrongArgType;
@@ -285,7 +281,7 @@ static tvm_crt_error_t allocate_like(const request* r) {
   return reply_memory(r, tvmrt__remote_tensor_bytes(&r->in.tensors[0]), 0, r->in.tensors[0].device);
 }
 
-/* Only what this client has asked for; anything else is an error, and nothing happens. */
+/* Frees only memory that this client has allocated; otherwise returns an error without effect. */
 static tvm_crt_error_t free_memory(const request* r) {
   tvm_crt_error_t rc;
   if (!has_codes(r, 2, kDLDevice, kTVMOpaqueHandle)) return kTvmErrorFunctionCallWrongArgType;
@@ -293,7 +289,7 @@ static tvm_crt_error_t free_memory(const request* r) {
   return rc != kTvmErrorNoError ? rc : reply_nothing(r);
 }
 
-/* Where both are empty there may be no address, which the copy would want. */
+/* Two empty tensors may have no addresses, which the copy requires. */
 static tvm_crt_error_t copy_among(const request* r) {
   const remote_things* things = &r->session->things;
   DLTensor from;
@@ -315,15 +311,14 @@ static tvm_crt_error_t copy_among(const request* r) {
   return rc != kTvmErrorNoError ? rc : reply_nothing(r);
 }
 
-/* Whether the CPU exists is all that is known of it. */
+/* Only whether the CPU exists is known. */
 static tvm_crt_error_t get_attribute(const request* r) {
   if (!has_codes(r, 2, kDLDevice, kTVMArgInt)) return kTvmErrorFunctionCallWrongArgType;
   if (r->in.values[1].v_int64 != 0) return reply_nothing(r);
   return reply_number(r, kTVMArgInt, r->in.values[0].v_device.device_type == kDLCPU);
 }
 
-/* The numbers are TVM's; what is not among them is answered by an error, and the session goes
- * on. */
+/* The numbers are TVM's; unknown ones are answered by an error, and the session continues. */
 static tvm_crt_error_t system_call(const request* r, uint32_t code) {
   switch (code) {
     case PACKET_GET_GLOBAL:
@@ -339,9 +334,9 @@ static tvm_crt_error_t system_call(const request* r, uint32_t code) {
     case PACKET_COPY_REMOTE:
       return copy_among(r);
     case PACKET_NEW_STREAM:
-    case PACKET_GET_STREAM: /* the one there is */
+    case PACKET_GET_STREAM: /* the only one */
       return reply_number(r, kTVMOpaqueHandle, 0);
-    case PACKET_FREE_HANDLE: /* nothing is counted: all lives as long as the image */
+    case PACKET_FREE_HANDLE: /* nothing is counted: all handles live as long as the image */
     case PACKET_SET_DEVICE:
     case PACKET_SYNC:
     case PACKET_FREE_STREAM:
@@ -354,8 +349,7 @@ static tvm_crt_error_t system_call(const request* r, uint32_t code) {
 
 /* ---- copies ---- */
 
-/* Bytes to the board follow the head in the packet; bytes from it are written behind the answer's
- * head. */
+/* Bytes to the board follow the head in the packet; bytes from it follow the answer's head. */
 static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
   DLTensor* t = &r->in.tensors[0];
   const tvm_crt_error_t rc = tvmrt__remote_read_tensor(in, &r->in, t);
@@ -363,7 +357,7 @@ static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
   uint8_t* data;
   if (rc != kTvmErrorNoError) return rc;
   bytes = tvmrt__remote_read_uint(in, 8);
-  /* as many bytes as it says, to the last: what would be left over belongs to nothing */
+  /* the stated number of bytes must be exact */
   if (in->failed || in->left != (code == PACKET_COPY_TO ? bytes : 0) ||
       !tvmrt__remote_may_use(&r->session->things, t, bytes)) {
     return kTvmErrorFunctionCallInvalidArg;
@@ -380,8 +374,8 @@ static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
 
 /* ---- packets ---- */
 
-/* The version's text is read and does not matter, nor do arguments: there is one session to be
- * had. */
+/* The version's text is ignored, and arguments are not allowed: there is only one kind of
+ * session. */
 static tvm_crt_error_t begin_session(const request* r, remote_reader* in) {
   const uint64_t size = tvmrt__remote_read_uint(in, 8);
   if (in->failed || size > in->left) return kTvmErrorFunctionCallInvalidArg;
@@ -393,8 +387,8 @@ static tvm_crt_error_t begin_session(const request* r, remote_reader* in) {
   return reply_nothing(r);
 }
 
-/* What the length says must be what has come: the frame around it was whole. Whatever comes
- * before the session has begun is refused, but for its end. */
+/* The stated length must equal the received one, as the frame was complete. Before the session has
+ * begun only its end is accepted. */
 static tvm_crt_error_t answer(request* r, remote_reader* in) {
   const uint64_t bytes = tvmrt__remote_read_uint(in, 8);
   const uint32_t code = (uint32_t)tvmrt__remote_read_uint(in, 4);
@@ -418,7 +412,7 @@ static tvm_crt_error_t answer(request* r, remote_reader* in) {
   return code == PACKET_CALL ? call(r, function) : system_call(r, code);
 }
 
-/* Always leaves an answer. The packet is changed: texts in it get their NUL. */
+/* Always writes an answer. The packet is changed: texts in it get their NUL. */
 void tvmrt__remote_answer(remote_session* s, uint8_t* packet, size_t bytes, remote_writer* out) {
   request r;
   remote_reader in;

@@ -1,8 +1,8 @@
-/* Firmware runtime: what a remote client was told of. It may use nothing else.
+/* Firmware runtime: the resources that a remote client knows, and may use.
  *
  * A table of fixed size, part of the session. Functions and modules are known by address, memory by
- * a range. Memory that the client has asked for is owned and freed by address; memory of tensors
- * that it was given is not, and ranges side by side become one. */
+ * range. Memory that the client has allocated is owned and freed by address; memory of tensors that
+ * it received is not owned, and adjacent ranges are merged. */
 #include <tvm/runtime/platform.h>
 
 #include "remote.h"
@@ -10,7 +10,7 @@
 
 static const DLDevice cpu = {kDLCPU, 0};
 
-/* A free place is a thing of no kind at address 0. */
+/* A free place has THING_NONE and address 0. */
 static remote_thing* find(remote_things* all, thing_kind kind, uint64_t address) {
   int i;
   for (i = 0; i < REMOTE_MOST_THINGS; ++i) {
@@ -19,10 +19,10 @@ static remote_thing* find(remote_things* all, thing_kind kind, uint64_t address)
   return NULL;
 }
 
-/* Tensors of an executor lie side by side: one thing for all of them. Without it an executor of
- * many inputs would fill the table. */
+/* Tensors of an executor are adjacent: one entry for all. Otherwise an executor with many inputs
+ * would fill the table. */
 static int join(remote_things* all, uintptr_t begin, size_t bytes) {
-  /* what alignment leaves between two tensors; a client may then reach that, too */
+  /* the maximum alignment gap between two tensors; a client may then access the gap, too */
   enum { MOST_GAP = 64 };
   const uintptr_t end = begin + bytes;
   int i;
@@ -38,8 +38,8 @@ static int join(remote_things* all, uintptr_t begin, size_t bytes) {
   return 0;
 }
 
-/* A thing that is told twice keeps one place, and the larger size. kTvmErrorPlatformNoMemory
- * where the table is full: places come back by freeing alone. */
+/* A resource that is added twice keeps one place, and the larger size. kTvmErrorPlatformNoMemory if
+ * the table is full: places are released only by freeing. */
 tvm_crt_error_t tvmrt__remote_tell(remote_things* all, thing_kind kind, const void* address,
                                    size_t bytes, int is_owned) {
   remote_thing* thing = find(all, kind, (uintptr_t)address);
@@ -56,17 +56,17 @@ tvm_crt_error_t tvmrt__remote_tell(remote_things* all, thing_kind kind, const vo
   return kTvmErrorNoError;
 }
 
-/* By the exact address: a number inside of a thing is none. */
+/* Compares exact addresses: an address within a resource is not known. */
 int tvmrt__remote_knows(const remote_things* all, thing_kind kind, uint64_t address) {
   return find((remote_things*)(uintptr_t)all, kind, address) != NULL; /* which changes nothing */
 }
 
-/* All numbers are the client's: no sum that decides may wrap. */
+/* All numbers come from the client: no sum may overflow. */
 int tvmrt__remote_may_use(const remote_things* all, const DLTensor* t, uint64_t bytes) {
   const uint64_t data = (uintptr_t)t->data;
   int i;
   if (t->device.device_type != kDLCPU) return 0;
-  /* nothing is read or written, so the address may be any */
+  /* nothing is read or written, so any address is valid */
   if (bytes == 0) return t->byte_offset == 0;
   if (t->byte_offset > UINTPTR_MAX - data || bytes > UINTPTR_MAX) return 0;
   for (i = 0; i < REMOTE_MOST_THINGS; ++i) {
@@ -85,7 +85,7 @@ static void forget(remote_thing* thing) {
   thing->is_owned = 0;
 }
 
-/* The place is free again only where the board has taken the memory back. */
+/* The place is released only if the board has freed the memory. */
 tvm_crt_error_t tvmrt__remote_free(remote_things* all, uint64_t address) {
   remote_thing* thing = find(all, THING_MEMORY, address);
   tvm_crt_error_t rc;
@@ -95,7 +95,7 @@ tvm_crt_error_t tvmrt__remote_free(remote_things* all, uint64_t address) {
   return rc;
 }
 
-/* A stack takes back only what lies on top: the last ones first, and what it refuses is lost. */
+/* A stack allocator frees only its top, so the last places come first; refused blocks are lost. */
 void tvmrt__remote_free_all(remote_things* all) {
   int i;
   for (i = REMOTE_MOST_THINGS - 1; i >= 0; --i) {
@@ -106,7 +106,7 @@ void tvmrt__remote_free_all(remote_things* all) {
   }
 }
 
-/* Of numbers that a client has sent: they may be anything. */
+/* The numbers come from the client and may have any value. */
 size_t tvmrt__remote_tensor_bytes(const DLTensor* t) {
   int ok;
   const size_t bytes = tvmrt__graph_bytes(t, &ok);

@@ -1,4 +1,4 @@
-/* Firmware runtime: what every server of remote calls has: the times of a function, and facts. */
+/* Firmware runtime: built-in functions of every server of remote calls: timing, and limits. */
 #include <tvm/runtime/crt/platform.h>
 
 #include "../../src_backend/bytes.h"
@@ -7,11 +7,11 @@
 #include "registry.h"
 #include "remote.h"
 
-/* Of the board: an image without a clock tells so when it is asked for times. */
+/* The board's functions: an image without a clock returns an error when times are requested. */
 TVMRT_WEAK tvm_crt_error_t TVMPlatformTimerStart(void);
 TVMRT_WEAK tvm_crt_error_t TVMPlatformTimerStop(double* elapsed_time_seconds);
 
-/* What an evaluator measures. There is one: function handles of an image carry no state. */
+/* What an evaluator measures. There is one: function handles of an image have no state. */
 typedef struct evaluator {
   TVMFunctionHandle function;
   int64_t number;
@@ -20,31 +20,31 @@ typedef struct evaluator {
   int64_t most_idle;    /* repetitions that may take no time at all */
 } evaluator;
 
-/* Runs of a repetition: as a clock that stands still would have it run for ever. */
+/* Maximum runs of a repetition: with a stopped clock it would never end. */
 enum { MOST_NUMBER = 1 << 30 };
 
 static evaluator asked;
-/* borrowed from the answer that is written */
+/* borrowed from the answer being written */
 static uint8_t* times;
 static size_t times_room;
-/* what evaluate() returns by its address; read before the next call */
+/* evaluate() returns its address; read before the next call */
 static TVMByteArray result;
 
-/* Set before each call: where an evaluator may write. */
+/* Called before each call, to set the memory for an evaluator's times. */
 void tvmrt__remote_set_times(uint8_t* at, size_t room) {
   times = at;
   times_room = room;
 }
 
-/* What the function returns is not read: a tensor or a text of the image needs no release. */
+/* The function's result is ignored: tensors and texts of the image need no release. */
 static int run_once(TVMValue* args, int* codes, int num_args) {
   TVMValue value;
   int code = kTVMNullptr;
   return TVMFuncCall(asked.function, args, codes, num_args, &value, &code);
 }
 
-/* Seconds of asked.number runs. The clock is stopped also where a run fails, so that it can be
- * started again. */
+/* Seconds of asked.number runs. The clock is stopped also if a run fails, so that it can be started
+ * again. */
 static int measure(TVMValue* args, int* codes, int num_args, double* seconds) {
   int64_t i;
   int rc = TVMPlatformTimerStart();
@@ -56,9 +56,9 @@ static int measure(TVMValue* args, int* codes, int num_args, double* seconds) {
   return TVMPlatformTimerStop(seconds);
 }
 
-/* As often as it takes to last long enough; the number stays for what is measured later. By the
- * golden ratio at least, or as many as the last times say; a clock that counts no time at all is
- * given up after so many rounds. */
+/* Increases the number of runs until they last long enough; it is kept for later repetitions. It
+ * grows at least by the golden ratio, or to the number that the last times suggest; a clock that
+ * shows no time is given up after most_idle rounds. */
 static int measure_long_enough(TVMValue* args, int* codes, int num_args, double* seconds) {
   int64_t idle = 0;
   for (;;) {
@@ -80,9 +80,9 @@ PACKED(evaluate) {
   int rc;
   (void)resource_handle;
   if (asked.function == NULL) return kTvmErrorTimeEvaluatorBadHandle;
-  /* before anything has run */
+  /* before any run */
   if ((uint64_t)asked.repeat > times_room / sizeof(double)) return kTvmErrorBufferTooSmall;
-  rc = run_once(args, type_codes, num_args); /* what is slow but once */
+  rc = run_once(args, type_codes, num_args); /* a warm-up run */
   for (i = 0; i < asked.repeat && rc == 0; ++i) {
     double seconds = 0;
     rc = measure_long_enough(args, type_codes, num_args, &seconds);
@@ -100,7 +100,7 @@ PACKED(evaluate) {
 /* Its address is the handle that clients get. */
 static const TVMCPackedFunc evaluate_function = evaluate;
 
-/* NULL for the module means a global function. An error where it is not found, unlike a look-up. */
+/* NULL for the module means a global function. An unknown name is an error, unlike in a look-up. */
 static int find_function(TVMValue* args, const int* type_codes, TVMFunctionHandle* out) {
   if (type_codes[1] != kTVMStr) return kTvmErrorFunctionCallWrongArgType;
   if (type_codes[0] == kTVMNullptr) {
@@ -112,9 +112,9 @@ static int find_function(TVMValue* args, const int* type_codes, TVMFunctionHandl
   return TVMModGetFunction(args[0].v_handle, args[1].v_str, 0, out);
 }
 
-/* (module or nothing, name, device type and id, number, repeat, least milliseconds, repetitions
- * that may take no time (since 0.10), ...) -> function; what follows are pauses and functions
- * between repetitions, which a board has not. */
+/* (module or nothing, name, device type and id, number, repeat, minimum milliseconds, repetitions
+ * that may take no time (since 0.10), ...) -> function; the rest are pauses and functions between
+ * repetitions, which boards do not support. */
 PACKED(make_evaluator) {
   TVMFunctionHandle f = NULL;
   int rc;
@@ -136,7 +136,7 @@ PACKED(make_evaluator) {
   asked.function = f;
   asked.number = args[4].v_int64;
   asked.repeat = args[5].v_int64;
-  /* milliseconds, as TVM's clients tell it */
+  /* milliseconds, as sent by TVM's clients */
   asked.least_seconds = (double)args[6].v_int64 * 1e-3;
   asked.most_idle = num_args > 10 ? args[7].v_int64 : 100;
   out->v_handle = (void*)(uintptr_t)&evaluate_function;
@@ -144,7 +144,7 @@ PACKED(make_evaluator) {
   return kTvmErrorNoError;
 }
 
-/* () -> most bytes of a packet, behind its length */
+/* () -> maximum bytes of a packet after its length */
 PACKED(packet_bytes) {
   (void)args, (void)type_codes, (void)resource_handle;
   if (num_args != 0) return kTvmErrorFunctionCallNumArguments;
@@ -163,7 +163,7 @@ static const TVMFuncRegistry registry = {
     "\003runtime.RPCTimeEvaluator\0tvm.rpc.server.GetCRTMaxPacketSize\0" TVMRT_NUMBERED_NAME,
     functions};
 
-/* The count in front of the names, in octal, is that of the functions: both have one order. */
+/* The octal count before the names is the number of functions; both have the same order. */
 TVMFunctionHandle tvmrt__remote_builtin(const char* name) {
   return tvmrt__registry_find(&registry, name);
 }

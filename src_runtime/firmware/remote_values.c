@@ -1,15 +1,14 @@
 /* Firmware runtime: values in packets of remote calls.
  *
- * Values are read into a struct of fixed size, of which the session has one: texts and bytes point
- * into the packet. What does not fit or is not there sets `failed`, which readers test when they
- * are through; a writer that has no room left does the same, and what it has written counts for
- * nothing. */
+ * Values are read into a struct of fixed size, one per session: texts and bytes point into the
+ * packet. Missing or excess data sets `failed`, which callers test after reading; a writer without
+ * room does the same, and its output is then invalid. */
 #include "../../src_backend/bytes.h"
 #include "remote.h"
 
 /* ---- reading ---- */
 
-/* The next bytes, to be written to by end_texts() alone; NULL where there are fewer. */
+/* The next bytes, written to only by end_texts(); NULL if there are fewer. */
 static uint8_t* take(remote_reader* in, uint64_t bytes) {
   uint8_t* at = in->at;
   if (bytes > in->left) {
@@ -21,7 +20,7 @@ static uint8_t* take(remote_reader* in, uint64_t bytes) {
   return at;
 }
 
-/* Little-endian, up to 8 bytes; 0 where they are not there, and `failed` says so. */
+/* Little-endian, up to 8 bytes; 0 if they are missing, and `failed` is set. */
 uint64_t tvmrt__remote_read_uint(remote_reader* in, size_t bytes) {
   const uint8_t* at = take(in, bytes);
   uint64_t value = 0;
@@ -42,8 +41,8 @@ static void read_dtype(remote_reader* in, DLDataType* out) {
   out->lanes = (uint16_t)tvmrt__remote_read_uint(in, 2);
 }
 
-/* Its address is a number of the client's, not yet to be used. Extents of all tensors share one
- * array. The number of axes is compared before any extent is read. */
+/* Its address comes from the client and is not checked yet. Extents of all tensors share one array.
+ * The rank is checked before any extent is read. */
 tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* values, DLTensor* out) {
   uint64_t address = tvmrt__remote_read_uint(in, 8);
   int32_t i;
@@ -63,8 +62,8 @@ tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* valu
   return in->failed ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
 }
 
-/* As many bytes as the code says. Codes that are none end the packet: what follows could not be
- * found. */
+/* The code gives the number of bytes. An unknown code ends the packet, as the next value could not
+ * be found. */
 static tvm_crt_error_t read_value(remote_reader* in, remote_values* all, int i) {
   TVMValue* value = &all->values[i];
   uint64_t size;
@@ -104,8 +103,8 @@ static tvm_crt_error_t read_value(remote_reader* in, remote_values* all, int i) 
   return in->failed ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
 }
 
-/* A text ends where the next value begins, which is read by now: so its NUL may stand there. That
- * of the last text goes behind the packet, where there is room for it. */
+/* A text ends where the next value begins, which was already read: so its NUL may be written there.
+ * The NUL of the last text is written after the packet, where there is room for it. */
 static void end_texts(remote_values* all) {
   int i;
   for (i = 0; i < all->count; ++i) {
@@ -116,7 +115,7 @@ static void end_texts(remote_values* all) {
   }
 }
 
-/* All codes come first, then all values. `count` is 0 on failure, so that nothing half read is
+/* All codes come first, then all values. `count` is 0 on failure, so that no partial result is
  * used. */
 tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out) {
   const uint64_t count = tvmrt__remote_read_uint(in, 4);
@@ -140,14 +139,14 @@ tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out)
 
 /* ---- writing ---- */
 
-/* All or nothing: what does not fit leaves the size as it was, so the length at the end stays
- * true. */
+/* All or nothing: data that does not fit leaves the size unchanged, so the length at the end stays
+ * correct. */
 void tvmrt__remote_write_bytes(remote_writer* out, const void* data, size_t bytes) {
   if (bytes > out->capacity - out->size) {
     out->failed = 1;
     return;
   }
-  /* What an evaluator has measured lies in its place already. */
+  /* An evaluator's times are already in place. */
   if (bytes != 0 && data != out->data + out->size) memcpy(out->data + out->size, data, bytes);
   out->size += bytes;
 }
@@ -159,7 +158,7 @@ void tvmrt__remote_write_uint(remote_writer* out, size_t bytes, uint64_t value) 
   tvmrt__remote_write_bytes(out, text, bytes);
 }
 
-/* The length is left open until tvmrt__remote_end(). */
+/* The length is set later by tvmrt__remote_end(). */
 void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
   out->size = 0;
   out->failed = 0;
@@ -167,7 +166,7 @@ void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
   tvmrt__remote_write_uint(out, 4, code);
 }
 
-/* Now that the size is known. The length does not count itself. */
+/* Sets the length, now that the size is known. The length does not include itself. */
 void tvmrt__remote_end(remote_writer* out) {
   const size_t size = out->size;
   out->size = 0;
@@ -175,8 +174,8 @@ void tvmrt__remote_end(remote_writer* out) {
   out->size = size;
 }
 
-/* What tvmrt__remote_read_tensor() takes. Strides are not told: tensors of executors have no
- * gaps. */
+/* The format of tvmrt__remote_read_tensor(). Strides are not sent: tensors of executors are
+ * contiguous. */
 void tvmrt__remote_write_tensor(remote_writer* out, const DLTensor* t) {
   int32_t i;
   tvmrt__remote_write_uint(out, 8, (uintptr_t)t->data);
