@@ -1,10 +1,10 @@
-/* The runtime as a whole, the one file that knows all rooms: what each gives to those below it. */
+/* The complete runtime: only this file knows all components, and what each provides to others. */
 #include "core/hooks.h"
 #include "modules/devices.h"
 
-/* The tables stand beside their functions: tvmrt__<name>_builtins. A list, and no constructors:
- * these would need an order among files, and a linker drops from a static library whatever file
- * nobody names. */
+/* The tables are defined next to their functions: tvmrt__<name>_builtins. A list, no constructors:
+ * these would need an order among files, and linkers drop unreferenced files of static
+ * libraries. */
 #define TABLES(X)  \
   X(aot)           \
   X(aot_factory)   \

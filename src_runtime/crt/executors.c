@@ -1,8 +1,8 @@
-/* The executors' functions as firmware programs call them, over the executors' modules.
+/* The C functions of the executors for firmware programs on hosts, over the executors' modules.
  *
- * Boards have standalone executors under the same names; on hosts the functions go to those of the
- * whole runtime. Handles are structs of malloc(), freed by their Release function; calls are by
- * name but for the run itself. */
+ * Boards have standalone executors under the same names; on hosts the functions call those of the
+ * full runtime. Handles are structs from malloc(), freed by Release functions; all but runs are
+ * called by name. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/crt/aot_executor.h>
@@ -15,14 +15,14 @@ struct TVMGraphExecutor {
   tvmrt_module* module; /* a tvmrt_graph_executor */
 };
 
-/* The struct that programs see, and what is behind it. */
+/* The public struct, and the private module. */
 typedef struct aot_handle {
   TVMAotExecutor shown;
   tvmrt_module* module; /* a tvmrt_aot_executor */
 } aot_handle;
 
-/* Call a function of a module by its name; `out` and `out_code` may be NULL. What a function
- * returns is a number or nothing here, so that nobody has to release it. */
+/* Call a function of a module by its name; `out` and `out_code` may be NULL. The results of these
+ * functions are numbers or nothing, so none needs a release. */
 static int call(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args,
                 TVMValue* out, int* out_code) {
   tvmrt_func* f;
@@ -38,15 +38,15 @@ static int call(tvmrt_module* mod, const char* name, TVMValue* args, int* codes,
   return rc;
 }
 
-/* The executor holds the module: the program may release its own handle. One device is read, as
- * firmware programs have no more. On failure *executor is NULL and the text says why. */
+/* The executor holds a reference to the module: the program may release its own handle. Only the
+ * first device is read, as firmware programs have one. On failure *executor is NULL. */
 int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
                             const DLDevice* devices, TVMGraphExecutor** executor) {
   TVMGraphExecutor* e;
   *executor = NULL;
   TVMRT_RETURN_IF_ERROR(
       tvmrt__check_type(module_handle, TVMRT_TYPE_MODULE, "TVMGraphExecutor_Create"));
-  /* the struct first: what is made last needs no undoing */
+  /* the struct first: the last step needs no cleanup */
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
   if (tvmrt__graph_executor_new(sym_json, strlen(sym_json), module_handle, devices, 1, NULL, NULL,
@@ -58,7 +58,7 @@ int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
   return 0;
 }
 
-/* -1 for whatever is not found, which is no index and no count. */
+/* -1 on any failure, which is no valid index or count. */
 static int ask_int(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args) {
   TVMValue ret;
   int code;
@@ -83,8 +83,8 @@ int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor* executor) {
   return ask_int(executor->module, "get_num_outputs", NULL, NULL, 0);
 }
 
-/* In place, as on boards, where that can be: generated code for hosts asks for an alignment. What
- * was set in place must stay until the last run that reads it; a copy need not. */
+/* In place, as on boards, if possible: generated code for hosts requires an alignment. A tensor
+ * that is used in place must stay valid until the last run that reads it; a copied one need not. */
 int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTensor* data_in) {
   TVMValue args[2];
   int codes[2] = {kTVMStr, kTVMDLTensorHandle};
@@ -105,7 +105,7 @@ int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTens
   return call(executor->module, "get_output", args, codes, 2, NULL, NULL);
 }
 
-/* The blob is copied from, and may go when this returns: on boards it has to stay. */
+/* The blob is copied and may be freed afterwards; on boards it must stay valid. */
 int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_blob,
                                 uint32_t param_size) {
   TVMByteArray bytes;
@@ -117,8 +117,8 @@ int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_bl
   return call(executor->module, "load_params", &arg, &code, 1, NULL, NULL);
 }
 
-/* The one that is called often: not by name. The module is one that this file has made, so its
- * kind is known; another thread's run in between is refused. */
+/* Called often, so not by name. The module was made by this file, so its type is known; a
+ * concurrent run on another thread is rejected. */
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   tvmrt_executor* e = (tvmrt_executor*)executor->module;
   int rc;
@@ -138,9 +138,9 @@ int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
   return 0;
 }
 
-/* Programs write to the data of the tensors that they are shown, at addresses that are the
- * executor's own: nothing is bound from here, so they stay. A count of 1 keeps programs from
- * freeing them: they go with the executor. */
+/* Programs write to the data of the shown tensors, which belong to the executor: nothing is bound
+ * here, so the addresses stay valid. A reference count of 1 prevents programs from freeing them:
+ * they are freed with the executor. */
 static int show(aot_handle* h, const DLDevice device) {
   const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)h->module;
   size_t count = e->base.inputs.count + e->base.outputs.count;
@@ -158,7 +158,7 @@ static int show(aot_handle* h, const DLDevice device) {
   return 0;
 }
 
-/* Release takes one that is half made. The codes are few, and firmware's; the text tells more. */
+/* Release accepts a partially built handle. Codes are firmware's; the error text has details. */
 tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
                                       TVMAotExecutor** executor, const char* module_name) {
   aot_handle* h;
@@ -177,10 +177,10 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   return kTvmErrorNoError;
 }
 
-/* The tensors that programs were shown lie in the executor and go with it. */
+/* The shown tensors belong to the executor and are freed with it. */
 tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device) {
   aot_handle* h = (aot_handle*)executor;
-  /* the tensors are the CPU's, where they are freed without being asked which */
+  /* the tensors are the CPU's, so that the device is not needed to free them */
   (void)device;
   if (h == NULL) return kTvmErrorNoError;
   tvmrt__module_release((tvmrt_object*)h->module);
@@ -189,7 +189,7 @@ tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice 
   return kTvmErrorNoError;
 }
 
-/* By the name as the author wrote it, or as the metadata spells it in C; -1 where there is none. */
+/* Accepts the name as the author wrote it, or its spelling in C; -1 if there is none. */
 int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   TVMValue arg;
   int code = kTVMStr;
@@ -197,7 +197,7 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   return ask_int(((aot_handle*)executor)->module, "get_input_index", &arg, &code, 1);
 }
 
-/* The metadata's spelling, which lives as long as the library. */
+/* The metadata's spelling; valid as long as the library. */
 int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name) {
   *name = NULL;
   if (index < 0 || index >= executor->metadata->num_inputs) {
@@ -209,7 +209,7 @@ int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char*
   return 0;
 }
 
-/* Not by name either. A second thread that runs the same executor is refused, not made to wait. */
+/* Not called by name either. A second thread that runs the executor fails and does not wait. */
 tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
   tvmrt_executor* e = (tvmrt_executor*)((aot_handle*)executor)->module;
   int rc = tvmrt__begin_call(e, "TVMAotExecutor_Run");

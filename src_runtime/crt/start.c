@@ -1,6 +1,6 @@
-/* The start of firmware programs on hosts, and what their packed functions need there.
+/* The start of firmware programs on hosts, and functions that their packed functions need.
  *
- * Registration does nothing on hosts: the runtime has registered its executors by itself. */
+ * Registration does nothing on hosts: the runtime registers its executors itself. */
 #include <tvm/runtime/crt/aot_executor_module.h>
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
@@ -9,8 +9,7 @@
 #include "../firmware/packed_func.h"
 #include "../tensors/tensor.h"
 
-/* Boards set their registry up here. Hosts have one already: what is tried is whether it
- * answers. */
+/* Boards set up their registry here. Hosts already have one: this only checks that it works. */
 tvm_crt_error_t TVMInitializeRuntime(void) {
   tvmrt_func* f;
   if (tvmrt__global_get("runtime.SystemLib", &f) != 0) return kTvmErrorPlatformNoMemory;
@@ -22,14 +21,14 @@ tvm_crt_error_t TVMGraphExecutorModule_Register(void) { return kTvmErrorNoError;
 
 tvm_crt_error_t TVMAotExecutorModule_Register(void) { return kTvmErrorNoError; }
 
-/* A type of no bits for what is none; the sentence is in the error slot. */
+/* A type with 0 bits if `s` is no type; the error text is set. */
 DLDataType String2DLDataType(const char* s) {
   DLDataType dtype = {0, 0, 0};
   (void)tvmrt__dtype_from_text(s, &dtype);
   return dtype;
 }
 
-/* What has failed already has its text. */
+/* If the look-up failed, the error text is set already. */
 int tvmrt__function_missing(const char* name, int rc) {
   return rc != 0 ? rc : tvmrt__fail("Cannot find function %s.", name);
 }

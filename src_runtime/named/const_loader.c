@@ -1,20 +1,20 @@
-/* The module that hands constants to accelerators' modules before their first call.
+/* The module that passes constants to accelerators' modules before their first call.
  *
- * Libraries of TVM with parts for accelerators keep the constants of these parts apart: this module
- * has them by name, and for each function of an import the names that it needs. The first look-up
- * of such a function calls its initialiser, `__init_<symbol>`, once, with an Array of the
- * constants. Look-ups may come from several threads; the initialiser is called under the lock, one
- * at a time, and must not ask this module for functions of its clients.
+ * TVM's libraries with parts for accelerators store the constants of these parts separately: this
+ * module has them by name, and for each function of an import the names that it needs. The first
+ * look-up of such a function calls its initialiser, `__init_<symbol>`, once, with an Array of the
+ * constants. Thread-safe: the initialiser is called with the lock held, one at a time, and must not
+ * look up functions of other clients in this module.
  *
- * Its payload is the constants, as params are written; vec<string> symbols; u64 number of symbols
- * again; then for each symbol vec<string> names of its constants. */
+ * Its payload has the constants, in the format of params; vec<string> symbols; u64 number of
+ * symbols again; then for each symbol vec<string> names of its constants. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../modules/module.h"
 #include "../tensors/params.h"
 
-/* One symbol of an import that wants constants. */
+/* One symbol of an import that needs constants. */
 typedef struct client {
   char* symbol;
   char** vars; /* names of its constants, in the order of its initialiser's argument */
@@ -31,7 +31,7 @@ typedef struct const_loader {
   bool has_lock;
 } const_loader;
 
-/* Also of a loader that was read half: counts say what is there. */
+/* Also for a partially read loader: the counts are always valid. */
 static void const_loader_destroy(tvmrt_module* self) {
   const_loader* loader = (const_loader*)self;
   size_t i;
@@ -44,7 +44,7 @@ static void const_loader_destroy(tvmrt_module* self) {
   if (loader->has_lock) tvmrt__mutex_free(&loader->init_lock);
 }
 
-/* Fills an array of NULLs, so that one that is half full may be released. */
+/* Fills an array of NULLs, so that a partially filled one may be released. */
 static int gather(const const_loader* loader, const client* c, tvmrt_array* array) {
   size_t i;
   for (i = 0; i < c->num_vars; ++i) {
@@ -59,7 +59,7 @@ static int gather(const const_loader* loader, const client* c, tvmrt_array* arra
   return 0;
 }
 
-/* Initialisers of TVM return an int that is 0 for success, or nothing. */
+/* TVM's initialisers return an int that is 0 on success, or nothing. */
 static int call_init(tvmrt_func* init, const client* c, tvmrt_array* array) {
   TVMValue arg;
   TVMValue ret;
@@ -110,7 +110,7 @@ static int initialise(const_loader* loader, client* c) {
   return rc;
 }
 
-/* NULL for names that want no constants. */
+/* NULL for names that need no constants. */
 static client* find_client(const_loader* loader, const char* name) {
   size_t i;
   for (i = 0; i < loader->num_clients; ++i) {
@@ -119,7 +119,7 @@ static client* find_client(const_loader* loader, const char* name) {
   return NULL;
 }
 
-/* () -> Map of all constants, by which tools look at what a library carries. */
+/* () -> Map of all constants, for tools that inspect a library. */
 TVMRT_NATIVE(get_const_vars) {
   const const_loader* loader = resource_handle;
   TVMRT_ARGS("get_const_var_ndarray");
@@ -129,8 +129,8 @@ TVMRT_NATIVE(get_const_vars) {
 #define METHODS(X) X("get_const_var_ndarray", get_const_vars)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
-/* The function itself is the import's, found behind its constants; *out stays empty where the name
- * is nobody's. */
+/* The function itself belongs to an import, and is found after its constants were passed; *out
+ * stays empty if the name is unknown. */
 static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const_loader* loader = (const_loader*)self;
   client* c = find_client(loader, name);
@@ -146,7 +146,7 @@ static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* 
   return rc;
 }
 
-/* As TVM writes it: constants, symbols, and for each symbol its list of names. */
+/* In TVM's format: constants, symbols, and for each symbol its list of names. */
 static int const_loader_save(tvmrt_module* self, tvmrt_buf* out) {
   const const_loader* loader = (const const_loader*)self;
   size_t i;
@@ -171,7 +171,7 @@ static const tvmrt_module_type const_loader_type = {
     .destroy = const_loader_destroy,
 };
 
-/* *out is to be released also where there is no lock; NULL without memory. */
+/* *out must be released also if the lock could not be made; NULL if memory is exhausted. */
 static int new_loader(const_loader** out) {
   *out = tvmrt__module_new(&const_loader_type, sizeof(**out));
   if (*out == NULL) return -1;
@@ -179,7 +179,7 @@ static int new_loader(const_loader** out) {
   return (*out)->has_lock ? 0 : tvmrt__fail_memory(sizeof((*out)->init_lock));
 }
 
-/* Take a list of symbols over; its texts move into the clients. */
+/* Take ownership of a list of symbols; its texts move into the clients. */
 static int take_symbols(const_loader* loader, char** symbols, size_t count) {
   size_t i;
   loader->clients = tvmrt__calloc(count, sizeof(*loader->clients));
@@ -193,7 +193,7 @@ static int take_symbols(const_loader* loader, char** symbols, size_t count) {
   return 0;
 }
 
-/* What was read before a failure belongs to the loader, which frees it. */
+/* On failure, data that was already read belongs to the loader, which frees it. */
 static int read_clients(tvmrt_reader* in, const_loader* loader) {
   char** symbols;
   size_t count;
@@ -211,7 +211,7 @@ static int read_clients(tvmrt_reader* in, const_loader* loader) {
   return 0;
 }
 
-/* What the loader calls: constants, then the symbols that wait for them. */
+/* Called by the loader of libraries: reads the constants, then the symbols that need them. */
 static int read_const_loader(tvmrt_reader* in, tvmrt_module** out) {
   const_loader* loader;
   int rc;
@@ -229,7 +229,7 @@ static int read_const_loader(tvmrt_reader* in, tvmrt_module** out) {
 
 TVMRT_LOADER(load, read_const_loader)
 
-/* Python: (map var -> NDArray, map symbol -> Array of var names). */
+/* From Python: (map var -> NDArray, map symbol -> Array of var names). */
 static int set_clients(const_loader* loader, const tvmrt_map* map) {
   size_t i;
   size_t k;
@@ -242,7 +242,7 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
         vars->base.type_index != TVMRT_TYPE_ARRAY) {
       return tvmrt__fail_type("symbols must map str to Array.");
     }
-    loader->num_clients = i + 1; /* so far: what a failure leaves is freed */
+    loader->num_clients = i + 1; /* so far: on failure these are freed */
     c->symbol = tvmrt__strdup(((const tvmrt_string*)(const void*)map->entries[i].key)->data);
     c->vars = tvmrt__calloc(vars->size, sizeof(*c->vars));
     if (c->symbol == NULL || c->vars == NULL) return -1;
@@ -259,8 +259,8 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
   return 0;
 }
 
-/* (Map of constants, Map of symbol to Array of names) -> module, as the compiler of a library
- * makes it. */
+/* (Map of constants, Map of symbol to Array of names) -> module; called by the compiler of a
+ * library. */
 TVMRT_NATIVE(create) {
   tvmrt_map* consts;
   tvmrt_map* symbols;

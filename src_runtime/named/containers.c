@@ -1,16 +1,15 @@
-/* Containers: the global functions that front ends use on them.
+/* Containers: the global functions for front ends.
  *
- * Front ends have no structs of containers: they make them, ask for their size and for their items
- * by these functions, each under the name that TVM gives it. Results are new references. Functions
- * that only look are short (see tvmrt__is_short()): front ends call them without letting other
- * threads run. */
+ * Front ends have no structs of containers: they create them, and get their size and items, by
+ * these functions, which have TVM's names. Results are new references. Functions that only read are
+ * short (see tvmrt__is_short()): front ends call them without allowing other threads to run. */
 #include <inttypes.h>
 
 #include "../core/container.h"
 #include "../core/function.h"
 
-/* An owned box; NULL with the error text set. Bools have a box of their own, or they would come
- * back as ints. */
+/* An owned box; NULL with the error text set. Bools have a separate type of box, so that they are
+ * not returned as ints. */
 static tvmrt_object* box_value(const TVMValue* value, int code) {
   tvmrt_box* box = tvmrt__box_new(code == kTVMArgFloat  ? TVMRT_TYPE_BOX_FLOAT
                                   : code == kTVMArgBool ? TVMRT_TYPE_BOX_BOOL
@@ -24,7 +23,8 @@ static tvmrt_object* box_value(const TVMValue* value, int code) {
   return &box->base;
 }
 
-/* An argument as an object: text, numbers and NDArrays are wrapped, None gives NULL. *out is owned. */
+/* An argument as an object: text, numbers and NDArrays are wrapped, None gives NULL. *out is
+ * owned. */
 static int arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out) {
   int code = in->codes[i];
   TVMByteArray text;
@@ -34,7 +34,7 @@ static int arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out) {
     *out = box_value(&in->values[i], code);
     return *out == NULL ? -1 : 0;
   }
-  if (code == kTVMObjectRValueRefArg) { /* moved: the caller is left without */
+  if (code == kTVMObjectRValueRefArg) { /* moved: the caller's reference is taken */
     TVMRT_RETURN_IF_ERROR(TVMCbArgToReturn(&in->values[i], &in->codes[i]));
     *out = tvmrt__value_object(&in->values[i], in->codes[i]);
     return 0;
@@ -49,14 +49,14 @@ static int arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* NULL is None: the result is as TVMFuncCall() has cleared it. */
+/* NULL is None: the result stays as cleared by TVMFuncCall(). */
 static int return_item(TVMValue* out, int* out_code, tvmrt_object* item) {
   if (item == NULL) return 0;
   tvmrt__retain(item);
   return tvmrt__ret_object(out, out_code, item);
 }
 
-/* Items that were not reached are NULL, so a half-built array is released like any other. */
+/* Items that were not reached are NULL, so that a partial array is released like any other. */
 static tvmrt_array* array_of_args(const tvmrt_args* in, int first) {
   tvmrt_array* array = tvmrt__array_new((size_t)(in->count - first));
   int i;
@@ -75,7 +75,7 @@ TVMRT_NATIVE(make_array) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array_of_args(&in, 0));
 }
 
-/* An index below size; negative ones are the front end's business. */
+/* An index below size; negative ones are handled by front ends. */
 static int read_index(const tvmrt_args* in, int i, size_t size, size_t* out) {
   int64_t index;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &index));
@@ -97,7 +97,7 @@ static int get_item(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* o
   return return_item(out, out_code, array->items[index]);
 }
 
-/* Arrays and ADTs count alike. */
+/* Arrays and ADTs have the same count. */
 static int get_size(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* out_code) {
   tvmrt_array* array;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
@@ -117,7 +117,7 @@ TVMRT_NATIVE(array_size) {
   return get_size(&in, TVMRT_TYPE_ARRAY, out, out_code);
 }
 
-/* Nobody has seen the array yet: it becomes an ADT by another type index. */
+/* The array is not shared yet, so that changing its type index makes it an ADT. */
 static int make_adt_of(const tvmrt_args* in, int first, int64_t tag, TVMValue* out, int* out_code) {
   tvmrt_array* adt = array_of_args(in, first);
   if (adt == NULL) return -1;
@@ -135,7 +135,7 @@ TVMRT_NATIVE(make_adt) {
   return make_adt_of(&in, 1, tag, out, out_code);
 }
 
-/* TVM's tuples are ADTs of tag 0. */
+/* TVM's tuples are ADTs with tag 0. */
 TVMRT_NATIVE(make_tuple) {
   TVMRT_GLOBAL_ARGS;
   return make_adt_of(&in, 0, 0, out, out_code);
@@ -153,7 +153,7 @@ TVMRT_NATIVE(adt_field) {
   return get_item(&in, TVMRT_TYPE_ADT, out, out_code);
 }
 
-/* (ADT) -> tag: which constructor made it, in the words of whoever did. */
+/* (ADT) -> tag: the constructor's number, chosen by its creator. */
 TVMRT_NATIVE(adt_tag) {
   tvmrt_array* adt;
   TVMRT_GLOBAL_ARGS;
@@ -162,7 +162,7 @@ TVMRT_NATIVE(adt_tag) {
   return tvmrt__ret_int(out, out_code, adt->tag);
 }
 
-/* What was put in before a failure is released with the map, by the caller. */
+/* On failure, entries that were already added are released with the map, by the caller. */
 static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
   int i;
   for (i = 0; i + 1 < in->count; i += 2) {
@@ -181,7 +181,7 @@ static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
   return 0;
 }
 
-/* (key, value, key, value ...) -> Map. A key that comes twice has its last value. */
+/* (key, value, key, value ...) -> Map. A repeated key has its last value. */
 TVMRT_NATIVE(make_map) {
   tvmrt_map* map;
   TVMRT_GLOBAL_ARGS;
@@ -204,7 +204,7 @@ static int look_up(const tvmrt_args* in, tvmrt_object** value) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, 0, TVMRT_TYPE_MAP, &map));
   TVMRT_RETURN_IF_ERROR(arg_to_object(in, 1, &key));
-  *value = key == NULL ? NULL : tvmrt__map_get(map, key); /* the map's, which the caller holds */
+  *value = key == NULL ? NULL : tvmrt__map_get(map, key); /* borrowed from the map */
   tvmrt__release(key);
   return 0;
 }
@@ -218,7 +218,7 @@ TVMRT_NATIVE(map_get_item) {
   return return_item(out, out_code, value);
 }
 
-/* 0 or 1, as TVM counts a key. */
+/* 0 or 1, like TVM's count. */
 TVMRT_NATIVE(map_count) {
   tvmrt_object* value;
   TVMRT_GLOBAL_ARGS;
@@ -235,7 +235,7 @@ TVMRT_NATIVE(map_size) {
   return tvmrt__ret_int(out, out_code, (int64_t)map->size);
 }
 
-/* Key, value, key, value ... in the order in which keys were added, in an array of the caller's. */
+/* Key, value, key, value ... in the order of insertion, in an array that the caller owns. */
 TVMRT_NATIVE(map_items) {
   tvmrt_map* map;
   tvmrt_array* array;
@@ -253,7 +253,7 @@ TVMRT_NATIVE(map_items) {
   return tvmrt__ret_object(out, out_code, &array->base);
 }
 
-/* Also of bytes, since a String may hold any; get_ffi_string gives back what lies before its first
+/* Also for bytes, since a String may contain any; get_ffi_string returns the text before its first
  * NUL. */
 TVMRT_NATIVE(make_string) {
   TVMByteArray text;
@@ -263,7 +263,7 @@ TVMRT_NATIVE(make_string) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__string_new(text.data, text.size));
 }
 
-/* By the thread's return slot: the text outlives the object there, until the thread's next call. */
+/* Uses the thread's return slot: the text outlives the object, until the thread's next call. */
 TVMRT_NATIVE(get_ffi_string) {
   tvmrt_string* s;
   TVMRT_GLOBAL_ARGS;
@@ -272,7 +272,7 @@ TVMRT_NATIVE(get_ffi_string) {
   return tvmrt__ret_str(out, out_code, s->data);
 }
 
-/* The extents are not set until they are read, but nobody else sees the shape before. */
+/* The extents are uninitialised until they are read, but the shape is not shared before. */
 TVMRT_NATIVE(make_shape) {
   tvmrt_shape* shape;
   int i;
@@ -308,7 +308,7 @@ TVMRT_NATIVE(shape_elem) {
   return tvmrt__ret_int(out, out_code, shape->data[index]);
 }
 
-/* The kind of number decides which box: one function serves three names of TVM's. */
+/* The type of the number selects the box: one function serves three of TVM's names. */
 TVMRT_NATIVE(make_box) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
@@ -320,7 +320,7 @@ TVMRT_NATIVE(make_box) {
   return tvmrt__ret_object(out, out_code, box_value(&args[0], type_codes[0]));
 }
 
-/* (number) -> boxed bool, whatever number it is. */
+/* (number) -> boxed bool: whether the number is not 0. */
 TVMRT_NATIVE(make_box_bool) {
   int64_t value;
   TVMValue flag;
@@ -331,7 +331,7 @@ TVMRT_NATIVE(make_box_bool) {
   return tvmrt__ret_object(out, out_code, box_value(&flag, kTVMArgBool));
 }
 
-/* The three boxes have neighbouring type indices, of which the range test makes use. */
+/* The three boxes have adjacent type indices, so that one range test suffices. */
 TVMRT_NATIVE(unbox) {
   const tvmrt_box* box;
   TVMRT_GLOBAL_ARGS;
@@ -352,7 +352,7 @@ TVMRT_NATIVE(unbox) {
   return 0;
 }
 
-/* Identity: the same for all references to one object, 0 for what is none. */
+/* Identity: equal for all references to one object, 0 if it is no object. */
 TVMRT_NATIVE(object_ptr_hash) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));

@@ -1,4 +1,4 @@
-/* The library libtvmrt_named: its functions are entered when it is loaded. */
+/* The library libtvmrt_named: its functions are registered when it is loaded. */
 #include <tvm/runtime/plugin.h>
 
 #include "../core/function.h"
@@ -19,6 +19,6 @@ static int enter(void) {
   return tvmrt__globals_enter(tables);
 }
 
-/* It stays until the process ends: modules have addresses of its functions. */
+/* It stays loaded until the process ends: modules have addresses of its functions. */
 TVMRT_PLUGIN_TABLE = {sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "named", NULL, enter, NULL,
                       TVMRT_SDK_VERSION};

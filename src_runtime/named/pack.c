@@ -1,14 +1,14 @@
-/* Global functions that turn an import tree into the bytes, or the C text, of `__tvm_dev_mblob`.
+/* Global functions that convert an import tree into the bytes, or the C text, of `__tvm_dev_mblob`.
  *
- * Exporting a library links what these return beside its code; mblob.c reads it when the library is
+ * Exporting a library links their results with its code; mblob.c reads them when the library is
  * loaded. A static program has no symbols to look up, so there the text registers the array before
- * main(), under the name that runtime.ModuleImportsBlobName tells. */
+ * main(), under the name that runtime.ModuleImportsBlobName returns. */
 #include <ctype.h>
 #include <string.h>
 
 #include "../modules/module.h"
 
-/* The blob is the caller's to free, also on failure. */
+/* The caller frees the blob, also on failure. */
 static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {
   tvmrt_module* root;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, most));
@@ -16,18 +16,18 @@ static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {
   return tvmrt__mblob_pack(root, blob);
 }
 
-/* (module) -> bytes: the whole value of the symbol, its length in front. */
+/* (module) -> bytes: the whole value of the symbol, starting with its length. */
 TVMRT_NATIVE(pack_to_bytes) {
   tvmrt_buf blob = {NULL, 0, 0};
   TVMRT_GLOBAL_ARGS;
   return tvmrt__ret_buf(pack(&in, 1, &blob), kTVMBytes, &blob, out, out_code);
 }
 
-/* Five characters a byte, a line for sixteen bytes. */
+/* Five characters per byte, sixteen bytes per line. */
 static int write_bytes(tvmrt_buf* text, const tvmrt_buf* blob) {
   static const char digits[] = "0123456789abcdef";
   size_t i;
-  /* at once: blobs hold weights, and doubling would copy their text again and again */
+  /* in one step: blobs contain weights, and growing would copy their text repeatedly */
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(text, blob->size * 5 + blob->size / 16 + 1));
   for (i = 0; i < blob->size; ++i) {
     unsigned char byte = (unsigned char)blob->data[i];
@@ -61,7 +61,7 @@ static int write_c(tvmrt_buf* text, const tvmrt_buf* blob, bool system_lib, cons
   return tvmrt__buf_puts(text, "#ifdef __cplusplus\n}\n#endif\n");
 }
 
-/* What it is put into is compiled. */
+/* The prefix becomes part of C code. */
 static int check_prefix(const char* prefix) {
   const char* p;
   for (p = prefix; *p != '\0'; ++p) {

@@ -1,16 +1,16 @@
-/* Modules that wait for a compiler: C sources, and object code of a static library.
+/* Modules to be compiled: C sources, and object code of a static library.
  *
- * They run nothing: exporting writes their text to a file and compiles it into the library.
- * Functions and constants are names that the code says it defines or needs. Kinds and formats of
- * the bytes are TVM's: text, format, vec<string> functions, vec<string> constants for code in C;
- * bytes, vec<string> functions for an object file. */
+ * They cannot be run: exporting writes their text to a file and compiles it into the library. The
+ * names of functions and constants that the code defines or needs are stored with it. Types and
+ * formats are TVM's: text, format, vec<string> functions, vec<string> constants for C code; bytes,
+ * vec<string> functions for an object file. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/container.h"
 #include "../modules/module.h"
 
-/* Kind "c" holds text, kind "static_library" the bytes of an object file. */
+/* Type "c" has text, type "static_library" the bytes of an object file. */
 typedef struct source_module {
   tvmrt_module base;
   tvmrt_buf code;
@@ -21,7 +21,7 @@ typedef struct source_module {
   size_t num_consts;
 } source_module;
 
-/* Also of a module that was read half: what is missing is NULL. */
+/* Also for a partially read module: missing fields are NULL. */
 static void source_destroy(tvmrt_module* self) {
   source_module* m = (source_module*)self;
   tvmrt__buf_free(&m->code);
@@ -36,7 +36,7 @@ static int return_names(TVMValue* out, int* out_code, char* const* names, size_t
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(texts, count));
 }
 
-/* () -> name of the first function; "" where there is none. */
+/* () -> name of the first function; "" if there is none. */
 TVMRT_NATIVE(get_symbol) {
   const source_module* m = resource_handle;
   TVMRT_ARGS("get_symbol");
@@ -70,7 +70,7 @@ static int source_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
 
 static int source_text(tvmrt_module* self, const char* format, tvmrt_buf* out) {
   const source_module* m = (const source_module*)self;
-  (void)format; /* there is one text */
+  (void)format; /* there is only one text */
   return tvmrt__buf_append(out, m->code.data, m->code.size);
 }
 
@@ -78,7 +78,7 @@ static const char* source_format(const tvmrt_module* self) {
   return ((const source_module*)self)->format;
 }
 
-/* Without `save`: what is exportable becomes code of a library, and files get the text. */
+/* Without `save`: exportable modules become code of a library, and files get the text. */
 static const tvmrt_module_type source_type = {
     .key = "c",
     .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_EXPORTABLE,
@@ -96,7 +96,7 @@ static const tvmrt_module_type object_type = {
     .destroy = source_destroy,
 };
 
-/* Copied: the reader lends what it reads. */
+/* Copied, since the reader's view is borrowed. */
 static int read_code(tvmrt_reader* in, tvmrt_buf* code) {
   const char* text;
   size_t size;
@@ -104,15 +104,15 @@ static int read_code(tvmrt_reader* in, tvmrt_buf* code) {
   return tvmrt__buf_append(code, text, size);
 }
 
-/* One end for all makers: the module, or nothing and what was made of it released. `m` may be
- * NULL. */
+/* Common end of all constructors: sets *out to the module; on failure releases it and sets NULL.
+ * `m` may be NULL. */
 static int finish(int rc, source_module* m, tvmrt_module** out) {
   *out = rc == 0 ? &m->base : NULL;
   if (rc != 0) tvmrt__module_release((tvmrt_object*)m);
   return rc;
 }
 
-/* Code, format, functions, constants: as TVM writes them. */
+/* Code, format, functions, constants, in TVM's format. */
 static int read_source(tvmrt_reader* in, tvmrt_module** out) {
   source_module* m = tvmrt__module_new(&source_type, sizeof(*m));
   int rc = m == NULL ? -1 : read_code(in, &m->code);
@@ -133,7 +133,7 @@ static int read_static_library(tvmrt_reader* in, tvmrt_module** out) {
 TVMRT_LOADER(load_source, read_source)
 TVMRT_LOADER(load_object, read_static_library)
 
-/* An Array of str as C strings; *out is owned. */
+/* An Array of str as C strings; *out is owned by the caller. */
 static int read_name_list(const tvmrt_args* in, int i, char*** out, size_t* out_count) {
   tvmrt_array* array;
   size_t k;
@@ -147,12 +147,12 @@ static int read_name_list(const tvmrt_args* in, int i, char*** out, size_t* out_
     }
     (*out)[k] = tvmrt__strdup(name->data);
     if ((*out)[k] == NULL) return -1;
-    *out_count = k + 1; /* at each, for whoever frees what there is after a failure */
+    *out_count = k + 1; /* updated for each item, so that a partial list can be freed */
   }
   return 0;
 }
 
-/* What is filled before a failure is the module's. */
+/* On failure, fields that were already set belong to the module. */
 static int fill_source(const tvmrt_args* in, source_module* m) {
   TVMByteArray code;
   const char* format;

@@ -1,14 +1,13 @@
-/* The time evaluator: a function that times another one.
+/* The time evaluator: a function that measures the run time of another one.
  *
- * An evaluator is a function object with the timed function and its options as its resource; it
- * takes the arguments of that function and returns doubles as bytes. Nothing in it changes between
- * calls, so that threads may share one. Names and argument lists are those of TVM's releases, which
- * differ by their length.
+ * An evaluator is a function object whose resource is the timed function with its options; it takes
+ * the arguments of that function and returns doubles as bytes. Thread-safe: it does not change
+ * between calls. Names and argument lists are those of TVM's releases, which differ in length.
  *
- * One call of the timed function comes first and is not counted. Then, `repeat` times: what prepares,
- * the caches, `number` calls between two looks at the clock. Where these take less than min_repeat_ms,
- * they are made again with a larger number, which the repeats that follow keep; only the last of them
- * is the result. */
+ * One call of the timed function comes first and is not measured. Then, `repeat` times:
+ * preparation, cache flush, and `number` calls with one time measurement. If these take less than
+ * min_repeat_ms, they are repeated with a larger number, which later repeats keep; only the last
+ * measurement is the result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +19,15 @@ typedef struct evaluator {
   tvmrt_func* prepare;                /* called before each repeat; may be NULL */
   int64_t number;                     /* calls per measurement */
   int64_t repeat;                     /* measurements */
-  int64_t min_repeat_ms;              /* a measurement makes more calls until it takes as long */
-  int64_t limit_zero_time_iterations; /* how often at most, where the clock saw none of them */
-  int64_t cooldown_interval_ms;       /* a pause after so many repeats: */
+  int64_t min_repeat_ms;              /* the number of calls grows until a measurement takes this
+                                       * long */
+  int64_t limit_zero_time_iterations; /* limit of measurements of zero duration */
+  int64_t cooldown_interval_ms;       /* a pause after this many repeats: */
   int64_t repeats_to_cooldown;
   int64_t cache_flush_bytes; /* written before each measurement; 0: caches stay warm */
 } evaluator;
 
-/* The end of the function that has it as its resource; also of one that could not be made. */
+/* Destructor of the function's resource; also for a partially built evaluator. */
 static void free_evaluator(void* resource) {
   evaluator* e = resource;
   if (e->function != NULL) tvmrt__release(&e->function->base);
@@ -35,7 +35,7 @@ static void free_evaluator(void* resource) {
   free(e);
 }
 
-/* By the wall clock, which is what users wait for. The first failure ends it. */
+/* Uses wall-clock time, which matters to users. The first failure ends it. */
 static int time_calls(const evaluator* e, int64_t number, const tvmrt_args* in, double* seconds) {
   double start = tvmrt__seconds();
   int64_t i;
@@ -45,7 +45,7 @@ static int time_calls(const evaluator* e, int64_t number, const tvmrt_args* in, 
   return 0;
 }
 
-/* Writes to as much memory as the caller says that the caches hold; volatile, as nobody reads it. */
+/* Writes to as much memory as the stated size of the caches; volatile, as it is never read. */
 static int flush_caches(int64_t bytes) {
   volatile char* memory;
   int64_t i;
@@ -57,8 +57,8 @@ static int flush_caches(int64_t bytes) {
   return 0;
 }
 
-/* How many calls take as long as is wanted, going by a measurement that was too short; a clock that saw
- * nothing of it is given more and more. */
+/* Estimates the number of calls for the wanted time from a measurement that was too short; at zero
+ * duration the number only grows. */
 static int more_calls(double wanted, double seconds, int64_t* number) {
   const double golden = (double)*number * 1.618;
   const double needed = seconds > 0 ? wanted / (seconds / (double)*number) + 1 : golden;
@@ -75,7 +75,7 @@ static int more_calls(double wanted, double seconds, int64_t* number) {
 /* One measurement; *number grows until it takes min_repeat_ms. */
 static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, double* seconds) {
   double wanted = (double)e->min_repeat_ms / 1000.0;
-  int64_t zero_times = 0; /* clocks may not see a call that is short enough */
+  int64_t zero_times = 0; /* short calls may have zero duration */
   if (e->prepare != NULL)
     TVMRT_RETURN_IF_ERROR(tvmrt__func_call(e->prepare, in->values, in->codes, in->count));
   TVMRT_RETURN_IF_ERROR(flush_caches(e->cache_flush_bytes));
@@ -88,12 +88,13 @@ static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, do
   return 0;
 }
 
-/* The number that was found to last long enough stays for the repeats that follow. */
+/* A number of calls that lasts long enough is kept for later repeats. */
 static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* results) {
   int64_t number = e->number;
   int64_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__func_call(e->function, in->values, in->codes,
-                                         in->count)); /* first use loads code and touches memory */
+                                         in->count)); /* the first call loads code and touches
+                                                       * memory */
   for (i = 0; i < e->repeat; ++i) {
     double seconds;
     double mean;
@@ -108,8 +109,8 @@ static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* res
   return 0;
 }
 
-/* (the arguments of the timed function) -> bytes: a double for each repeat, the mean seconds of
- * one call. */
+/* (the arguments of the timed function) -> bytes: a double for each repeat, the mean seconds of one
+ * call. */
 TVMRT_NATIVE(evaluate) {
   const evaluator* e = resource_handle;
   tvmrt_buf results = {NULL, 0, 0};
@@ -117,7 +118,7 @@ TVMRT_NATIVE(evaluate) {
   return tvmrt__ret_buf(evaluate_all(e, &in, &results), kTVMBytes, &results, out, out_code);
 }
 
-/* Retained. Without a module the name is a global one. */
+/* *out is retained. Without a module the function is a global one. */
 static int read_function(const tvmrt_args* in, tvmrt_func** out) {
   const char* name;
   tvmrt_module* mod;
@@ -132,8 +133,8 @@ static int read_function(const tvmrt_args* in, tvmrt_func** out) {
   return tvmrt__fail_value("%s: there is no function '%s' to time.", in->who, name);
 }
 
-/* The argument lists of the releases, between min_repeat_ms (6) and the last one, f_preproc:
- * 8: nothing; 10: cooldown, repeats; 11: limit, cooldown, repeats; 12: the same and flush bytes. */
+/* The argument lists of the releases, between min_repeat_ms (6) and the last one, f_preproc: 8:
+ * nothing; 10: cooldown, repeats; 11: limit, cooldown, repeats; 12: the same and flush bytes. */
 static int read_options(const tvmrt_args* in, evaluator* e) {
   int at = 7;
   const char* prepare = "";
@@ -163,8 +164,7 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
                            prepare);
 }
 
-/* Everything that was found is the evaluator's, which frees it also where it cannot be made
- * whole. */
+/* Functions that were found are owned by the evaluator, which releases them also on failure. */
 TVMRT_NATIVE(time_evaluator) {
   tvmrt_module* mod = NULL;
   evaluator* e;
@@ -174,7 +174,7 @@ TVMRT_NATIVE(time_evaluator) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
   if (in.codes[0] == kTVMModuleHandle) TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   if (mod != NULL && strcmp(mod->type->key, "rpc") == 0) {
-    /* what lies on another machine is timed there: by the room that knows such modules */
+    /* remote modules are timed on their machine, by the RPC library */
     return tvmrt__global_call("rpc.TimeEvaluator", args, type_codes, num_args, out, out_code);
   }
   e = tvmrt__calloc(1, sizeof(*e));

@@ -1,10 +1,9 @@
-/* The asynchronous scheduler: a thread for each queue of a device, shared by all executors of the
- * process. What a region's thread does is to start its run and to wait for it.
+/* The asynchronous scheduler: one thread per queue of a device, shared by all executors of the
+ * process. The thread of a region's device starts the region's run and waits for it.
  *
- * Each run gives every device a lane: its steps in their order. A device takes, of the oldest run
- * whose next step in the lane may begin, that step; so the order in which steps begin on each
- * device is the same in every run, steps on different devices overlap, and so do runs of several executors.
- */
+ * Each run gives every device a lane: its steps in order. A device takes a step of the oldest run
+ * whose next step in the lane is ready; so the order in which steps begin on each device is the
+ * same in every run, steps on different devices overlap, and so do runs of several executors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +13,12 @@
 
 typedef struct worker {
   char* device;   /* copied: it outlives executors and their graphs */
-  uint32_t queue; /* several of one device take the same steps, whoever comes first */
+  uint32_t queue; /* queues of one device share its steps; the first free one takes a step */
   struct worker* next;
 } worker;
 
-/* A plug-in says how many queues its device has: a damaged number must not start threads without
- * end. */
+/* A plug-in states the number of queues of its device: a damaged number must not start too many
+ * threads. */
 enum { MOST_QUEUES = 64 };
 
 /* The steps of a run on one device, in the order in which they must begin. */
@@ -31,57 +30,57 @@ typedef struct lane {
   uint32_t queues; /* of the device */
 } lane;
 
-/* plan->privacy */
+/* Stored in plan->privacy. */
 typedef struct flight {
   tvmrt_plan* plan;
   struct flight* next; /* in `flights` */
   lane* lanes;
   int32_t num_lanes;
-  int32_t* lane_steps;  /* the steps of all lanes, one lane behind the other */
+  int32_t* lane_steps;  /* the steps of all lanes, consecutively */
   int32_t* waits;       /* per step: steps that must end before it */
-  int32_t* first_later; /* per step: place in `later` of the steps that wait for it */
+  int32_t* first_later; /* per step: position in `later` of the steps that wait for it */
   int32_t* later;
   int32_t left;      /* steps that have not ended */
-  int32_t busy;      /* steps that run now */
-  bool is_stopped;   /* a step failed, or the run was cancelled: none begins any more */
-  bool is_under_way; /* it stands in `flights` */
+  int32_t busy;      /* steps that are running */
+  bool is_stopped;   /* a step failed, or the run was cancelled: no more steps begin */
+  bool is_under_way; /* it is in `flights` */
 } flight;
 
-static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* of all that follows */
-static tvmrt_cond changed;                  /* there once has_changed */
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* guards everything below */
+static tvmrt_cond changed;                  /* exists if has_changed */
 static bool has_changed;
 static bool is_told_of_forks;
 static worker* workers;
-static flight* flights; /* under way, oldest first */
+static flight* flights; /* unfinished runs, oldest first */
 
-/* The three are called around fork() by the thread that forks: with the lock nobody is halfway
- * through the lists, and parent and child let go of their own copy of it. */
+/* The three are called around fork() by the forking thread: the lock ensures that the lists are
+ * consistent, and parent and child release their own copies of it. */
 static void lock_for_fork(void) { tvmrt__lock(&lock); }
 static void unlock_in_parent(void) { tvmrt__unlock(&lock); }
 
-/* A child of fork has no workers: what was under way does not end there. */
+/* A child of fork has no workers: unfinished runs do not end there. */
 static void forget_in_child(void) {
   for (; flights != NULL; flights = flights->next) {
     flights->is_stopped = true;
     flights->is_under_way = false;
   }
   workers = NULL;
-  has_changed = false; /* threads of the parent waited for it: the next run makes it anew */
+  has_changed = false; /* threads of the parent wait for it: the next run creates a new one */
   tvmrt__unlock(&lock);
 }
 
-/* Called with the lock held, before each run: a system that had no condition left may have one now, and
- * a child of fork needs its own. Not by tvmrt__call_once(), which would take a failure for done. */
+/* Called with the lock held, before each run: it may succeed after a failure, and a child of fork
+ * needs its own. Not by tvmrt__call_once(), which would not retry after a failure. */
 static int set_up(void) {
   if (has_changed) return 0;
   if (tvmrt__cond_init(&changed) != 0) return tvmrt__fail_memory(sizeof(changed));
   has_changed = true;
   if (!is_told_of_forks) tvmrt__at_fork(lock_for_fork, unlock_in_parent, forget_in_child);
-  is_told_of_forks = true; /* a child has it from its parent */
+  is_told_of_forks = true; /* a child inherits it */
   return 0;
 }
 
-/* Devices are few: searched by name. NULL where the run has no step on the device. */
+/* Linear search by name, as devices are few. NULL if the run has no step on the device. */
 static lane* lane_of(const flight* f, const char* device) {
   int32_t i;
   for (i = 0; i < f->num_lanes; ++i) {
@@ -90,13 +89,14 @@ static lane* lane_of(const flight* f, const char* device) {
   return NULL;
 }
 
-/* The next step of a device, of the oldest run that has one ready. Runs are few: all are looked at. */
+/* The next step of a device, of the oldest run that has one ready. A linear search: runs are
+ * few. */
 static flight* next_step(const char* device, int32_t* out_step) {
   flight* f;
   for (f = flights; f != NULL; f = f->next) {
     lane* l = f->is_stopped ? NULL : lane_of(f, device);
-    /* The lane's next step alone: one behind it that could begin has to wait, so that runs are
-     * alike. */
+    /* Only the lane's next step: a later one has to wait even if ready, so that all runs have the
+     * same order. */
     if (l == NULL || l->next == l->count || f->waits[l->steps[l->next]] > 0) continue;
     *out_step = l->steps[l->next++];
     return f;
@@ -104,7 +104,7 @@ static flight* next_step(const char* device, int32_t* out_step) {
   return NULL;
 }
 
-/* Called with the lock held. After this the plan may be ended by whoever waits for it. */
+/* Called with the lock held. Afterwards the waiting thread may end the plan. */
 static void land(flight* f) {
   flight** at = &flights;
   while (*at != f) at = &(*at)->next;
@@ -112,20 +112,20 @@ static void land(flight* f) {
   f->is_under_way = false;
 }
 
-/* Whether another thread than that of a step which has ended may take one of this device. The
- * thread itself looks for its next step anyway, without being woken. */
+/* Whether a thread other than that of the ended step may take one of this device. The thread itself
+ * looks for its next step without being woken. */
 static bool wakes(const flight* f, const char* of, const char* ended) {
   const lane* l = lane_of(f, of);
   return strcmp(of, ended) != 0 || (l != NULL && l->queues > 1);
 }
 
-/* After a step: count down what waits for it. Others are woken if there is something for them. */
+/* After a step: update the steps that wait for it. Other threads are woken if one is ready. */
 static void end_step(flight* f, int32_t step, int rc, const char* device) {
   bool wake = false;
   int32_t i;
   --f->busy;
   --f->left;
-  /* What runs goes on to its end: nobody can take a device's step back. */
+  /* Running steps continue to their end: a device's step cannot be aborted. */
   if (rc != 0) f->is_stopped = true;
   for (i = f->first_later[step]; i < f->first_later[step + 1]; ++i) {
     const int32_t later = f->later[i];
@@ -138,8 +138,8 @@ static void end_step(flight* f, int32_t step, int rc, const char* device) {
   if (wake) tvmrt__wake_all(&changed);
 }
 
-/* The one place where steps run: without the lock. A step of a cancelled run is ended as one that
- * failed, which stops the flight; it lands when the steps that run have ended. */
+/* The only place where steps run: without the lock. A step of a cancelled run ends as failed, which
+ * stops the flight; it is removed when its running steps have ended. */
 static void* work(void* argument) {
   const worker* w = argument;
   tvmrt__lock(&lock);
@@ -160,14 +160,14 @@ static void* work(void* argument) {
   return NULL;
 }
 
-/* Detached, as nobody ends workers: `w` stays with the thread as long as the process lives. */
+/* Detached, as workers never end: `w` stays valid as long as the process lives. */
 static int start_thread(worker* w) {
   const int rc = tvmrt__thread_start_detached(work, w);
   if (rc == 0) return 0;
   return tvmrt__fail("OSError: no thread for device '%.60s' (error %d).", w->device, rc);
 }
 
-/* Called with the lock held. Workers stay: they are as many as devices have queues. */
+/* Called with the lock held. Workers stay: there is one per queue of a device. */
 static int need_worker(const char* device, uint32_t queue) {
   worker* w = workers;
   while (w != NULL && (w->queue != queue || strcmp(w->device, device) != 0)) w = w->next;
@@ -186,8 +186,8 @@ static int need_worker(const char* device, uint32_t queue) {
   return 0;
 }
 
-/* Also of one that was made half. A plan lives until its flight is over, so no worker reads any of
- * this by then. */
+/* Also for a partially built flight. A plan lives until its flight has ended, so no worker reads
+ * this memory any more. */
 static void free_flight(flight* f) {
   free(f->lanes);
   free(f->lane_steps);
@@ -197,7 +197,7 @@ static void free_flight(flight* f) {
   free(f);
 }
 
-/* One, for a device that is missing, too: the CPU computes in its place. */
+/* 1 also for a missing device, which the CPU replaces. */
 static uint32_t count_queues(const char* name) {
   tvmrt_device* device = NULL;
   if (strcmp(name, "cpu") == 0) return 1;
@@ -206,7 +206,7 @@ static uint32_t count_queues(const char* name) {
   return device->num_queues < MOST_QUEUES ? device->num_queues : MOST_QUEUES;
 }
 
-/* Sort the steps into lanes, each in its order. */
+/* Sort the steps into lanes, each in order. */
 static void fill_lanes(flight* f) {
   const tvmrt_plan* plan = f->plan;
   int32_t at = 0;
@@ -227,8 +227,8 @@ static void fill_lanes(flight* f) {
   }
 }
 
-/* Turn "waits for" around: count per step, sum up, fill from the ends. What waits for step s then
- * stands from first_later[s] to first_later[s + 1]. */
+/* Invert the dependencies: count per step, sum up, fill from the ends. The steps that wait for step
+ * s are then at first_later[s] to first_later[s + 1]. */
 static int fill_later(flight* f) {
   const tvmrt_plan* plan = f->plan;
   const int32_t count = plan->num_steps;
@@ -251,8 +251,8 @@ static int fill_later(flight* f) {
   return 0;
 }
 
-/* Once for a plan, before its runs: what does not change from run to run. What a device says of its
- * queues is asked here. */
+/* Once per plan, before its runs: data that all runs share. Reads the devices' numbers of
+ * queues. */
 static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   const size_t count = (size_t)plan->num_steps;
   flight* f = tvmrt__calloc(1, sizeof(*f));
@@ -276,40 +276,40 @@ static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   return rc;
 }
 
-/* The runtime waits for a run before it ends the plan: the flight has landed. */
+/* The runtime waits for a run before it ends the plan, so no flight is active. */
 static void async_post_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   (void)scheduler;
   free_flight(plan->privacy);
 }
 
-/* Called with the lock held. Nothing is allocated here but threads that are missing: a run that was
- * prepared begins at once. */
+/* Called with the lock held. Only missing threads are created here: a prepared run begins at
+ * once. */
 static int take_off(flight* f) {
   flight** at = &flights;
   uint32_t queue;
   int32_t i;
   TVMRT_RETURN_IF_ERROR(set_up());
   for (i = 0; i < f->num_lanes; ++i) {
-    for (queue = 0; queue < f->lanes[i].queues; ++queue) { /* fork may have left us without */
+    for (queue = 0; queue < f->lanes[i].queues; ++queue) { /* a child of fork has none */
       TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device, queue));
     }
     f->lanes[i].next = 0;
   }
-  /* This executor's run before has landed, so its numbers may be set anew. */
+  /* The executor's previous run has ended, so its counters may be reset. */
   for (i = 0; i < f->plan->num_steps; ++i) f->waits[i] = f->plan->steps[i].num_after;
   f->left = f->plan->num_steps;
   f->is_stopped = false;
-  if (f->left == 0) return 0; /* no step would ever land it */
+  if (f->left == 0) return 0; /* no step would ever end it */
   f->is_under_way = true;
   f->next = NULL;
-  /* Behind all others: next_step() takes the oldest first. */
+  /* After all others: next_step() takes the oldest first. */
   while (*at != NULL) at = &(*at)->next;
   *at = f;
   tvmrt__wake_all(&changed);
   return 0;
 }
 
-/* The run is under way when this returns; who called asks async_wait() for its end. */
+/* Returns while the run continues; the caller waits for its end by async_wait(). */
 static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int rc;
   (void)scheduler;
@@ -319,11 +319,11 @@ static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   return rc;
 }
 
-/* A timeout below 0 waits for ever. A run that failed is over: its error is told by the runtime,
- * which has kept it. */
+/* A negative timeout waits without limit. A failed run has ended: its error is reported by the
+ * runtime, which has stored it. */
 static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_t timeout_ms) {
   const flight* f = plan->privacy;
-  /* Read before the lock: time spent waiting for it counts. */
+  /* Read before locking, so that time spent waiting for the lock counts. */
   const double until = tvmrt__seconds() + 1e-3 * (double)timeout_ms;
   bool is_late = false;
   int rc;
@@ -336,7 +336,7 @@ static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_
       is_late = !tvmrt__wait_until(&changed, &lock, until);
     }
   }
-  /* Stopped is told after landing alone: steps that run would still write to tensors. */
+  /* A stopped run is reported only at its end: running steps may still write to tensors. */
   rc = f->is_under_way ? TVMRT_DEVICE_BUSY : f->is_stopped ? -1 : 0;
   tvmrt__unlock(&lock);
   return rc;

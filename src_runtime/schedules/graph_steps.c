@@ -1,9 +1,9 @@
-/* Steps of a graph executor, and what each must wait for.
+/* Steps of a graph executor and their dependencies.
  *
  * Schedulers get the operators of a graph as steps, each with a device and the steps that must end
- * before it. Either the compiler has said the dependencies (attribute "after"), or they are found
- * here from the order of nodes and the storages that they share; what was not said and cannot be
- * found keeps the order. A step waits for earlier ones alone, so there are no circles. */
+ * before it. Either the compiler states the dependencies (attribute "after"), or they are derived
+ * here from the order of nodes and their shared storages; if they are unknown, the order is kept. A
+ * step depends only on earlier ones, so there are no cycles. */
 #include "graph_steps.h"
 
 #include <stdlib.h>
@@ -11,27 +11,27 @@
 
 #include "../base/json.h"
 
-/* What is needed while the steps are made. */
+/* Temporary data for making the steps. */
 typedef struct draft {
   const tvmrt_graph_executor* g;
   tvmrt_buf after;       /* int32_t */
   size_t* ends;          /* per step, in `after` */
   int32_t* op_of;        /* per node; -1: none */
   int32_t* last_writer;  /* per storage; -1: none */
-  int32_t* first_reader; /* per storage: a link since that writer; -1: none */
+  int32_t* first_reader; /* per storage: a link since the last write; -1: none */
   int32_t* readers;      /* links: a step and the next link */
   int32_t num_readers;
-  size_t op;    /* the one whose "after" is read, */
-  size_t begin; /* and where what it waits for begins */
+  size_t op;    /* the operator whose "after" is being read, */
+  size_t begin; /* and where its list in `after` begins */
 } draft;
 
-/* Steps are operators, in their order: nodes without a function are none. */
+/* Steps are operators, in order: nodes without a function are no steps. */
 static const tvmrt_graph_node* node_of(const tvmrt_graph_executor* g, size_t op) {
   return &g->graph.nodes[g->ops[op].node];
 }
 
-/* Add `step` to what the step at hand waits for. Lists are short: who has waited for a step once is
- * not told twice. */
+/* Add `step` to the dependencies of the current step, without duplicates. Lists are short, so the
+ * search is linear. */
 static int wait_for(draft* d, size_t begin, int32_t step) {
   const int32_t* after = (const void*)d->after.data;
   size_t i;
@@ -42,7 +42,7 @@ static int wait_for(draft* d, size_t begin, int32_t step) {
   return tvmrt__buf_append(&d->after, &step, sizeof(step));
 }
 
-/* A node that is none of the operators (-1) is there from the start. */
+/* A node that is no operator (-1) is available from the start. */
 static int add_after(tvmrt_parser* in, void* into) {
   draft* d = into;
   int64_t number;
@@ -54,7 +54,7 @@ static int add_after(tvmrt_parser* in, void* into) {
                            node_of(d->g, d->op)->name, (long long)number);
 }
 
-/* The steps that a node says it waits for: a list of node numbers as text. */
+/* The stated dependencies of a node: a list of node numbers as text. */
 static int read_after(draft* d, size_t op, size_t begin) {
   const char* text = node_of(d->g, op)->after;
   tvmrt_parser in;
@@ -64,9 +64,9 @@ static int read_after(draft* d, size_t op, size_t begin) {
   return tvmrt__parse_items(&in, add_after, d);
 }
 
-/* Readers wait for the writer of a storage; writers also for its readers. A storage is written by
- * one step after the other; what was read since the last writer is a list of links, which begins
- * anew with each writer. */
+/* Readers wait for the writer of a storage; writers also for its readers. The writers of a storage
+ * run one after the other; readers since the last writer form a list of links, which is cleared by
+ * each writer. */
 static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool writes) {
   const size_t sid = d->g->graph.entries[entry].storage_id;
   int32_t link;
@@ -87,7 +87,7 @@ static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool
   return 0;
 }
 
-/* Reads before writes, as the operator does them: its own result is not what it reads. */
+/* Reads before writes, like the operator: its own result is not among its inputs. */
 static int follow_storages(draft* d, size_t op, size_t begin) {
   const tvmrt_graph_node* n = node_of(d->g, op);
   size_t i;
@@ -101,14 +101,14 @@ static int follow_storages(draft* d, size_t op, size_t begin) {
   return 0;
 }
 
-/* One node that says it speaks for the graph: the compiler says it for all or for none. */
+/* One node suffices: the compiler states dependencies for all nodes or for none. */
 static bool says_after(const tvmrt_graph_executor* g) {
   size_t i = 0;
   while (i < g->num_ops && node_of(g, i)->after == NULL) ++i;
   return i < g->num_ops;
 }
 
-/* What a step waits for ends where the next one's begins, so one list serves all. */
+/* A step's dependencies end where those of the next begin, so that one list serves all. */
 static int fill_after(draft* d) {
   const bool is_said = says_after(d->g);
   size_t i;
@@ -118,7 +118,7 @@ static int fill_after(draft* d) {
       TVMRT_RETURN_IF_ERROR(follow_storages(d, i, begin));
     } else if (node_of(d->g, i)->after != NULL) {
       TVMRT_RETURN_IF_ERROR(read_after(d, i, begin));
-    } else { /* nobody knows: it takes its turn */
+    } else { /* unknown: it waits for the previous step */
       TVMRT_RETURN_IF_ERROR(wait_for(d, begin, (int32_t)i - 1));
     }
     d->ends[i] = d->after.size / sizeof(int32_t);
@@ -126,8 +126,8 @@ static int fill_after(draft* d) {
   return 0;
 }
 
-/* A reshape stands for the operator whose result it shows. An input that is reshaped stands for no
- * operator, as the input itself. */
+/* A reshape stands for the operator whose result it views. A reshaped input stands for no operator,
+ * like the input itself. */
 static void fill_op_of(draft* d) {
   const tvmrt_graph* graph = &d->g->graph;
   size_t i;
@@ -140,8 +140,8 @@ static void fill_op_of(draft* d) {
   for (i = 0; i < d->g->num_ops; ++i) d->op_of[d->g->ops[i].node] = (int32_t)i;
 }
 
-/* Each input of a node is one reader, of which `readers` has two numbers; what is made stays the
- * caller's to free also on failure. */
+/* Each input of a node is one reader, with two numbers in `readers`; the caller frees all tables,
+ * also on failure. */
 static int make_draft(draft* d) {
   const tvmrt_graph* graph = &d->g->graph;
   size_t i;
@@ -159,8 +159,8 @@ static int make_draft(draft* d) {
   return fill_after(d);
 }
 
-/* The number of a step's device: that of the first step on it, or a new one. Steps are compared by
- * name, not by device: a device that is missing has a name, too. */
+/* The number of a step's device: that of the first step on it, or a new one. Devices are compared
+ * by name: a missing device has a name, too. */
 static int32_t number_device(tvmrt_schedule* s, int32_t step) {
   int32_t i;
   for (i = 0; i < step; ++i) {
@@ -171,7 +171,7 @@ static int32_t number_device(tvmrt_schedule* s, int32_t step) {
 
 static void name_steps(tvmrt_schedule* s, draft* d) {
   size_t i;
-  s->after = (int32_t*)(void*)d->after.data; /* taken over */
+  s->after = (int32_t*)(void*)d->after.data; /* ownership moves */
   memset(&d->after, 0, sizeof(d->after));
   for (i = 0; i < d->g->num_ops; ++i) {
     const tvmrt_graph_node* n = node_of(d->g, i);
@@ -186,8 +186,8 @@ static void name_steps(tvmrt_schedule* s, draft* d) {
   }
 }
 
-/* Nodes say the symbol of their region by the attribute "region"; without it the function may be
- * one. A name that is no region's is no error: most operators call generated code. */
+/* Nodes name their region in the attribute "region"; without it the function's name is used. An
+ * unknown region is no error: most operators call generated code. */
 static tvmrt_region* region_of_op(tvmrt_graph_executor* g, size_t op) {
   const tvmrt_graph_node* n = node_of(g, op);
   tvmrt_region* region = NULL;
@@ -199,16 +199,16 @@ static tvmrt_region* region_of_op(tvmrt_graph_executor* g, size_t op) {
   return region;
 }
 
-/* Steps and dependencies of an executor. Nodes say them by their attributes "device" and "after"
- * ("[2, 5]": numbers of nodes); without any "after" they follow from storages: who reads what
- * another wrote, who overwrites what another reads. */
+/* Steps and dependencies of an executor. Nodes state them in the attributes "device" and "after"
+ * ("[2, 5]": numbers of nodes); without any "after" they follow from the reads and writes of
+ * storages. */
 static int make_schedule(tvmrt_graph_executor* g) {
   draft d = {0};
   int rc;
   d.g = g;
   rc = g->num_ops > INT32_MAX ? tvmrt__fail_memory(g->num_ops) : make_draft(&d);
   if (rc == 0) {
-    /* The schedule takes the list over and frees it; all else was needed to make it. */
+    /* The schedule takes ownership of the list; all other tables are freed below. */
     rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, region_of_op, (int32_t)g->num_ops,
                              &g->base.schedule);
   }
@@ -225,7 +225,7 @@ static int make_schedule(tvmrt_graph_executor* g) {
   return rc;
 }
 
-/* Steps are made when a scheduler is first wanted: most executors need none. */
+/* Steps are made when a scheduler is first needed: most executors need none. */
 static int set_scheduler(tvmrt_graph_executor* g, const tvmrt_scheduler* scheduler) {
   if (g->base.schedule == NULL) TVMRT_RETURN_IF_ERROR(make_schedule(g));
   return tvmrt__schedule_choose(g->base.schedule, scheduler);
@@ -237,8 +237,8 @@ int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name) {
   return set_scheduler(g, &scheduler);
 }
 
-/* Whether an earlier operator runs on the same device; the CPU has no scheduler of its own. So each
- * device is asked once. */
+/* Whether an earlier operator runs on the same device, so that each device is looked up once; the
+ * CPU has no scheduler of its own. */
 static bool is_known_device(const tvmrt_graph_executor* g, size_t op) {
   const char* name = node_of(g, op)->device;
   size_t i;
@@ -249,14 +249,14 @@ static bool is_known_device(const tvmrt_graph_executor* g, size_t op) {
   return false;
 }
 
-/* The first device in the order of the nodes that brings a scheduler decides; else graphs that know
- * their dependencies overlap, and others run in order without a scheduler. */
+/* The first device in the order of nodes that provides a scheduler decides; otherwise graphs with
+ * stated dependencies overlap, and others run in order without a scheduler. */
 int tvmrt__graph_choose_default(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->num_ops; ++i) {
     tvmrt_device* device = NULL;
     if (is_known_device(g, i)) continue;
-    /* one that cannot start has kept its library from loading, or has the CPU's code beside it */
+    /* if it cannot start, loading its library has failed, or the CPU's code is available */
     if (tvmrt_device_find(node_of(g, i)->device, &device) != 0) tvmrt__forget_error();
     if (device != NULL && device->scheduler != NULL) return set_scheduler(g, device->scheduler);
   }

@@ -8,10 +8,10 @@
 
 /* Choose by name: "sync", "async", or a registered one. */
 int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name);
-/* What the network and its devices ask for. */
+/* Choose the default of the network and its devices. */
 int tvmrt__graph_choose_default(tvmrt_graph_executor* g);
 
-/* What the executors call. */
+/* The functions that executors call. */
 extern const tvmrt_schedule_functions tvmrt__own_schedule_functions;
 
 #endif

@@ -1,4 +1,4 @@
-/* The library of schedulers, libtvmrt_schedules: what happens when it is loaded. */
+/* The library of schedulers, libtvmrt_schedules: initialisation when it is loaded. */
 #include <tvm/runtime/plugin.h>
 
 #include "graph_steps.h"
@@ -8,6 +8,6 @@ static int enter(void) {
   return 0;
 }
 
-/* It stays until the process ends: executors and threads have addresses of its functions. */
+/* It stays loaded until the process ends: executors and threads have addresses of its functions. */
 TVMRT_PLUGIN_TABLE = {sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "schedules", NULL, enter, NULL,
                       TVMRT_SDK_VERSION};

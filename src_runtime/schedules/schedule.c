@@ -1,9 +1,9 @@
 /* Steps that a scheduler runs.
  *
- * A schedule belongs to one executor; its plan is what schedulers see. Steps may run on any thread,
- * several at a time: what they note goes under the lock, while `is_chosen`, `is_running` and the
- * events belong to the thread that has taken the executor, and to the scheduler between run and
- * wait. Error texts are kept here, since a thread's own are gone with it. */
+ * A schedule belongs to one executor; schedulers see its plan. Steps may run on any thread, several
+ * at a time: their records are guarded by the lock, while `is_chosen`, `is_running` and the events
+ * belong to the thread that uses the executor, and to the scheduler between run and wait. Error
+ * texts are stored here, since those of a thread end with it. */
 #include "schedule.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "../platform/system.h"
 
-/* The first failure in the order of the steps is told, whichever thread was first. */
+/* Keeps the failure that is first in the order of steps, not in time. */
 static void keep_failure(tvmrt_schedule* s, int32_t step) {
   const char* text = TVMGetLastError();
   if (s->failure != NULL && s->failed_step <= step) return;
@@ -20,14 +20,14 @@ static void keep_failure(tvmrt_schedule* s, int32_t step) {
   s->failed_step = step;
 }
 
-/* Counts, and not a flag: a region that fell back on this thread before must not be told of this
+/* A count instead of a flag: an earlier fallback on this thread must not be attributed to this
  * step. */
 static uint64_t count_fallbacks(void) {
   const tvmrt_thread* thread = tvmrt__thread();
   return thread == NULL ? 0 : thread->num_fallbacks;
 }
 
-/* A step runs on one thread, whose count of regions that fell back tells whether this one did. */
+/* A step runs on one thread, whose count of fallbacks shows whether this step had one. */
 static void keep_fallback(tvmrt_step_time* time, uint64_t before) {
   const tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL || thread->num_fallbacks == before) return;
@@ -36,7 +36,7 @@ static void keep_fallback(tvmrt_step_time* time, uint64_t before) {
   time->fallback = tvmrt__strdup(thread->fallback.data == NULL ? "" : thread->fallback.data);
 }
 
-/* Times stay until the next run begins, as traces are asked for after a run. */
+/* Times are kept until the next run begins, as traces are read after a run. */
 static void forget_times(tvmrt_schedule* s) {
   int32_t i;
   if (s->times == NULL) return;
@@ -47,25 +47,25 @@ static void forget_times(tvmrt_schedule* s) {
   memset(s->times, 0, (size_t)s->plan.num_steps * sizeof(*s->times));
 }
 
-/* Schedulers ask by number: which operator that is only the executor knows. */
+/* Schedulers use step numbers: only the executor knows the operators. */
 static tvmrt_region* region_of_step(tvmrt_plan* plan, int32_t step) {
   tvmrt_schedule* s = plan->runtime;
   return s->region_of_op(s->graph, (size_t)step);
 }
 
-/* Whom the region of a step asks for its device. */
+/* The argument of choose_device(). */
 typedef struct asker {
   tvmrt_schedule* schedule;
   int32_t step;
 } asker;
 
-/* Called by the region while its step runs, on the step's thread. NULL leaves it to the region's
- * own device. */
+/* Called by the region while its step runs, on the step's thread. NULL selects the region's own
+ * device. */
 static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
   const asker* a = of;
   tvmrt_schedule* s = a->schedule;
   tvmrt_device* device = s->scheduler.choose(&s->scheduler, &s->plan, a->step, region);
-  /* the step's own device was not chosen anew */
+  /* the step's own device is not recorded as chosen */
   if (device == NULL || strcmp(device->name, s->steps[a->step].device) == 0) return device;
   tvmrt__lock(&s->lock);
   free(s->times[a->step].chosen);
@@ -75,8 +75,8 @@ static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
   return device;
 }
 
-/* The request lies in the thread's struct for the call: operators are functions of generated code,
- * which could not pass it on. A region of that function takes it. */
+/* The request is passed in the thread's struct during the call: operators are functions of
+ * generated code, which cannot pass it on. A region called by that function takes it. */
 static int call_op(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request) {
   tvmrt_thread* thread = tvmrt__thread();
   asker who = {s, step};
@@ -86,14 +86,14 @@ static int call_op(tvmrt_schedule* s, int32_t step, tvmrt_region_request* reques
   request->asker = &who;
   if (thread != NULL) thread->request = request;
   rc = s->run_op(s->graph, (size_t)step);
-  if (thread != NULL) thread->request = NULL; /* steps of the CPU take none */
+  if (thread != NULL) thread->request = NULL; /* steps of the CPU do not take it */
   request->choose = NULL;
   request->asker = NULL;
-  /* whatever the operator returned, -1 is what schedulers get */
+  /* schedulers get -1 for any failure */
   return rc == 0 ? 0 : -1;
 }
 
-/* The failure is this thread's last error, so it is kept before anything else is called. */
+/* The failure is this thread's last error, so it is stored before any other call. */
 static void note_end(tvmrt_schedule* s, int32_t step, int rc) {
   tvmrt__lock(&s->lock);
   s->times[step].end = tvmrt__seconds();
@@ -101,16 +101,15 @@ static void note_end(tvmrt_schedule* s, int32_t step, int rc) {
   tvmrt__unlock(&s->lock);
 }
 
-/* Run a step, or begin one: then request->started may go on. */
+/* Run a step, or begin one: request->started is then set if it is still running. */
 static int begin(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request) {
-  /* Before the lock: what others hold it for is time that passes. */
+  /* Before locking, so that time spent waiting for the lock counts. */
   const double at = tvmrt__seconds();
   const uint64_t fallbacks = count_fallbacks();
   int rc;
   tvmrt__lock(&s->lock);
   s->times[step].begin = at;
-  /* The order in which steps of one device began is what the trace tells, and is the same in every
-   * run. */
+  /* The trace has the order in which steps of one device began, which is the same in every run. */
   s->times[step].position = s->ended[s->device[step]]++;
   tvmrt__unlock(&s->lock); /* steps of other devices run meanwhile */
   tvmrt__forget_error();   /* of an earlier step on this thread */
@@ -128,8 +127,8 @@ static int run_step(tvmrt_plan* plan, int32_t step) {
   return begin(plan->runtime, step, &request);
 }
 
-/* The event is the step's own and good until its next run. One that has ended already is told so by
- * it. */
+/* The event belongs to the step and is valid until its next run. If the step has ended already, the
+ * event says so. */
 static int begin_step(tvmrt_plan* plan, int32_t step, tvmrt_event** out_event) {
   tvmrt_schedule* s = plan->runtime;
   tvmrt_event* event = &s->events[step];
@@ -144,8 +143,8 @@ static int begin_step(tvmrt_plan* plan, int32_t step, tvmrt_event** out_event) {
   return 0;
 }
 
-/* TVMRT_DEVICE_BUSY only where try_wait asks not to wait. Asked again, an event that has ended says
- * how. */
+/* TVMRT_DEVICE_BUSY only if try_wait is set. Later calls for an ended event return the same
+ * result. */
 static int end_step(tvmrt_plan* plan, tvmrt_event* event, int try_wait) {
   tvmrt_schedule* s = plan->runtime;
   int rc;
@@ -154,12 +153,12 @@ static int end_step(tvmrt_plan* plan, tvmrt_event* event, int try_wait) {
   if (rc == TVMRT_DEVICE_BUSY) return rc;
   event->started = NULL;
   event->rc = rc == 0 ? 0 : -1;
-  /* The events are one array, so its place is the step. */
+  /* The events are one array, so the index is the step. */
   note_end(s, (int32_t)(event - s->events), event->rc);
   return event->rc;
 }
 
-/* What a scheduler began and left: its tensors are the next run's, so it ends here. */
+/* Ends steps that a scheduler began and did not end: their tensors are needed by the next run. */
 static int end_what_is_left(tvmrt_schedule* s) {
   const char* left = NULL;
   int32_t i;
@@ -172,7 +171,7 @@ static int end_what_is_left(tvmrt_schedule* s) {
   return tvmrt__fail("it began step '%.80s' and did not wait for its end; call end_step.", left);
 }
 
-/* An int: the plan's functions are called by plug-ins in C of any age. */
+/* An int, since plug-ins in any version of C call the plan's functions. */
 static int is_cancelled(tvmrt_plan* plan) {
   tvmrt_schedule* s = plan->runtime;
   int result;
@@ -182,8 +181,8 @@ static int is_cancelled(tvmrt_plan* plan) {
   return result;
 }
 
-/* What the runtime offers to schedulers. Functions get the plan and find the schedule by it:
- * schedulers in plug-ins know no more than device.h. */
+/* Functions of the runtime for schedulers. They get the plan and find the schedule in it:
+ * schedulers in plug-ins know only device.h. */
 static void fill_plan(tvmrt_schedule* s, int32_t num_steps) {
   s->plan.steps = s->steps;
   s->plan.num_steps = num_steps;
@@ -196,8 +195,8 @@ static void fill_plan(tvmrt_schedule* s, int32_t num_steps) {
   s->plan.end_step = end_step;
 }
 
-/* `graph` is borrowed: it owns the schedule. What fails half way is freed like what is whole,
- * tables that are missing being NULL. */
+/* `graph` is borrowed: it owns the schedule. A partially built schedule is freed like a complete
+ * one, with missing tables NULL. */
 int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
                         tvmrt_region_of_op region_of_op, int32_t num_steps, tvmrt_schedule** out) {
   const size_t count = (size_t)num_steps;
@@ -214,7 +213,7 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
       s->events != NULL) {
     rc = tvmrt__mutex_init(&s->lock) == 0 ? 0 : tvmrt__fail_memory(sizeof(s->lock));
   }
-  /* What freeing goes by, set before it can be called. */
+  /* Fields that freeing reads are set before it can be called. */
   s->has_lock = rc == 0;
   s->graph = graph;
   s->run_op = run_op;
@@ -228,20 +227,20 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
   return rc;
 }
 
-/* Under the lock, since cancel() may come from any thread. */
+/* With the lock, since cancel() may be called from any thread. */
 static void set_cancelled(tvmrt_schedule* s, bool value) {
   tvmrt__lock(&s->lock);
   s->is_cancelled = value;
   tvmrt__unlock(&s->lock);
 }
 
-/* Ends the run that is under way, whatever it made: its tensors go with the executor. */
+/* Ends the current run and ignores its result: its tensors are freed with the executor. */
 static void leave_scheduler(tvmrt_schedule* s) {
   if (!s->is_chosen) return;
   if (s->is_running) {
-    /* so that it ends with the steps that run now */
+    /* so that it ends with the steps that are running */
     set_cancelled(s, true);
-    /* the thread's error stays that of whoever gives the executor up */
+    /* the thread's error must not be replaced by that of the run */
     if (s->scheduler.wait != NULL) (void)s->scheduler.wait(&s->scheduler, &s->plan, -1);
     (void)end_what_is_left(s);
     s->is_running = false;
@@ -251,10 +250,10 @@ static void leave_scheduler(tvmrt_schedule* s) {
   s->plan.privacy = NULL;
 }
 
-/* Also of one that was made half; the lock is there only if has_lock says so. */
+/* Also for a partially built schedule; the lock exists only if has_lock. */
 void tvmrt__schedule_free(tvmrt_schedule* s) {
   if (s == NULL) return;
-  /* A run would go on to read what is freed below. */
+  /* A run would still read memory that is freed below. */
   leave_scheduler(s);
   if (s->has_lock) tvmrt__mutex_free(&s->lock);
   free(s->steps);
@@ -268,12 +267,13 @@ void tvmrt__schedule_free(tvmrt_schedule* s) {
   free(s);
 }
 
-/* Where pre_run fails there is no scheduler: the next run says so. */
+/* If pre_run fails there is no scheduler: the next run reports that. */
 int tvmrt__schedule_choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) {
   leave_scheduler(s);
-  tvmrt__scheduler_copy(&s->scheduler, scheduler); /* a device's own comes as the device has it */
+  tvmrt__scheduler_copy(&s->scheduler, scheduler); /* a device's own scheduler is not copied
+                                                    * before */
   if (s->scheduler.pre_run != NULL) {
-    /* What stood there before would be told as the scheduler's reason. */
+    /* An older error text would be reported as the scheduler's reason. */
     TVMPackedFuncSetLastError("");
     if (s->scheduler.pre_run(&s->scheduler, &s->plan) != 0) {
       return tvmrt__fail("scheduler '%.60s': pre_run failed: %s", scheduler->name,
@@ -284,21 +284,21 @@ int tvmrt__schedule_choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) 
   return 0;
 }
 
-/* What the last run left is dropped here and not at its end, as traces are asked for in between. */
+/* Data of the last run is cleared here and not at its end, as traces are read in between. */
 static void begin_run(tvmrt_schedule* s) {
   tvmrt__lock(&s->lock);
   s->is_cancelled = false;
   s->started = tvmrt__seconds();
   free(s->failure);
   s->failure = NULL;
-  /* Numbers of devices are at most as many as steps. */
+  /* There are at most as many devices as steps. */
   memset(s->ended, 0, (size_t)s->plan.num_steps * sizeof(*s->ended));
   forget_times(s);
   tvmrt__unlock(&s->lock);
 }
 
-/* The error text is a thread's own, and steps fail on any: it is brought to the one that waits.
- * The text of a run that failed: that of a step, that it was cancelled, or the scheduler's own. */
+/* Error texts are per thread, and steps fail on any thread: copies the text to the waiting one. The
+ * text of a failed run is that of a step, that of cancellation, or the scheduler's own. */
 static int fail_run(tvmrt_schedule* s) {
   tvmrt__lock(&s->lock);
   if (s->failure != NULL) {
@@ -317,9 +317,9 @@ int tvmrt__schedule_check_idle(const tvmrt_schedule* s, const char* who) {
   return tvmrt__fail("RuntimeError: %s: a run is under way; call wait() first.", who);
 }
 
-/* The end of a run that went like this. A failure that came first is the one that is told. */
+/* The end of a run with result `rc`. The first failure is reported. */
 static int end_run(tvmrt_schedule* s, int rc) {
-  /* Ending what is left runs code that may set errors of its own, so the text is saved. */
+  /* Ending the remaining steps runs code that may set errors, so the text is saved. */
   char* reason = rc == 0 ? NULL : tvmrt__strdup(TVMGetLastError());
   if (end_what_is_left(s) != 0) rc = -1;
   if (reason != NULL) TVMPackedFuncSetLastError(reason);
@@ -327,23 +327,23 @@ static int end_run(tvmrt_schedule* s, int rc) {
   return rc == 0 ? 0 : fail_run(s);
 }
 
-/* A scheduler without `wait` is through when its run returns. */
+/* A scheduler without `wait` has finished when its run returns. */
 int tvmrt__schedule_start(tvmrt_schedule* s) {
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__schedule_check_idle(s, "run"));
   if (!s->is_chosen) return tvmrt__fail_value("choose a scheduler by set_scheduler.");
   begin_run(s);
-  /* A scheduler that fails without a text must not be given an older one. */
+  /* A scheduler that fails without a text must not get an older one. */
   TVMPackedFuncSetLastError("");
   rc = s->scheduler.run(&s->scheduler, &s->plan);
   if (rc != 0 || s->scheduler.wait == NULL) rc = end_run(s, rc);
-  /* Also where it is through: a run counts as under way until somebody waits for it, whichever
-   * scheduler it has. */
+  /* Also if it has finished: with any scheduler, a run counts as running until a thread waits for
+   * it. */
   s->is_running = rc == 0;
   return rc;
 }
 
-/* No run under way is one that has ended well: waiting twice does no harm. */
+/* Without a run the result is success: waiting twice is harmless. */
 int tvmrt__schedule_wait(tvmrt_schedule* s, int64_t timeout_ms, bool* out_ended) {
   int rc = 0;
   *out_ended = true;
@@ -358,7 +358,7 @@ int tvmrt__schedule_wait(tvmrt_schedule* s, int64_t timeout_ms, bool* out_ended)
   return end_run(s, rc);
 }
 
-/* Without a limit of time: -1 waits for ever. */
+/* Without a time limit: -1. */
 int tvmrt__schedule_run(tvmrt_schedule* s) {
   bool ended;
   TVMRT_RETURN_IF_ERROR(tvmrt__schedule_start(s));

@@ -1,7 +1,7 @@
-/* The graph executor's functions about schedulers, and the list of schedulers.
+/* The graph executor's functions for schedulers, and the list of schedulers.
  *
- * The list of schedulers is the process's, under a lock of its own, which is not held while a
- * scheduler is called. Executors copy what they find. "sync" and "async" are always there. */
+ * The list of schedulers is global, guarded by its own lock, which is not held while a scheduler is
+ * called. Executors copy schedulers that they find. "sync" and "async" always exist. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "../platform/threads.h"
 #include "graph_steps.h"
 
-/* On the calling thread, all steps; the first failure ends the run. */
+/* Runs all steps on the calling thread; the first failure ends the run. */
 static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int32_t i;
   (void)scheduler;
@@ -22,14 +22,14 @@ static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   return 0;
 }
 
-/* No pre_run and no wait: it is through when run() returns. */
+/* No pre_run and no wait: the run has finished when run() returns. */
 static const tvmrt_scheduler sync_scheduler = {
     .struct_bytes = sizeof(sync_scheduler),
     .name = "sync",
     .run = run_in_order,
 };
 
-/* Schedulers that users added; they stay, since executors have copies of them. */
+/* Schedulers that users added; never removed, since executors have copies of them. */
 typedef struct added {
   tvmrt_scheduler scheduler;
   struct added* next;
@@ -38,7 +38,7 @@ typedef struct added {
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 static added* first;
 
-/* Called with the lock held. What it finds stays: schedulers are never taken out. */
+/* Called with the lock held. The result stays valid: schedulers are never removed. */
 static const tvmrt_scheduler* find_locked(const char* name) {
   const added* a = first;
   if (strcmp(name, sync_scheduler.name) == 0) return &sync_scheduler;
@@ -61,11 +61,11 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
       name);
 }
 
-/* What the first version of tvmrt_scheduler had. */
+/* The size of the first version of tvmrt_scheduler. */
 #define FIRST_BYTES (offsetof(tvmrt_scheduler, privacy) + sizeof(void*))
 
-/* Plug-ins may be older or newer than this library: slots that theirs lacks are NULL, slots that
- * this one does not know are left behind. */
+/* Plug-ins may be older or newer than this library: slots that they lack are NULL, slots that this
+ * library does not know are ignored. */
 void tvmrt__scheduler_copy(tvmrt_scheduler* to, const tvmrt_scheduler* from) {
   const size_t said = from->struct_bytes;
   memset(to, 0, sizeof(*to));
@@ -73,7 +73,7 @@ void tvmrt__scheduler_copy(tvmrt_scheduler* to, const tvmrt_scheduler* from) {
   to->struct_bytes = sizeof(*to);
 }
 
-/* Called with the lock held. The name is the caller's and must stay, as device.h says. */
+/* Called with the lock held. The name is borrowed and must stay valid, see device.h. */
 static int add_scheduler(const tvmrt_scheduler* scheduler) {
   added* a;
   if (find_locked(scheduler->name) != NULL) {
@@ -88,7 +88,7 @@ static int add_scheduler(const tvmrt_scheduler* scheduler) {
   return 0;
 }
 
-/* The struct is copied; its name and `privacy` are borrowed for good, as schedulers never leave. */
+/* The struct is copied; its name and `privacy` are borrowed forever: it is never removed. */
 static int register_scheduler(const tvmrt_scheduler* scheduler) {
   int rc;
   if (scheduler == NULL || scheduler->struct_bytes < FIRST_BYTES || scheduler->name == NULL ||
@@ -113,17 +113,16 @@ TVMRT_GRAPH_METHOD(set_scheduler, "set_scheduler") {
   return tvmrt__graph_set_scheduler(g, name);
 }
 
-/* Start a run and return: inputs must stay as they are until wait() says that it has ended. */
+/* Start a run and return: inputs must not change until wait() reports its end. */
 TVMRT_GRAPH_METHOD(run_async, "run_async") {
   (void)in, (void)out, (void)out_code;
-  /* A user who starts a run without having chosen wants it to overlap. */
+  /* A run that is started without a chosen scheduler should overlap. */
   if (g->base.schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
   tvmrt__graph_show_room(g);
   return tvmrt__schedule_start(g->base.schedule);
 }
 
-/* Outputs are filled only when the run has ended well. (Those of a run that failed are whatever it
- * left.) */
+/* Outputs are filled only if the run succeeded. (Those of a failed run are undefined.) */
 static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended) {
   *ended = true;
   if (g->base.schedule == NULL || !g->base.schedule->is_running) return 0;
@@ -131,8 +130,8 @@ static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended
   return *ended ? tvmrt__graph_copy_outputs(g) : 0;
 }
 
-/* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way. No method: methods fail
- * while a run is under way, which is when this one is called. */
+/* ([milliseconds]) -> 1 if the run has ended, 0 if it has not. Not a method: methods fail during a
+ * run, which is when this function is called. */
 TVMRT_NATIVE(wait_started) {
   tvmrt_graph_executor* g = resource_handle;
   int64_t timeout_ms = -1;
@@ -147,9 +146,9 @@ TVMRT_NATIVE(wait_started) {
   return rc != 0 ? rc : tvmrt__ret_int(out, out_code, ended);
 }
 
-/* Let no further step begin; wait() then fails with CancelledError. From any thread. It takes no
- * executor, or it could not come between: `schedule` stays once it is made, and the flag is the
- * lock's. */
+/* No further step begins; wait() then fails with CancelledError. Thread-safe. Does not lock the
+ * executor, since a run may use it: `schedule` never changes once it is made, and the lock guards
+ * the flag. */
 TVMRT_NATIVE(cancel) {
   tvmrt_graph_executor* g = resource_handle;
   tvmrt_schedule* s = g->base.schedule;
@@ -194,9 +193,9 @@ static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt
 }
 
 /* ([with times]) -> JSON: scheduler and steps of the last run. Each step has its device and its
- * position among that device's steps, -1 if it did not run; "chosen" is another device that the scheduler
- * chose for it; "fallback" says why its device did not do it, and the CPU will. Without times the same network gives
- * the same text every time. */
+ * position among that device's steps, -1 if it did not run; "chosen" is another device that the
+ * scheduler chose for it; "fallback" says why its device did not run it, so that the CPU does.
+ * Without times the same network always gives the same text. */
 TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   const tvmrt_schedule* s = g->base.schedule;
   tvmrt_buf text = {NULL, 0, 0};
@@ -205,7 +204,7 @@ TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 0, 1));
   if (in->count == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &with_times));
-  /* Without a scheduler operators run in their order, and nobody keeps times. */
+  /* Without a scheduler operators run in order, and no times are recorded. */
   if (s == NULL) return tvmrt__fail_value("get_trace: choose a scheduler by set_scheduler.");
   rc = tvmrt__buf_puts(&text, "{\"scheduler\": ");
   if (rc == 0) rc = tvmrt__json_write_string(&text, s->scheduler.name);

@@ -1,4 +1,4 @@
-/* Messages in frames with a checksum, as firmware reads and writes them. */
+/* Messages in frames with a checksum, in the format of the firmware. */
 #ifndef TVMRT_SRC_RUNTIME_SDK_FRAMES_H_
 #define TVMRT_SRC_RUNTIME_SDK_FRAMES_H_
 

@@ -1,4 +1,4 @@
-/* Kinds of modules, and how a module is made. */
+/* Types of modules, and functions to create them. */
 #ifndef TVMRT_SRC_RUNTIME_SDK_MODULES_H_
 #define TVMRT_SRC_RUNTIME_SDK_MODULES_H_
 

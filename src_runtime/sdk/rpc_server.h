@@ -1,4 +1,4 @@
-/* The functions behind <tvm/runtime/rpc_server.h>, which the runtime library exports. */
+/* The functions of <tvm/runtime/rpc_server.h>, which the runtime library exports. */
 #ifndef TVMRT_SRC_RUNTIME_SDK_RPC_SERVER_H_
 #define TVMRT_SRC_RUNTIME_SDK_RPC_SERVER_H_
 

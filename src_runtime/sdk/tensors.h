@@ -1,4 +1,4 @@
-/* Tensors and the memory they lie in. */
+/* Tensors and their memory. */
 #ifndef TVMRT_SRC_RUNTIME_SDK_TENSORS_H_
 #define TVMRT_SRC_RUNTIME_SDK_TENSORS_H_
 

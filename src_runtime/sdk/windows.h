@@ -1,4 +1,4 @@
-/* Windows' own header, and texts as it has them. */
+/* Windows' own header, and conversion of its texts. */
 #ifndef TVMRT_SRC_RUNTIME_SDK_WINDOWS_H_
 #define TVMRT_SRC_RUNTIME_SDK_WINDOWS_H_
 

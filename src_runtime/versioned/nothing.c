@@ -1,2 +1,2 @@
-/* A library needs a source. */
+/* A library needs at least one source. */
 typedef int tvmrt_nothing;
