@@ -32,7 +32,7 @@ Notation: `name: types[extents]`. `?` after a name: optional; `+`: one or more; 
 
 
 def _text(op: Op) -> str:
-    """The docstring of the operator's class behind that of its family."""
+    """The docstrings of the operator's family and class."""
     classes = [c for c in type(op).__mro__ if issubclass(c, Op) and c.__name__.startswith("_")]
     texts = [inspect.cleandoc(c.__doc__) for c in (*reversed(classes), type(op)) if c.__doc__]
     return "\n\n".join(texts).replace("``", "`")

@@ -1,4 +1,4 @@
-/* Backend library: entry points by which packed functions report error texts.
+/* Backend library: entry points for packed functions to report error texts.
  *
  * Separate from error_slot.c so that packed functions, which all link this, do not link the slot:
  * without a reader of the text, messages are dropped and the buffer is not part of the image. */

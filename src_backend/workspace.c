@@ -3,7 +3,7 @@
  * Two layers: generated code calls TVMBackendAllocWorkspace(), which calls
  * TVMPlatformMemoryAllocate(). A board may override the latter, since the definitions below are
  * weak. The default allocates from the block that tvmrt_workspace_init() received, which the
- * program owns. The peak use is recorded, since it tells the program how much memory to provide. */
+ * program owns. The peak use is recorded, since it shows the program how much memory to provide. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 #include <tvm/runtime/platform.h>

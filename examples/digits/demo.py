@@ -26,7 +26,7 @@ PIXEL_MAX = 16
 
 @dataclass
 class Outcome:
-    """What the demonstration tells of one network."""
+    """Results of one network."""
 
     network: str
     executor: str

@@ -2,7 +2,7 @@
 
 The data are the 1,797 handwritten digits of 8 x 8 pixels that scikit-learn carries (the test part
 of the UCI set "Optical Recognition of Handwritten Digits", E. Alpaydin and C. Kaynak, CC BY 4.0).
-A fixed third of them is held back for the test and written beside the networks. Seeds are fixed:
+A fixed third of them is held out for the test and written next to the networks. Seeds are fixed:
 the same versions of numpy and scikit-learn on the same machine give the same files.
 """
 

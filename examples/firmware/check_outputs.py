@@ -22,7 +22,7 @@ def printed_outputs(text: str) -> dict[str, np.ndarray]:
         head, _, body = part.partition("\n")
         match = re.fullmatch(r"(.*) (\w+)\[.*\]", head)
         if match is None:
-            raise ValueError(f"'output {head}' is no line of any_network.c: NAME TYPE[SHAPE]")
+            raise ValueError(f"'output {head}' is not a line of any_network.c: NAME TYPE[SHAPE]")
         name, dtype = match.groups()
         if dtype in ("float16", "bfloat16"):
             numbers = np.array(body.split(), np.uint16).view(dtype)

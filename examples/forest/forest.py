@@ -1,4 +1,4 @@
-"""A random forest that tells three kinds of iris apart, trained, exported, with a flower to try.
+"""A random forest that classifies iris flowers: trained, exported, with one example input.
 
     python examples/forest/forest.py FOLDER
 

@@ -3,7 +3,7 @@
     python examples/pytorch/export.py [FOLDER]
 
 It reads 16 features of each frame of a sound, of any number of frames, for any number of sounds,
-and tells which of ten words it is. Its weights are random. Needs torch and onnxscript.
+and classifies it as one of ten words. Its weights are random. Needs torch and onnxscript.
 """
 
 from __future__ import annotations

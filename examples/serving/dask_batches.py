@@ -61,8 +61,8 @@ def main() -> None:
     images = rng.random((options.images, *map(int, net.inputs[0].shape[1:])), np.float32)
     expected = plain_processes.calls(net, images)
 
-    # what a worker does beside its tasks takes its core: statistics of its own calls a twelfth of
-    # it while a network computes, looking fifty times a second whether it answers a hundredth
+    # Background work of a worker needs its core: statistics of its own calls take a twelfth of it
+    # while a network computes, the heartbeat of fifty times a second a hundredth.
     quiet = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
     dask.config.set(quiet)
     one_a_core: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """What the machine gives without a framework: processes of their own, one a core, at the same time.
 
-Cores share memory and the power of one chip, so that two that work are each slower than one alone.
-A cluster is held against this, in rounds of both: what is missing then is the framework's.
+Cores share memory and the power of one chip, so two busy cores are each slower than one alone. A
+cluster is compared with plain processes in alternating rounds; the difference is its overhead.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def compare(
     for name, by in (("clock", "by the clock"), ("worked", "by processor time")):
         ratios = sorted(getattr(b, name) / getattr(a, name) for a, b in pairs)
         lines.append(
-            f"a worker beside a plain process, {by}: {median(ratios):.3f}, "
+            f"a worker relative to a plain process, {by}: {median(ratios):.3f}, "
             f"median of {rounds} rounds from {ratios[0]:.3f} to {ratios[-1]:.3f}"
         )
     return "\n".join(lines)

@@ -84,7 +84,7 @@ typedef struct {
   uint16_t lanes; /*!< 1 for a scalar type. */
 } DLDataType;
 
-/*! \brief A view of a tensor. Owns nothing; its memory lives as long as whoever made it promises. */
+/*! \brief A view of a tensor. Owns nothing; its memory lives as long as its creator promises. */
 typedef struct {
   void* data;           /*!< Start of the allocation; element 0 is at data + byte_offset. */
   DLDevice device;      /*!< Where data points to. */

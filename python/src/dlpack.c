@@ -132,7 +132,7 @@ PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* take
   if (managed == NULL) return PyErr_NoMemory();
   *managed = (DLManagedTensor){versioned->dl_tensor, versioned, release_versioned};
   result = import_managed(managed, taken);
-  /* lint: whoever drops the tensor that took it frees it */
+  /* lint: the owner that drops the tensor that took it frees it */
   if (!*taken) free(managed);
   return result;
 }
@@ -155,7 +155,7 @@ static PyObject* import_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, kNewName)) return import_versioned(capsule);
   if (!PyCapsule_IsValid(capsule, kOldName)) {
     PyErr_SetString(PyExc_ValueError,
-                    "the capsule is no DLPack tensor, or was used before; ask for a fresh one");
+                    "the capsule is not a DLPack tensor, or was used before; ask for a fresh one");
     return NULL;
   }
   managed = PyCapsule_GetPointer(capsule, kOldName);

@@ -96,7 +96,7 @@ PyTypeObject ObjectType = {
     .tp_getset = object_getset,
 };
 
-/* Modules have the struct of objects; their own type tells C which kind an argument is. */
+/* Modules have the struct of objects; their own type shows C which kind an argument is. */
 PyTypeObject ModuleType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.Module",
     .tp_doc = "Base of tvmrt.runtime.Module.",

@@ -257,7 +257,7 @@ static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
   }
   made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, dtype.lanes);
   if (made == NULL) return NULL;
-  PyErr_SetString(PyExc_TypeError, "a tensor of vectors is no plain numpy array; view its lanes");
+  PyErr_SetString(PyExc_TypeError, "a tensor of vectors cannot be a numpy array; view its lanes");
   Py_DECREF(made);
   return NULL;
 }

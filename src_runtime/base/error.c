@@ -117,7 +117,7 @@ const char* TVMGetLastError(void) {
   return thread == NULL || thread->error.data == NULL ? "" : thread->error.data;
 }
 
-/* `type` is the prefix by which front ends choose an exception; "" is their general one. */
+/* `type` is the prefix from which front ends choose an exception; "" is their general one. */
 static void set_error(const char* type, const char* fmt, va_list args) {
   char text[512]; /* on the stack: the error may be that memory is exhausted */
   size_t begin = strlen(type);

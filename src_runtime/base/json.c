@@ -137,7 +137,7 @@ int tvmrt__parse_real(tvmrt_parser* in, double* out) {
   *out = strtod(text, &end);
   if (size != 0 && end == text + size) return 0;
   in->json.at = first; /* position for the error text */
-  return tvmrt__parse_fail(in, "'%.20s' is no number", text);
+  return tvmrt__parse_fail(in, "'%.20s' is not a number", text);
 }
 
 /* Skip a number or a word, also Python's NaN and Infinity. The order of the letters is not checked:

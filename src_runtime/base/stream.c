@@ -33,7 +33,7 @@ int tvmrt__reader_check(const tvmrt_reader* in) {
   static const char* const sentences[] = {
       [TVMRT_BYTES_END_EARLY] = "it ends too early",
       [TVMRT_BYTES_COUNT_TOO_MUCH] = "a count is larger than the rest of the bytes allows",
-      [TVMRT_BYTES_NO_PARAMS] = "it is no params file (wrong magic)",
+      [TVMRT_BYTES_NO_PARAMS] = "it is not a params file (wrong magic)",
       [TVMRT_BYTES_NO_TENSOR] = "no tensor starts here (wrong magic)",
   };
   if (in->bytes.damage == TVMRT_BYTES_WHOLE) return 0;

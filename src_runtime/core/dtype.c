@@ -70,7 +70,7 @@ void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]) {
 /* Truncated, because the text may come from any file. */
 static int bad_text(const char* text) {
   return tvmrt__fail_value(
-      "'%.40s' is no data type; expected a name such as float32, int8, uint8, bool, "
+      "'%.40s' is not a data type; expected a name such as float32, int8, uint8, bool, "
       "bfloat16 or float32x4.",
       text);
 }

@@ -33,7 +33,7 @@ static TVMRT_RARE void free_function(tvmrt_object* obj) {
   free(f);
 }
 
-/* A copy of free_function() with its own address, by which TVMFuncCall() recognises library
+/* A copy of free_function() with its own address, so that TVMFuncCall() recognises library
  * functions. */
 static TVMRT_RARE void free_library_function(tvmrt_object* obj) { free_function(obj); }
 

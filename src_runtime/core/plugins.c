@@ -145,7 +145,7 @@ static int load(const char* path, bool* out_in) {
   if (table == NULL) {
     tvmrt__library_unload(handle);
     return tvmrt__fail_value(
-        "'%.200s' is no plug-in: it has no tvmrt_plugin_table; define one with "
+        "'%.200s' is not a plug-in: it has no tvmrt_plugin_table; define one with "
         "TVMRT_PLUGIN_TABLE.",
         path);
   }

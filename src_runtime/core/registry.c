@@ -256,7 +256,7 @@ int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name)
   return rc;
 }
 
-/* With its NUL, by which build_list() separates the names. */
+/* With its NUL, so that build_list() can separate the names. */
 static int append_name(void* ctx, const char* name) {
   return tvmrt__buf_append(ctx, name, strlen(name) + 1);
 }

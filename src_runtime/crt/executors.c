@@ -58,7 +58,7 @@ int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
   return 0;
 }
 
-/* -1 on any failure, which is no valid index or count. */
+/* -1 on any failure, which is not a valid index or count. */
 static int ask_int(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args) {
   TVMValue ret;
   int code;
@@ -66,7 +66,7 @@ static int ask_int(tvmrt_module* mod, const char* name, TVMValue* args, int* cod
   return (int)ret.v_int64;
 }
 
-/* -1 for a name that no input has, which is no error here. */
+/* -1 for a name that no input has, which is not an error here. */
 int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor* executor, const char* name) {
   TVMValue arg;
   int code = kTVMStr;

@@ -21,7 +21,7 @@ tvm_crt_error_t TVMGraphExecutorModule_Register(void) { return kTvmErrorNoError;
 
 tvm_crt_error_t TVMAotExecutorModule_Register(void) { return kTvmErrorNoError; }
 
-/* A type with 0 bits if `s` is no type; the error text is set. */
+/* A type with 0 bits if `s` is not a type; the error text is set. */
 DLDataType String2DLDataType(const char* s) {
   DLDataType dtype = {0, 0, 0};
   (void)tvmrt__dtype_from_text(s, &dtype);

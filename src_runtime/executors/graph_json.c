@@ -253,7 +253,7 @@ static int64_t number_of(graph_reader* r, const char* text, int64_t missing) {
   tvmrt__parse_init(&number, r->in.what, text, strlen(text));
   if (!is_stopped(r) &&
       (tvmrt__parse_int(&number, &value) != 0 || number.json.at != number.json.end)) {
-    stop(r, tvmrt__parse_fail(&r->in, "'%.40s' is no number", text));
+    stop(r, tvmrt__parse_fail(&r->in, "'%.40s' is not a number", text));
   }
   return value;
 }

@@ -35,7 +35,7 @@ int tvmrt__read_dtype(const char* text, char end, DLDataType* out) {
   return 0;
 }
 
-/* 0 bits and 0 lanes if `s` is no type, also for NULL. */
+/* 0 bits and 0 lanes if `s` is not a type, also for NULL. */
 DLDataType String2DLDataType(const char* s) {
   DLDataType dtype = {0, 0, 0};
   if (s == NULL || !tvmrt__read_dtype(s, '\0', &dtype)) dtype.code = dtype.bits = 0;

@@ -124,7 +124,7 @@ int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, 
   return refuse(NULL, axis, given->shape[axis], extent, extent, " by other sizes (input ", input);
 }
 
-/* For a dimension that is no axis: its size from an axis whose extent is `step` times the size plus
+/* For a dimension that is not an axis: its size from an axis whose extent is `step` times the size plus
  * `first`. On failure the text has the nearest valid extent. */
 int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, int32_t step,
                                 int32_t first, int32_t* size) {

@@ -252,7 +252,7 @@ static int agrees(const char* text, uint32_t number) {
   return *text == '"' && value == number;
 }
 
-/* A node that is no input. first and end are its entries; its inputs are in r->args already.
+/* A node that is not an input. first and end are its entries; its inputs are in r->args already.
  * Outputs are arguments as well, after the inputs: operators only get tensors. */
 static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;

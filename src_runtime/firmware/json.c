@@ -140,7 +140,7 @@ int tvmrt__json_is(const char* text, const char* key) {
   return *text == '"';
 }
 
-/* Four hexadecimal digits; 0, which no text has, if a character is no digit; *text then points to
+/* Four hexadecimal digits; 0, which no text has, if a character is not a digit; *text then points to
  * that character. */
 static uint32_t read_hex(const char** text) {
   uint32_t value = 0;

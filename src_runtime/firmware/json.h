@@ -30,7 +30,7 @@ typedef struct tvmrt_json_tally {
 /* Start reading. */
 void tvmrt__json_open(tvmrt_json* in, const char* text, size_t num_bytes);
 
-/* The next character that is no white space; NUL at the end. */
+/* The next character that is not white space; NUL at the end. */
 char tvmrt__json_peek(tvmrt_json* in);
 
 /* Skip a character that must come next. */

@@ -220,7 +220,7 @@ static int has_codes(const request* r, int count, int first, int second) {
 }
 
 /* Built-in functions come first, so that a program's own cannot replace them. An unknown name gives
- * NULL, and is no error. */
+ * NULL, and is not an error. */
 static tvm_crt_error_t get_global(const request* r) {
   TVMFunctionHandle f = NULL;
   tvm_crt_error_t rc;

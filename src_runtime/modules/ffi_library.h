@@ -8,7 +8,7 @@
  * -1 with the text set; unreadable files are left to dlopen(). */
 int tvmrt__ffi_prepare(const char* path);
 
-/* Fill the variables by which a library calls tvm-ffi, if it has them. */
+/* Fill the variables that a library uses to call tvm-ffi, if it has them. */
 void tvmrt__ffi_fill_variables(const tvmrt_library_source* source);
 
 /* The function `__tvm_ffi_<name>` as a packed function, owned, which retains `owner`; *out is NULL

@@ -352,7 +352,7 @@ TVMRT_NATIVE(unbox) {
   return 0;
 }
 
-/* Identity: equal for all references to one object, 0 if it is no object. */
+/* Identity: equal for all references to one object, 0 if it is not an object. */
 TVMRT_NATIVE(object_ptr_hash) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));

@@ -66,7 +66,7 @@ static int check_prefix(const char* prefix) {
   const char* p;
   for (p = prefix; *p != '\0'; ++p) {
     if (!isalnum((unsigned char)*p) && *p != '_') {
-      return tvmrt__fail_value("the prefix '%.60s' is no part of a C name.", prefix);
+      return tvmrt__fail_value("the prefix '%.60s' cannot be part of a C name.", prefix);
     }
   }
   return 0;

@@ -28,7 +28,7 @@ static void keep_error(void) {
   DWORD size;
   if (code == ERROR_BAD_EXE_FORMAT) {
     (void)snprintf(error_text, sizeof(error_text),
-                   "it is no library of Windows for " OWN_PROCESSOR
+                   "it is not a Windows library for " OWN_PROCESSOR
                    "; compile it for the target that it is loaded on");
     return;
   }
@@ -47,7 +47,7 @@ void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   wchar_t* wide = tvmrt__wide(path);
   HMODULE handle = NULL;
   if (wide == NULL) {
-    (void)snprintf(error_text, sizeof(error_text), "its path is no UTF-8");
+    (void)snprintf(error_text, sizeof(error_text), "its path is not UTF-8");
     return NULL;
   }
   if (how == TVMRT_LOAD_IF_LOADED) {

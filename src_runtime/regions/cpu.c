@@ -9,7 +9,7 @@ static int refuse(tvmrt_device* device, const tvmrt_region* region) {
   (void)device;
   return tvmrt__fail_value(
       "the CPU runs what was compiled for it, and no region such as '%.100s'; compile the network "
-      "with device_fallback to have code for it beside the region.",
+      "with device_fallback to add CPU code to the region.",
       region->symbol);
 }
 

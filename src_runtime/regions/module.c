@@ -3,7 +3,7 @@
  * Payload: string of JSON (region_set.h), string of constants.
  *
  * A library may have several, one for each device. The module owns the text and the constants,
- * parts of which regions use, and holds the device, which therefore cannot be unregistered while
+ * parts that regions use, and holds the device, which therefore cannot be unregistered while
  * the library is loaded. */
 #include "../modules/module.h"
 

@@ -163,7 +163,7 @@ loaded* tvmrt__region_on(loaded* self, tvmrt_device* device) {
 int tvmrt__region_on_cpu(const loaded* self) {
   if (self->falls_back) return 0;
   return tvmrt__fail_value(
-      "region '%.100s' has no code for the CPU beside it: compile the network with "
+      "region '%.100s' has no code for the CPU: compile the network with "
       "device_fallback.",
       self->unused.symbol);
 }

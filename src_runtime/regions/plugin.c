@@ -52,7 +52,7 @@ static int check_abi(void* handle, const char* path) {
   FIND_FUNCTION(handle, "tvmrt_plugin_abi", &abi);
   if (abi == NULL) {
     return tvmrt__fail_value(
-        "'%.200s' is no device plug-in: it has no function tvmrt_plugin_abi; put "
+        "'%.200s' is not a device plug-in: it has no function tvmrt_plugin_abi; put "
         "TVMRT_DEVICE_PLUGIN into its source.",
         path);
   }

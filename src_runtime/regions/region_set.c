@@ -182,7 +182,7 @@ static int read_attrs(reader* r, tvmrt_region_node* node) {
  * vectors, hence the alignment. */
 static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int64_t bytes) {
   if (offset < 0 || offset % TVMRT_CONSTANT_ALIGN_BYTES != 0) {
-    return FAIL(r, "the offset of constant '%.60s' is no multiple of %d", t->name,
+    return FAIL(r, "the offset of constant '%.60s' is not a multiple of %d", t->name,
                 TVMRT_CONSTANT_ALIGN_BYTES);
   }
   if (bytes < 0 || (uint64_t)bytes != t->num_bytes) {

@@ -116,7 +116,7 @@ static int check_device(const tvmrt_device* d) {
   }
   if (!is_name(d->name)) {
     return tvmrt__fail_value(
-        "tvmrt_device_register: '%.60s' is no name for a device; it must be a letter "
+        "tvmrt_device_register: '%.60s' is not a device name; it must be a letter "
         "and "
         "then letters, digits and '_'.",
         d->name == NULL ? "" : d->name);

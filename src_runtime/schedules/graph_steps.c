@@ -42,7 +42,7 @@ static int wait_for(draft* d, size_t begin, int32_t step) {
   return tvmrt__buf_append(&d->after, &step, sizeof(step));
 }
 
-/* A node that is no operator (-1) is available from the start. */
+/* A node that is not an operator (-1) is available from the start. */
 static int add_after(tvmrt_parser* in, void* into) {
   draft* d = into;
   int64_t number;
@@ -187,7 +187,7 @@ static void name_steps(tvmrt_schedule* s, draft* d) {
 }
 
 /* Nodes name their region in the attribute "region"; without it the function's name is used. An
- * unknown region is no error: most operators call generated code. */
+ * unknown region is not an error: most operators call generated code. */
 static tvmrt_region* region_of_op(tvmrt_graph_executor* g, size_t op) {
   const tvmrt_graph_node* n = node_of(g, op);
   tvmrt_region* region = NULL;

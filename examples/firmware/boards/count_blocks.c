@@ -1,17 +1,18 @@
 /*
  * A plug-in of QEMU that counts how often each block of code is executed, for tvmrt inspect --board.
  *
- * Arguments: begin=, end=, fail= are where counting starts, ends well and ends badly; main=FROM-TO,
- * twice at most, is the code whose calls are told apart; ram=FROM-TO is what has no wait states;
- * line=, code=, data= are bytes of a line of flash and of what is kept of it for instructions and
- * for data; out= is the file that is written. Addresses are hexadecimal.
+ * Arguments: begin=, end= and fail= are the addresses where counting starts, ends with success and
+ * ends with failure. main=FROM-TO, at most twice, is the code whose calls are counted separately.
+ * ram=FROM-TO is memory without wait states. line=, code= and data= are the bytes of a flash line
+ * and of the buffers for instructions and for data. out= is the output file. Addresses are
+ * hexadecimal.
  *
- * Lines of the file: "call SITE CODE_NEXT CODE_JUMP DATA" for each call of main, in the order of the
- * first times, SITE being the address behind it, with lines of flash that were read: those behind the
- * one before, others, and of data; then "block CALL ADDRESS INSTRUCTIONS COUNT JUMPS", where JUMPS is
- * how often the next block was not the one behind.
+ * Lines of the file: "call SITE CODE_NEXT CODE_JUMP DATA" for each call of main, in the order of
+ * first calls. SITE is the return address; the counts are flash lines that were read: the line after
+ * the previous one, other lines, and lines of data. Then "block CALL ADDRESS INSTRUCTIONS COUNT
+ * JUMPS"; JUMPS counts how often the next block was not the following one.
  *
- * QEMU's header is not installed everywhere: what is used of it is declared here.
+ * QEMU's header is not installed everywhere, so its functions are declared here.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* In place of semihosting, where nobody listens: what ends the program starts the board anew. */
+/* Exit without semihosting: the end of the program restarts the board. */
 #include <stdint.h>
 
 #include "boards/board.h"

@@ -1,5 +1,4 @@
-/* The serial line of QEMU's board virt: a 16550 behind the platform's interrupt controller. What starts
- * the board has set its speed. */
+/* Serial port of the QEMU board virt: a 16550 connected to the PLIC. The boot code sets its speed. */
 #include "boards/uart.h"
 
 enum { DATA = 0, WAKE_UP = 1, STATE = 5 }; /* bytes from UART on */

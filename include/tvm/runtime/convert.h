@@ -231,7 +231,7 @@ inline NDArray NDArray::CreateView(const ShapeTuple& shape, DLDataType dtype,
 }
 
 inline void TVMRetValue::MoveToCHost(TVMValue* value, int* code) {
-  if (code_ == kTVMBytes) refuse("a result that is no array of bytes");
+  if (code_ == kTVMBytes) refuse("a result that is not an array of bytes");
   if (code_ == kTVMStr) *this = detail::global("runtime.String")(*this);
   *value = value_;
   *code = code_;

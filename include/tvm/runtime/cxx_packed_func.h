@@ -329,7 +329,7 @@ int guarded(const Body& body) {
   } catch (const std::exception& problem) {
     TVMAPISetLastError(problem.what());
   } catch (...) {
-    TVMAPISetLastError("a C++ function threw what is no std::exception");
+    TVMAPISetLastError("a C++ function threw something that is not a std::exception");
   }
   return -1;
 }

@@ -67,7 +67,7 @@ def _overlaps(first: Instruction, second: Instruction) -> bool:
 
 def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1) -> list[Layer]:
     """Return the operators in execution order, and the code between them last. ``scale`` is the
-    measured factor by which the model underestimates cycles."""
+    measured ratio of real to modelled cycles."""
     rows = network.memory["functions"].get("operator_functions", [])
     names = {row["function_name"]: row.get("nodes", []) for row in rows}
     callees = [run.code.calls.get(call.site, "") for call in run.calls]

@@ -242,7 +242,7 @@ static int load_file(TVMValue* args, int* codes, int num_args, TVMRetValueHandle
   return rc;
 }
 
-/* The guide's names, and those by which the classic loader finds a module kind. */
+/* The guide's names, and those that the classic loader uses to find a module kind. */
 static const struct {
   const char* name;
   TVMRuntimeCPackedFunc function;

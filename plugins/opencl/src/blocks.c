@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "told.h"
+#include "registration.h"
 
 /* The list owns its entries; the device owns the described memory. */
 struct block {

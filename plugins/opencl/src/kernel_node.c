@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "told.h"
+#include "registration.h"
 
 /* Skip a word and the following blanks. All words here are borrowed and not NUL-terminated. */
 static const char* next_word(const char* at) {

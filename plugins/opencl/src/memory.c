@@ -105,7 +105,7 @@ static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_devi
 /* Allocation is possible afterwards; the context stays the device's. */
 int opencl_memory_register(opencl_context* c) {
   owner = c;
-  return told_register_memory("device_api.opencl", &api);
+  return register_memory_api("device_api.opencl", &api);
 }
 
 /* Blocks still in use lose their memory; freeing them later fails with an unknown address. */

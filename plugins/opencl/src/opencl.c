@@ -29,9 +29,9 @@ static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetVal
 }
 
 /* Register the functions that report statistics of runs. */
-static int register_told(void) {
-  if (told_register_moved("device.opencl.moved", opencl_moved()) != 0) return -1;
-  return told_register("device.opencl.profile", give_profile, NULL);
+static int register_functions(void) {
+  if (register_moved_bytes("device.opencl.moved", opencl_moved()) != 0) return -1;
+  return register_function("device.opencl.profile", give_profile, NULL);
 }
 
 /* If the device works in the host's memory, weights are read from the library without a copy. After
@@ -39,7 +39,7 @@ static int register_told(void) {
 static int init(tvmrt_device* device) {
   opencl_context* c = NULL;
   int rc = opencl_context_create(&c);
-  if (rc == 0) rc = register_told();
+  if (rc == 0) rc = register_functions();
   if (rc == 0) rc = opencl_memory_register(c);
   if (rc != 0) {
     opencl_memory_close();

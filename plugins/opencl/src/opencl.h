@@ -23,7 +23,7 @@
 #include <tvm/runtime/device.h>
 
 #include "programs.h"
-#include "told.h"
+#include "registration.h"
 
 /* Return -1 with an error text for the call, unless the status is success. */
 int opencl_check(cl_int status, const char* call);

@@ -99,7 +99,7 @@ static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t*
 static int set_scalar(cl_kernel kernel, cl_uint index, const kernel_scalar* s) {
   const cl_int status = clSetKernelArg(kernel, index, s->bytes, &s->value);
   if (status != CL_INVALID_ARG_SIZE) return opencl_check(status, "setting a scalar parameter");
-  return device_fail("parameter %u of the kernel, from 0, is no %.*s (OpenCL error %d)",
+  return device_fail("parameter %u of the kernel, from 0, is not %.*s (OpenCL error %d)",
                      (unsigned)index, (int)s->type_length, s->type, (int)status);
 }
 
@@ -152,7 +152,7 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
   for (i = 0; i < l->dimensions; ++i) {
     if (l->global[i] == 0 || (l->has_local && l->local[i] == 0) ||
         (l->has_local && l->global[i] % l->local[i] != 0)) {
-      return device_fail("%s: global_size is no multiple of local_size", text.who);
+      return device_fail("%s: global_size is not a multiple of local_size", text.who);
     }
   }
   /* truncated; only for errors and profiles */

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "told.h"
+#include "registration.h"
 
 /* Files --------------------------------------------------------------------------------------- */
 

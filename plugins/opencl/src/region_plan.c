@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "told.h"
+#include "registration.h"
 
 #define ALIGN_BYTES 256
 

@@ -35,7 +35,7 @@ DAMAGED = {
     "no function": (without("function"), "source, function or global_size are missing"),
     "four sizes": (KERNEL | {"global_size": [1] * 9}, "global_size are missing"),
     "other local sizes": (KERNEL | {"local_size": [1, 1]}, "local_size has 2 sizes, global_size 1"),
-    "no multiple": (KERNEL | {"local_size": [4]}, "global_size is no multiple of local_size"),
+    "no multiple": (KERNEL | {"local_size": [4]}, "global_size is not a multiple of local_size"),
     "another function": (KERNEL | {"function": "g"}, "source of f has no kernel g"),
     "no OpenCL": (KERNEL | {"source": "nonsense!"}, "source of f does not compile"),
     "other extents": (KERNEL | {"types": "float32:3"}, "was made for other extents than tensor t1"),

@@ -93,7 +93,7 @@ static int read_member(tvmrt_parser* in, void* into, const char* key) {
     return *out == NULL ? -1 : 0;
   }
   for (i = 0; i < NUM_METRICS && strcmp(key, metrics[i].member) != 0; ++i) continue;
-  if (i == NUM_METRICS) return tvmrt__parse_fail(in, "'%.40s' is no kind of metric", key);
+  if (i == NUM_METRICS) return tvmrt__parse_fail(in, "'%.40s' is not a kind of metric", key);
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_real(in, &number));
   *out = (tvmrt_object*)tvmrt__metric_new(metrics[i].type, number);
   return *out == NULL ? -1 : 0;
@@ -204,7 +204,7 @@ TVMRT_PLUGIN_NATIVE(profiling_make_report) {
     if (calls->items[i] != NULL && calls->items[i]->type_index == TVMRT_TYPE_MAP) continue;
     /* only the map is owned by this function so far */
     tvmrt__release(&configuration->base);
-    return tvmrt__fail_type("%s: call %zu is no map from names to metrics.", in.who, i);
+    return tvmrt__fail_type("%s: call %zu is not a map from names to metrics.", in.who, i);
   }
   tvmrt__retain(&calls->base);
   tvmrt__retain(&devices->base);

@@ -195,7 +195,7 @@ static int collect(tvmrt_board* b) {
     TVMRT_RETURN_IF_ERROR(next_message(b, b->is_numbered && again < end ? again : end, &size));
     what = size == 0 ? OTHER : read_message(b, size, &head);
     if (what == ENDED) {
-      return fail_with_log(b, "was started anew, or has ended the session", "connect again");
+      return fail_with_log(b, "was restarted, or has ended the session", "connect again");
     }
     if (what == ANSWER) {
       TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->inbox, b->message + head, size - head));

@@ -78,7 +78,7 @@ static int check_name(const char* name) {
     return 0;
   }
   return tvmrt__fail_value(
-      "'%.200s' is no name of a file in the session's folder: give one without folders.", name);
+      "'%.200s' is not a file name in the session's folder: give one without folders.", name);
 }
 
 /* Path of a file of that name, existing or not. Frontends may replace this function. */

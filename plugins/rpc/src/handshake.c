@@ -111,7 +111,7 @@ int tvmrt__rpc_greeting_needs(const tvmrt_buf* come, size_t* out) {
   *out = 4 - come->size;
   if (come->size < 4) return 0;
   if (word_at(come->data) != TVMRT_RPC_MAGIC) {
-    return tvmrt__fail("RPCError: the other side is no RPC client.");
+    return tvmrt__fail("RPCError: the other side is not an RPC client.");
   }
   *out = HEAD_BYTES - come->size;
   if (come->size < HEAD_BYTES) return 0;

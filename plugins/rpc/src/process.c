@@ -68,7 +68,8 @@ int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
   line[0] = server->task.text;
   for (i = 1; i < 3; ++i) {
     line[i] = strchr(line[i - 1], '\n');
-    if (line[i] == NULL) return tvmrt__fail("RPCError: what a session's process is told is cut.");
+    if (line[i] == NULL)
+      return tvmrt__fail("RPCError: the arguments of a session's process are truncated.");
     *line[i]++ = '\0';
   }
   server->joined = line[0][0] == '1';

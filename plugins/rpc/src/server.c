@@ -189,7 +189,7 @@ static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
     tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
     tvmrt__rpc_proxy_rest(&server->proxy);
   } else {
-    tvmrt__rpc_server_log(server, "a client did not tell the key");
+    tvmrt__rpc_server_log(server, "a client sent a wrong key");
   }
   tvmrt__rpc_peer_drop(p);
 }

@@ -353,7 +353,7 @@ static int ask_limit(tvmrt_rpc_session* s) {
       tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, tvmrt__rpc_take_result, &result));
   if (result_code != kTVMArgInt || value.v_int64 < LEAST) {
     tvmrt__release(tvmrt__value_object(&value, result_code));
-    return tvmrt__fail("RPCError: the board tells no size of packets that can be.");
+    return tvmrt__fail("RPCError: the board reports an invalid packet size.");
   }
   s->most_bytes = (uint64_t)value.v_int64;
   return 0;

@@ -69,7 +69,7 @@ void tvmrt__channel_over(tvmrt_channel* ch, int fd) {
 /* Port 0 requests a free port. */
 static int check_port(int port) {
   if (port >= 0 && port <= 65535) return 0;
-  return tvmrt__fail_value("%d is no port: 0 to 65535 are.", port);
+  return tvmrt__fail_value("%d is not a port; ports are 0 to 65535.", port);
 }
 
 /* Separate from a failed connection, since the user must check the host name and not the server. */

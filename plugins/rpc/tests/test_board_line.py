@@ -267,7 +267,7 @@ def test_a_board_that_starts_anew_is_told(start):
     session = connect_board(line)
     echo = session.get_function("echo")
     line._buffer = frame(b"\0\0\2")  # what a board sends that starts
-    with pytest.raises(TVMError, match="was started anew, or has ended the session; connect again"):
+    with pytest.raises(TVMError, match="was restarted, or has ended the session; connect again"):
         echo(1)
     session.close()
 

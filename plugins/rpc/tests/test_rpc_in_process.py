@@ -63,7 +63,7 @@ def test_log_and_limits():
         wait_for(lambda: len(lines) == 2)
         assert lines[0].endswith("has begun") and lines[1].startswith(lines[0].split(" has")[0])
         with Raw(listener.port, "other"):
-            wait_for(lambda: lines[-1] == "a client did not tell the key")
+            wait_for(lambda: lines[-1] == "a client sent a wrong key")
 
 
 def test_sessions_wait_for_each_other_and_end_with_the_server():

@@ -256,7 +256,7 @@ static int check_lost(accelerator* a) {
   (void)pthread_mutex_lock(&a->lock);
   is_lost = a->is_lost;
   (void)pthread_mutex_unlock(&a->lock);
-  return is_lost ? fail("the device was lost; unregister it to start it anew.") : 0;
+  return is_lost ? fail("the device was lost; unregister it to start it again.") : 0;
 }
 
 /* Also called for new shapes; the old program is freed first, since both may not fit in memory.
@@ -405,7 +405,7 @@ static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wa
   if (state == QUEUED || state == RUNNING) return TVMRT_DEVICE_BUSY;
   if (state == DONE) return 0;
   region->failed_node = region->num_nodes - 1;
-  return fail(is_lost ? "the device was lost; unregister it to start it anew."
+  return fail(is_lost ? "the device was lost; unregister it to start it again."
                       : "the simulated fault 'run'.");
 }
 
@@ -419,7 +419,7 @@ static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
   (void)pthread_mutex_lock(&a->lock);
   while (*at != NULL && *at != j) at = &(*at)->next;
   if (*at == j) {
-    /* lint: the loop ends at j or at NULL, and j is no NULL */
+    /* lint: the loop ends at j or at NULL, and j is not NULL */
     *at = j->next;
     j->state = IDLE;
   }

@@ -217,4 +217,4 @@ def _print(
 
 
 def _choice(row: Mapping[str, Any]) -> str:
-    return f"squares of {row['square']}" if row["square"] > 1 else row["choice"]
+    return f"Winograd {row['square']}" if row["square"] > 1 else row["choice"]

@@ -49,8 +49,8 @@ static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion
   for (size_t i = 0; i < sizeof(kSymbols) / sizeof(kSymbols[0]); i++) {
     void* symbol = tvmrt__library_symbol(library, kSymbols[i].name);
     if (symbol == NULL) {
-      return bridge_fail("%s has no function %s: it is no libtvm_ffi %d.%d", path, kSymbols[i].name,
-                         KNOWN_MAJOR, KNOWN_MINOR);
+      return bridge_fail("%s has no function %s: it is not libtvm_ffi %d.%d", path,
+                         kSymbols[i].name, KNOWN_MAJOR, KNOWN_MINOR);
     }
     /* ISO C cannot convert data pointers to function pointers; every host can */
     memcpy((char*)api + kSymbols[i].offset, &symbol, sizeof(symbol));

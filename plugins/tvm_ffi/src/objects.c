@@ -2,7 +2,7 @@
  *
  * The header layout is tvm-ffi's (abi.h). Strong and weak references are atomic counters in one
  * word: the content is destroyed with the last strong reference, the memory block with the last
- * weak one. Flags tell the deleter which of the two to destroy. */
+ * weak one. Flags show the deleter which of the two to destroy. */
 #include "objects.h"
 
 #include <stdlib.h>

@@ -12,7 +12,7 @@ import click
 from tvmrt.cli import console, options
 
 DAY = 24 * 3600
-# A time is given in the longest unit of which it has at least two: "36 hours", not "1 day".
+# A time is given in the longest unit with a count of at least two: "36 hours", not "1 day".
 UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 
 

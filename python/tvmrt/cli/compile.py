@@ -381,7 +381,7 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
             "in few bits", _narrowed, "in float32 still",
         ),
         **_layer_pairs(
-            summary.winograd, lambda row: row.size > 1, "by squares", _by_squares, "directly still"
+            summary.winograd, lambda row: row.size > 1, "Winograd", _by_squares, "directly still"
         ),
         **_layer_pairs(
             summary.reduced, lambda row: row.precision != "float32",

@@ -120,7 +120,7 @@ def _lines_of(manifest: dict[str, Any], above: str = "") -> Iterator[tuple[str, 
             yield from _lines_of(value, f"{path}.")
         else:
             size = above == "bytes." and isinstance(value, int)
-            yield path, console.format_bytes(value) if size else _text(value) or "not told"
+            yield path, console.format_bytes(value) if size else _text(value) or "unknown"
 
 
 def _fact(name: str, value: Any) -> str:

@@ -107,7 +107,7 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
 
 
 def _codes(dtype: str) -> str | None:
-    """Return the type by which an .npz stores floats unknown to NumPy; None for other types."""
+    """Return the type that an .npz uses for floats unknown to NumPy; None for other types."""
     if dtype.endswith(("_float8", "_float4")):
         return "uint8"
     return "uint16" if dtype == "bfloat16" else None

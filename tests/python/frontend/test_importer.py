@@ -107,7 +107,7 @@ def test_external_data_outside_of_the_folder_is_refused(external, location):
 
 
 def test_a_symbolic_dimension_asks_for_its_shape():
-    with pytest.raises(ValueError, match=r"shape \[N, 3\], of which N is open; .* dims=.\"N\": "):
+    with pytest.raises(ValueError, match=r"shape \[N, 3\], where N is open; .* dims=.\"N\": "):
         import_model(symbolic())
 
 

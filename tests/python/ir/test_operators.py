@@ -105,7 +105,7 @@ MISFITS = {
     "offsets": ("deform_columns", {"P": 35}, {}, "two offsets for each place"),
     "mask": ("deform_columns", {"Q": 17}, {}, "the mask has a number for each place"),
     "tree-features": ("forest", {"features_data": 9, "F": 9}, {}, "features are columns of x"),
-    "tree-nodes": ("forest", {"M": 2}, {}, "nodes lead on to nodes behind them"),
+    "tree-nodes": ("forest", {"M": 2}, {}, "nodes lead to later nodes"),
     "tree-leaves": ("forest", {"leaves_data": 3, "L": 3}, {}, "leaves are rows of values"),
     "tree-roots": ("forest", {"roots_data": 1}, {}, "roots are nodes"),
     "tree-targets": ("forest", {"targets_data": 1}, {}, "targets have places for C numbers"),

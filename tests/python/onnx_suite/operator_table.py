@@ -35,21 +35,18 @@ TRIED = 3  # cases of an operator that types and boards are tried with
 
 HEAD = f"""# The operators of ONNX
 
-Made by `tests/python/onnx_suite/operator_table.py`, by giving the compiler the test cases of onnx
-{onnx.__version__}. What is between these operators and C has a page of its own,
-[operators](operators.md); how an operator comes in is told in
+`tests/python/onnx_suite/operator_table.py` makes this page from the test cases of onnx
+{onnx.__version__}. [The internal operators](operators.md) have their own page; see also
 [add an operator](../how-to/add-an-operator.md).
 
-- versions: the opsets in which the operator's definition changed. All of them are read; those of
-  opsets 1 to 6 are brought to 7 first.
-- types: element types of the first operand that the compiler takes, `all` where these are all that
-  ONNX allows.
+- versions: opsets that changed the definition of the operator. All are supported; opsets 1 to 6 are
+  converted to 7 first.
+- types: supported element types of the first operand; `all` if these are all that ONNX allows.
 - boards: whether the cases compile for microcontrollers, tried with `{BOARD}`.
-- cases: how many of ONNX's own test cases pass as they are, those of the operator's expanded forms
-  too. ONNX has none for some: `own` says that only tests of tvmrt hold the operator, and types
-  and boards are not tried here.
-- ULPs: the largest error in float32, from [accuracy](accuracy.md); where nothing stands, the
-  operator only moves or adds and multiplies, or its error depends on the length of its sums.
+- cases: number of ONNX's test cases that pass, including those of expanded forms. `own` marks
+  operators without ONNX test cases, covered by tests of tvmrt only; types and boards are not tried.
+- ULPs: the largest error in float32, from [accuracy](accuracy.md). Empty if the operator only moves
+  or adds and multiplies elements, or if its error depends on the length of sums.
 """
 # Families of types that are named in one word where all of them are taken.
 FAMILIES = {

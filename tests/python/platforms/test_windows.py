@@ -55,7 +55,7 @@ def test_a_library_of_linux_is_refused_by_a_sentence(built, wine, tmp_path):
     library = tmp_path / "net.so"
     tvmrt.compile(DIGITS / "digits_f32.onnx").export(library)
     said = wine(str(built / "tests" / "c" / "run_network.exe"), str(library), code=2)
-    assert "it is no library of Windows for x86-64; compile it for the target" in said
+    assert "it is not a Windows library for x86-64; compile it for the target" in said
 
 
 @pytest.mark.slow

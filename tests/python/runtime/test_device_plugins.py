@@ -69,12 +69,12 @@ print(get_global_func("tvmrt.device.find")("nothing"))
 @pytest.mark.parametrize(
     ("macros", "error"),
     [
-        ({"NO_ABI": 1}, "is no device plug-in: it has no function tvmrt_plugin_abi"),
+        ({"NO_ABI": 1}, "is not a device plug-in: it has no function tvmrt_plugin_abi"),
         ({"OTHER_ABI": 1}, "was built for version 2 of the device interface.* has version 1"),
         ({"NO_REGISTER": 1}, "has no function tvmrt_plugin_register"),
         ({"FAILS": '"no card in the slot."'}, "cannot be registered: no card in the slot"),
         ({"FAILS": '""'}, "cannot be registered; it gave no reason"),
-        ({"NAME": '"no name"'}, "cannot be registered: .*'no name' is no name for a device"),
+        ({"NAME": '"no name"'}, "cannot be registered: .*'no name' is not a device name"),
     ],
     ids=["no-abi", "other-abi", "no-register", "fails", "fails-silently", "bad-name"],
 )

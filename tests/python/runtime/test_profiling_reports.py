@@ -131,7 +131,7 @@ def test_profiled_function():
     [
         ("{", "the report"),
         ('{"calls": [{"Name": {}}]}', "a metric is empty"),
-        ('{"calls": [{"Name": {"apples": 1}}]}', "'apples' is no kind of metric"),
+        ('{"calls": [{"Name": {"apples": 1}}]}', "'apples' is not a kind of metric"),
         ('{"calls": [{"Name": {"count": x}}]}', "'x' is no number"),
         ('{"device_metrics": {"cpu0": 1}}', "the report"),
     ],

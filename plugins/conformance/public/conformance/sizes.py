@@ -26,7 +26,7 @@ SIZES = (
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Return a finding over all sizes for each network of which the device runs a part."""
+    """Return a finding over all sizes for each network that the device runs in part."""
     cases = [c for c in open_cases() if not only or c.name.startswith(only)]
     if not cases:
         return []

@@ -82,7 +82,7 @@ def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.n
 
 @dataclass
 class Claim:
-    """Case of which the device supports a part. ``regions`` are the operators of each region."""
+    """Case that the device supports in part. ``regions`` are the operators of each region."""
 
     case: Case
     regions: list[list[str]] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Claim:
 
 
 def claims(device: Device, only: Sequence[str] = ()) -> list[Claim]:
-    """Return the cases of which the device supports a part, filtered by name prefixes ``only``. A
+    """Return the cases that the device supports in part, filtered by name prefixes ``only``. A
     case that raises an error is included, so that the failure is reported."""
     cases = [c for c in all_cases() if not only or c.name.startswith(tuple(only))]
     try:

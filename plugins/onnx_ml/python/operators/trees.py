@@ -111,7 +111,7 @@ def _roots(trees, branch, children, numbers) -> np.ndarray:
     roots = np.flatnonzero(~child)
     roots = roots[np.argsort(trees[roots], kind="stable")]
     if roots.size != numbers.size or (trees[roots] != numbers).any():
-        raise ValueError("a tree has no root, or several: a node that is no other's child")
+        raise ValueError("a tree has no root or several roots (nodes without a parent)")
     return roots
 
 

@@ -213,7 +213,7 @@ class TrackerSession:
         """Return the tracker's state: ``server_info``, and ``queue_info`` by key."""
         status, facts = self._ask(messages.SUMMARY)
         if status != messages.SUCCESS:
-            raise TVMError("RPCError: the tracker does not tell what it has")
+            raise TVMError("RPCError: the tracker does not report its servers")
         return facts
 
     def text_summary(self) -> str:

@@ -222,7 +222,7 @@ LOCAL = [
 ]
 
 PLACEMENT = [
-    "/* Sections by which a linker script places weights and workspace. */",
+    "/* Sections for a linker script to place weights and workspace. */",
     "#if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)",
     '#define TVMGEN_RODATA __attribute__((section(".rodata.tvm"), aligned(16)))',
     '#define TVMGEN_NOINIT __attribute__((section(".bss.noinit.tvm"), aligned(16)))',

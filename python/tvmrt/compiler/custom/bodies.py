@@ -50,7 +50,7 @@ class Call:
 
     @property
     def dtype(self) -> str:
-        """Element type of the first operand, by which functions are selected."""
+        """Element type of the first operand, which selects functions."""
         return next(type.dtype.name for type in self.operands if type is not None)
 
 

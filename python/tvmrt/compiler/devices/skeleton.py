@@ -21,7 +21,7 @@ static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   return 0;
 }
 
-/* Where in the region's memory a tensor lies: behind those before it. */
+/* Offset of a tensor in the region's memory: after the previous tensors. */
 static size_t place(const tvmrt_region* region, int32_t tensor) {
   size_t bytes = 0;
   for (int32_t i = 0; i < tensor; ++i) bytes += (region->tensors[i].num_bytes + 63) / 64 * 64;

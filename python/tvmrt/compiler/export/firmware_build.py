@@ -145,7 +145,7 @@ sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
 objects := $(sources:.c=.o)
 compiled := $(wildcard codegen/host/lib/*.o)
 headers := $(wildcard codegen/host/include/*.h)
-# Made anew where these files took the place of others, whose date is the same.
+# Rebuilt if these files replaced others of the same date.
 content := content-%(content)s.stamp
 %(others)s
 lib%(name)s.a: $(objects) $(compiled)%(built)s

@@ -134,7 +134,7 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
     declarations += [
         "",
         *extents.bounds_macros(program, prefix),
-        "/*! \\brief Memory that the graph executor needs beside inputs and weights; in bytes. */",
+        "/*! \\brief Bytes that the graph executor needs in addition to inputs and weights. */",
         f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})",
         "",
         "/*! \\brief The operators, in a table. */",

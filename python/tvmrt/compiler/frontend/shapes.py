@@ -28,7 +28,7 @@ def plain_window(rank: int, **others: Any) -> dict:
 
 
 def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:
-    """Return the extent by which the others make up x's elements; None if there is none. If
+    """Return the extent that completes the others to x's elements; None if there is none. If
     divisibility depends on dynamic sizes, it is the quotient for divisible ones."""
     known = prod(others)
     if not symbols_of(known):

@@ -90,7 +90,7 @@ class GatherNd(Op):
                 ),
             ),
             holds(
-                "the K indices of a tuple are for axes of data behind the batch",
+                "the K indices of a tuple are for axes of data after the batch",
                 lambda D, K, batch: 1 <= K <= len(D) - batch,
             ),
             let("*Y", "J, then what is left of D", lambda J, D, K, batch: (*J, *D[batch + K :])),

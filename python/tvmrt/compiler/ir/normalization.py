@@ -66,7 +66,7 @@ class GroupNorm(Op):
 
 @register("lrn")
 class LocalResponseNorm(Op):
-    """x / (bias + alpha / size * sum of squares of the ``size`` nearest channels) ** beta."""
+    """x / (bias + alpha / size * sum over the squared ``size`` nearest channels) ** beta."""
 
     contract = Contract(
         "x: float32[N C *S{1..}] -> y: float32[N C *S]",

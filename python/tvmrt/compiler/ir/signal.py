@@ -150,7 +150,7 @@ class SignalFilterBank(Op):
         "first: constant int16[C], first_weight: constant int16[C], widths: constant int16[C] -> "
         "y: uint64[channels]",
         rules=[
-            holds("there is a channel behind the one in front", lambda C: C > 1),
+            holds("there is a channel after the first one", lambda C: C > 1),
             holds(
                 "channels lie inside of x and of the weights",
                 _inside,

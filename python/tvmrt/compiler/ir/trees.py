@@ -46,7 +46,7 @@ class Forest(Op):
             holds(
                 "features are columns of x", lambda features_data, F: between(features_data, 0, F)
             ),
-            holds("nodes lead on to nodes behind them", _lead_on),
+            holds("nodes lead to later nodes", _lead_on),
             holds(
                 "a column and a step are one number",
                 lambda features_data, left_data, E: links_fit(features_data, left_data, E.bits),

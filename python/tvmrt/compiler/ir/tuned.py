@@ -203,7 +203,7 @@ class Choice:
     def __str__(self) -> str:
         words = []
         if self.square > 1:
-            words.append(f"squares of {self.square}")
+            words.append(f"Winograd {self.square}")
         elif self.tile:
             words.append(f"tiles of {self.tile[0]} x {self.tile[1]} channels x {self.tile[2]}")
         if self.at_once:

@@ -67,7 +67,7 @@ class Executor:
             Its value: a NumPy array, an NDArray, or anything that ``numpy.asarray`` takes. Elements
             are converted to the input's type. The shape must match the input's; dynamic dimensions
             (see get_dims()) may have any extent within their bounds. An input of strings takes
-            strings, of which this object keeps a copy.
+            strings, which this object copies.
         params
             More inputs and parameters by name. Unknown names are ignored, so a whole set of
             parameters can be given.

@@ -230,7 +230,7 @@ static inline int tvmrt_lrn_f32_task(int task, TVMParallelGroupEnv* env, void* c
 }
 
 /*!
- * \brief y = x / (bias + alpha / size * sum of squares of the size channels around)^beta.
+ * \brief y = x / (bias + alpha / size * sum over the squared size channels around)^beta.
  * \param layer Sizes and constants.
  * \param x Input, [pixels][x_stride], the pixels of the whole batch.
  * \param y Output, [pixels][y_stride]; may be x.

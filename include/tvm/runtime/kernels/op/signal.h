@@ -17,7 +17,7 @@
  * largest sample restarts below all samples.
  *
  * \param x [in] count samples; may be y.
- * \return the number of bits by which all were shifted left.
+ * \return the number of bits that all were shifted left.
  */
 static inline int32_t tvmrt_signal_auto_scale(const int16_t* x, int16_t* y, int64_t count) {
   int32_t most = 0;
@@ -48,7 +48,7 @@ typedef struct tvmrt_signal_bank {
  * \brief Weighted sums of energies; sums wrap around at 64 bits.
  *
  * \param x [in] energies of the frequencies.
- * \param y [out] channels sums; the bank has an additional first channel, of which only the weights
+ * \param y [out] channels sums; the bank has an additional first channel; only its weights
  * for the next one count.
  */
 static inline void tvmrt_signal_filter_bank(const tvmrt_signal_bank* bank, const uint32_t* x,

@@ -326,7 +326,7 @@ static inline int tvmrt_text_tokens(const uint8_t* heap, const int64_t* x, int64
 static inline int tvmrt_text_whole(const char* text, const char* end, const char* where) {
   if (end != text && end[strspn(end, " \t\n\v\f\r")] == '\0') return 0;
   char what[128];
-  (void)snprintf(what, sizeof(what), "has '%.60s', which is no such number", text);
+  (void)snprintf(what, sizeof(what), "has '%.60s', which is not such a number", text);
   return tvmrt_text_fail("ValueError", where, what);
 }
 

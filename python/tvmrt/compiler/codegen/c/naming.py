@@ -129,7 +129,7 @@ _OWN = re.compile(r"(?i:tvm|ktvm|kdl|dl)\w*|\w+_t|mem[a-z]+")
 
 
 def local_name(name: str) -> str:
-    """Return a readable local variable or parameter name that shadows nothing and is no macro."""
+    """Return a readable local or parameter name that shadows nothing and is not a macro."""
     text = identifier(name)
     return f"n{text}" if is_reserved(text) or _OWN.fullmatch(text) else text
 

@@ -97,7 +97,7 @@ class Weights:
 @dataclass
 class Parameter:
     """One parameter of a function and its argument: an offset in ``buffer``; without a buffer, the
-    size of a dimension; the device of the memory of ``device_of``; or the ``ticket`` by which a
+    size of a dimension; the device of the memory of ``device_of``; or the ``ticket`` with which a
     caller waits for a step that was started."""
 
     name: str
@@ -382,7 +382,7 @@ class FunctionWriter:
         return [*counts, *moves, *unused]
 
     def bound_lines(self) -> list[str]:
-        """Return lines with the bounds of symbols, by which kernels decide whether threads pay."""
+        """Return lines with bounds of symbols, from which kernels decide whether threads pay."""
         if not self.threads or not self.includes:
             return []
         given = [s for s in self.symbols if s.source is None]

@@ -140,7 +140,7 @@ def structs(program: Program, prefix: str) -> list[str]:
 
 _SIZES = [
     " * \\brief The sizes of a run. Tensors have the extents that follow, without gaps:",
-    " * what is behind a smaller one in its buffer is neither read nor written.",
+    " * bytes after a smaller tensor in its buffer are neither read nor written.",
 ]
 _COUNTS = [
     " * \\brief What a run has found: how many elements outputs have along some axes. Run writes",
@@ -185,7 +185,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
             if program.counts
             else []
         ),
-        " * \\return 0, and both structs are filled, of which each may be NULL;",
+        " * \\return 0, with both structs filled; each may be NULL;",
         " * kTvmErrorFunctionCallInvalidArg for no dims,",
         f" * kTvmError{OUT_OF_RANGE} for a size beyond its bounds.",
         " */",

@@ -129,7 +129,7 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
     sized = bool(program.dims())
     return [
         "/*!",
-        " * \\brief Run the network once. Each argument is a DLTensor of which only data is read:",
+        " * \\brief Run the network once. Each argument is a DLTensor whose data alone is read:",
         *rows,
         *(_SIZED_TENSORS if sized else []),
         " * \\return 0; kTvmErrorFunctionCallNumArguments for another number of arguments;",

@@ -115,7 +115,7 @@ def definition(function: str, number: str, parameters: Iterable[str], result: st
     twice = f"{function}_is_linked_twice_compile_one_with_another_module_name"
     long = len(f"extern const uint8_t {twice};") > LINE
     return [
-        "/* The symbol by which programs that include the header call it. */",
+        "/* The symbol that programs call which include the header. */",
         f"#if {_HAS_LABELS}",
         "#ifdef __cplusplus",
         'extern "C"',

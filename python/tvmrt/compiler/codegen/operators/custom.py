@@ -19,7 +19,7 @@ from ..lowering import Lowering, lowers
 from .custom_files import header_name
 
 MAX_RANK = 8  # maximum rank of tvmrt_shape
-# names by which a C body depends on the instruction set
+# names that make a C body depend on the instruction set
 _INSTRUCTIONS = re.compile(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon")
 
 

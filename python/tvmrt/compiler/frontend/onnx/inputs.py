@@ -191,7 +191,7 @@ def _unbound(
     names = dims.undeclared(dict.fromkeys([*open_, *others]))
     text = ", ".join(map(str, declared))
     return OpenDimensionsError(
-        f"input {name} has shape [{text}], of which {', '.join(open_)} "
+        f"input {name} has shape [{text}], where {', '.join(open_)} "
         f"{'is' if len(open_) == 1 else 'are'} open; declare the sizes, as in "
         + word_dims({n: ("LOW", "HIGH") for n in names}),
         tuple(names),

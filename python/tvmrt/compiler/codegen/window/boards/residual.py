@@ -71,10 +71,10 @@ def print_sum(
         "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
         "other_signed": int(value.dtype.is_signed), "pixel": strides[0],
     })  # fmt: skip
-    print_struct(f, "const tvmrt_micro_sum_ctx beside", {
+    print_struct(f, "const tvmrt_micro_sum_ctx addend", {
         "sum": "&sum", "factors": multipliers, "operand": f.name_read(at, "other"),
     })  # fmt: skip
-    return f"tvmrt_micro_sum{'_whole' if whole else ''}_rows", "&beside"
+    return f"tvmrt_micro_sum{'_whole' if whole else ''}_rows", "&addend"
 
 
 def _bounds(node: Node) -> dict[str, int]:

@@ -1,6 +1,6 @@
 /* Error texts of a device, and packed functions for the runtime and users. */
-#ifndef TVMRT_DEVICES_OPENCL_TOLD_H_
-#define TVMRT_DEVICES_OPENCL_TOLD_H_
+#ifndef TVMRT_DEVICES_OPENCL_REGISTRATION_H_
+#define TVMRT_DEVICES_OPENCL_REGISTRATION_H_
 
 #include <stdatomic.h>
 #include <tvm/runtime/c_runtime_api.h>
@@ -10,10 +10,10 @@
 int device_fail(const char* format, ...);
 
 /* Return -1 with the error text set if out of memory. */
-int told_register(const char* name, TVMPackedCFunc function, void* resource);
+int register_function(const char* name, TVMPackedCFunc function, void* resource);
 
 /* Register "device_api.<name>", which allocates and copies tensors; `api` must be static. */
-int told_register_memory(const char* name, const tvmrt_memory_device* api);
+int register_memory_api(const char* name, const tvmrt_memory_device* api);
 
 /* Bytes copied by runs of regions: to the device, from it, within it. */
 typedef struct {
@@ -21,6 +21,6 @@ typedef struct {
 } moved_bytes;
 
 /* Register a function that returns the three counters as text, separated by blanks. */
-int told_register_moved(const char* name, moved_bytes* moved);
+int register_moved_bytes(const char* name, moved_bytes* moved);
 
 #endif

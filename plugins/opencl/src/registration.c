@@ -1,6 +1,6 @@
 /* Error texts and registered functions. Devices use only the public C interface, like a vendor's
  * plug-in. */
-#include "told.h"
+#include "registration.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ int device_fail(const char* format, ...) {
 }
 
 /* Replaces a function of an earlier registration. The registry retains the function. */
-int told_register(const char* name, TVMPackedCFunc function, void* resource) {
+int register_function(const char* name, TVMPackedCFunc function, void* resource) {
   TVMFunctionHandle handle = NULL;
   int rc;
   if (TVMFuncCreateFromCFunc(function, resource, NULL, &handle) != 0) return -1;
@@ -42,8 +42,8 @@ static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetVa
 
 /* The struct is a constant of the device and not copied. The cast removes the const, which the
  * reader restores. */
-int told_register_memory(const char* name, const tvmrt_memory_device* api) {
-  return told_register(name, give_resource, (void*)(uintptr_t)api);
+int register_memory_api(const char* name, const tvmrt_memory_device* api) {
+  return register_function(name, give_resource, (void*)(uintptr_t)api);
 }
 
 /* The counters may change concurrently: each value is consistent, but the three may be from
@@ -63,6 +63,6 @@ static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValue
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
-int told_register_moved(const char* name, moved_bytes* moved) {
-  return told_register(name, give_moved, moved);
+int register_moved_bytes(const char* name, moved_bytes* moved) {
+  return register_function(name, give_moved, moved);
 }

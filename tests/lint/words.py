@@ -1,0 +1,112 @@
+"""Check comments, docstrings, texts and pages for a list of words.
+
+Prints file, line, the word and what to write instead. Identifiers are not checked: only what people
+read. Code in pages and names between backquotes are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("include", "python", "plugins", "src_backend", "src_runtime", "docs", "examples")
+LEFT_OUT = {"tests", "build", "__pycache__", ".venv"}
+SUFFIXES = (".c", ".h", ".md", ".py")
+
+# What to write instead of words that are unclear or that the field does not use.
+WORDS = {
+    r"told|tells": "report, say, name",
+    r"behind": "after, past the end of",
+    r"anew": "again",
+    r"whoever": "the caller, the owner",
+    r"(?<!one )(?<!some )(?<!none )(?<!all )(?<!each )(?<!last )(?<!first )of which": "whose, with",
+    r"by which": "with, for, from",
+    r"held against": "compared with",
+    r"by squares|(?<!least )(?<!of )squares of": "Winograd, Winograd tile",
+    r"foretold": "known before the loop",
+    r"stowed": "memory-mapped",
+    r"beside": "next to, in addition to",
+    r"(?<![Tt]here )is no(?= )(?! (?:longer|more|less|larger|smaller|better|worse)\b)": "is not a",
+}
+STARTS = {r"The same": "what it is", r"(?:That|Those) of": "what it is"}
+_RULES = [(re.compile(rf"\b(?:{word})\b"), instead) for word, instead in WORDS.items()]
+_STARTS = [(re.compile(rf"^\W*(?:{word})\b"), instead) for word, instead in STARTS.items()]
+_NAMES = re.compile(r"``[^`]*``|`[^`\n]*`|\{[^{}]*\}")
+_PARAMETERS = re.compile(r"^ *[a-z_0-9]+(?:, [a-z_0-9]+)*$", re.MULTILINE)  # of a numpydoc list
+_C = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+_FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _of_c(text: str) -> Iterator[tuple[int, str, bool]]:
+    for found in _C.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, found[0], False
+
+
+def _of_python(text: str) -> Iterator[tuple[int, str, bool]]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string, False
+    tree = ast.parse(text)
+    heads = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value, id(node) in heads
+
+
+def _of_page(text: str) -> Iterator[tuple[int, str, bool]]:
+    yield 1, _FENCE.sub(_blank, text), False
+
+
+READERS = {".c": _of_c, ".h": _of_c, ".py": _of_python, ".md": _of_page}
+
+
+def findings(path: Path, text: str) -> Iterator[str]:
+    """Yield one line for each word of the list in a file."""
+    for first, part, is_head in READERS[path.suffix](text):
+        prose = _NAMES.sub(_blank, part)
+        if is_head:
+            prose = _PARAMETERS.sub(_blank, prose)
+        for rule, instead in _RULES + (_STARTS if is_head else []):
+            for found in rule.finditer(prose):
+                line = first + prose.count("\n", 0, found.start())
+                word = " ".join(found[0].split())
+                yield f"{path.relative_to(ROOT)}:{line}: '{word}'; write: {instead}"
+
+
+def files() -> list[Path]:
+    """Return the files that are checked: the product without its tests, and all pages."""
+    found = [path for part in PARTS for path in (ROOT / part).rglob("*") if path.is_file()]
+    found += ROOT.glob("*.md")
+    return sorted(
+        path
+        for path in found
+        if path.suffix in SUFFIXES and not LEFT_OUT & {*path.relative_to(ROOT).parts}
+    )
+
+
+def main() -> int:
+    """Print all findings; return 1 if there are any."""
+    lines = [line for path in files() for line in findings(path, path.read_text(encoding="utf-8"))]
+    print("\n".join(lines))
+    print(f"words: {len(lines)} findings", file=sys.stderr)
+    return bool(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
