@@ -332,7 +332,7 @@ def wrong_forests() -> dict:
         "child": (changed("nodes_truenodeids", 12345), "names node 12345 of tree 0"),
         "shared": (
             changed("nodes_truenodeids", forest["nodes"]["nodes_falsenodeids"][0]),
-            "no root, or several",
+            "no root or several roots",
         ),
         "column": (changed("nodes_featureids", COLUMNS), f"reads column {COLUMNS} of {COLUMNS}"),
         "mode": (changed("nodes_modes", "BRANCH_MAYBE"), "BRANCH_MAYBE is none of them"),

@@ -82,7 +82,7 @@ def test_files_stay_in_their_folder(any_session, tmp_path):
     long = os.urandom(1 << 20) * 5  # goes to the file as it comes
     remote.upload(long, "long")
     assert remote.download("long") == long
-    with pytest.raises(TVMError, match="is no name of a file"):
+    with pytest.raises(TVMError, match="is not a file name"):
         remote.get_function("tvm.rpc.server.upload")("../long", long)
     assert remote.get_function("test_rpc.same")(long) == long
     remote.remove("long")

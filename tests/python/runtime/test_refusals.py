@@ -47,7 +47,7 @@ CASES = {
     "a prefix that is no name": (
         "runtime.ModulePackImportsToC",
         lambda: (source(), False, "a-b"),
-        "no part of a C name",
+        "cannot be part of a C name",
     ),
     "constants of numbers": (
         "runtime.ConstLoaderModuleCreate",
