@@ -80,4 +80,4 @@ def test_a_choice_reads_as_words():
     assert str(Choice((16, 2, 8), 3, threads=1)) == (
         "tiles of 16 x 2 channels x 8, 3 blocks at once, one thread"
     )
-    assert str(Choice((16, 2, 8), square=4, threads=0)) == "squares of 4, all threads"
+    assert str(Choice((16, 2, 8), square=4, threads=0)) == "Winograd 4, all threads"
