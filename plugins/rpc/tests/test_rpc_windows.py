@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from windows import DIGITS, ROOT, compile_network, program_of
+from windows import DIGITS, compile_network, program_of
 
 import tvmrt
 from tvmrt import rpc
@@ -23,7 +23,7 @@ ort = pytest.importorskip("onnxruntime")
 @pytest.fixture
 def far_server(built, wine, tmp_path):
     """The port of a server there: the program of the page on remote calls."""
-    page = (ROOT / "docs" / "how-to" / "rpc.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "rpc.md").read_text(encoding="utf-8")
     source = tmp_path / "server.c"
     text = re.search(r"cat > server\.c <<'END'\n(.*?\n)END\n", page, re.DOTALL)[1]
     source.write_text(text)

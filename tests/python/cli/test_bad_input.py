@@ -94,7 +94,7 @@ def _external(folder: Path, digits: Path) -> Path:
         pytest.param(_empty, ["empty.onnx"], id="empty"),
         pytest.param(_unknown, ["Frobnicate", "first", "Transmogrify", "second"], id="unknown"),
         pytest.param(_contradictory, ["product"], id="contradictory-shapes"),
-        pytest.param(_without_rank, ["axes", "--shape x=1"], id="open-rank"),
+        pytest.param(_without_rank, ["rank", "--shape x=1"], id="open-rank"),
         pytest.param(_external, ["w.bin"], id="missing-external-weights"),
     ],
 )

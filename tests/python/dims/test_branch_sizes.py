@@ -53,7 +53,7 @@ def by_extent(d: Draft) -> str:
 BRANCHES = [
     pytest.param(product, [(1, 6), (8, 6)], [(3, 5), (2, 7)], "m is 6", id="product"),
     pytest.param(pairs, [(1, 2), (3, 12)], [(3, 1), (2, 7)], "m .*multiples of 2", id="pairs"),
-    pytest.param(window, [(1, 4), (8, 12)], [(2, 1), (1, 3)], "m runs from 4 to 12", id="window"),
+    pytest.param(window, [(1, 4), (8, 12)], [(2, 1), (1, 3)], "m ranges from 4 to 12", id="window"),
     pytest.param(square, [(1, 1), (4, 4), (8, 8)], [(3, 4), (1, 2)], "n is m|m is n", id="square"),
     pytest.param(by_extent, [(1, 12), (5, 12)], [(3, 4), (1, 9)], "m is 12", id="extent"),
 ]

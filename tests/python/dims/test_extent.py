@@ -158,7 +158,9 @@ def test_worked_bounds(found, expected):
 
 
 def test_what_is_not_known_is_a_sentence():
-    told = r"whether seq > 3 is known only when .* \(seq = 1..128\); .* closer bounds with --dim"
+    told = (
+        r"whether seq > 3 is known only at run time \(seq = 1..128\); .* closer bounds with --dim"
+    )
     with pytest.raises(Undecided, match=told):
         bool(SEQ > 3)
     with pytest.raises(Undecided, match="whether a is 0 is known only"):

@@ -212,19 +212,19 @@ def test_no_rounds_and_too_many(executor, tmp_path):
         last, rows = results(network, inputs)
         np.testing.assert_array_equal(last, inputs["c0"])
         assert rows.shape == (0, 3)
-    with pytest.raises(ValueError, match="search', the number of rounds is 21, expected 0 to 20"):
+    with pytest.raises(ValueError, match="search', the trip count is 21, expected 0 to 20"):
         results(network, search_inputs(rng, 21, True, 2, 1e9))
     last, rows = results(network, search_inputs(rng, 20, True, 2, 1e9))
     assert rows.shape == (20, 3)
 
 
 def test_rounds_that_nothing_bounds_are_refused_by_name():
-    with pytest.raises(UnsupportedError, match=r"search \(Loop: how many rounds .* by --dim"):
+    with pytest.raises(UnsupportedError, match=r"search \(Loop: its trip count .* with --dim"):
         tvmrt.compile(searching(), dims={"n": 3})
     model = searching()  # as many as it takes
     model.graph.input.remove(next(each for each in model.graph.input if each.name == "M"))
     model.graph.initializer.append(helper.make_tensor("M", INT64, [], [2**63 - 1]))
-    with pytest.raises(UnsupportedError, match=r"search \(Loop: how many rounds .* by --dim"):
+    with pytest.raises(UnsupportedError, match=r"search \(Loop: its trip count .* with --dim"):
         tvmrt.compile(model, dims={"n": 3})
 
 

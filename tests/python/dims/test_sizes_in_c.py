@@ -231,7 +231,7 @@ def test_pools_are_those_of_the_largest_sizes(name, target):
         tvmrt.compile(model, dims=case.dims, target=target, pools=pools, **C)
         short = {"sram": sized.arena_bytes - 1}
         sentence = (
-            r"is 1 bytes too small for the network at its largest sizes \(seq = 1..30\); most"
+            r"is 1 bytes too small for the network at its largest sizes \(seq = 1..30\); the peak"
         )
         with pytest.raises(ValueError, match=sentence):
             tvmrt.compile(model, dims=case.dims, target=target, pools=short, **C)

@@ -427,7 +427,7 @@ def test_a_pool_that_is_too_small_for_whole_layers_is_enough_for_rows():
     sizes = [str(plan.ram_bytes) for plan in plans_of("separable")]
     with pytest.raises(ValueError, match=r"is 16 bytes too small .* operator t\w+") as caught:
         compile_within(network("separable"), None, pools={"sram": bytes_ - 16})
-    told = f"enlarge sram to {sizes[-1]} bytes; plans by rows that are faster take "
+    told = f"enlarge sram to {sizes[-1]} bytes; faster plans with row-wise fusion need "
     assert told + f"{', '.join(sizes[:-1])} bytes" in str(caught.value)
 
 

@@ -75,6 +75,7 @@ def wine(built, tmp_path_factory):
         return said.replace("\r", "")
 
     run.environment = {**os.environ, **variables}
+    subprocess.run(["wineboot", "--init"], env=run.environment, capture_output=True, check=False)
     yield run
     subprocess.run(["wineserver", "-k"], env=run.environment, check=False)
 
