@@ -440,7 +440,7 @@ static void test_damaged_texts_are_refused(void** unused) {
       {"\"op\": \"add\",", "", "lacks 'op'"},
       {"\"dtype\": \"float32\",", "", "lacks 'name', 'dtype'"},
       {"float32", "floaty", "floaty"},
-      {"0.5", "0.5.5", "no number"},
+      {"0.5", "0.5.5", "not a number"},
       {"]}]}", "]}]} x", "something follows"},
   };
   (void)unused;

@@ -202,7 +202,7 @@ static void test_bad_data_types_are_refused(void** state) {
     arg_handle(&c, kTVMNDArrayHandle, t);
     arg_handle(&c, kTVMObjectHandle, tuple.ret.v_handle);
     arg_str(&c, bad[i]);
-    assert_fails(call_global(&c, "runtime.TVMArrayCreateView"), "no data type");
+    assert_fails(call_global(&c, "runtime.TVMArrayCreateView"), "not a data type");
     TVMObjectFree(tuple.ret.v_handle);
     TVMArrayFree(t);
   }

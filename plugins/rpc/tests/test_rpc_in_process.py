@@ -191,7 +191,7 @@ def test_a_tracker_that_comes_and_goes():
         ({"max_sessions": 65}, "at most 64 sessions"),
         ({"struct_bytes": 1}, "struct_bytes is not"),
         ({"host": "no such host.invalid"}, "the address of no such host.invalid cannot be found"),
-        ({"port": 70000}, "70000 is no port"),
+        ({"port": 70000}, "70000 is not a port"),
     ],
 )
 def test_options_that_make_no_sense(options, text):
