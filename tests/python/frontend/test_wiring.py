@@ -166,7 +166,7 @@ def test_extents_that_an_exporter_did_not_know_are_open(unknown):
     shape = (unknown, 3, unknown, unknown)
     model = network("y = Neg x", inputs=[info("x", shape)], outputs=[info("y", shape)])
     assert import_model(model, shapes={"x": (2, 3, 5, 7)}).outputs[0].shape == (2, 3, 5, 7)
-    with pytest.raises(ValueError, match=r"\[x_0, 3, x_2, x_3\], of which x_0, x_2, x_3 are"):
+    with pytest.raises(ValueError, match=r"\[x_0, 3, x_2, x_3\], where x_0, x_2, x_3 are"):
         import_model(model)
 
 

@@ -51,7 +51,7 @@ MISFITS = {
         "gather_nd",
         {"D": (2, 3), "J": (4,), "K": 3},
         {"batch": 0},
-        "axes of data behind the batch; found D = [2, 3], K = 3, batch = 0",
+        "axes of data after the batch; found D = [2, 3], K = 3, batch = 0",
     ),
     "batches": (
         "gather_nd",

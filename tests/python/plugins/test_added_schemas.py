@@ -40,7 +40,7 @@ def test_names_have_those_of_plugins_last(added, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "variable", "words"),
     [
-        ("wrong", "", "the schema wrong of the plug-in mine is no record with a text"),
+        ("wrong", "", "the schema wrong of the plug-in mine is not a record with a description"),
         ("greet", "-mine", "the plug-in mine has greet, but TVMRT_PLUGINS leaves it out"),
         ("grete", "", "there is no JSON output 'grete'; there are compile, "),
     ],

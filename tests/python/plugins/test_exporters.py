@@ -91,7 +91,7 @@ def test_formats_are_of_one_network(added, tmp_path, capsys):
 def test_what_is_no_exporter_is_refused_by_the_plugins_name(added, tmp_path, capsys):
     assert _compile("-o", tmp_path / "out", "--format", "wrong") == 2
     said = capsys.readouterr().err
-    assert "the exporter of wrong in the plug-in mine is no tvmrt.plugin.Exporter" in said
+    assert "the exporter of wrong in the plug-in mine is not a tvmrt.plugin.Exporter" in said
     assert not (tmp_path / "out").exists()
 
 

@@ -26,7 +26,7 @@ OPTIONAL = re.compile(
     rf"""
     (gcc|g\+\+|c\+\+|clang|clang\+\+|cpp|{_BINUTILS})(-\d+)? # compilers and what reads their files
     | [\w.-]+-(gcc|g\+\+|clang|ar|as|ld|{_BINUTILS})(-posix)? # cross compilers
-    | (qemu|llvm)-[\w-]+ | wine(64|server)? | valgrind | gdb # emulators and debuggers
+    | (qemu|llvm)-[\w-]+ | wine(64|server|boot)? | valgrind | gdb # emulators and debuggers
     | abidiff | abidw | clang-tidy | cppcheck | codespell | doxygen | dot | patchelf
     | bash | cmake | ctest | ninja | meson | pio | node | localedef | ldd | tar | unzip | xz
     | mount | umount
