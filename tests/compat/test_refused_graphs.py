@@ -66,7 +66,10 @@ REFUSALS = {
         put("heads", value=[[3, 0, 0, 0]]),
         "an entry needs 2 or 3 numbers",
     ),
-    "a count in words": (put("nodes", 2, "attrs", "num_inputs", value="two"), "'two' is not a number"),
+    "a count in words": (
+        put("nodes", 2, "attrs", "num_inputs", value="two"),
+        "'two' is not a number",
+    ),
     "a count with a rest": (
         put("nodes", 2, "attrs", "num_inputs", value="2x"),
         "'2x' is not a number",
