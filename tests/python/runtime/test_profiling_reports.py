@@ -132,7 +132,7 @@ def test_profiled_function():
         ("{", "the report"),
         ('{"calls": [{"Name": {}}]}', "a metric is empty"),
         ('{"calls": [{"Name": {"apples": 1}}]}', "'apples' is not a kind of metric"),
-        ('{"calls": [{"Name": {"count": x}}]}', "'x' is no number"),
+        ('{"calls": [{"Name": {"count": x}}]}', "'x' is not a number"),
         ('{"device_metrics": {"cpu0": 1}}', "the report"),
     ],
 )
@@ -142,7 +142,7 @@ def test_damaged_text_is_refused(text, message):
 
 
 def test_what_no_report_holds_is_refused():
-    with pytest.raises(TypeError, match="call 0 is no map"):
+    with pytest.raises(TypeError, match="call 0 is not a map"):
         profiling("Report")([1], {}, {})
     with pytest.raises(TypeError, match="durations, percents, ratios, counts and texts"):
         profiling("Report")([{"Name": [1]}], {}, {})
