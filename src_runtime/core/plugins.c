@@ -212,7 +212,7 @@ int tvmrt__plugin_load_for(const char* name) {
   return rc;
 }
 
-const void* tvmrt__plugin_provided(_Atomic(const void*)* provided, const char* prefix,
+const void* tvmrt__plugin_provided(tvmrt_provided* provided, const char* prefix,
                                    const char* library) {
   const void* functions = atomic_load_explicit(provided, memory_order_acquire);
   if (functions != NULL) return functions;
@@ -221,8 +221,7 @@ const void* tvmrt__plugin_provided(_Atomic(const void*)* provided, const char* p
   if (functions == NULL) {
     tvmrt__set_error(
         "this installation lacks the library %s; put it and plugins.txt of the same version of "
-        "tvmrt "
-        "into the folder of libtvm_runtime.",
+        "tvmrt into the folder of libtvm_runtime.",
         library);
   }
   return functions;

@@ -23,9 +23,11 @@ bool tvmrt__plugin_awaited(const char* name);
 TVMRT_SDK int tvmrt__plugin_load_for(const char* name);
 /* Load the plug-in of a name, ignoring failures; keeps the thread's error text. */
 void tvmrt__plugin_try_for(const char* name);
+/* Address of the functions that a library of this runtime has provided; NULL before. */
+typedef _Atomic(const void*) tvmrt_provided;
 /* Functions that a library of this runtime provides; loads the library, which has the prefix
  * `prefix`, if necessary. NULL, with the error text set, if the library is missing. */
-const void* tvmrt__plugin_provided(_Atomic(const void*)* provided, const char* prefix,
+const void* tvmrt__plugin_provided(tvmrt_provided* provided, const char* prefix,
                                    const char* library);
 /* Load all plug-ins with a prefix that begins with `beginning`, ignoring failures; keeps the
  * thread's error text. */

@@ -7,14 +7,13 @@
 
 #include "../core/plugins.h"
 
-static _Atomic(const void*) provided;
+static tvmrt_provided provided;
 
 void tvmrt__schedules_provide(const tvmrt_schedule_functions* functions) {
   atomic_store_explicit(&provided, functions, memory_order_release);
 }
 
 const tvmrt_schedule_functions* tvmrt__schedules(void) {
-  /* lint: it returns a pointer; cppcheck does not read the declaration, which has _Atomic() */
   return tvmrt__plugin_provided(&provided, "tvmrt.schedules.", "libtvmrt_schedules");
 }
 

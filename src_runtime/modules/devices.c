@@ -8,14 +8,13 @@
 #include "../core/function.h"
 #include "../core/plugins.h"
 
-static _Atomic(const void*) provided;
+static tvmrt_provided provided;
 
 void tvmrt__devices_provide(const tvmrt_device_functions* functions) {
   atomic_store_explicit(&provided, functions, memory_order_release);
 }
 
 static const tvmrt_device_functions* find_functions(void) {
-  /* lint: it returns a pointer; cppcheck does not read the declaration, which has _Atomic() */
   return tvmrt__plugin_provided(&provided, "tvmrt.device.list", "libtvmrt_regions");
 }
 
