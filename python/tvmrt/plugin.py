@@ -26,7 +26,7 @@ VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; each key of a table belongs to one plug-in.
 TABLES = (
     "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
-    "connections",
+    "connections", "instead",
 )  # fmt: skip
 NETWORKS = (".onnx",)  # file suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # never left to a plug-in
@@ -400,7 +400,8 @@ def instead(name: str) -> str | None:
     """Return a plug-in's advice for a name of TVM; None while plug-ins are being imported."""
     if _reader == [threading.get_ident()]:
         return None
-    return next((p.instead[name] for p in _read().plugins.values() if name in p.instead), None)
+    entry = _read().entries["instead"].get(name)
+    return None if entry is None else entry[1]
 
 
 def why_absent(table: str, key: Any) -> str | None:
