@@ -80,16 +80,13 @@ def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
     for page in sorted(root.glob("plugins/*/docs/*.md")):
         if (root / "docs" / "reference" / page.name).is_file():
             continue
-        told = ConfigParser(interpolation=None)
-        told.read(page.parent / "pages.ini", encoding="utf-8")
-
-        def entry(key: str, default: str, told: ConfigParser = told, name: str = page.name) -> str:
-            return told.get(name, key, fallback=default)
-
-        place = f"docs/{entry('folder', 'how-to')}/{page.name}"
+        config = ConfigParser(interpolation=None)
+        config.read(page.parent / "pages.ini", encoding="utf-8")
+        entry = config[page.name] if config.has_section(page.name) else {}
+        place = f"docs/{entry.get('folder', 'how-to')}/{page.name}"
         source = page.relative_to(root).as_posix()
-        title = entry("title", page.stem)
-        found.append(PluginPage(source, place, entry("section", _SECTION), title))
+        title = entry.get("title", page.stem)
+        found.append(PluginPage(source, place, entry.get("section", _SECTION), title))
     for page in sorted(root.glob("plugins/*/README.md")):
         path = page.relative_to(root).as_posix()
         found.append(PluginPage(path, path, _SECTION, page.parent.name))

@@ -53,13 +53,14 @@ class Elsewhere:
         if len(self._asked) > 1:
             first, second = (each.key for each in self._asked[:2])
             raise click.UsageError(f"give {first} or {second}, not both")
-        for each in self._asked:
-            place = each.connection.open(each.values)
-            if place is not None:
-                place.option = each.key
-                click.get_current_context().call_on_close(place.close)
-            return place
-        return None
+        if not self._asked:
+            return None
+        (asked,) = self._asked
+        place = asked.connection.open(asked.values)
+        if place is not None:
+            place.option = asked.key
+            click.get_current_context().call_on_close(place.close)
+        return place
 
 
 class _Placeholder(click.Option):
@@ -95,7 +96,7 @@ class ConnectedCommand(click.Command):
         """Return the connections with their options, created once per command line."""
         key = f"{__name__}.{placeholder.command}"
         if key not in ctx.meta:
-            own = {str(word) for each in self.params for word in (each.name, *each.opts)}
+            own = set(_names(self.params))
             rows: list[_Row] = []
             for name, each in connection.connections():
                 try:
@@ -105,7 +106,7 @@ class ConnectedCommand(click.Command):
                     text = f"{name} is left out: {type(error).__name__}: {error}"
                     warnings.warn(text, Remark, stacklevel=2)
                     continue
-                own |= {str(word) for each in made for word in (each.name, *each.opts)}
+                own.update(_names(made))
                 rows.append((name, each, made))
             ctx.meta[key] = rows
         found: list[_Row] = ctx.meta[key]
@@ -145,13 +146,18 @@ def _belongs(key: str, option: str) -> bool:
     return option == key or option.startswith(f"{key}-")
 
 
+def _names(parameters: Sequence[click.Parameter]) -> list[str]:
+    """Return the flags and Python names of parameters; no two of a command may be equal."""
+    return [word for each in parameters for word in (*each.opts, str(each.name))]
+
+
 def _check(key: str, made: Sequence[click.Option], own: set[str]) -> None:
     """Raise ValueError for options that violate the naming rules or exist already."""
     for option in made:
         for word in (*option.opts, *option.secondary_opts):
             if not _belongs(key, word):
                 raise ValueError(f"its option {word} is neither {key} nor begins with {key}-")
-        for word in (*option.opts, str(option.name)):
+        for word in _names([option]):
             if word in own:
                 raise ValueError(f"the command has {word} already")
 

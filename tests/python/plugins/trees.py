@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -43,12 +44,13 @@ class Tree:
         return done.stdout
 
 
-def sources() -> list[str]:
+@cache
+def sources() -> tuple[str, ...]:
     """Return the files of the repository that are here and not ignored; none without git."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     names = [name for name in done.stdout.split("\0") if name]
-    return [name for name in names if (ROOT / name).is_file()]
+    return tuple(name for name in names if (ROOT / name).is_file())
 
 
 def copied(folder: Path, without: tuple[str, ...]) -> Path:
