@@ -35,7 +35,7 @@ from tvmrt.compiler.planner import plan_program
 from tvmrt.error import UnsupportedError
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)
-from .c.naming import Namer
+from .c.naming import Namer, layer_name
 from .concatenations import join_concatenations
 from .copied_operands import copy_operands
 from .kernel_features import BOARD_KERNELS
@@ -56,6 +56,15 @@ def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Pro
     may run at the same time. Raises UnsupportedError listing every operator without a kernel, with
     the names of its nodes."""
     return _ProgramBuilder(graph, target).build(concurrent)
+
+
+def _main_name(group: Group) -> str:
+    """Return the name of the node that does the main work of a group."""
+    root = group.root
+    if root.op == "identity" and group.before:  # a copy of the result into another layout
+        root = group.before[-1]
+    is_layer = any(word in root.op for word in ("conv", "matmul"))
+    return layer_name(root.name) if is_layer else root.name
 
 
 def _lowering_class(op: str) -> type[Lowering]:
@@ -255,7 +264,7 @@ class _ProgramBuilder:
         operands = lowering.operands()
         reads = [self._meet(v, lowering.demand(v)) for v in operands]
         accesses = dict(zip(operands, reads))
-        name = self.names.take(group.root.name)
+        name = self.names.take(_main_name(group))
         writes = []
         several = len(group.outputs) > 1
         for i, value in enumerate(group.outputs):

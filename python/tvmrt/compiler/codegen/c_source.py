@@ -12,6 +12,7 @@ from tvmrt.libinfo import __version__
 from . import levels, manifest
 from .c import cplusplus
 from .c.function import print_function, signature
+from .c.initializers import name_layers
 from .c.naming import Symbols
 from .c.text import LINE, comment_lines, guarded, laid_out
 from .c.writer import Common, Function, Weights, comment_text, literal
@@ -245,7 +246,8 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
     headers = sorted({h for fn in functions for h in fn.includes})
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     macros += print_macros(target, headers)
-    definitions = merge_rests(dict.fromkeys(d for fn in functions for d in fn.definitions))
+    defined = list(dict.fromkeys(d for fn in functions for d in fn.definitions))
+    definitions = merge_rests(defined)
     lines = [
         "#include <math.h>",
         "#include <stddef.h>",
@@ -266,7 +268,7 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
         lines.append("")
     for function in functions:
         lines += [function.text, ""]
-    return "\n".join(lines)
+    return name_layers("\n".join(lines), defined)
 
 
 def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlaces) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -72,18 +74,46 @@ def print_layer(
             f.line(f"{name}.{path} = {value};")
 
 
-def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object], of_run: bool) -> str:
-    """Return the C address of a layer struct (see :func:`print_layer`) that equal steps share.
+@dataclass(frozen=True)
+class LayerStruct:
+    """Layer struct at file scope that equal layers share. Functions refer to it by ``placeholder``;
+    :func:`name_layers` puts the symbol of the file's first such layer there."""
+
+    kind: str
+    lines: tuple[str, ...]
+    symbol: str = field(compare=False)
+
+    @property
+    def placeholder(self) -> str:
+        """Name that depends on the content alone, so that equal functions have equal texts."""
+        digest = hashlib.sha256("\n".join((self.kind, *self.lines)).encode()).hexdigest()
+        return f"tvmrt_layer_{digest[:16]}"
+
+    def __str__(self) -> str:
+        return "\n".join([f"static const {self.kind} {self.placeholder} = {{", *self.lines, "};"])
+
+
+def name_layers(text: str, definitions: Iterable[object]) -> str:
+    """Return a file's text with the symbols of its layer structs instead of the placeholders."""
+    structs = {d.placeholder: d.symbol for d in definitions if isinstance(d, LayerStruct)}
+    if not structs:
+        return text
+    return re.sub(r"\btvmrt_layer_[0-9a-f]{16}\b", lambda found: structs[found[0]], text)
+
+
+def share_layer(
+    f: FunctionWriter, kind: str, fields: Mapping[str, object], of_run: bool, layer: str
+) -> str:
+    """Return the C address of the struct (see :func:`print_layer`) of the layer with this name.
     Equal structs are defined once at file scope, so the functions are equal, too, and compiled
     once. ``of_run``: members depend on a symbolic dimension; the struct is local."""
     if of_run:
         print_struct(f, f"const {kind} layer", fields)
         return "&layer"
-    lines = [f"    {member}," for member in members(fields)]
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
-    name = f"tvmrt_layer_{digest}"
-    f.define("\n".join([f"static const {kind} {name} = {{", *lines, "};"]))
-    return f"&{name}"
+    lines = tuple(f"    {member}," for member in members(fields))
+    struct = LayerStruct(kind, lines, f.common.symbols.layer(layer))
+    f.define(struct)
+    return f"&{struct.placeholder}"
 
 
 def _open_members(fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:

@@ -13,7 +13,7 @@ _KEYWORDS = frozenset(
 MAX_LENGTH = 60
 LEAST_WORDS = 18  # minimum letters of a layer's name after a long prefix
 LEAST_WORDS_BEFORE_ENDING = 8  # minimum for static symbols, which are local to their file
-SYMBOL_LENGTH = 40  # maximum for symbols and offsets, including their prefix
+SYMBOL_LENGTH = 48  # maximum for symbols and offsets, including their prefix
 MAX_MODULE_LENGTH = 100  # a module name begins file names
 
 
@@ -36,15 +36,38 @@ def check_module_name(what: str, name: str) -> None:
 def identifier(name: str, limit: int = MAX_LENGTH) -> str:
     """Return a readable C identifier close to the name, without doubled or outer underscores.
 
-    Of names that a converter joined with semicolons, the first is used; long names keep their end.
+    Of names that a converter joined with semicolons, the first is used. A long name loses the first
+    parts of its path, then its first words.
     """
-    text = re.sub(r"_+", "_", sanitize(name.split(";", maxsplit=1)[0])).strip("_") or "unnamed"
+    name = name.partition(";")[0]
+    while len(name) > limit and "/" in name.strip("/"):
+        name = name.strip("/").partition("/")[2]
+    text = re.sub(r"_+", "_", sanitize(name)).strip("_") or "unnamed"
     text = _last_words(text, limit)
     if text[0].isdigit() or text in _KEYWORDS:
         text = f"n{text}"
     return text
 
 
+_BIAS = re.compile(r"(.+)/BiasAdd[^/]*")
+_MATMUL = re.compile(r"(?i)(?:.*/)?(?:\w+_)?(?:conv|depthwise|matmul|gemm|einsum|dense)[^/]*")
+
+
+def layer_name(name: str) -> str:
+    """Return the layer's name of a convolution or matmul that TensorFlow fused with other nodes,
+    whose names it joined with semicolons. A layer's own bias identifies it; its convolution may be
+    named after another layer that shares a constant."""
+    names = name.split(";")
+    if len(names) == 1:
+        return name
+    biased = next(filter(None, map(_BIAS.fullmatch, names)), None)
+    if biased is not None:
+        return biased[1]
+    matmul = next(filter(_MATMUL.fullmatch, reversed(names)), None)
+    return matmul or names[0]
+
+
+_WORD = re.compile(r"_[A-Za-z]")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")  # first letter of a word in camel case
 
 
@@ -53,12 +76,12 @@ def _last_words(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     first = len(text) - limit + 1  # identifier() may prepend a letter before a digit
-    if text[first - 1] == "_":
+    if text[first - 1] == "_" and text[first].isalpha():
         return text[first:]
     middle = first + limit // 2 + 1
-    cut = text.find("_", first, middle)
-    if cut >= 0:
-        return text[cut + 1 :]
+    cut = _WORD.search(text, first, middle + 2)
+    if cut:
+        return text[cut.end() - 1 :]
     capital = _CAPITAL.search(text, first, middle)
     return text[capital.start() if capital else first :]
 
@@ -181,6 +204,10 @@ class Symbols:
         behind = self._behind
         apart = f"{name}_op" if behind and name.lower().endswith(behind) else name
         return self._namer.take(apart, self._before, room=len(behind))
+
+    def layer(self, name: str) -> str:
+        """Return the static symbol of the struct that describes a layer."""
+        return self._namer.take(name, self._before, "_layer")
 
     def constant(self, name: str) -> str:
         """Return the symbol of a constant without its ``<prefix>_w_``."""

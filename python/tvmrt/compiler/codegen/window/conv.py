@@ -257,7 +257,7 @@ def print_board(
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
     f.include(kernel.header)
     members = layer.members(kernel, residual[1])
-    address = share_layer(f, BOARD_STRUCT, members, layer.shape.of_run)
+    address = share_layer(f, BOARD_STRUCT, members, layer.shape.of_run, step.name)
     fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
     print_data_f32(f, fields, kind="tvmrt_micro_data_f32")
     return address

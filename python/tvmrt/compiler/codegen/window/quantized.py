@@ -203,7 +203,7 @@ class IntegerProduct(BoardLowering):
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds, direct=fixed)
-        address = share_layer(f, self.struct, members, layer.shape.of_run)
+        address = share_layer(f, self.struct, members, layer.shape.of_run, step.name)
         if not self.direct:
             added = None
             if not HELIUM.of(self.target):  # its calls are already nested more deeply
