@@ -37,8 +37,8 @@ HEAD = """\
 
 #if defined(__has_include)
 #if !__has_include("arm_nnfunctions.h")
-#error "CMSIS-NN is not found: make CMSIS_NN=PATH with the folder that has its Include and Source, \
-or have its Include among the folders of headers"
+#error "CMSIS-NN is not found: run make CMSIS_NN=PATH with the folder that contains Include and \
+Source, or add its Include to the include path"
 #endif
 #endif
 #include "arm_nnfunctions.h"
@@ -73,7 +73,7 @@ static inline cmsis_nn_context memory(uint8_t *bytes, int32_t size) {
   return made;
 }
 
-/* CMSIS-NN reads multipliers through pointers to what is not const. */
+/* CMSIS-NN takes multipliers by pointers that are not const; it only reads them. */
 static inline cmsis_nn_per_channel_quant_params scales(const int32_t *m, const int32_t *e) {
   cmsis_nn_per_channel_quant_params made;
   made.multiplier = (int32_t *)(uintptr_t)m;

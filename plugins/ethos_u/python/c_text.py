@@ -19,7 +19,7 @@ HEAD = """\
 
 #include <tvm/runtime/c_backend_api.h>
 
-/* The driver's own header where the build has it, else what it says of these functions. */
+/* The driver's header if it is on the include path, otherwise the same declarations. */
 #if defined(__has_include)
 #if __has_include(<ethosu_driver.h>)
 #include <ethosu_driver.h>
@@ -43,7 +43,7 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr,
   ethosu_invoke_v3(drv, data, size, base, sizes, count, NULL)
 #endif
 
-/* Run one command stream; the driver wants numbers for addresses, at multiples of 16. */
+/* Run one command stream. The driver takes addresses as integers; they are multiples of 16. */
 static int32_t run_commands(const uint8_t *commands, int size, uint64_t *bases, const size_t *sizes,
                             int count) {
   for (int i = 0; i < count; ++i) {
@@ -53,7 +53,7 @@ static int32_t run_commands(const uint8_t *commands, int size, uint64_t *bases, 
     }
   }
   struct ethosu_driver *driver = ethosu_reserve_driver();
-#ifndef ETHOSU_MULTI_VARIANT /* where it is defined, the driver chooses a device by the stream */
+#ifndef ETHOSU_MULTI_VARIANT /* if defined, the driver selects the device */
   if (driver == NULL) {
     TVMAPISetLastError("Ethos-U: no driver is free; call ethosu_init() before the network runs");
     return -1;
@@ -78,7 +78,7 @@ def source_text(
     regions: Sequence[Region], streams: Mapping[str, Stream], told: str, accelerator: str
 ) -> str:
     """Return the whole text; ``streams`` by the regions' symbols, ``told`` names their origin."""
-    parts = [f"/* Made by {told} */", HEAD.replace("ACCELERATOR", accelerator), BEGIN_C]
+    parts = [f"/* Compiled by {told} */", HEAD.replace("ACCELERATOR", accelerator), BEGIN_C]
     for region in regions:
         parts.append(_region(region, streams[region.symbol]))
     return "\n".join([*parts, END_C])

@@ -182,7 +182,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     ]
     if options.params == "embed" and sources.weight_buffers:
         lines += [
-            "/* All weights, one after the other; see the offsets where they are passed. */",
+            "/* All weights; calls pass them by their offsets. */",
             f"extern const unsigned char TVMGEN_LOCAL {prefix}_weights[];",
             "",
         ]
@@ -204,7 +204,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
 
 def _held_header(sources: Sources) -> str:
     lines = [
-        "/* Weights that lie among those of devices' regions. */",
+        "/* Weights that are stored with those of devices' regions. */",
         *(f"extern const unsigned char TVMGEN_LOCAL {s}[];" for s in sources.held_symbols()),
         "",
     ]
@@ -294,8 +294,8 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options, places: Weig
 NEEDS_HEADER = "#include <tvm/runtime/kernels/needs.h>"
 NEEDS = [
     "#if defined(__GNUC__)",
-    "/* The level of processors that this code needs, for who loads the library; weak, as each of",
-    " * several networks in one program has it. */",
+    "/* ISA level that this code needs, checked when the library is loaded; weak because each of",
+    " * several networks in one program defines it. */",
     "TVM_DLL extern const char __tvmrt_needs[];",
     "#if !defined(_WIN32)",
     "__attribute__((weak))",
@@ -318,7 +318,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
         "",
         *(NEEDS if sources.levels is None else []),
         *manifest.print_manifest(sources.manifest),
-        "/* Where a tensor argument's elements begin. */",
+        "/* Return the address of a tensor argument's first element. */",
         "static void *tensor_data(TVMValue value) {",
         "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
         "  return (char *)tensor->data + tensor->byte_offset;",

@@ -42,8 +42,8 @@ _CONTEXT = """\
 #include <stddef.h>
 #include <tvm/runtime/c_backend_api.h>
 
-/* Filled when the library is loaded: through it TVMBackendGetFuncFromEnv() finds the functions of
- * the modules that the library imports. */
+/* Set when the library is loaded. TVMBackendGetFuncFromEnv() uses it to find the functions of
+ * imported modules. */
 TVM_DLL extern void *__tvm_module_ctx;
 void *__tvm_module_ctx = NULL;
 """

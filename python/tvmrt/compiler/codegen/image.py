@@ -84,8 +84,8 @@ def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent
     for pool in pools:
         if pool.lent:
             lines += [
-                f"/*! \\brief What the pool {pool.name} must hold, in bytes; aligned to"
-                f" {ALIGN_BYTES} bytes. All networks are given the same one. */",
+                f"/*! \\brief Size of the pool {pool.name}, in bytes; aligned to"
+                f" {ALIGN_BYTES} bytes. All networks use the same pool. */",
                 f"#define {pool_macro(prefix, pool)} {pool.used_bytes}",
             ]
     return "\n".join([*lines, "", f"#endif /* {prefix.upper()}_H_ */", ""])
@@ -97,7 +97,7 @@ def _memory_header(prefix: str, number: str, pools, prefixes: Sequence[str]) -> 
         "#include <stdint.h>",
         "",
         *LOCAL,
-        "/* Another image of this name would have other memory. */",
+        "/* Fails to link if another image has this name. */",
     ]
     for pool in pools:
         name = pool_symbol(pool, prefix)

@@ -147,16 +147,16 @@ def declarations(prefix: str, levels: Levels) -> list[str]:
         lines += [f"/* For {name}. */"]
         for function in levels.own(name):
             lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
-    lines += ["", "/* The operators as one level has them. */", "typedef struct {"]
+    lines += ["", "/* Operators of one ISA level. */", "typedef struct {"]
     for symbol, function in levels.of(levels.names[-1]).items():
         lines += signature(f"(*{symbol})", function.parameters, ";", depth=1)
     return [
         *lines,
         f"}} {prefix}_level;",
         "",
-        "/* Of the level in use, which is chosen when the library is loaded; NULL if none fits. */",
+        "/* Operators of the active level, selected at load time; NULL if none is supported. */",
         f"extern TVMGEN_LOCAL const {prefix}_level *{_in_use(prefix)};",
-        "/* Says why none fits; returns -1. */",
+        "/* Report why no level is supported; return -1. */",
         f"TVMGEN_LOCAL int32_t {prefix}_no_level(void);",
         "",
     ]
@@ -219,8 +219,8 @@ def _choice(prefix: str, levels: Levels) -> list[str]:
     return [
         f"static const char *const names[] = {{{names}}};",
         "",
-        "/* What a tool reads that does not load the library; weak, as each of several networks in",
-        " * one program has it. */",
+        "/* Read by tools that do not load the library; weak because each of several networks in",
+        " * one program defines it. */",
         "TVM_DLL extern const char __tvmrt_levels[];",
         *WEAK,
         f'const char __tvmrt_levels[] = "{",".join(levels.names)}";',
@@ -248,7 +248,7 @@ def _answers(prefix: str) -> list[str]:
         "  return -1;",
         "}",
         "",
-        "/* Why the library cannot be used here, NULL if it can; asked by who loads it. */",
+        "/* Return why this processor cannot run the library, or NULL; called at load time. */",
         "TVM_DLL const char *__tvmrt_refusal(void);",
         *WEAK,
         "const char *__tvmrt_refusal(void) {",
@@ -259,7 +259,7 @@ def _answers(prefix: str) -> list[str]:
             f"{prefix}_get_level", ["args", "type_codes", "num_args", "resource_handle"]
         ),
         f"  if ({_in_use(prefix)} == NULL) return {prefix}_no_level();",
-        "  /* a text that ends with 0; the ABI has no const handle, nobody writes through it */",
+        "  /* a NUL-terminated text; the ABI has no const handle, the text is only read */",
         f"  out_ret_value->v_handle = (void *)(uintptr_t)names[{_in_use(prefix)} - levels];",
         "  *out_ret_tcode = kTVMOpaqueHandle;",
         "  return 0;",

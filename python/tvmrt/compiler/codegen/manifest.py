@@ -97,8 +97,8 @@ def read(text: str) -> dict[str, Any]:
 def print_manifest(manifest: Mapping[str, Any]) -> list[str]:
     """Return C lines that define the manifest."""
     return [
-        "/* What this code was made of and how; for tools, and for who loads the library. Weak, as",
-        " * each of several networks in one program has it. */",
+        "/* Provenance of this code, for tools and programs that load the library. Weak because",
+        " * each of several networks in one program defines it. */",
         f"TVM_DLL extern const char {SYMBOL}[];",
         *WEAK,
         f"const char {SYMBOL}[] =",

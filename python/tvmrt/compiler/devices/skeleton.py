@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 C_SOURCE = """\
-/* @NAME@: a device that computes `relu` in float32. tvm/runtime/device.h describes every slot. */
+/* @NAME@: a device that computes `relu` in float32. tvm/runtime/device.h describes all members. */
 #include <stdlib.h>
 #include <tvm/runtime/device.h>
 
 TVMRT_DEVICE_PLUGIN(@NAME@)
 #define FAIL(why) (TVMPackedFuncSetLastError(why), -1)
 
-/* What the compiler may give to the device. */
+/* Describe what the compiler may assign to the device. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"relu", NULL};
   (void)device;
@@ -30,7 +30,7 @@ static size_t place(const tvmrt_region* region, int32_t tensor) {
 
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   (void)device, (void)options;
-  free(region->device_graph); /* of other shapes */
+  free(region->device_graph); /* may be left from other shapes */
   region->device_graph = malloc(place(region, region->num_tensors) + 1);
   return region->device_graph != NULL ? 0 : FAIL("out of memory");
 }
@@ -44,7 +44,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   for (int32_t n = 0; n < region->num_nodes; ++n) {
     const tvmrt_region_node* node = &region->nodes[n];
-    if (strcmp(node->op, "relu") != 0) return FAIL("relu is all that the device knows");
+    if (strcmp(node->op, "relu") != 0) return FAIL("the device supports only relu");
     const float* x = data(region, node->inputs[0]);
     float* y = data(region, node->outputs[0]);
     const int64_t size = tvmrt_region_size(region, node->outputs[0]);

@@ -98,11 +98,11 @@ def blob_source(blob: bytes, shared: bool = True) -> str:
     """Return C text that defines ``__tvm_dev_mblob`` for loaders. Several networks in one program
     may each define it, unless they refer to data in it (not ``shared``)."""
     lines = [
-        "/* The tree of modules of this library; see the description of __tvm_dev_mblob. */",
+        "/* Module tree of this library; see __tvm_dev_mblob. */",
         "#include <tvm/runtime/c_backend_api.h>",
         "",
         "#if defined(__GNUC__)",
-        "#define TVMGEN_ALIGNED __attribute__((aligned(64)))  /* as what lies in it is */",
+        "#define TVMGEN_ALIGNED __attribute__((aligned(64)))  /* as its content */",
         "#else",
         "#define TVMGEN_ALIGNED",
         "#endif",
@@ -134,7 +134,7 @@ def included_bytes(
         section, alignment = HUGE_PAGE_SECTION, HUGE_PAGE.bit_length() - 1
     listed = f'  .section .drectve,"yn"\n  .ascii " -export:{symbol},data"\n' if exported else ""
     return f"""\
-/* {nbytes} bytes, taken as they are from {file_name}. */
+/* {nbytes} bytes, copied from {file_name}. */
 #if defined(__APPLE__)
   .section __TEXT,__const
 {private}  .globl _{symbol}

@@ -124,12 +124,12 @@ level := $(if $(findstring __clang__,$(shell $(CC) -E -dM -x c /dev/null 2>/dev/
 """
 
 _MAKEFILE = """\
-# Makes lib%(name)s.a of the network. Another compiler or other options: make CC=... CFLAGS=...
+# Build lib%(name)s.a of the network. For another compiler or other options: make CC=... CFLAGS=...
 # A program that links it includes codegen/host/include/ and runtime/include/.
 ifeq ($(origin CC),default)
 CC = %(compiler)s
 endif
-# A compiler that brings no C library has the headers of picolibc where that is installed.
+# A compiler without a C library uses the headers of picolibc if it is installed.
 ifneq ($(shell $(CC) -include math.h -E -x c /dev/null >/dev/null 2>&1 || echo none),)
 override CC += --specs=picolibc.specs
 endif
@@ -145,7 +145,7 @@ sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
 objects := $(sources:.c=.o)
 compiled := $(wildcard codegen/host/lib/*.o)
 headers := $(wildcard codegen/host/include/*.h)
-# Rebuilt if these files replaced others of the same date.
+# Forces a rebuild if these files replaced others with the same date.
 content := content-%(content)s.stamp
 %(others)s
 lib%(name)s.a: $(objects) $(compiled)%(built)s

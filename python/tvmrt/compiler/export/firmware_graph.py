@@ -137,16 +137,16 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
         "/*! \\brief Bytes that the graph executor needs in addition to inputs and weights. */",
         f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})",
         "",
-        "/*! \\brief The operators, in a table. */",
+        "/*! \\brief Table of the operators. */",
         f"extern const TVMModule {module_symbol(prefix)};",
         "",
-        "/*! \\brief The graph JSON; without a NUL at its end. */",
+        "/*! \\brief Graph JSON, not NUL-terminated. */",
         f"extern const char {prefix}_graph_json[];",
         "",
         "/*!",
-        " * \\brief Make the network's executor, with its weights; see tvmrt_graph_create().",
+        " * \\brief Create the network's executor and load its weights; see tvmrt_graph_create().",
         f" * \\param arena       [in] {macro} bytes, aligned to 16;",
-        " *                    borrowed until release.",
+        " *                    borrowed until the executor is released.",
         " * \\param executor    [out] Released by TVMGraphExecutor_Release(). NULL on failure.",
         " */",
         *wrap(
@@ -186,7 +186,7 @@ def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
     if params is not None:
         data = bytes(params.pad) + params.data
         lines += [
-            f"/* The first {params.pad} bytes only move what follows to where it is aligned. */",
+            f"/* The first {params.pad} bytes are padding that aligns the rest. */",
             f"static const unsigned char params[{len(data)}] TVMGEN_RODATA = {{",
             *_rows(data),
             "};",

@@ -24,8 +24,8 @@ def _config() -> str:
     header = Path(find_include_path()[0], "tvm", "runtime", "crt", "config_defaults.h")
     limits = _LIMIT.findall(header.read_text(encoding="utf-8"))
     lines = [
-        "/* Limits of the firmware headers: copy to crt_config.h on the search path, and change",
-        " * what the program needs otherwise. */",
+        "/* Limits of the firmware headers: copy it to crt_config.h on the include path and change",
+        " * the values that do not fit the program. */",
         "#ifndef TVM_RUNTIME_CRT_CRT_CONFIG_H_",
         "#define TVM_RUNTIME_CRT_CRT_CONFIG_H_",
         "",
@@ -37,8 +37,8 @@ def _config() -> str:
 
 _PLATFORM = """\
 /*
- * Functions of a board, for code that was written for older firmware runtimes: copy this to
- * platform.c and fill it in. Networks compiled by tvmrt call none of them; they return error codes.
+ * Board functions for code that was written for older firmware runtimes: copy this file to
+ * platform.c and complete it. Networks compiled by tvmrt do not call them; they return error codes.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,8 +47,8 @@ _PLATFORM = """\
 
 #include <tvm/runtime/crt/platform.h>
 
-/* Bytes for operators that allocate workspaces while they run. Networks with a static plan, all of
- * tvmrt's, need none; more than 0 needs libtvm_backend.a. */
+/* Bytes for operators that allocate workspaces while they run. Networks compiled by tvmrt are
+ * planned statically and need none; more than 0 needs libtvm_backend.a. */
 #ifndef TVM_WORKSPACE_SIZE_BYTES
 #define TVM_WORKSPACE_SIZE_BYTES 0
 #endif
@@ -64,7 +64,7 @@ tvm_crt_error_t TVMPlatformInitialize(void) {
   return kTvmErrorNoError;
 }
 
-/* Reset the board, or stop where a debugger finds it. */
+/* Reset the board, or loop until a debugger attaches. */
 void TVMPlatformAbort(tvm_crt_error_t code) {
   (void)code;
   for (;;) {
@@ -77,7 +77,7 @@ size_t TVMPlatformFormatMessage(char *out_buf, size_t out_buf_size_bytes, const 
   return length < 0 ? 0 : (size_t)length;
 }
 
-/* Start and read a timer of the board. */
+/* Start and read a hardware timer. */
 tvm_crt_error_t TVMPlatformTimerStart(void) { return kTvmErrorFunctionCallNotImplemented; }
 
 tvm_crt_error_t TVMPlatformTimerStop(double *elapsed_time_seconds) {
@@ -89,7 +89,7 @@ tvm_crt_error_t TVMPlatformBeforeMeasurement(void) { return kTvmErrorNoError; }
 
 tvm_crt_error_t TVMPlatformAfterMeasurement(void) { return kTvmErrorNoError; }
 
-/* From the board's source of randomness. */
+/* Read the board's random number generator. */
 tvm_crt_error_t TVMPlatformGenerateRandom(uint8_t *buffer, size_t num_bytes) {
   (void)buffer;
   (void)num_bytes;

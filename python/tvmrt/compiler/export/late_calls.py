@@ -29,7 +29,7 @@ FUNCTIONS = (
 def source() -> str:
     """Return the text of the C file."""
     lines = [
-        "/* What this library calls of the runtime: by variables, which who loads it fills. */",
+        "/* Runtime functions that this library calls, as pointers that the loader sets. */",
         "#include <tvm/runtime/c_backend_api.h>",
         "#include <tvm/runtime/c_packed_func.h>",
         "",

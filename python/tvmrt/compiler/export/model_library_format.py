@@ -143,7 +143,7 @@ def source_files(library) -> dict[str, str]:
 def _places_in_modules(places: Mapping[str, int]) -> str:
     """Return C text with constants as expressions, because C has no symbols inside arrays."""
     lines = [
-        "/* Weights that lie among those of devices' regions. */",
+        "/* Weights that are stored with those of devices' regions. */",
         "extern const unsigned char __tvm_dev_mblob[];",
         *(f"#define {name} (__tvm_dev_mblob + {place})" for name, place in places.items()),
     ]
@@ -153,7 +153,7 @@ def _places_in_modules(places: Mapping[str, int]) -> str:
 def byte_array(symbol: str, data: bytes) -> str:
     """Return C text of an aligned constant array of bytes."""
     lines = [
-        "/* All weights, one after the other. */",
+        "/* All weights. */",
         "#if defined(__GNUC__)",
         '#define TVMGEN_ALIGNED __attribute__((aligned(64), visibility("hidden")))',
         "#else",

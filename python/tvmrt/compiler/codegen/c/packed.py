@@ -30,8 +30,8 @@ def shared_name(name: str, own: str) -> list[str]:
     """Return C lines of a weak packed function with a well-known name that calls the network's own
     function."""
     return [
-        "/* By the name that executors ask for; weak, as each of several networks in one program",
-        " * has it. */",
+        "/* The name that executors look up; weak because each of several networks in a program",
+        " * defines it. */",
         *packed_prototype(name, result="TVM_DLL int32_t"),
         *WEAK,
         *packed_prototype(name, " {"),

@@ -41,7 +41,7 @@ def _profile_slot(program: Program, prefix: str) -> list[str]:
         *names,
         "};",
         "",
-        "/* Filled by an executor that profiles; see c_backend_api.h. */",
+        "/* Set by an executor that profiles; see c_backend_api.h. */",
         f"TVM_DLL extern tvmrt_profile_slot {prefix}_profile_slot;",
         *print_fields(
             f"tvmrt_profile_slot {prefix}_profile_slot",

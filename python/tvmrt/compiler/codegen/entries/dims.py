@@ -86,7 +86,7 @@ def print_about(program: Program, prefix: str) -> list[str]:
         return []
     text = f"{prefix}_dims_text"
     return [
-        "/* For people and for tools that only read the file. */",
+        "/* The same as text, for people and for tools that only read the file. */",
         f"TVM_DLL extern const char {text}[];",
         f"const char {text}[] =",
         *string_pieces(json.dumps(described(program))),
@@ -187,7 +187,7 @@ def print_reader(program: Program, calls: Calls) -> list[str]:
     if not calls.straight or {which for *_, which in extents} < set(range(len(symbols))):
         return _by_table(program, calls, f"static int32_t read_sizes{TAKES} {{")
     return [
-        "/* Where an extent does not fit: finds it, and says so. */",
+        "/* Find the extent that is out of range and report it. */",
         *_by_table(program, calls, f"TVMRT_COLD int32_t refuse_sizes{TAKES} {{"),
         *_straight(program, extents),
     ]

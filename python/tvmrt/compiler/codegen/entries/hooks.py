@@ -40,12 +40,12 @@ def struct(program: Program, prefix: str) -> list[str]:
     if not devices:
         return []
     return [
-        "/*! \\brief What the board's hooks get; handed on as it is. */",
+        "/*! \\brief Context of the board's hooks; passed to them unchanged. */",
         f"struct {prefix.lower()}_devices {{",
         *(f"  void *{_member(device)};" for device in devices),
         "};",
         "",
-        "/*! \\brief Hooks that the board defines; 0, or another number to end the run:",
+        "/*! \\brief Hooks that the board defines. They return 0, or an error to end the run:",
         " * Activate before a run, Open and Close around each region, Deactivate after the run. */",
         *(f"int32_t {_hook(device, hook)}(void *context);" for device in devices for hook in HOOKS),
         "",

@@ -60,9 +60,9 @@ def accessor_declarations(prefix: str) -> list[str]:
     return [
         "struct TVMMetadata;",
         "struct TVMModelMetadata;",
-        "/*! \\brief What the network says about itself; see tvm/runtime/metadata.h. */",
+        "/*! \\brief Metadata of the network; see tvm/runtime/metadata.h. */",
         f"const struct TVMMetadata *{prefix}_metadata(void);",
-        "/*! \\brief The same with the memory that every function needs. */",
+        "/*! \\brief Metadata of the network with the memory that each function needs. */",
         f"const struct TVMModelMetadata *{prefix}_model_metadata(void);",
         "",
     ]
@@ -159,7 +159,7 @@ def _print_own(prefix: str, name: str, variable: str) -> list[str]:
     unused = ["args", "type_codes", "num_args", "resource_handle"]
     return [
         *exported_head(f"{prefix}_{name}", unused),
-        "  /* the ABI has no const handle; nobody writes through it */",
+        "  /* the ABI has no const handle; the metadata is only read */",
         f"  out_ret_value->v_handle = (void *)(uintptr_t){variable};",
         "  *out_ret_tcode = kTVMOpaqueHandle;",
         "  return 0;",

@@ -55,7 +55,7 @@ def _place(buffer: Buffer) -> str:
 
 
 READER = [
-    "/* Where a tensor argument lies. */",
+    "/* Return the device of a tensor argument. */",
     "static DLDevice tensor_device(TVMValue value) {",
     "  return ((const DLTensor *)value.v_handle)->device;",
     "}",

@@ -34,7 +34,7 @@ def print_wait(steps: Sequence[Step]) -> list[str]:
     return [
         "TVM_DLL extern void *__tvm_module_ctx;",
         "",
-        "/* Wait for a region that was started, if that was not done yet. */",
+        "/* Wait for a region that was started, unless it has been waited for. */",
         "static int32_t wait_for(void **tickets, int number) {",
         *wrap("  static const char *const names[] = ", names, ";", 1, brackets="{}"),
         "  TVMFunctionHandle wait;",

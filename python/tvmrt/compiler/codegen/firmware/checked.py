@@ -20,10 +20,10 @@ from .main import run_parameters
 from .names import input_tensors, output_tensors, own_includes, size_macro
 
 _CODES = [
-    " * \\return As {run}(), and before it:",
-    " * kTvmErrorNetworkTensorMismatch where an input has not just the bytes of its type and shape",
-    " * or an output has fewer, kTvmErrorNetworkPoolTooSmall where a pool is too small. Nothing is",
-    " * written then.",
+    " * \\return As {run}(), and additionally:",
+    " * kTvmErrorNetworkTensorMismatch if an input is not exactly as large as its type and shape",
+    " * or an output has fewer, kTvmErrorNetworkPoolTooSmall if a pool is too small. Nothing is",
+    " * written in these cases.",
     " */",
 ]
 
@@ -34,11 +34,11 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
         return [
             *(_sizes_struct(program, prefix, _TAKEN) if program.is_sized() else []),
             "/*!",
-            f" * \\brief Run as {prefix}_run(), but of tensors that say all about themselves.",
-            f" * \\return As {prefix}_run(), and before it: kTvmErrorFunctionCallWrongArgType for",
+            f" * \\brief Check types, shapes and strides of all tensors, then call {prefix}_run().",
+            f" * \\return As {prefix}_run(), and also kTvmErrorFunctionCallWrongArgType for",
             " * an argument that is not a tensor, kTvmErrorNetworkTensorMismatch for a wrong type,",
-            " * a wrong shape or gaps, kTvmErrorNetworkPoolTooSmall for such a pool. Nothing is",
-            " * written then.",
+            " * shape or layout, kTvmErrorNetworkPoolTooSmall for too small a pool. Nothing is",
+            " * written in these cases.",
             " */",
             *packed_prototype(f"{prefix}_run_checked", seal.linked(prefix, "run_checked")),
             "",
@@ -46,7 +46,7 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     return [
         *_sizes_struct(program, prefix, "How many bytes the caller has at each of its pointers."),
         "/*!",
-        f" * \\brief Run as {prefix}_run(), after a look at the sizes of all that it gets.",
+        f" * \\brief Check the sizes of all arguments, then call {prefix}_run().",
         *(line.format(run=f"{prefix}_run") for line in _CODES),
         *prototype(prefix, "run_checked", _parameters(program, prefix)),
         "",
@@ -61,7 +61,7 @@ def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:
     return [
         f"/*! \\brief {brief} */",
         f"struct {prefix.lower()}_sizes {{",
-        *(members or ["  size_t unused; /*!< C has no empty struct. */"]),
+        *(members or ["  size_t unused; /*!< C has no empty structs. */"]),
         "};",
         "",
     ]
@@ -229,7 +229,7 @@ def _expected(extent: Whole) -> str:
 
 
 _DIFFERS = [
-    "/* Whether a tensor is not what argument i must be: its type, shape and compact rows. */",
+    "/* Whether a tensor does not have the type, shape and contiguous layout of argument i. */",
     "static int differs(const DLTensor *tensor, int i) {",
     "  int64_t stride = 1;",
     "  if (tensor->ndim != expected[i].ndim || tensor->byte_offset != 0) return 1;",
@@ -249,7 +249,7 @@ _DIFFERS = [
 ]
 
 _TOO_SMALL = [
-    "/* Whether a tensor has fewer bytes than a pool must hold. */",
+    "/* Whether a tensor has fewer bytes than its pool needs. */",
     "static int too_small(const DLTensor *tensor, int64_t bytes) {",
     "  return tensor->ndim != 1 || tensor->shape == NULL || tensor->byte_offset != 0 ||",
     "         tensor->shape[0] * ((tensor->dtype.bits + 7) / 8) * tensor->dtype.lanes < bytes;",

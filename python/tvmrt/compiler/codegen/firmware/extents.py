@@ -122,7 +122,7 @@ def bounds_macros(program: Program, prefix: str) -> list[str]:
     for symbol, name in _named(program):
         what = "Dimension" if symbol.source is None else "Count"
         lines += [
-            f"/*! \\brief {what} {comment_text(symbol.name)}: the least and the most. */",
+            f"/*! \\brief {what} {comment_text(symbol.name)}: minimum and maximum. */",
             f"#define {bounds_macro(prefix, name)}_MIN {symbol.low}",
             f"#define {bounds_macro(prefix, name)}_MAX {symbol.high}",
         ]
@@ -139,12 +139,12 @@ def structs(program: Program, prefix: str) -> list[str]:
 
 
 _SIZES = [
-    " * \\brief The sizes of a run. Tensors have the extents that follow, without gaps:",
+    " * \\brief Sizes of one run. Tensors have the resulting extents and are contiguous:",
     " * bytes after a smaller tensor in its buffer are neither read nor written.",
 ]
 _COUNTS = [
-    " * \\brief What a run has found: how many elements outputs have along some axes. Run writes",
-    " * it; an output has room for the most.",
+    " * \\brief Data-dependent dimensions of outputs. The run writes",
+    " * it; an output buffer has room for the maximum.",
 ]
 
 
@@ -172,22 +172,22 @@ def declarations(program: Program, prefix: str) -> list[str]:
     tag = prefix.lower()
     rows = [f"  {_array(t)}; /*!< {shape_text(t.type)} */" for t in _ranked(program)]
     return [
-        "/*! \\brief The extents of inputs and outputs; those without axes are not in it. */",
+        "/*! \\brief Extents of inputs and outputs, except scalars. */",
         f"struct {tag}_shapes {{",
         *rows,
         "};",
         "",
         "/*!",
-        " * \\brief Tell what follows from the sizes of a run, before it or after it: the",
-        " * extents of each tensor, the bytes that it takes, the bytes of pools.",
+        " * \\brief Return what the sizes of a run determine, before or after the run: the",
+        " * extents and bytes of each tensor, and the bytes of pools.",
         *(
-            [" *", " * Where counts are NULL, as before a run, they are taken for the most."]
+            [" *", " * If counts is NULL, as before a run, the maximum of each is assumed."]
             if program.counts
             else []
         ),
         " * \\return 0, with both structs filled; each may be NULL;",
-        " * kTvmErrorFunctionCallInvalidArg for no dims,",
-        f" * kTvmError{OUT_OF_RANGE} for a size beyond its bounds.",
+        " * kTvmErrorFunctionCallInvalidArg if dims is NULL,",
+        f" * kTvmError{OUT_OF_RANGE} for a size out of its bounds.",
         " */",
         *wrap(f"int32_t {prefix}_measure", _parameters(program, prefix), ""),
         f"{seal.linked(prefix, 'measure')[1:]}",

@@ -69,7 +69,7 @@ def _tensor_data(program: Program) -> list[str]:
     }[unit]
     found = "(bits + 7) / 8" if packed else "bytes"
     return [
-        "/* Where a tensor argument's elements begin; NULL if it has fewer bytes than these. */",
+        "/* Return the address of a tensor's first element; NULL if it has too few bytes. */",
         "static void *tensor_data(TVMValue value, uint32_t num_bytes) {",
         "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
         f"  uint32_t {unit};",
@@ -118,7 +118,7 @@ def _table(prefix: str, functions: Mapping[str, str]) -> list[str]:
     count = len(names)
     low, high = (f"\\{byte:03o}" for byte in (count & 255, count >> 8))
     return [
-        "/* Number of names in the processor's byte order, then the names. */",
+        "/* Number of names, in the processor's byte order, then the names. */",
         "static const char function_names[] =",
         "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__",
         f'    "{high}{low}"',
@@ -134,7 +134,7 @@ def _table(prefix: str, functions: Mapping[str, str]) -> list[str]:
         "static const TVMFuncRegistry registry = {function_names, functions};",
         f"const TVMModule {module_symbol(prefix)} = {{&registry}};",
         "",
-        "/* The system library of an image with one network; with several, each has its module. */",
+        "/* System library of an image with one network; with several, each has a module. */",
         "#if defined(__GNUC__)",
         "__attribute__((weak))",
         "#endif",

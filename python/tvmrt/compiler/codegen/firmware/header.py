@@ -74,7 +74,7 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
     ]
     if pools.lent(program):
         lines += [
-            "/*! \\brief Memory that the program lends; borrowed for the call. */",
+            "/*! \\brief Memory that the program provides; borrowed for the call. */",
             f"struct {tag}_workspace_pools {{",
             *(f"  void *{pool.name};" for pool in pools.lent(program)),
             "};",
@@ -99,23 +99,23 @@ _RUN = [
     "/*!",
     " * \\brief Run the network once.",
     " * \\return 0; kTvmErrorFunctionCallInvalidArg for a NULL or misaligned pointer,",
-    " * kTvmErrorNetworkPoolMisplaced for such a pool; -1 where the network stops. One call at a",
-    " * time: the workspace is not shared.",
+    " * kTvmErrorNetworkPoolMisplaced for such a pool; -1 if an operator fails. One call at a",
+    " * time: concurrent runs would share the workspace.",
     " */",
 ]
 
 _RUN_SIZED = [
     *_RUN[:3],
     " * kTvmErrorNetworkPoolMisplaced for such a pool, kTvmErrorNetworkDimensionOutOfRange for a",
-    " * size beyond its bounds, and nothing is written then; -1 where the network stops. One call",
-    " * at a time: the workspace is not shared.",
+    " * size out of its bounds, and nothing is written; -1 if an operator fails. One call",
+    " * at a time: concurrent runs would share the workspace.",
     " */",
 ]
 
 
 _SIZED_TENSORS = [
-    " * Where a run chooses extents, ndim and shape are read, too: inputs bring the sizes, outputs",
-    " * have extents at least as large as the results, whose extents are then written to them.",
+    " * For dynamic dimensions, ndim and shape are read, too: inputs have the sizes, outputs",
+    " * have at least the extents of the results, which are then written to them.",
 ]
 
 
@@ -129,17 +129,17 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
     sized = bool(program.dims())
     return [
         "/*!",
-        " * \\brief Run the network once. Each argument is a DLTensor whose data alone is read:",
+        " * \\brief Run the network once. Each argument is a DLTensor, of which only data is read:",
         *rows,
         *(_SIZED_TENSORS if sized else []),
-        " * \\return 0; kTvmErrorFunctionCallNumArguments for another number of arguments;",
-        *([f" * kTvmError{OUT_OF_RANGE} for an extent beyond its bounds;"] if sized else []),
-        " * kTvmErrorFunctionCallInvalidArg for a NULL or misaligned one; -1 where the network",
-        " * stops. One call at a time: the workspace is not shared.",
+        " * \\return 0; kTvmErrorFunctionCallNumArguments for a wrong number of arguments;",
+        *([f" * kTvmError{OUT_OF_RANGE} for an extent out of its bounds;"] if sized else []),
+        " * kTvmErrorFunctionCallInvalidArg for a NULL or misaligned one; -1 if an operator",
+        " * fails. One call at a time: concurrent runs would share the workspace.",
         " */",
         *packed_prototype(f"{prefix}_run", seal.linked(prefix, "run")),
         "",
-        "/*! \\brief Give out the network's TVMMetadata and TVMModelMetadata; see metadata.h. */",
+        "/*! \\brief Return the network's TVMMetadata and TVMModelMetadata; see metadata.h. */",
         *packed_prototype(f"{prefix}_get_c_metadata"),
         *packed_prototype(f"{prefix}_get_model_metadata"),
         "",
@@ -148,5 +148,5 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
 
 def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:
     members = [f"  void *{t.member}; /*!< {extents.shape_text(t.type)} */" for t in tensors]
-    empty = ["  void *unused; /*!< C has no empty struct. */"]
+    empty = ["  void *unused; /*!< C has no empty structs. */"]
     return [f"/*! \\brief {brief} */", f"struct {tag} {{", *(members or empty), "};", ""]

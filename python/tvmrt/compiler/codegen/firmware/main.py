@@ -61,7 +61,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
 
 
 _TENSOR_DATA = [
-    "/* Where a tensor argument's elements begin; callers need set nothing but data. */",
+    "/* Return the address of a tensor argument's first element; only data is read. */",
     "static void *tensor_data(TVMValue value) {",
     "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
     "  return tensor == NULL ? NULL : tensor->data;",
@@ -75,7 +75,7 @@ def misplaced_function(program: Program) -> list[str]:
     if not _tensors(program) and not any(p.lent for _, p in pools_file.used(program)):
         return []
     return [
-        "/* Whether no element of `size` bytes can be at p. */",
+        "/* Whether p is NULL or not aligned for elements of `size` bytes. */",
         "static int misplaced(const void *p, uintptr_t size) {",
         "  return p == NULL || ((uintptr_t)p & (size - 1)) != 0;",
         "}",
@@ -138,7 +138,7 @@ def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]
     head = f"int32_t {prefix}___tvm_main__"
     passed = [own.get(each.name, each.name) for each in parameters]
     return [
-        "/* As programs written for TVM call it: with their tensors alone. */",
+        "/* Entry point of programs written for TVM, which pass tensors only. */",
         *wrap(head, declared, ";"),
         *wrap(head, declared, " {"),
         *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1),
@@ -201,7 +201,7 @@ _UNUSED_BY_MAIN = ("type_codes", "num_args", "out_ret_value", "out_ret_tcode", "
 
 def _call_helper(most: int) -> list[str]:
     return [
-        "/* Calls an operator with those of main's arguments that it takes. */",
+        "/* Call an operator with the arguments of main that it takes. */",
         "static int call(TVMCPackedFunc entry, const TVMValue *args, const int16_t *operands,",
         "                int count) {",
         f"  TVMValue values[{most}], result;",

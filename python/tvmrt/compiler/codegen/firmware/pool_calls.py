@@ -16,7 +16,8 @@ def map_declarations(program: Program, prefix: str, options) -> list[str]:
     lines = []
     for what, when in (("inputs", "Fill them before every run"), ("outputs", "Read them after it")):
         lines += [
-            f"/*! \\brief Where the {what} lie in the pools. {when}; NULL members for NULL. */",
+            f"/*! \\brief Return the addresses of the {what} in the pools. {when};"
+            " NULL members for NULL. */",
             f"{_map_signature(program, prefix, what, options)};",
             "",
         ]
@@ -30,9 +31,9 @@ def load_declarations(program: Program, prefix: str, options, sources) -> list[s
     nbytes = sum(b.nbytes for b in sources.resident)
     return [
         "/*!",
-        f" * \\brief Copy {nbytes} bytes of weights from flash to their pools; once, before a run.",
+        f" * \\brief Copy {nbytes} bytes of weights from flash to their pools, once before runs.",
         " *",
-        " * Nobody else may write there. Memory that moves needs another call.",
+        " * Nothing else may write there. Call it again if the memory moves.",
         " * \\return 0; kTvmErrorNetworkPoolMisplaced for a NULL or misaligned pool.",
         " */",
         f"int32_t {prefix}_load({_pools_parameter(program, prefix, options)});",
@@ -74,7 +75,7 @@ def loaded_declarations(program: Program, prefix: str) -> list[str]:
         f"TVMGEN_LOCAL extern const uint8_t *{loaded_symbol(pool, prefix)};"
         for pool in loaded_pools(program)
     ]
-    return ["/* Where weights were copied to. */", *lines, ""] if lines else []
+    return ["/* Addresses of the copied weights. */", *lines, ""] if lines else []
 
 
 def loaded_checks(program: Program, prefix: str, options) -> list[str]:

@@ -16,14 +16,14 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
     lines = [
         "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
         f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
-        "/*! \\brief Weights, each at a multiple of 16, in bytes; they are read where they lie. */",
+        "/*! \\brief Weights, each aligned to 16 bytes, in bytes; they are read in place. */",
         f"#define {upper}_CONSTANTS_SIZE_BYTES {weights_bytes}",
         "/*! \\brief Inputs and outputs, in bytes. */",
         f"#define {upper}_IO_SIZE_BYTES {io}",
     ]
     for pool in lent:
         lines += [
-            f"/*! \\brief What the pool {pool.name} must hold, in bytes; aligned to"
+            f"/*! \\brief Size of the pool {pool.name}, in bytes; aligned to"
             f" {pools.ALIGN_BYTES} bytes. */",
             f"#define {pools.pool_macro(prefix, pool)} {pool.used_bytes}",
         ]
@@ -34,7 +34,7 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
 
 
 _ASSERT = [
-    "/*! \\brief A claim that the compiler checks; where it is false, the error has its name. */",
+    "/*! \\brief Static assertion; if it fails, the compiler's error contains its name. */",
     "#ifndef TVMGEN_ASSERT",
     "#if defined(__cplusplus) && __cplusplus >= 201103L",
     "#define TVMGEN_ASSERT(claim, name) static_assert(claim, #name)",
@@ -53,7 +53,7 @@ def _capacity(prefix: str, pool) -> list[str]:
         return []
     tag, macro = prefix.lower(), f"{prefix.upper()}_{pool.name.upper()}_CAPACITY"
     return [
-        f"/*! \\brief Bytes of the memory {pool.name}; a program may define what it really has. */",
+        f"/*! \\brief Bytes of the memory {pool.name}; a program may define the actual size. */",
         f"#ifndef {macro}",
         f"#define {macro} {pool.capacity}",
         "#endif",
@@ -83,7 +83,7 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
             f"TVMGEN_ASSERT(16 * ({parts}) ==",
             f"                  {macro}, {tag}_weights);",
         ]
-    return ["/* Sizes that the compiler checks. */", *lines, ""] if lines else []
+    return ["/* Sizes, checked at compile time. */", *lines, ""] if lines else []
 
 
 def _symbol(sources, buffer: Buffer) -> str:

@@ -46,7 +46,7 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
         f"#ifndef {upper}_H_",
         f"#define {upper}_H_",
         "",
-        f"/*! \\brief Tells it from other {what} of its name. */",
+        f"/*! \\brief Distinguishes it from other {what} with the same name. */",
         f"#define {_number_macro(prefix)} 0x{number}",
         "",
     ]
@@ -56,7 +56,7 @@ def declaration_lines(prefix: str, number: str, declarations: Sequence[str]) -> 
     """Return the rest of a header: declarations for C and C++; functions end with ``linked``."""
     macro = _symbol_macro(prefix)
     return [
-        "/* Symbols that only the library of this header has: no other links with the program. */",
+        "/* Symbols that only the library of this header defines; no other library links. */",
         f"#if {_HAS_LABELS} && !defined({_own_macro(prefix)})",
         f'#define {macro}(name) __asm__(name "{_suffix(number)}")',
         "#else",
@@ -115,7 +115,7 @@ def definition(function: str, number: str, parameters: Iterable[str], result: st
     twice = f"{function}_is_linked_twice_compile_one_with_another_module_name"
     long = len(f"extern const uint8_t {twice};") > LINE
     return [
-        "/* The symbol that programs call which include the header. */",
+        "/* The symbol that programs with this header call. */",
         f"#if {_HAS_LABELS}",
         "#ifdef __cplusplus",
         'extern "C"',
@@ -124,7 +124,7 @@ def definition(function: str, number: str, parameters: Iterable[str], result: st
         f'    __attribute__((alias("{function}"), nothrow));',
         "#endif",
         "",
-        "/* Two networks of one name in a program: the linker complains of this. */",
+        "/* If two networks of a program have the same name, the linker reports this symbol. */",
         *(
             ["extern const uint8_t", f"    {twice};"]
             if long

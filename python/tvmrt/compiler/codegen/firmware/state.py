@@ -21,10 +21,10 @@ def declarations(program: Program, prefix: str) -> list[str]:
     nbytes = sum(b.nbytes for b in program.states)
     return [
         "/*!",
-        " * \\brief Have the next run begin as the first one did.",
+        " * \\brief Reset the state: the next run starts as the first one did.",
         " *",
-        f" * Each run finds {nbytes} bytes of the workspace as the last one left them: from run to",
-        " * run it stays where it is, and nobody else writes there. Not while a run is under way.",
+        f" * Each run reads {nbytes} bytes of state that the last run left in the workspace. From",
+        " * run to run the workspace must not move or be written. Do not call this during a run.",
         " */",
         f"void {prefix}_reset_state(void);",
         "",
@@ -36,7 +36,7 @@ def definitions(program: Program, prefix: str) -> list[str]:
     if not program.states:
         return []
     return [
-        "/* Whether a run has begun what it leaves in the workspace for the next one. */",
+        "/* Whether the workspace contains state for the next run. */",
         f"uint8_t {_flag(prefix)};",
         "",
         f"void {prefix}_reset_state(void) {{ {_flag(prefix)} = 0; }}",

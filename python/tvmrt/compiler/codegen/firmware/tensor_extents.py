@@ -14,7 +14,7 @@ from ..c.text import OUT_OF_RANGE, refusal
 from . import extents
 
 _SHAPE_OF = [
-    "/* The extents of a tensor of so many axes; NULL for another. */",
+    "/* Return the extents of a tensor; NULL if its rank differs. */",
     "static int64_t *shape_of(TVMValue value, int32_t ndim) {",
     "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
     "  return tensor->ndim == ndim ? tensor->shape : NULL;",

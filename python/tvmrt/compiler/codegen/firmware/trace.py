@@ -117,11 +117,11 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     upper, name = prefix.upper(), f"{prefix.lower()}_trace"
     count = ring_records(program, options)
     return [
-        "/*! \\brief Records that the ring holds. */",
+        "/*! \\brief Capacity of the ring buffer, in records. */",
         f"#define {upper}_TRACE_RECORDS {count}",
         "",
         "/*!",
-        " * \\brief What the network noted about its latest runs; see tvm/runtime/trace.h.",
+        " * \\brief Trace of the latest runs; see tvm/runtime/trace.h.",
         " *",
         " * Its bytes are a dump for `tvmrt replay`. Overwrite header.magic to clear it.",
         " */",
@@ -158,7 +158,7 @@ def _private_header(prefix: str, options) -> str:
         "",
         "/* A run begins. */",
         f"TVMGEN_LOCAL void {prefix}_trace_begin(void);",
-        "/* Note that the row of the table of traced tensors was written, at data. */",
+        "/* Record the tensor in this row of the table, whose elements are at data. */",
         *wrap(f"TVMGEN_LOCAL void {prefix}_trace_add", _ADD_PARAMETERS, ";"),
     ]
     return guarded(f"{prefix.upper()}_TRACE_H_", lines)
@@ -225,7 +225,7 @@ def _table(rows: list[Traced]) -> list[str]:
     about = "/* Extent and stride of each axis, innermost first. */"
     return [
         *([about, *axes_lines, ""] if axes_lines else []),
-        "/* What is recorded: an operator's number, or 65535 for inputs; see trace.h. */",
+        "/* Traced tensors: the operator's index, or 65535 for inputs; see trace.h. */",
         "static const tvmrt_traced_tensor tensors[] = {",
         *lines,
         "};",
@@ -255,7 +255,7 @@ def _fresh_header(program: Program, prefix: str, sources, options, target) -> li
         *(["TVMRT_TRACE_VALUES"] if options.record else []),
     ]
     return [
-        "/* The ring without a record. */",
+        "/* The empty ring buffer. */",
         "static const tvmrt_trace_header fresh = {",
         f"    TVMRT_TRACE_MAGIC, TVMRT_TRACE_VERSION, {' | '.join(what)},",
         f'    {network_hash(program, sources):#010x}u, "{target.name[: TARGET_BYTES - 1]}",',

@@ -33,7 +33,7 @@ def header_text(operator: Any) -> str:
         "#include <tvm/runtime/kernels/custom.h>",
         "",
         "#if defined(__GNUC__)",
-        "/* what C only warns of would end the process, or read what is not there */",
+        "/* these warnings of C indicate crashes or reads out of bounds */",
         '#pragma GCC diagnostic error "-Wimplicit-function-declaration"',
         '#pragma GCC diagnostic error "-Wincompatible-pointer-types"',
         '#pragma GCC diagnostic error "-Wint-conversion"',

@@ -242,7 +242,7 @@ def outside_of(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
 
 
 def _print_table(f: FunctionWriter, name: str, calls: Sequence[Call]) -> None:
-    f.line("/* {layer, output rows, input rows that are not read again} */")
+    f.line("/* {layer, output rows, input rows that later iterations do not read} */")
     f.line(f"static const tvmrt_chain_call {name}[{len(calls)}] = {{")
     for text in _rows_of([f"{{{c.layer}, {c.rows}, {c.dropped}}}" for c in calls]):
         f.line(f"    {text}")
