@@ -70,11 +70,14 @@ def _value_name(option: click.Option) -> str:
 def _option_row(option: click.Option) -> str:
     names = [", ".join(option.opts), *option.secondary_opts]
     name = f"{' / '.join(names)} {_value_name(option)}".strip()
-    text = option.help or ""
+    text, _, table = (option.help or "").partition("\n\n\b\n")
     if option.required:
         text += " Required."
     elif option.show_default:
         text += f" Default: `{option.default}`."
+    for row in table.replace("\n  ", " ").splitlines():
+        key, _, meaning = row.partition(": ")
+        text += f"<br>`{key}`: {meaning}"
     return f"| `{name}` | {text.strip()} |"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,9 @@ class Row:
         Type of the command-line value: ``str``, ``int``, ``float``, ``bool`` or ``path``.
     least
         Minimum of an ``int``.
+    table
+        Meanings of the option by value, or by the option that is given with it; the key may list
+        several, separated by commas.
     """
 
     text: str
@@ -40,6 +43,7 @@ class Row:
     repeated: bool = False
     kind: str = "str"
     least: int | None = None
+    table: Mapping[str, str] | None = None
 
     def each(self, value: Any) -> Any:
         """Return a request's value as a list of single values; [None] if there is none."""

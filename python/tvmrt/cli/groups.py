@@ -18,12 +18,12 @@ FIRST = "Options"
 GROUPS = {
     "The network": "shapes dims sequences operators requantize "
     "precision weights winograd row_chains module_name",
-    "Where it runs": "target levels runtime executor abi params cc threads",
+    "Target": "target levels runtime executor abi params cc threads",
     "Boards": "board interface_api unpacked_api pools ram place workspace_io concurrent image_name "
     "kind profile record trace_records",
     "Devices": "devices require_device device_fallback device_options schedule mixed_precision "
     "max_error calibration",
-    "Looking into it": "explain memory_plan dump_dir max_memory as_json",
+    "Inspection": "explain memory_plan dump_dir max_memory as_json",
 }
 _TITLES = {name: title for title, names in GROUPS.items() for name in names.split()}
 

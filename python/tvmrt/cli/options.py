@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Callable
@@ -14,6 +15,8 @@ from tvmrt import plugin
 from tvmrt.compiler import request
 from tvmrt.compiler.export import formats
 from tvmrt.option import Option, Row
+
+HELP_COLUMNS = 44  # width of click's second column in a terminal of 80
 
 PATH = click.Path(path_type=Path)
 
@@ -251,7 +254,7 @@ def added_option(name: str, row: Option) -> click.Option:
 
 def _arguments(name: str, default: Any, row: Row) -> dict[str, Any]:
     """Return the arguments of ``click.option`` for an option."""
-    arguments: dict[str, Any] = {"help": row.text.replace("``", ""), "default": default}
+    arguments: dict[str, Any] = {"help": help_text(row), "default": default}
     if row.kind == "bool":
         arguments["is_flag"] = True
     else:
@@ -263,6 +266,16 @@ def _arguments(name: str, default: Any, row: Row) -> dict[str, Any]:
     if name in VALUES:
         arguments["shell_complete"] = lambda _context, _option, begun: _complete(name, begun)
     return arguments
+
+
+def help_text(row: Row) -> str:
+    """Return an option's help; click does not wrap its table, which is a paragraph with ``\\b``."""
+    text = row.text.replace("``", "")
+    if row.table is None:
+        return text
+    lines = [f"{key}: {meaning}" for key, meaning in row.table.items()]
+    wrapped = [textwrap.fill(line, HELP_COLUMNS, subsequent_indent="  ") for line in lines]
+    return "\n".join([text, "", "\b", *wrapped])
 
 
 def _type_of(row: Row) -> Any:

@@ -78,22 +78,24 @@ class Request:
     )
     target: str | None = _option(
         None,
-        "``native`` (this machine alone), ``host`` (any of its kind, without its vectors), "
-        f"{', '.join(f'``{name}``' for name in LEVELS)} (code for several levels of such "
-        "processors, chosen when it is loaded), "
-        f"{', '.join(f'``{name}``' for name in CROSS if name not in LEVELS)} "
-        f"(by a cross compiler), or a board: {', '.join(FIRMWARE)}. Default: what TVMRT_TARGET "
-        "names; on Linux x86-64, aarch64-linux or armv7-linux as this machine is; native "
-        "elsewhere, where runtime is crt, and where what is compiled runs at once (load, verify, "
-        "bench, report).",
+        "Processor to compile for. Default: the environment variable TVMRT_TARGET. Without it, "
+        "this machine's family on Linux (x86-64, aarch64-linux or armv7-linux); native on other "
+        "systems, for runtime crt, and in commands that run the network at once.",
+        table={
+            "native": "this machine only",
+            "host": "all machines of this machine's family, without vector extensions",
+            ", ".join(LEVELS): "code for several ISA levels, selected at load time",
+            ", ".join(name for name in CROSS if name not in LEVELS): "by a cross compiler",
+            ", ".join(FIRMWARE): "boards without an operating system",
+        },
         flag="--target", form="NAME",
     )
     levels: Sequence[str] = _option(
         (),
-        "CPU levels to generate code for: "
-        f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
+        "ISA levels to generate code for. Default: "
         f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}; the bfloat16 "
         "levels only for precision bf16, v4amx also for int8 layers.",
+        table={name: ", ".join(t.name for t in LEVELS[name]) for name in LEVELS},
         flag="--levels", form="NAME[,NAME...]", repeated=True,
     )
     board: str | None = _option(
@@ -166,10 +168,13 @@ class Request:
     )
     max_error: float | None = _option(
         None,
-        "Maximum relative error of a layer; a layer above it keeps float32 (or direct "
-        "convolution with winograd). mixed-precision and precision: largest difference relative "
-        "to the largest value, on the calibration inputs. weights and winograd: RMS of the "
-        "difference relative to the RMS of the values.",
+        "Maximum relative error of a layer. Layers with a larger error stay in float32, or are "
+        "computed by direct convolution. The error depends on the option that is given with it.",
+        table={
+            "mixed-precision, precision": "largest difference relative to the largest value, on "
+                "the calibration inputs",
+            "weights, winograd": "RMS of the difference relative to the RMS of the values",
+        },
         python="UnsupportedError is raised if no region can be reduced.",
         flag="--max-error", form="X", kind="float",
     )
@@ -474,7 +479,8 @@ def entries(table: Mapping[str, Any] | None = None) -> str:
     the compiler's own options and a reference to those of plug-ins, which are not read here."""
     lines = []
     for name, (_, row, *_more) in (table or rows()).items():
-        text = " ".join(filter(None, (row.text, row.python)))
+        meanings = [f"``{key}``: {text}." for key, text in (row.table or {}).items()]
+        text = " ".join(filter(None, (row.text, *meanings, row.python)))
         lines += [name, textwrap.fill(text, 96, initial_indent=INDENT, subsequent_indent=INDENT)]
     if table is None:
         lines += ["options", f"{INDENT}Those of plug-ins; ``tvmrt compile --help`` has them, too."]

@@ -15,6 +15,7 @@ import pytest
 
 import tvmrt as package
 from tvmrt.cli import app
+from tvmrt.compiler import request
 
 COMMANDS = ["compile", "run", "verify", "bench", "inspect", "config"]
 
@@ -186,3 +187,15 @@ def test_every_option_of_compile_stands_in_a_group():
     titled = {name for names in groups.GROUPS.values() for name in names.split()}
     options = {p.name for p in compile.command.params if isinstance(p, click.Option)}
     assert options - titled == {"output"}
+
+
+def test_options_with_several_meanings_have_a_table(capsys):
+    tables = {name: row.table for name, (_, row) in request.rows().items() if row.table}
+    assert {"target", "levels", "max_error"} <= set(tables)
+    assert app.run(["compile", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    for table in tables.values():
+        for key in table:  # each meaning begins a line
+            first = key.partition(",")[0]
+            assert re.search(rf"^ +{first}[,:]", text, re.MULTILINE), key

@@ -21,7 +21,7 @@ DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onn
 COLOUR = plugin.Option(
     "What colour it has.",
     values=("red", "blue"),
-    group="Looking into it",
+    group="Inspection",
     choose=lambda request, hosted: "red" if hosted else "blue",
     refused=lambda request: "red is for one module" if request.colour == "red" == name(request)
     else None,
@@ -118,7 +118,7 @@ def test_networks_are_cached_by_them_where_they_are_given(added):
 def test_help_has_them_in_their_groups(added, capsys):
     assert main(["compile", "--help"]) == 0
     text = capsys.readouterr().out
-    assert text.index("Looking into it:") < text.index("--colour [red|blue]")
+    assert text.index("Inspection:") < text.index("--colour [red|blue]")
     assert text.index("The network:") < text.index("--shiny / --no-shiny") < text.index("Boards:")
     assert main(["verify", "--help"]) == 0
     text = capsys.readouterr().out

@@ -64,11 +64,11 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     ]
     if options.image or not lines:
         return []
-    what = "Intermediate values; nothing in it outlives a run."
+    what = "Intermediate values; unused between runs."
     if any(pool.reserved_bytes for pool in _own(program)):
-        what = "Intermediate values; what lies before them outlives runs."
+        what = "Intermediate values; the memory before them is used between runs."
     if program.states:
-        what = "Intermediate values, and what a run leaves for the next one."
+        what = "Intermediate values, and the state of a run for the next one."
     return [f"/* {what} */", *lines, ""]
 
 

@@ -71,9 +71,9 @@ class Arguments:
         lines = []
         for number, name in enumerate(self.pools):
             inside = [b for b in self._arena if b.pool == number]
-            lines += self._enum(f"Bytes into {name}.", inside)
+            lines += self._enum(f"Byte offsets into {name}.", inside)
         if self.options.params == "embed":
-            lines += self._enum(f"Bytes into {self.prefix}_weights.", self._weights)
+            lines += self._enum(f"Byte offsets into {self.prefix}_weights.", self._weights)
         return lines
 
     def _enum(self, comment: str, buffers: Sequence[Buffer]) -> list[str]:

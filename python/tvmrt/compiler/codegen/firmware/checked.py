@@ -44,7 +44,7 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
             "",
         ]
     return [
-        *_sizes_struct(program, prefix, "How many bytes the caller has at each of its pointers."),
+        *_sizes_struct(program, prefix, "Bytes available at each pointer of the caller."),
         "/*!",
         f" * \\brief Check the sizes of all arguments, then call {prefix}_run().",
         *(line.format(run=f"{prefix}_run") for line in _CODES),
@@ -53,7 +53,7 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     ]
 
 
-_TAKEN = "How many bytes tensors and pools take at some sizes."
+_TAKEN = "Bytes of tensors and pools at given sizes."
 
 
 def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:

@@ -69,8 +69,8 @@ def print_body(
 def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
     tag = prefix.lower()
     lines = [
-        *_struct(f"{tag}_inputs", "Where the inputs are; borrowed for the call.", inputs),
-        *_struct(f"{tag}_outputs", "Where the outputs go; borrowed for the call.", outputs),
+        *_struct(f"{tag}_inputs", "Addresses of the inputs; borrowed for the call.", inputs),
+        *_struct(f"{tag}_outputs", "Addresses of the outputs; borrowed for the call.", outputs),
     ]
     if pools.lent(program):
         lines += [
@@ -129,7 +129,7 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
     sized = bool(program.dims())
     return [
         "/*!",
-        " * \\brief Run the network once. Each argument is a DLTensor, of which only data is read:",
+        " * \\brief Run the network once. Each argument is a DLTensor; only its data is read:",
         *rows,
         *(_SIZED_TENSORS if sized else []),
         " * \\return 0; kTvmErrorFunctionCallNumArguments for a wrong number of arguments;",
