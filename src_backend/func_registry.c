@@ -5,7 +5,7 @@
  * checks the end of the names. Pointers have the order of the names. */
 #include <tvm/runtime/crt/func_registry.h>
 
-#include "text.h"
+#include "string_functions.h"
 
 /* Names are C identifiers, so in the 1-byte form the byte after the count is a letter or '_' (0x41
  * and above), or the end of an empty table. A big-endian 2-byte count starts with 0. */

@@ -6,8 +6,8 @@
  * must outlive the table. Names are never removed. */
 #include <tvm/runtime/crt/func_registry.h>
 
-#include "bytes.h"
-#include "text.h"
+#include "mem_functions.h"
+#include "string_functions.h"
 
 tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8_t* buffer,
                                               size_t buffer_size_bytes) {
@@ -35,14 +35,14 @@ static char* names_end(const TVMMutableFuncRegistry* reg, uint16_t count) {
 static tvm_crt_error_t append(TVMMutableFuncRegistry* reg, const char* name, TVMCPackedFunc func) {
   TVMCPackedFunc* funcs = (TVMCPackedFunc*)(uintptr_t)reg->registry.funcs;
   uint16_t count;
-  size_t room;
+  size_t free_bytes;
   size_t size = tvmrt__text_length(name) + 1;
   char* end;
   memcpy(&count, reg->registry.names, sizeof(count));
   if (count >= reg->max_functions) return kTvmErrorFunctionRegistryFull;
   end = names_end(reg, count);
-  room = (size_t)((const char*)(const void*)funcs - end);
-  if (size > room) return kTvmErrorFunctionRegistryFull;
+  free_bytes = (size_t)((const char*)(const void*)funcs - end);
+  if (size > free_bytes) return kTvmErrorFunctionRegistryFull;
   memcpy(end, name, size);
   funcs[count] = func;
   ++count;

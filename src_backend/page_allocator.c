@@ -5,7 +5,7 @@
 #include <tvm/runtime/crt/page_allocator.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 
-#include "bytes.h"
+#include "mem_functions.h"
 
 typedef struct page_manager {
   MemoryManagerInterface interface; /* first: programs hold its address */

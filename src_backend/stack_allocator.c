@@ -6,7 +6,7 @@
  * overwritten tags. Without it, a free also releases all later blocks. */
 #include <tvm/runtime/crt/stack_allocator.h>
 
-#include "bytes.h"
+#include "mem_functions.h"
 
 #ifdef TVM_CRT_STACK_ALLOCATOR_ENABLE_LIFO_CHECK
 #define CHECK_ORDER 1

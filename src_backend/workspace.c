@@ -11,14 +11,14 @@
 #include "error_slot.h"
 
 /* Zero before the first call: an allocator without memory, whose allocations fail with an error. */
-static tvm_workspace_t lent;
+static tvm_workspace_t arena;
 static size_t peak_bytes;
 
 void tvmrt_workspace_init(void* memory, size_t num_bytes) {
   peak_bytes = 0;
   if (memory == NULL) num_bytes = 0;
   /* A block too small for its alignment gives an empty allocator, whose allocations fail. */
-  (void)StackMemoryManager_Init(&lent, (uint8_t*)memory, num_bytes);
+  (void)StackMemoryManager_Init(&arena, (uint8_t*)memory, num_bytes);
 }
 
 size_t tvmrt_workspace_peak_bytes(void) { return peak_bytes; }
@@ -28,9 +28,9 @@ TVMRT_REPLACEABLE tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DL
   tvm_crt_error_t rc;
   /* sizes of the stack allocator are int32_t, as in TVM's header */
   if (dev.device_type != kDLCPU || num_bytes > INT32_MAX) return kTvmErrorPlatformNoMemory;
-  rc = StackMemoryManager_Allocate(&lent, (int32_t)num_bytes, out_ptr);
+  rc = StackMemoryManager_Allocate(&arena, (int32_t)num_bytes, out_ptr);
   if (rc == kTvmErrorNoError) {
-    size_t used = (size_t)(lent.next_alloc - lent.workspace);
+    size_t used = (size_t)(arena.next_alloc - arena.workspace);
     if (used > peak_bytes) peak_bytes = used;
   }
   return rc;
@@ -38,7 +38,7 @@ TVMRT_REPLACEABLE tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DL
 
 TVMRT_REPLACEABLE tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev) {
   (void)dev;
-  return StackMemoryManager_Free(&lent, ptr);
+  return StackMemoryManager_Free(&arena, ptr);
 }
 
 static DLDevice make_device(int device_type, int device_id) {

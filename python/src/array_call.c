@@ -34,7 +34,7 @@ int init_array_call(void) {
 }
 
 /* Compare the shape with Python integers without creating new ones. */
-static int fits(const ArrayPort* port, const Py_buffer* view) {
+static int matches_shape(const ArrayPort* port, const Py_buffer* view) {
   if (view->ndim != PyTuple_GET_SIZE(port->shape)) return 0;
   for (int i = 0; i < view->ndim; i++) {
     if (view->shape[i] != PyLong_AsSsize_t(PyTuple_GET_ITEM(port->shape, i))) return 0;
@@ -44,7 +44,7 @@ static int fits(const ArrayPort* port, const Py_buffer* view) {
 
 /* Acquire a buffer. The element type was compared by NumPy's dtype object, so the format, which
    NumPy would have to generate, is not requested. */
-static int take(const ArrayPort* port, PyObject* array, ArraySlot* slot, int flags) {
+static int acquire_buffer(const ArrayPort* port, PyObject* array, ArraySlot* slot, int flags) {
   if (PyObject_GetBuffer(array, &slot->view, PyBUF_C_CONTIGUOUS | flags) != 0) return -1;
   slot->tensor = (DLTensor){
       .data = slot->view.buf,
@@ -63,7 +63,8 @@ static int take_input(const ArrayPort* port, PyObject* value, ArraySlot* slot) {
   if (Py_TYPE(value) != (PyTypeObject*)hooks.numpy_array) return 0;
   dtype = PyObject_GetAttr(value, dtype_name);
   Py_XDECREF(dtype); /* still alive if it is the port's */
-  if (dtype == port->array_dtype && take(port, value, slot, 0) == 0) return fits(port, &slot->view);
+  if (dtype == port->array_dtype && acquire_buffer(port, value, slot, 0) == 0)
+    return matches_shape(port, &slot->view);
   PyErr_Clear();
   return 0;
 }
@@ -72,7 +73,7 @@ static int take_input(const ArrayPort* port, PyObject* value, ArraySlot* slot) {
 static int make_output(const ArrayPort* port, ArraySlot* slot) {
   PyObject* const args[] = {port->shape, port->array_dtype};
   slot->made = PyObject_Vectorcall(hooks.numpy_empty, args, 2, NULL);
-  return slot->made == NULL ? -1 : take(port, slot->made, slot, PyBUF_WRITABLE);
+  return slot->made == NULL ? -1 : acquire_buffer(port, slot->made, slot, PyBUF_WRITABLE);
 }
 
 /* Copy with the executor's own functions, which check shapes and devices as for any caller. */
@@ -155,10 +156,10 @@ static PyObject* array_call_vectorcall(PyObject* object, PyObject* const* values
 /* ---- construction and destruction ---- */
 
 /* Read (number, shape, NumPy dtype, DataType); the port holds references. */
-static int read_port(PyObject* about, ArrayPort* port) {
+static int read_port(PyObject* desc, ArrayPort* port) {
   DataTypeObject* dtype;
   long long number;
-  if (!PyArg_ParseTuple(about, "LO!OO!:port", &number, &PyTuple_Type, &port->shape,
+  if (!PyArg_ParseTuple(desc, "LO!OO!:port", &number, &PyTuple_Type, &port->shape,
                         &port->array_dtype, &DataTypeType, &dtype)) {
     /* borrowed at this point, so the destructor must not release them */
     port->shape = port->array_dtype = NULL;
@@ -182,11 +183,11 @@ static int read_ports(ArrayCallObject* self, PyObject* inputs, PyObject* outputs
     return -1;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject* about =
+    PyObject* desc =
         i < num_inputs ? PyTuple_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(outputs, i - num_inputs);
     /* set before reading, because the destructor releases partly read ports as well */
     self->num_ports = i + 1;
-    if (read_port(about, &self->ports[i]) != 0) return -1;
+    if (read_port(desc, &self->ports[i]) != 0) return -1;
   }
   return 0;
 }

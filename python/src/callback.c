@@ -7,7 +7,7 @@
 
 /* Convert a borrowed argument: a counted object gets its own reference, a bare DLTensor becomes a
    view that ends with the call. */
-static TVMRT_NOINLINE PyObject* other_argument_to_python(TVMValue* value, int* code) {
+static TVMRT_NOINLINE PyObject* uncommon_argument_to_python(TVMValue* value, int* code) {
   switch (*code) {
     case kTVMDLTensorHandle:
       return value->v_handle ? make_borrowed_tensor(value->v_handle) : Py_NewRef(Py_None);
@@ -100,8 +100,8 @@ static TVMRT_NOINLINE int return_past_views(PyObject* result, Return ret, PyObje
 
 /* Call with `objects` as memory for the arguments. On failure, an exception is set and all created
    objects are released. */
-static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* values, int* codes,
-                          Py_ssize_t n, Return ret) {
+static inline int call_with_objects(PyObject** objects, PyObject* callable, TVMValue* values,
+                                    int* codes, Py_ssize_t n, Return ret) {
   PyObject* result = NULL;
   Py_ssize_t made = 0;
   int views = 0, rc = -1;
@@ -110,7 +110,7 @@ static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* valu
       objects[made] = PyLong_FromLongLong(values[made].v_int64);
     } else {
       views |= codes[made] == kTVMDLTensorHandle;
-      objects[made] = other_argument_to_python(&values[made], &codes[made]);
+      objects[made] = uncommon_argument_to_python(&values[made], &codes[made]);
     }
     if (objects[made] == NULL) break;
   }
@@ -138,7 +138,7 @@ static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, i
     record_python_error();
     return -2;
   }
-  rc = call_in(objects + 1, callable, values, codes, n, ret);
+  rc = call_with_objects(objects + 1, callable, values, codes, n, ret);
   PyMem_Free(objects);
   return rc;
 }
@@ -147,17 +147,17 @@ static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, i
 static inline int call_with(PyObject* callable, TVMValue* values, int* codes, int n, Return ret) {
   PyObject* objects[MAX_INLINE_ARGS + 1];
   if (n > MAX_INLINE_ARGS) return call_with_many(callable, values, codes, n, ret);
-  return call_in(objects + 1, callable, values, codes, n, ret);
+  return call_with_objects(objects + 1, callable, values, codes, n, ret);
 }
 
 /* Call from a thread that is not in a packed call of Python, or that holds the GIL again. In the
    second case an exception may be pending, if a destructor calls this; it is preserved. */
-static TVMRT_NOINLINE int call_from_outside(PyObject* callable, TVMValue* values, int* codes, int n,
-                                            Return ret) {
+static TVMRT_NOINLINE int call_from_foreign_thread(PyObject* callable, TVMValue* values, int* codes,
+                                                   int n, Return ret) {
   PyGILState_STATE gil;
   PyObject* pending;
   int rc;
-  if (python_is_gone()) {
+  if (python_has_ended()) {
     TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
     return -1;
   }
@@ -177,7 +177,7 @@ static int call_python(TVMValue* values, int* codes, int n, TVMValue* ret_value,
   int rc;
   /* other C code in between may have taken the GIL already */
   if (state == NULL || PyThreadState_GetUnchecked() == state) {
-    return call_from_outside(callable, values, codes, n, ret);
+    return call_from_foreign_thread(callable, values, codes, n, ret);
   }
   /* the thread's own state, released in call_packed() */
   PyEval_RestoreThread(state);
@@ -190,7 +190,7 @@ static int call_python(TVMValue* values, int* codes, int n, TVMValue* ret_value,
    thread, long after the call that created it, or while Python exits. */
 static void release_callable(void* callable) {
   PyGILState_STATE state;
-  if (python_is_gone()) return;
+  if (python_has_ended()) return;
   state = PyGILState_Ensure();
   Py_DECREF((PyObject*)callable);
   PyGILState_Release(state);

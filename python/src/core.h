@@ -54,7 +54,7 @@ static inline int has_gil(void) {
 }
 
 /* While the interpreter exits, only the thread that ends it may run Python. */
-static inline int python_is_gone(void) {
+static inline int python_has_ended(void) {
   return !Py_IsInitialized() || (Py_IsFinalizing() && !has_gil());
 }
 

@@ -7,10 +7,10 @@
 
 enum { ZERO_COPY_ALIGN_BYTES = 64 }; /* alignment of managed tensors of the runtime */
 
-static const char kOldName[] = "dltensor";
-static const char kOldUsed[] = "used_dltensor";
-static const char kNewName[] = "dltensor_versioned";
-static const char kNewUsed[] = "used_dltensor_versioned";
+static const char kUnversionedName[] = "dltensor";
+static const char kUnversionedUsed[] = "used_dltensor";
+static const char kVersionedName[] = "dltensor_versioned";
+static const char kVersionedUsed[] = "used_dltensor_versioned";
 
 /* ---- import ---- */
 
@@ -73,7 +73,7 @@ typedef struct {
 
 static void release_buffer(DLManagedTensor* managed) { /* any thread */
   PyGILState_STATE state;
-  if (python_is_gone()) return;
+  if (python_has_ended()) return;
   state = PyGILState_Ensure();
   PyBuffer_Release(&((BufferManager*)managed)->view);
   PyMem_Free(managed);
@@ -139,12 +139,12 @@ PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* take
 
 /* Import a capsule of the new kind, which can be used once. */
 static PyObject* import_versioned(PyObject* capsule) {
-  DLManagedTensorVersioned* versioned = PyCapsule_GetPointer(capsule, kNewName);
+  DLManagedTensorVersioned* versioned = PyCapsule_GetPointer(capsule, kVersionedName);
   PyObject* result;
   int taken;
   if (versioned == NULL) return NULL;
   result = import_versioned_tensor(versioned, &taken);
-  return end_import(capsule, kNewUsed, result, taken);
+  return end_import(capsule, kVersionedUsed, result, taken);
 }
 
 /* The name of a capsule shows the kind of its struct, and whether it was used. */
@@ -152,19 +152,19 @@ static PyObject* import_capsule(PyObject* capsule) {
   DLManagedTensor* managed;
   PyObject* result;
   int taken;
-  if (PyCapsule_IsValid(capsule, kNewName)) return import_versioned(capsule);
-  if (!PyCapsule_IsValid(capsule, kOldName)) {
+  if (PyCapsule_IsValid(capsule, kVersionedName)) return import_versioned(capsule);
+  if (!PyCapsule_IsValid(capsule, kUnversionedName)) {
     PyErr_SetString(PyExc_ValueError,
                     "the capsule is not a DLPack tensor, or was used before; ask for a fresh one");
     return NULL;
   }
-  managed = PyCapsule_GetPointer(capsule, kOldName);
+  managed = PyCapsule_GetPointer(capsule, kUnversionedName);
   result = import_managed(managed, &taken);
-  return end_import(capsule, kOldUsed, result, taken);
+  return end_import(capsule, kUnversionedUsed, result, taken);
 }
 
 /* Call __dlpack__() of a producer; those before the 2023 standard accept no max_version. */
-static PyObject* ask_for_capsule(PyObject* source) {
+static PyObject* request_capsule(PyObject* source) {
   PyObject* method = PyObject_GetAttrString(source, "__dlpack__");
   PyObject *empty, *kwargs, *capsule = NULL;
   if (method == NULL) {
@@ -197,7 +197,7 @@ PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
     PyErr_Clear(); /* an element type that the buffer protocol lacks */
   }
-  capsule = ask_for_capsule(source);
+  capsule = request_capsule(source);
   if (capsule == NULL) return NULL;
   if (PyCapsule_CheckExact(capsule)) {
     result = import_capsule(capsule);
@@ -214,7 +214,7 @@ PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
 /* Release the Python object that owns exported memory. Runs on any thread, once per export. */
 static void release_owner(PyObject* owner) {
   PyGILState_STATE state;
-  if (python_is_gone()) return;
+  if (python_has_ended()) return;
   if (has_gil()) {
     Py_DECREF(owner);
     return;
@@ -250,8 +250,8 @@ static void release_export(DLManagedTensor* managed) {
 /* A used capsule has another name, and its tensor another owner. */
 static void drop_unused_capsule(PyObject* capsule) {
   DLManagedTensor* managed;
-  if (!PyCapsule_IsValid(capsule, kOldName)) return;
-  managed = PyCapsule_GetPointer(capsule, kOldName);
+  if (!PyCapsule_IsValid(capsule, kUnversionedName)) return;
+  managed = PyCapsule_GetPointer(capsule, kUnversionedName);
   if (managed->deleter != NULL) managed->deleter(managed);
 }
 
@@ -264,7 +264,7 @@ PyObject* tensor_to_dlpack(PyObject* self, PyObject* none) {
   managed = malloc(sizeof(*managed));
   if (managed == NULL) return PyErr_NoMemory();
   *managed = (DLManagedTensor){exported_tensor(self), Py_NewRef(self), release_export};
-  capsule = PyCapsule_New(managed, kOldName, drop_unused_capsule);
+  capsule = PyCapsule_New(managed, kUnversionedName, drop_unused_capsule);
   if (capsule == NULL) release_export(managed);
   return capsule;
 }
@@ -276,8 +276,8 @@ static void release_versioned_export(DLManagedTensorVersioned* managed) {
 
 static void drop_unused_versioned(PyObject* capsule) {
   DLManagedTensorVersioned* versioned;
-  if (!PyCapsule_IsValid(capsule, kNewName)) return;
-  versioned = PyCapsule_GetPointer(capsule, kNewName);
+  if (!PyCapsule_IsValid(capsule, kVersionedName)) return;
+  versioned = PyCapsule_GetPointer(capsule, kVersionedName);
   if (versioned->deleter != NULL) versioned->deleter(versioned);
 }
 
@@ -295,7 +295,7 @@ static PyObject* to_versioned(PyObject* self, uint64_t flags) {
       .flags = flags,
       .dl_tensor = exported_tensor(self),
   };
-  capsule = PyCapsule_New(managed, kNewName, drop_unused_versioned);
+  capsule = PyCapsule_New(managed, kVersionedName, drop_unused_versioned);
   if (capsule == NULL) release_versioned_export(managed);
   return capsule;
 }

@@ -24,9 +24,9 @@ typedef struct {
 
 enum { MAX_STRIDES = 8 };
 #if defined(Py_GIL_DISABLED)
-enum { MAX_WAITING = 0 }; /* without a GIL, two threads could take the same block */
+enum { MAX_CACHED = 0 }; /* without a GIL, two threads could take the same block */
 #else
-enum { MAX_WAITING = 32 };
+enum { MAX_CACHED = 32 };
 #endif
 
 /* Strides are always set, because consumers would otherwise allocate memory to compute them. */
@@ -36,7 +36,7 @@ typedef struct {
 } Given;
 
 /* Blocks for reuse, protected by the GIL. */
-static Given* waiting[MAX_WAITING + 1];
+static Given* waiting[MAX_CACHED + 1];
 /* Consumers convert a tensor per call and release it soon, so reuse saves calls of malloc(). */
 static int num_waiting;
 
@@ -45,11 +45,11 @@ static void release_object(DLManagedTensorVersioned* managed) {
   PyGILState_STATE state = PyGILState_UNLOCKED;
   const int took = !has_gil();
   if (took) {
-    if (python_is_gone()) return;
+    if (python_has_ended()) return;
     state = PyGILState_Ensure();
   }
   Py_DECREF((PyObject*)managed->manager_ctx);
-  if (num_waiting < MAX_WAITING) {
+  if (num_waiting < MAX_CACHED) {
     waiting[num_waiting++] = (Given*)managed;
   } else {
     free(managed);

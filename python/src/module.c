@@ -137,7 +137,7 @@ static const struct {
 };
 
 /* Hooks and types exist once per process, and callbacks acquire the GIL of the main interpreter. */
-static int refuse_other_interpreters(void) {
+static int reject_subinterpreters(void) {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return 0;
   PyErr_SetString(PyExc_ImportError,
                   "tvmrt.runtime works in a process's main interpreter only; import it there, or "
@@ -147,7 +147,7 @@ static int refuse_other_interpreters(void) {
 
 /* Types must be ready before the exchange table is added to one. */
 static int core_exec(PyObject* module) {
-  if (refuse_other_interpreters() != 0) return -1;
+  if (reject_subinterpreters() != 0) return -1;
   for (size_t i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]); i++) {
     PyObject* type = (PyObject*)kTypes[i].type;
     if (PyType_Ready(kTypes[i].type) != 0 ||

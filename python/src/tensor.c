@@ -149,18 +149,18 @@ TVMRT_NOINLINE PyObject* dtype_to_text(DLDataType dtype) {
 /* Cache of Python objects by element type. It needs no lock: if two threads create an object at the
    same time, both use the one that is stored first. */
 enum { NUM_CODES = 18, NUM_SIZES = 129 };
-typedef _Atomic(PyObject*) kept_by_type[NUM_CODES][NUM_SIZES];
+typedef _Atomic(PyObject*) dtype_cache[NUM_CODES][NUM_SIZES];
 
 /* Return the cache entry of a type; NULL for rare types, which are not cached. */
-static _Atomic(PyObject*)* place_of(kept_by_type kept, DLDataType dtype) {
+static _Atomic(PyObject*)* cache_entry(dtype_cache cache, DLDataType dtype) {
   const int is_common = dtype.lanes == 1 && dtype.code < NUM_CODES && dtype.bits < NUM_SIZES;
-  return is_common ? &kept[dtype.code][dtype.bits] : NULL;
+  return is_common ? &cache[dtype.code][dtype.bits] : NULL;
 }
 
 /* Store `made`, which may be NULL, unless another thread was first; returns a borrowed object. */
-static PyObject* keep(_Atomic(PyObject*)* place, PyObject* made) {
+static PyObject* store_in_cache(_Atomic(PyObject*)* entry, PyObject* made) {
   PyObject* found = NULL;
-  if (made == NULL || atomic_compare_exchange_strong(place, &found, made)) return made;
+  if (made == NULL || atomic_compare_exchange_strong(entry, &found, made)) return made;
   Py_DECREF(made);
   return found;
 }
@@ -168,16 +168,16 @@ static PyObject* keep(_Atomic(PyObject*)* place, PyObject* made) {
 /* Return a cached object, because creating the text would take longer than a call of a small
    network. */
 static PyObject* tensor_get_dtype(PyObject* self, void* closure) {
-  static kept_by_type texts;
+  static dtype_cache texts;
   DLTensor* tensor = tensor_of(self);
-  _Atomic(PyObject*)* place;
+  _Atomic(PyObject*)* entry;
   PyObject* text;
   (void)closure;
   if (tensor == NULL) return NULL;
-  place = place_of(texts, tensor->dtype);
-  if (place == NULL) return dtype_to_text(tensor->dtype);
-  text = atomic_load_explicit(place, memory_order_acquire);
-  if (text == NULL) text = keep(place, dtype_to_text(tensor->dtype));
+  entry = cache_entry(texts, tensor->dtype);
+  if (entry == NULL) return dtype_to_text(tensor->dtype);
+  text = atomic_load_explicit(entry, memory_order_acquire);
+  if (text == NULL) text = store_in_cache(entry, dtype_to_text(tensor->dtype));
   return text == NULL ? NULL : Py_NewRef(text);
 }
 
@@ -246,14 +246,14 @@ static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
 }
 
 static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
-  static kept_by_type known;
-  _Atomic(PyObject*)* place = place_of(known, dtype);
+  static dtype_cache known;
+  _Atomic(PyObject*)* entry = cache_entry(known, dtype);
   PyObject* made;
-  if (place != NULL) {
-    PyObject* found = atomic_load_explicit(place, memory_order_acquire);
+  if (entry != NULL) {
+    PyObject* found = atomic_load_explicit(entry, memory_order_acquire);
     if (found != NULL) return found;
     made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, 1);
-    return keep(place, made);
+    return store_in_cache(entry, made);
   }
   made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, dtype.lanes);
   if (made == NULL) return NULL;

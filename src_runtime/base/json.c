@@ -41,7 +41,7 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
 
 /* A quotation mark at the position where a string should begin means an unterminated string:
  * otherwise it would have been read. */
-int tvmrt__parse_told(const tvmrt_parser* in) {
+int tvmrt__parse_check(const tvmrt_parser* in) {
   const char c = in->json.damaged;
   if (c == '\0') return 0;
   if (c == TVMRT_JSON_NUMBER) return tvmrt__parse_fail(in, "expected a whole number");
@@ -55,7 +55,7 @@ int tvmrt__parse_told(const tvmrt_parser* in) {
 /* Skips spaces before the character. */
 static int parse_expect(tvmrt_parser* in, char c) {
   tvmrt__json_expect(&in->json, c);
-  return tvmrt__parse_told(in);
+  return tvmrt__parse_check(in);
 }
 
 /* An escape has the length that its digits imply, if all are present: one code unit or a surrogate
@@ -78,7 +78,7 @@ static int read_escape(tvmrt_parser* in, const char** text, tvmrt_buf* out) {
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
   const char* text = tvmrt__json_text(&in->json);
   out->size = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_told(in));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_check(in));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ""));
   for (;;) {
     /* the text between two escapes is copied at once */
@@ -174,7 +174,7 @@ int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out) {
       ++in->json.at;
     } else if (c == '"') {
       (void)tvmrt__json_text(&in->json);
-      TVMRT_RETURN_IF_ERROR(tvmrt__parse_told(in));
+      TVMRT_RETURN_IF_ERROR(tvmrt__parse_check(in));
     } else {
       TVMRT_RETURN_IF_ERROR(skip_word(in));
     }
@@ -193,7 +193,7 @@ int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* int
   uint32_t count = 0;
   TVMRT_RETURN_IF_ERROR(parse_expect(in, '['));
   while (tvmrt__json_more(&in->json, ']', &count)) TVMRT_RETURN_IF_ERROR(read(in, into));
-  return tvmrt__parse_told(in);
+  return tvmrt__parse_check(in);
 }
 
 /* The key is borrowed for the call: the buffer is reused for the next one. */
@@ -208,7 +208,7 @@ int tvmrt__parse_members(tvmrt_parser* in,
     if (rc == 0) rc = read(in, into, key.data);
   }
   tvmrt__buf_free(&key);
-  return rc == 0 ? tvmrt__parse_told(in) : rc;
+  return rc == 0 ? tvmrt__parse_check(in) : rc;
 }
 
 /* printf depends on the program's locale: its decimal point is replaced in place. */

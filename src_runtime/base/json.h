@@ -20,7 +20,7 @@ TVMRT_SDK void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char*
 TVMRT_SDK int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) TVMRT_PRINTF(2, 3);
 
 /* Report the damage that the reader found; 0 if there is none. */
-int tvmrt__parse_told(const tvmrt_parser* in);
+int tvmrt__parse_check(const tvmrt_parser* in);
 
 /* Read a list: `read` reads each item. */
 TVMRT_SDK int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into),

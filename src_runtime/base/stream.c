@@ -1,6 +1,6 @@
 /* Little-endian byte streams and whole files.
  *
- * Readers walk borrowed memory, check its end at each step (firmware/params_bytes.c), and report
+ * Readers walk borrowed memory, check its end at each step (firmware/params_reader.c), and report
  * the position of an error. Counts are compared with the remaining bytes before memory is allocated
  * for them, so that a damaged file cannot exhaust memory. Files are written to a temporary name and
  * renamed: a reader of the path sees the old file or the new one. */
@@ -19,7 +19,7 @@
 void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size) {
   in->what = what;
   in->begin = data;
-  in->bytes = (tvmrt_bytes){in->begin, in->begin + size, TVMRT_BYTES_WHOLE};
+  in->bytes = (tvmrt_byte_reader){in->begin, in->begin + size, TVMRT_READ_OK};
 }
 
 /* Always -1. The reported position is that of the next read. */
@@ -31,18 +31,18 @@ int tvmrt__reader_fail(const tvmrt_reader* in, const char* why) {
 /* Report the damage code that firmware's reader has recorded: after damage its reads do nothing. */
 int tvmrt__reader_check(const tvmrt_reader* in) {
   static const char* const sentences[] = {
-      [TVMRT_BYTES_END_EARLY] = "it ends too early",
-      [TVMRT_BYTES_COUNT_TOO_MUCH] = "a count is larger than the rest of the bytes allows",
-      [TVMRT_BYTES_NO_PARAMS] = "it is not a params file (wrong magic)",
-      [TVMRT_BYTES_NO_TENSOR] = "no tensor starts here (wrong magic)",
+      [TVMRT_READ_TRUNCATED] = "it ends too early",
+      [TVMRT_READ_COUNT_TOO_LARGE] = "a count is larger than the rest of the bytes allows",
+      [TVMRT_READ_NOT_PARAMS] = "it is not a params file (wrong magic)",
+      [TVMRT_READ_NOT_TENSOR] = "no tensor starts here (wrong magic)",
   };
-  if (in->bytes.damage == TVMRT_BYTES_WHOLE) return 0;
+  if (in->bytes.damage == TVMRT_READ_OK) return 0;
   return tvmrt__reader_fail(in, sentences[in->bytes.damage]);
 }
 
 /* *out points into the source bytes, and lives as long as they do. */
 int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out) {
-  *out = tvmrt__bytes_take(&in->bytes, size > SIZE_MAX ? SIZE_MAX : (size_t)size);
+  *out = tvmrt__take_bytes(&in->bytes, size > SIZE_MAX ? SIZE_MAX : (size_t)size);
   return tvmrt__reader_check(in);
 }
 
@@ -56,11 +56,11 @@ int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
   return 0;
 }
 
-/* `least_bytes` is the minimum size of one item, not 0: counts that exceed the remaining bytes are
+/* `min_item_bytes` is the minimum size of one item, not 0: counts that exceed the remaining bytes are
  * refused before anything is allocated. */
-int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out) {
-  *out = tvmrt__bytes_count(&in->bytes);
-  if (*out > tvmrt__reader_left(in) / least_bytes) in->bytes.damage = TVMRT_BYTES_COUNT_TOO_MUCH;
+int tvmrt__read_count(tvmrt_reader* in, uint64_t min_item_bytes, size_t* out) {
+  *out = tvmrt__take_count(&in->bytes);
+  if (*out > tvmrt__reader_left(in) / min_item_bytes) in->bytes.damage = TVMRT_READ_COUNT_TOO_LARGE;
   return tvmrt__reader_check(in);
 }
 
@@ -168,7 +168,7 @@ int tvmrt__read_file(const char* path, tvmrt_buf* out) {
 /* Create a new file next to the one to be replaced; *out is NULL, with errno, on failure. Its name
  * has the process id, since several processes may write the same path, and a count, for several
  * threads and for leftovers of a killed process with that id. */
-static int open_aside(const char* path, tvmrt_buf* name, FILE** out) {
+static int open_temporary(const char* path, tvmrt_buf* name, FILE** out) {
   static atomic_uint count;
   do {
     name->size = 0;
@@ -190,7 +190,7 @@ static int write_all(FILE* file, const void* data, size_t size) {
 int tvmrt__write_file(const char* path, const void* data, size_t size) {
   tvmrt_buf aside = {NULL, 0, 0};
   FILE* file = NULL;
-  int rc = open_aside(path, &aside, &file);
+  int rc = open_temporary(path, &aside, &file);
   if (rc == 0 && (file == NULL || write_all(file, data, size) != 0 ||
                   tvmrt__replace_file(aside.data, path) != 0)) {
     rc = tvmrt__fail("OSError: cannot write '%s': %s.", path, strerror(errno));

@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../firmware/params_bytes.h"
+#include "../firmware/params_reader.h"
 #include "error.h"
 
 /* Every read returns 0, or -1 with "<what>: ... at byte <n>". */
 typedef struct tvmrt_reader {
-  tvmrt_bytes bytes;
+  tvmrt_byte_reader bytes;
   const char* what; /* name of the bytes, for messages */
   const uint8_t* begin;
 } tvmrt_reader;
@@ -27,9 +27,9 @@ int tvmrt__reader_check(const tvmrt_reader* in);
 TVMRT_SDK int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size,
                                 const uint8_t** out);                       /* borrowed */
 TVMRT_SDK int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1, 2, 4 or 8 bytes */
-/* A count of items of at least `least_bytes` each: more than fit in the remaining bytes is an
+/* A count of items of at least `min_item_bytes` each: more than fit in the remaining bytes is an
  * error, so the count is safe for allocations. */
-TVMRT_SDK int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out);
+TVMRT_SDK int tvmrt__read_count(tvmrt_reader* in, uint64_t min_item_bytes, size_t* out);
 /* u64 length and bytes. *out is owned (free()) and NUL-terminated; a NUL inside is an error. */
 TVMRT_SDK int tvmrt__read_string(tvmrt_reader* in, char** out);
 /* A string as a borrowed view, without a copy. */

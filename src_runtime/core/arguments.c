@@ -41,22 +41,23 @@ static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
   if (in->codes[i] == kTVMObjectHandle && obj != NULL && tvmrt__type_key(obj->type_index) != NULL) {
     got = tvmrt__type_key(obj->type_index);
   }
-  return tvmrt__fail_type("%s: argument %d must be %s, got %s (type code %d).", in->who, i,
+  return tvmrt__fail_type("%s: argument %d must be %s, got %s (type code %d).", in->callee, i,
                           expected, got, in->codes[i]);
 }
 
-/* `most` below 0: no maximum. */
-int tvmrt__arg_count(const tvmrt_args* in, int least, int most) {
-  if (in->count >= least && (most < 0 || in->count <= most)) return 0;
-  if (least == most) {
-    return tvmrt__fail_type("%s takes %d argument%s, got %d.", in->who, least,
-                            least == 1 ? "" : "s", in->count);
+/* `max_args` below 0: no maximum. */
+int tvmrt__arg_count(const tvmrt_args* in, int min_args, int max_args) {
+  if (in->count >= min_args && (max_args < 0 || in->count <= max_args)) return 0;
+  if (min_args == max_args) {
+    return tvmrt__fail_type("%s takes %d argument%s, got %d.", in->callee, min_args,
+                            min_args == 1 ? "" : "s", in->count);
   }
-  if (most < 0) {
-    return tvmrt__fail_type("%s takes at least %d argument%s, got %d.", in->who, least,
-                            least == 1 ? "" : "s", in->count);
+  if (max_args < 0) {
+    return tvmrt__fail_type("%s takes at least %d argument%s, got %d.", in->callee, min_args,
+                            min_args == 1 ? "" : "s", in->count);
   }
-  return tvmrt__fail_type("%s takes %d to %d arguments, got %d.", in->who, least, most, in->count);
+  return tvmrt__fail_type("%s takes %d to %d arguments, got %d.", in->callee, min_args, max_args,
+                          in->count);
 }
 
 /* The boxed number of an object argument, or NULL. */
@@ -82,13 +83,13 @@ int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
 
 /* Accepts integers too: Python's `1` arrives as an int where a float is expected. */
 int tvmrt__arg_number(const tvmrt_args* in, int i, double* out) {
-  int64_t whole;
+  int64_t int_value;
   if (in->codes[i] == kTVMArgFloat) {
     *out = in->values[i].v_float64;
     return 0;
   }
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &whole));
-  *out = (double)whole;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &int_value));
+  *out = (double)int_value;
   return 0;
 }
 
@@ -148,7 +149,7 @@ int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out) {
   *out = in->values[i].v_handle;
   if (tvmrt__has_shape(*out)) return 0;
   return tvmrt__fail_value("%s: argument %d is a tensor of %d dimensions whose shape is NULL.",
-                           in->who, i, (int)(*out)->ndim);
+                           in->callee, i, (int)(*out)->ndim);
 }
 
 /* *out_object is borrowed. A moved argument is not taken: to pass one on to a function that keeps

@@ -139,7 +139,7 @@ static int same_key(const tvmrt_object* a, const tvmrt_object* b) {
 }
 
 /* Text without a NUL inside is found by hash; other keys are few and searched linearly. */
-static const char* hashable_text(const tvmrt_object* key) {
+static const char* key_text(const tvmrt_object* key) {
   const tvmrt_string* s = (const void*)key;
   if (key->type_index != TVMRT_TYPE_STRING || strlen(s->data) != s->size) return NULL;
   return s->data;
@@ -147,7 +147,7 @@ static const char* hashable_text(const tvmrt_object* key) {
 
 /* The text table holds entry index plus one: the value of a missing entry is NULL. */
 static tvmrt_map_entry* find_entry(const tvmrt_map* map, const tvmrt_object* key) {
-  const char* text = hashable_text(key);
+  const char* text = key_text(key);
   size_t i;
   if (text != NULL) {
     const tvmrt_strmap_slot* slot = tvmrt__strmap_find(&map->by_text, text);
@@ -168,7 +168,7 @@ tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key) {
 /* Takes ownership of the references only on success. The entries grow first: a text in the table
  * must have its entry, and nothing can fail after the insertion. */
 static int add_entry(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
-  const char* text = hashable_text(key);
+  const char* text = key_text(key);
   void* entries = map->entries;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&entries, map->size, sizeof(*map->entries)));
   map->entries = entries;

@@ -76,10 +76,10 @@ static int bad_text(const char* text) {
 }
 
 /* Parse the part after the name: bits and lanes, both optional. *out is written only on success. */
-static int read_bits(const char* text, const char* rest, unsigned code, unsigned missing,
+static int read_bits(const char* text, const char* tail, unsigned code, unsigned missing,
                      DLDataType* out) {
   DLDataType dtype = {(uint8_t)code, 0, 0};
-  if (!tvmrt__read_bits(rest, '\0', missing, &dtype)) return bad_text(text);
+  if (!tvmrt__read_bits(tail, '\0', missing, &dtype)) return bad_text(text);
   *out = dtype;
   return 0;
 }
@@ -87,9 +87,9 @@ static int read_bits(const char* text, const char* rest, unsigned code, unsigned
 /* "custom[129]32": types that a front end registered are known by number only. */
 static int read_custom(const char* text, DLDataType* out) {
   unsigned code;
-  const char* rest = tvmrt__read_number(text + strlen("custom["), 0, &code);
-  if (*rest != ']' || code < CODE_FIRST_CUSTOM || code > 255) return bad_text(text);
-  return read_bits(text, rest + 1, code, 32, out);
+  const char* tail = tvmrt__read_number(text + strlen("custom["), 0, &code);
+  if (*tail != ']' || code < CODE_FIRST_CUSTOM || code > 255) return bad_text(text);
+  return read_bits(text, tail + 1, code, 32, out);
 }
 
 /* Missing parts have defaults: "int" is int32, "float32x4" four lanes. */

@@ -23,7 +23,7 @@ typedef struct tvmrt_return {
 } tvmrt_return;
 
 /* A function of a module's own table is not freed: only its reference to the module is released. */
-static TVMRT_RARE void free_function(tvmrt_object* obj) {
+static TVMRT_COLD_PATH void free_function(tvmrt_object* obj) {
   tvmrt_func* f = (tvmrt_func*)obj;
   if (f->owner != NULL) {
     tvmrt__release(f->owner); /* the module frees the function in its own destructor */
@@ -35,11 +35,11 @@ static TVMRT_RARE void free_function(tvmrt_object* obj) {
 
 /* A copy of free_function() with its own address, so that TVMFuncCall() recognises library
  * functions. */
-static TVMRT_RARE void free_library_function(tvmrt_object* obj) { free_function(obj); }
+static TVMRT_COLD_PATH void free_library_function(tvmrt_object* obj) { free_function(obj); }
 
 /* The caller owns the one reference; on failure it still owns the resource. */
-TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
-                                       TVMPackedCFuncFinalizer finalize) {
+TVMRT_COLD_PATH tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
+                                            TVMPackedCFuncFinalizer finalize) {
   tvmrt_func* f = tvmrt__calloc(1, sizeof(*f));
   if (f == NULL) return NULL;
   tvmrt__object_init(&f->base, TVMRT_TYPE_FUNCTION, free_function);
@@ -58,7 +58,7 @@ void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind) {
 
 /* Move text to the thread's return slot. Text is returned as v_str, bytes as a TVMByteArray. *text
  * is moved, not copied, and is empty afterwards, unless it is the slot itself. */
-static TVMRT_RARE int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
+static TVMRT_COLD_PATH int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
   tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
   if (&thread->ret_text != text) {
@@ -83,7 +83,7 @@ static void clear_return(TVMValue* value, int* code) {
 }
 
 /* Finish the call of a front end's function that failed or returned text. */
-static TVMRT_RARE int end_front(tvmrt_return* result, int rc) {
+static TVMRT_COLD_PATH int end_frontend_call(tvmrt_return* result, int rc) {
   const int code = *result->code;
   if (rc == 0 && (code == kTVMStr || code == kTVMBytes)) {
     rc = publish_text(result->value, code, &result->text);
@@ -103,22 +103,22 @@ static inline bool is_function(const tvmrt_func* f) {
 
 /* The result of a front end's function is in a struct on this stack, so that nested calls on this
  * thread cannot overwrite it. */
-static TVMRT_APART int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
-                                  TVMValue* ret, int* ret_code) {
+static TVMRT_OUT_OF_LINE int call_frontend(const tvmrt_func* f, TVMValue* args, int* codes,
+                                           int num_args, TVMValue* ret, int* ret_code) {
   tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
-  const int rc = f->front(args, codes, num_args, &result, f->resource);
+  const int rc = f->frontend_fn(args, codes, num_args, &result, f->resource);
   if (rc == 0 && result.text.data == NULL) return 0;
-  return end_front(&result, rc);
+  return end_frontend_call(&result, rc);
 }
 
 /* Call any function except a library's, after checking the handle. After a failure the return value
  * must not hold a reference. */
-static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* codes, int num_args,
-                                 TVMValue* ret, int* ret_code) {
+static TVMRT_TAIL_CALLED int call_any(TVMFunctionHandle func, TVMValue* args, int* codes,
+                                      int num_args, TVMValue* ret, int* ret_code) {
   const tvmrt_func* f = func;
   int rc;
   if (!is_function(f)) return tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncCall");
-  if (f->kind == TVMRT_FUNC_FRONT) return call_front(f, args, codes, num_args, ret, ret_code);
+  if (f->kind == TVMRT_FUNC_FRONTEND) return call_frontend(f, args, codes, num_args, ret, ret_code);
   rc = f->fn(args, codes, num_args, ret, ret_code, f->resource);
   if (rc != 0) clear_return(ret, ret_code);
   return rc;
@@ -126,18 +126,19 @@ static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* co
 
 /* The call of a library's function is a tail call. One comparison checks both that the handle is
  * valid and its kind; the result is passed on unchanged. */
-TVMRT_OWN_LINE int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
-                               int num_args, TVMValue* ret_val, int* ret_type_code) {
+TVMRT_CACHE_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
+                                    int num_args, TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
   clear_return(ret_val, ret_type_code);
-  if (!TVMRT_USUALLY(f != NULL) || !TVMRT_USUALLY(f->base.destroy == free_library_function)) {
-    return call_other(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
+  if (!TVMRT_EXPECT_TRUE(f != NULL) ||
+      !TVMRT_EXPECT_TRUE(f->base.destroy == free_library_function)) {
+    return call_any(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
   }
   return f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
 }
 
 /* These functions read an object that the caller holds, take no lock and call no other function. */
-TVMRT_RARE bool tvmrt__is_short(const char* name) {
+TVMRT_COLD_PATH bool tvmrt__is_short(const char* name) {
   static const char names[] =
       "get_num_inputs\0get_num_outputs\0get_input_index\0get_output_index\0"
       "runtime.ArraySize\0runtime.ArrayGetItem\0runtime.GetADTSize\0runtime.GetADTTag\0"
@@ -152,13 +153,13 @@ TVMRT_RARE bool tvmrt__is_short(const char* name) {
 }
 
 /* Front ends keep their interpreter's lock during such calls. */
-TVMRT_RARE int tvmrt_func_is_short(TVMFunctionHandle func) {
+TVMRT_COLD_PATH int tvmrt_func_is_short(TVMFunctionHandle func) {
   const tvmrt_func* f = func;
   return is_function(f) && f->is_short;
 }
 
 /* Called by the creator, before the function is shared. */
-TVMRT_RARE int tvmrt_func_set_strided(TVMFunctionHandle func) {
+TVMRT_COLD_PATH int tvmrt_func_set_strided(TVMFunctionHandle func) {
   tvmrt_func* f = func;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "tvmrt_func_set_strided"));
   f->is_strided = true;
@@ -166,7 +167,7 @@ TVMRT_RARE int tvmrt_func_set_strided(TVMFunctionHandle func) {
 }
 
 /* Whether the function accepts tensors with strides, so that callers need not copy them. */
-TVMRT_RARE int tvmrt_func_is_strided(TVMFunctionHandle func) {
+TVMRT_COLD_PATH int tvmrt_func_is_strided(TVMFunctionHandle func) {
   const tvmrt_func* f = func;
   return is_function(f) && f->is_strided;
 }
@@ -180,7 +181,7 @@ int TVMFuncFree(TVMFunctionHandle func) {
 }
 
 /* TVM's front ends free returned bytes; here they are the thread's slot, which stays. */
-TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
+TVMRT_COLD_PATH int TVMByteArrayFree(TVMByteArray* arr) {
   tvmrt_thread* thread = tvmrt__thread();
   if (arr == NULL || (thread != NULL && arr == &thread->ret_bytes)) return 0;
   return tvmrt__fail(
@@ -189,22 +190,22 @@ TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
 }
 
 /* On failure the caller still owns the resource: `fin` is not called. */
-TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
-                                      TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
+TVMRT_COLD_PATH int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
+                                           TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
   tvmrt_func* f;
   *out = NULL;
   if (func == NULL) return tvmrt__fail("TVMFuncCreateFromCFunc: the function is NULL.");
   f = tvmrt__func_new(NULL, resource_handle, fin);
   if (f == NULL) return -1;
-  f->kind = TVMRT_FUNC_FRONT;
-  f->front = func;
+  f->kind = TVMRT_FUNC_FRONTEND;
+  f->frontend_fn = func;
   *out = f;
   return 0;
 }
 
 /* For plug-ins: called like a native function. On failure the caller still owns the resource. */
-TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFuncFinalizer fin,
-                                 TVMFunctionHandle* out) {
+TVMRT_COLD_PATH int tvmrt_func_create(TVMCPackedFunc func, void* resource,
+                                      TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
   *out = NULL;
   if (func == NULL) return tvmrt__fail("tvmrt_func_create: the function is NULL.");
   *out = tvmrt__func_new(func, resource, fin);
@@ -213,7 +214,7 @@ TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedC
 
 /* Reuses the slot's memory for the text, unless the text itself lies there: then a new block is
  * filled before the old one is freed. */
-static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
+static TVMRT_COLD_PATH int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
   tvmrt_thread* thread = tvmrt__thread();
   if (ret->text.data == NULL && thread != NULL) { /* reuse the slot's memory */
     const char* old = thread->ret_text.data;
@@ -229,13 +230,13 @@ static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t si
 }
 
 /* The bytes are copied: their owner may be released when the function returns. */
-static TVMRT_RARE int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes) {
+static TVMRT_COLD_PATH int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes) {
   if (bytes == NULL) return tvmrt__fail("TVMCFuncSetReturn: the byte array is NULL.");
   return return_text(ret, bytes->data, bytes->size, kTVMBytes);
 }
 
 /* Types are returned as text. */
-static TVMRT_RARE int return_dtype(tvmrt_return* ret, DLDataType dtype) {
+static TVMRT_COLD_PATH int return_dtype(tvmrt_return* ret, DLDataType dtype) {
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(dtype, text);
   return return_text(ret, text, strlen(text), kTVMStr);
@@ -250,7 +251,8 @@ static inline bool is_plain(int code) {
 
 /* A second result replaces the first, which is released. The value is copied before, since the
  * caller may pass the very value that is replaced. */
-static TVMRT_APART int set_owned_return(tvmrt_return* result, const TVMValue* value, int code) {
+static TVMRT_OUT_OF_LINE int set_owned_return(tvmrt_return* result, const TVMValue* value,
+                                              int code) {
   tvmrt_object* old = tvmrt__value_object(result->value, *result->code);
   TVMValue copy = *value;
   clear_return(result->value, result->code);
@@ -294,7 +296,7 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, in
 int tvmrt_func_return(const TVMValue* value, int type_code, TVMValue* ret_value,
                       int* ret_type_code) {
   tvmrt_return result = {ret_value, ret_type_code, {NULL, 0, 0}};
-  return end_front(&result, set_owned_return(&result, value, type_code));
+  return end_frontend_call(&result, set_owned_return(&result, value, type_code));
 }
 
 /* Type code of an object of this type. */
@@ -351,8 +353,8 @@ int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value) {
 }
 
 /* *out_code is written only on success. */
-static TVMRT_RARE int return_to_slot(TVMValue* out, int* out_code, const void* data, size_t size,
-                                     int code) {
+static TVMRT_COLD_PATH int return_to_slot(TVMValue* out, int* out_code, const void* data,
+                                          size_t size, int code) {
   tvmrt_buf text = {NULL, 0, 0}; /* data may lie in the slot itself: fill first, then replace */
   int rc = tvmrt__buf_append(&text, data, size);
   if (rc == 0) rc = publish_text(out, code, &text);

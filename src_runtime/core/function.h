@@ -14,16 +14,16 @@ struct tvmrt_module;
 typedef enum {
   TVMRT_FUNC_LIBRARY, /* symbol of a library: no resource */
   TVMRT_FUNC_NATIVE, /* of this runtime, a firmware table or tvmrt_func_create(): gets `resource` */
-  TVMRT_FUNC_FRONT   /* function of a front end: returns by TVMCFuncSetReturn */
+  TVMRT_FUNC_FRONTEND /* function of a front end: returns by TVMCFuncSetReturn */
 } tvmrt_func_kind;
 
 typedef struct tvmrt_func {
   tvmrt_object base;
   tvmrt_func_kind kind;
-  bool is_short;               /* neither waits nor computes: see tvmrt_func_is_short() */
-  bool is_strided;             /* see tvmrt_func_set_strided() */
-  TVMCPackedFunc fn;           /* LIBRARY, NATIVE */
-  TVMRuntimeCPackedFunc front; /* FRONT */
+  bool is_short;                     /* neither waits nor computes: see tvmrt_func_is_short() */
+  bool is_strided;                   /* see tvmrt_func_set_strided() */
+  TVMCPackedFunc fn;                 /* LIBRARY, NATIVE */
+  TVMRuntimeCPackedFunc frontend_fn; /* FRONTEND */
   void* resource;
   TVMPackedCFuncFinalizer finalize; /* of resource, may be NULL */
   /* A function of a module's own table lives as long as the module: it has no reference count of
@@ -65,7 +65,7 @@ static inline const char* tvmrt__next_name(const char* name) { return name + str
  * returns 0, or -1 with an error that names function, index, expected and actual type.
  */
 typedef struct tvmrt_args {
-  const char* who;
+  const char* callee;
   TVMValue* values;
   int* codes;
   int count;
@@ -90,8 +90,8 @@ typedef struct tvmrt_args {
   static int fn(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
                 void* resource_handle)
 
-TVMRT_SDK int tvmrt__arg_count(const tvmrt_args* in, int least,
-                               int most); /* most < 0: any number */
+TVMRT_SDK int tvmrt__arg_count(const tvmrt_args* in, int min_args,
+                               int max_args); /* max_args < 0: any number */
 TVMRT_SDK int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
 TVMRT_SDK int tvmrt__arg_number(const tvmrt_args* in, int i, double* out); /* also an int */
 TVMRT_SDK int tvmrt__arg_str(const tvmrt_args* in, int i,
@@ -145,6 +145,6 @@ int tvmrt__global_enter(const char* name, TVMCPackedFunc fn);
 /* Register all functions of tables, NULL at the end, of a library that is never unloaded. */
 TVMRT_SDK int tvmrt__globals_enter(const tvmrt_builtins* const* tables);
 void tvmrt__global_leave(const char* name, TVMCPackedFunc fn);
-bool tvmrt__global_is_held(const char* name, TVMCPackedFunc fn);
+bool tvmrt__global_is_referenced(const char* name, TVMCPackedFunc fn);
 
 #endif

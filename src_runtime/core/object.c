@@ -34,22 +34,22 @@ const char* tvmrt__type_key(uint32_t type_index) {
   return type_index < TVMRT_TYPE_END ? type_keys[type_index] : NULL;
 }
 
-/* `who` names the called function, for the error text. */
-int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who) {
+/* `callee` names the called function, for the error text. */
+int tvmrt__check_type(const void* handle, tvmrt_type type, const char* callee) {
   const tvmrt_object* obj = handle;
   const char* got;
-  if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
+  if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", callee);
   if (obj->type_index == (uint32_t)type) return 0;
   got = tvmrt__type_key(obj->type_index);
-  return tvmrt__fail_type("%s expects a %s, got a %s.", who, type_keys[type],
+  return tvmrt__fail_type("%s expects a %s, got a %s.", callee, type_keys[type],
                           got == NULL ? "handle of an unknown kind" : got);
 }
 
 /* Accepts any type; tvmrt__check_type() requires one. */
-static int check_object(TVMObjectHandle obj, const char* who) {
-  if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
+static int check_object(TVMObjectHandle obj, const char* callee) {
+  if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", callee);
   if (tvmrt__type_key(((const tvmrt_object*)obj)->type_index) != NULL) return 0;
-  return tvmrt__fail_type("%s expects an object handle.", who);
+  return tvmrt__fail_type("%s expects an object handle.", callee);
 }
 
 /* *out_tindex is 0 on failure. */

@@ -92,7 +92,7 @@ static inline tvmrt_object* tvmrt__object_of_ndarray(void* array_handle) {
 /* Name of a type index, NULL if it is unknown. */
 TVMRT_SDK const char* tvmrt__type_key(uint32_t type_index);
 
-/* 0, or -1 if the handle is NULL or of another type; `who` names the called function. */
-TVMRT_SDK int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who);
+/* 0, or -1 if the handle is NULL or of another type; `callee` names the called function. */
+TVMRT_SDK int tvmrt__check_type(const void* handle, tvmrt_type type, const char* callee);
 
 #endif

@@ -10,12 +10,12 @@
 #include "../platform/loading.h"
 #include "../platform/threads.h"
 #include "container.h"
-#include "prefixes.h"
+#include "plugin_prefixes.h"
 
 typedef struct plugin {
   const tvmrt_plugin* table;
   char* path;       /* of its library; NULL: linked into this library or the program */
-  bool is_in;       /* its functions are registered */
+  bool is_entered;  /* its functions are registered */
   bool is_entering; /* by the thread that holds the lock */
   struct plugin* next;
 } plugin;
@@ -24,25 +24,25 @@ static tvmrt_recursive_mutex lock = TVMRT_RECURSIVE_MUTEX_INIT;
 static plugin* loaded;                /* never shrinks: libraries are not unloaded */
 static atomic_bool has_static = true; /* plug-ins of this library are not entered yet */
 
-void tvmrt__loading_begin(void) { tvmrt__lock_again(&lock); }
-void tvmrt__loading_end(void) { tvmrt__unlock_again(&lock); }
+void tvmrt__loading_begin(void) { tvmrt__lock_recursive(&lock); }
+void tvmrt__loading_end(void) { tvmrt__unlock_recursive(&lock); }
 
 /* Path of a plug-in without its own library, for error texts. */
 static const char kLinked[] = "(linked)";
 
 /* Size of the table's first version. */
-#define LEAST_BYTES offsetof(tvmrt_plugin, sdk)
+#define MIN_TABLE_BYTES offsetof(tvmrt_plugin, sdk)
 
 static bool has_sdk(const tvmrt_plugin* t) {
   return t->struct_bytes >= sizeof(*t) && t->sdk != NULL;
 }
 
 static int check_table(const tvmrt_plugin* t, const char* path) {
-  if (t->struct_bytes < LEAST_BYTES) {
+  if (t->struct_bytes < MIN_TABLE_BYTES) {
     return tvmrt__fail_value(
         "plug-in '%.200s' has a table of %u bytes instead of at least %u; set struct_bytes to "
         "sizeof(tvmrt_plugin).",
-        path, (unsigned)t->struct_bytes, (unsigned)LEAST_BYTES);
+        path, (unsigned)t->struct_bytes, (unsigned)MIN_TABLE_BYTES);
   }
   if (t->abi != TVMRT_PLUGIN_ABI) {
     return tvmrt__fail_value(
@@ -74,7 +74,7 @@ static plugin* find_name(const char* name) {
 }
 
 /* `path` NULL: linked into this library. */
-static int keep(const tvmrt_plugin* table, const char* path, plugin** out) {
+static int add_plugin(const tvmrt_plugin* table, const char* path, plugin** out) {
   const char* shown = path == NULL ? kLinked : path;
   const plugin* other;
   plugin* p;
@@ -108,7 +108,7 @@ static int enter(plugin* p) {
   const tvmrt_plugin_function* f = t->functions;
   int rc = 0;
   /* enter() may look up names that have a prefix of this plug-in */
-  if (p->is_in || p->is_entering) return 0;
+  if (p->is_entered || p->is_entering) return 0;
   tvmrt__forget_error();
   p->is_entering = true;
   rc = t->enter == NULL ? 0 : t->enter();
@@ -125,14 +125,14 @@ static int enter(plugin* p) {
     remove_functions(t);
     if (t->leave != NULL) (void)t->leave();
   }
-  p->is_in = rc == 0;
+  p->is_entered = rc == 0;
   return rc;
 }
 
 /* The system counts handles: one keeps the library loaded, further ones are closed. *out_in: the
  * plug-in has entered completely. */
 static int load(const char* path, bool* out_in) {
-  void* handle = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);
+  void* handle = tvmrt__library_load_file(path, TVMRT_LOAD_NOW);
   const tvmrt_plugin* table;
   plugin* p;
   int rc;
@@ -152,12 +152,12 @@ static int load(const char* path, bool* out_in) {
   p = find_table(table);
   if (p != NULL) {
     tvmrt__library_unload(handle);
-  } else if (keep(table, path, &p) != 0) {
+  } else if (add_plugin(table, path, &p) != 0) {
     tvmrt__library_unload(handle);
     return -1;
   }
   rc = enter(p);
-  *out_in = p->is_in;
+  *out_in = p->is_entered;
   return rc;
 }
 
@@ -177,34 +177,34 @@ static int enter_static(void) {
   return rc;
 }
 
-static bool awaits_static(void) {
+static bool has_pending_static(void) {
   return tvmrt__static_plugins[0] != NULL &&
          atomic_load_explicit(&has_static, memory_order_acquire);
 }
 
 /* Called with the lock held, so a row in state LOADING is being loaded by the caller itself. */
 static int load_row(tvmrt_prefix* row) {
-  bool is_in;
+  bool is_entered;
   int rc;
   if (tvmrt__prefix_state(row) != TVMRT_PREFIX_NEW) return 0;
   atomic_store_explicit(&row->state, TVMRT_PREFIX_LOADING, memory_order_relaxed);
-  rc = load(row->library, &is_in);
-  atomic_store_explicit(&row->state, is_in ? TVMRT_PREFIX_LOADED : TVMRT_PREFIX_NEW,
+  rc = load(row->library, &is_entered);
+  atomic_store_explicit(&row->state, is_entered ? TVMRT_PREFIX_LOADED : TVMRT_PREFIX_NEW,
                         memory_order_release);
   return rc;
 }
 
-static bool awaits(const tvmrt_prefix* row) {
-  return awaits_static() || (row != NULL && tvmrt__prefix_state(row) != TVMRT_PREFIX_LOADED);
+static bool is_pending(const tvmrt_prefix* row) {
+  return has_pending_static() || (row != NULL && tvmrt__prefix_state(row) != TVMRT_PREFIX_LOADED);
 }
 
-bool tvmrt__plugin_awaited(const char* name) { return awaits(tvmrt__prefix_find(name)); }
+bool tvmrt__plugin_is_pending(const char* name) { return is_pending(tvmrt__prefix_find(name)); }
 
 /* Takes no lock if the name has no plug-in, or its plug-in is loaded. */
 int tvmrt__plugin_load_for(const char* name) {
   tvmrt_prefix* row = tvmrt__prefix_find(name);
   int rc;
-  if (!awaits(row)) return 0;
+  if (!is_pending(row)) return 0;
   tvmrt__loading_begin();
   rc = enter_static();
   if (rc == 0 && row != NULL) rc = load_row(row);
@@ -228,45 +228,45 @@ const void* tvmrt__plugin_provided(tvmrt_provided* provided, const char* prefix,
 }
 
 /* Save the thread's error text while plug-ins that may be broken are loaded. */
-static tvmrt_buf set_error_aside(tvmrt_thread* thread) {
+static tvmrt_buf save_error(tvmrt_thread* thread) {
   const tvmrt_buf none = {NULL, 0, 0};
-  const tvmrt_buf kept = thread == NULL ? none : thread->error;
+  const tvmrt_buf saved = thread == NULL ? none : thread->error;
   if (thread != NULL) thread->error = none;
-  return kept;
+  return saved;
 }
 
-static void put_error_back(tvmrt_thread* thread, tvmrt_buf kept) {
+static void restore_error(tvmrt_thread* thread, tvmrt_buf saved) {
   if (thread == NULL) return;
   tvmrt__buf_free(&thread->error);
-  thread->error = kept;
+  thread->error = saved;
 }
 
-void tvmrt__plugin_try_for(const char* name) {
+void tvmrt__plugin_try_load_for(const char* name) {
   tvmrt_thread* thread = tvmrt__thread();
-  const tvmrt_buf kept = set_error_aside(thread);
+  const tvmrt_buf saved = save_error(thread);
   (void)tvmrt__plugin_load_for(name);
-  put_error_back(thread, kept);
+  restore_error(thread, saved);
 }
 
-void tvmrt__plugins_load_under(const char* beginning) {
+void tvmrt__plugins_load_by_prefix(const char* beginning) {
   tvmrt_prefix* row = tvmrt__prefixes();
   tvmrt_thread* thread = tvmrt__thread();
-  const tvmrt_buf kept = set_error_aside(thread);
+  const tvmrt_buf saved = save_error(thread);
   tvmrt__loading_begin();
   (void)enter_static();
   for (; row != NULL; row = tvmrt__prefix_next(row)) {
     if (strncmp(row->text, beginning, strlen(beginning)) == 0) (void)load_row(row);
   }
   tvmrt__loading_end();
-  put_error_back(thread, kept);
+  restore_error(thread, saved);
 }
 
 int tvmrt_plugin_load(const char* path) {
-  bool is_in;
+  bool is_entered;
   int rc;
   if (path == NULL) return tvmrt__fail_value("tvmrt_plugin_load: the path is NULL.");
   tvmrt__loading_begin();
-  rc = load(path, &is_in);
+  rc = load(path, &is_entered);
   tvmrt__loading_end();
   return rc;
 }
@@ -277,7 +277,7 @@ int tvmrt_plugin_enter(const tvmrt_plugin* table) {
   if (table == NULL) return tvmrt__fail_value("tvmrt_plugin_enter: the table is NULL.");
   tvmrt__loading_begin();
   p = find_table(table);
-  if (p == NULL) rc = keep(table, NULL, &p);
+  if (p == NULL) rc = add_plugin(table, NULL, &p);
   if (rc == 0) rc = enter(p);
   tvmrt__loading_end();
   return rc;
@@ -292,7 +292,7 @@ static int check_unused(const plugin* p) {
                              t->name);
   }
   for (; f != NULL && f->name != NULL; ++f) {
-    if (tvmrt__global_is_held(f->name, f->function)) {
+    if (tvmrt__global_is_referenced(f->name, f->function)) {
       return tvmrt__fail_value(
           "plug-in '%s' is in use: somebody holds its function '%s'; release that first.", t->name,
           f->name);
@@ -305,13 +305,13 @@ static int check_unused(const plugin* p) {
 static int unload(const char* name) {
   plugin* p = find_name(name);
   tvmrt_prefix* row;
-  if (p == NULL || !p->is_in) {
+  if (p == NULL || !p->is_entered) {
     return tvmrt__fail_value("there is no plug-in '%.60s' to unload.", name);
   }
   TVMRT_RETURN_IF_ERROR(check_unused(p));
   if (p->table->leave != NULL) TVMRT_RETURN_IF_ERROR(p->table->leave());
   remove_functions(p->table);
-  p->is_in = false;
+  p->is_entered = false;
   if (p->path == NULL) atomic_store_explicit(&has_static, true, memory_order_release);
   for (row = tvmrt__prefixes(); row != NULL; row = tvmrt__prefix_next(row)) {
     if (p->path != NULL && tvmrt__prefix_state(row) == TVMRT_PREFIX_LOADED) {
@@ -371,7 +371,7 @@ TVMRT_NATIVE(names) {
   rc = tvmrt__buf_puts(&lines, "");
   tvmrt__loading_begin();
   for (p = loaded; rc == 0 && p != NULL; p = p->next) {
-    if (!p->is_in) continue;
+    if (!p->is_entered) continue;
     rc = tvmrt__buf_printf(&lines, "%s %s\n", p->table->name, p->path == NULL ? "-" : p->path);
   }
   tvmrt__loading_end();

@@ -17,12 +17,12 @@ TVMRT_SDK void tvmrt__loading_begin(void);
 TVMRT_SDK void tvmrt__loading_end(void);
 
 /* Whether a missing function of this name may be in a plug-in that is not loaded. */
-bool tvmrt__plugin_awaited(const char* name);
+bool tvmrt__plugin_is_pending(const char* name);
 /* Load the plug-in that has functions of this name, if there is one. 0, or -1 with the error text
  * set if it cannot be loaded. */
 TVMRT_SDK int tvmrt__plugin_load_for(const char* name);
 /* Load the plug-in of a name, ignoring failures; keeps the thread's error text. */
-void tvmrt__plugin_try_for(const char* name);
+void tvmrt__plugin_try_load_for(const char* name);
 /* Address of the functions that a library of this runtime has provided; NULL before. */
 typedef _Atomic(const void*) tvmrt_provided;
 /* Functions that a library of this runtime provides; loads the library, which has the prefix
@@ -31,6 +31,6 @@ const void* tvmrt__plugin_provided(tvmrt_provided* provided, const char* prefix,
                                    const char* library);
 /* Load all plug-ins with a prefix that begins with `beginning`, ignoring failures; keeps the
  * thread's error text. */
-void tvmrt__plugins_load_under(const char* beginning);
+void tvmrt__plugins_load_by_prefix(const char* beginning);
 
 #endif

@@ -10,12 +10,12 @@ struct tvmrt_region;
 
 typedef struct tvmrt_region_request {
   /* Chooses the device, once the tensors are known; NULL result: the region's own. May be NULL. */
-  struct tvmrt_device* (*choose)(void* asker, const struct tvmrt_region* region);
-  void* asker;
+  struct tvmrt_device* (*choose)(void* choice_context, const struct tvmrt_region* region);
+  void* choice_context;
   bool is_deferred; /* the caller waits for the end, if the device is asynchronous */
   void* started;    /* out: argument of end(); NULL: the region has ended */
-  /* out: returns 0, TVMRT_DEVICE_BUSY (only_look), or -1; not called again after the end */
-  int (*end)(void* started, bool only_look);
+  /* out: returns 0, TVMRT_DEVICE_BUSY (poll_only), or -1; not called again after the end */
+  int (*end)(void* started, bool poll_only);
 } tvmrt_region_request;
 
 #endif

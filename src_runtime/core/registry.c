@@ -60,12 +60,14 @@ static void lock_for_fork(void) { tvmrt__lock_write(&lock); }
 static void unlock_in_parent(void) { tvmrt__unlock_write(&lock); }
 /* The child's thread did not take the lock: it starts with a new one. */
 static void renew_in_child(void) { tvmrt__rwlock_renew(&lock); }
-static void watch_forks(void) { tvmrt__at_fork(lock_for_fork, unlock_in_parent, renew_in_child); }
+static void register_fork_handlers(void) {
+  tvmrt__at_fork(lock_for_fork, unlock_in_parent, renew_in_child);
+}
 
 /* Take the lock for writing; on failure it is not held. */
 static int lock_to_write(void) {
   static tvmrt_once once = TVMRT_ONCE_INIT;
-  tvmrt__call_once(&once, watch_forks);
+  tvmrt__call_once(&once, register_fork_handlers);
   tvmrt__lock_write(&lock);
   if (builtins_entered || enter_builtins() == 0) return 0;
   tvmrt__unlock_write(&lock);
@@ -92,10 +94,10 @@ static void unlock_reader(void) { tvmrt__unlock_read(&lock); }
 /* Called with the lock held for writing; released while a plug-in is loaded, and not held on
  * failure. Loads the plug-in that has a function of this name, so that registering or removing the
  * name affects its function too. Load failures are ignored. */
-static int load_awaited(const char* name) {
-  if (!tvmrt__plugin_awaited(name)) return 0;
+static int load_pending(const char* name) {
+  if (!tvmrt__plugin_is_pending(name)) return 0;
   unlock_writer();
-  tvmrt__plugin_try_for(name);
+  tvmrt__plugin_try_load_for(name);
   return lock_to_write();
 }
 
@@ -109,7 +111,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   TVMRT_RETURN_IF_ERROR(lock_to_write());
   slot = tvmrt__strmap_find(&table, name);
   if (slot == NULL) {
-    TVMRT_RETURN_IF_ERROR(load_awaited(name));
+    TVMRT_RETURN_IF_ERROR(load_pending(name));
     slot = tvmrt__strmap_insert(&table, name);
   }
   if (slot == NULL) {
@@ -143,7 +145,7 @@ static int get(const char* name, tvmrt_func** out) {
 
 /* Load the plug-in that may have a missing name. A thread that adds a name increments the counter
  * before this thread sees the plug-in as loaded. */
-TVMRT_APART static int look_further(const char* name, tvmrt_func** out, unsigned before) {
+TVMRT_OUT_OF_LINE static int look_up_or_load(const char* name, tvmrt_func** out, unsigned before) {
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_load_for(name));
   if (atomic_load_explicit(&additions, memory_order_relaxed) == before) return 0;
   return get(name, out);
@@ -152,7 +154,7 @@ TVMRT_APART static int look_further(const char* name, tvmrt_func** out, unsigned
 int tvmrt__global_get(const char* name, tvmrt_func** out) {
   const unsigned before = atomic_load_explicit(&additions, memory_order_relaxed);
   TVMRT_RETURN_IF_ERROR(get(name, out));
-  return *out != NULL ? 0 : look_further(name, out, before);
+  return *out != NULL ? 0 : look_up_or_load(name, out, before);
 }
 
 /* The function of a table under its name; NULL if the name is missing or has another function.
@@ -187,7 +189,7 @@ void tvmrt__global_leave(const char* name, TVMCPackedFunc fn) {
   if (old != NULL) tvmrt__release(&old->base);
 }
 
-bool tvmrt__global_is_held(const char* name, TVMCPackedFunc fn) {
+bool tvmrt__global_is_referenced(const char* name, TVMCPackedFunc fn) {
   const tvmrt_func* f;
   bool held;
   if (lock_to_write() != 0) return true;
@@ -235,7 +237,7 @@ int TVMFuncRemoveGlobal(const char* name) {
   tvmrt_func* old;
   if (name == NULL) return tvmrt__fail("TVMFuncRemoveGlobal: the name is NULL.");
   TVMRT_RETURN_IF_ERROR(lock_to_write());
-  TVMRT_RETURN_IF_ERROR(load_awaited(name));
+  TVMRT_RETURN_IF_ERROR(load_pending(name));
   old = tvmrt__strmap_remove(&table, name);
   unlock_writer();
   if (old != NULL) tvmrt__release(&old->base);
@@ -287,7 +289,7 @@ int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
   *out_size = 0;
   *out_array = NULL;
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
-  tvmrt__plugins_load_under(""); /* plug-ins list their functions only when loaded */
+  tvmrt__plugins_load_by_prefix(""); /* plug-ins list their functions only when loaded */
   rc = tvmrt__global_each("", append_name, &texts);
   if (rc == 0) rc = build_list(&thread->names, &texts, out_size);
   if (rc == 0) *out_array = (const char**)(void*)thread->names.data;

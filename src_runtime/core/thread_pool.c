@@ -7,7 +7,7 @@
  * then sleeps. A task that its worker has not begun when the caller has finished its own task is
  * run by the caller, so that a busy machine causes no waiting.
  *
- * fewer_threads.h decides the number of threads when using all would be slower.
+ * adaptive_threads.h decides the number of threads when using all would be slower.
  *
  * Environment, read once: TVM_NUM_THREADS or else OMP_NUM_THREADS; TVM_BIND_THREADS=1 binds each
  * worker to a processor (other runtimes do so by default, which slows programs that share a
@@ -27,12 +27,12 @@
 #include "../base/error.h"
 #include "../platform/system.h"
 #include "../platform/threads.h"
-#include "fewer_threads.h"
+#include "adaptive_threads.h"
 #include "function.h"
 
 enum {
   MAX_WORKERS = 256,
-  LOOKS_A_CLOCK = 64, /* polls between two reads of the clock */
+  POLLS_PER_CLOCK_READ = 64, /* polls between two reads of the clock */
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
   CACHE_LINE = 64
@@ -46,14 +46,14 @@ typedef enum { IDLE, POSTED, RUNNING, DONE, QUIT } worker_state;
 typedef struct worker {
   _Alignas(CACHE_LINE) _Atomic int state;
   _Atomic bool asleep;
-  bool watched;        /* whether the task measures its time without a processor */
+  bool monitored;      /* whether the task measures its time without a processor */
   _Atomic int barrier; /* number of barriers that this slot's task has reached */
   int task_id;
   FTVMParallelLambda lambda;
   void* cdata;
   TVMParallelGroupEnv env;
   int rc;
-  double off; /* seconds of a watched task during which its thread had no processor */
+  double off_cpu; /* seconds of a watched task during which its thread had no processor */
   char error[ERROR_BYTES];
   tvmrt_os_thread thread;
   tvmrt_mutex lock;
@@ -63,11 +63,11 @@ typedef struct worker {
 static worker workers[MAX_WORKERS]; /* slot 0 belongs to the caller and has no thread */
 static _Atomic int num_started = 1; /* slots with a running thread, and slot 0 */
 static atomic_flag pool_taken = ATOMIC_FLAG_INIT;
-static _Atomic int wanted_workers; /* 0: not yet read from the environment */
-static _Atomic long spin_count;    /* polls; 0: by the clock */
-static bool caller_works = true;   /* set before the first worker starts */
-static bool bind_workers;          /* likewise */
-static bool makes_truces = true;   /* likewise */
+static _Atomic int requested_workers; /* 0: not yet read from the environment */
+static _Atomic long spin_count;       /* polls; 0: by the clock */
+static bool caller_works = true;      /* set before the first worker starts */
+static bool bind_workers;             /* likewise */
+static bool truces_enabled = true;    /* likewise */
 
 /* Time that a worker polls for a task before it sleeps, in seconds. Waking it takes the caller ten
  * microseconds, and single-threaded steps between parallel ones take tens; 50, 100 and 200 are
@@ -75,7 +75,7 @@ static bool makes_truces = true;   /* likewise */
  * ns. */
 static const double SPIN = 100e-6;
 /* Time after which it yields now and then, in seconds. */
-static const double SPIN_ALONE = 25e-6;
+static const double SPIN_BEFORE_YIELD = 25e-6;
 
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
@@ -122,30 +122,30 @@ static int default_workers(void) {
 
 /* Maximum number of tasks of a launch, 1 or more. */
 static int num_workers(void) {
-  int count = atomic_load_explicit(&wanted_workers, memory_order_relaxed);
+  int count = atomic_load_explicit(&requested_workers, memory_order_relaxed);
   if (count != 0) return count;
   count = default_workers();
-  atomic_store_explicit(&wanted_workers, count, memory_order_relaxed);
+  atomic_store_explicit(&requested_workers, count, memory_order_relaxed);
   return count;
 }
 
 /* Use `count` threads from now on; 0 restores the default of the environment. */
 static void set_num_workers(int64_t count) {
   int chosen = count <= 0 ? default_workers() : count > MAX_WORKERS ? MAX_WORKERS : (int)count;
-  atomic_store_explicit(&wanted_workers, chosen, memory_order_relaxed);
+  atomic_store_explicit(&requested_workers, chosen, memory_order_relaxed);
 }
 
 /* Wall-clock time minus the thread's processor time; only differences are meaningful. */
-static double seconds_off(void) { return tvmrt__seconds() - tvmrt__thread_seconds(); }
+static double off_cpu_seconds(void) { return tvmrt__seconds() - tvmrt__thread_seconds(); }
 
 /* The error text belongs to the thread: it is copied to the slot for collect_errors(). */
 static void run_task(worker* w) {
-  const bool watched = w->watched;
-  const double before = watched ? seconds_off() : 0.0;
+  const bool monitored = w->monitored;
+  const double before = monitored ? off_cpu_seconds() : 0.0;
   tvmrt__forget_error(); /* of an earlier task on this thread */
   w->rc = w->lambda(w->task_id, &w->env, w->cdata);
   if (w->rc != 0) (void)snprintf(w->error, sizeof(w->error), "%s", TVMGetLastError());
-  w->off = watched ? seconds_off() - before : 0.0;
+  w->off_cpu = monitored ? off_cpu_seconds() - before : 0.0;
 }
 
 /* `asleep` is set before the state is read, and the poster reads it after storing the state: one of
@@ -166,16 +166,16 @@ static void sleep_until_woken(worker* w) {
 
 /* Spinning occupies a processor, sleeping delays the next task: so spin first, then sleep. */
 static void wait_for_post(worker* w) {
-  const long looks = atomic_load_explicit(&spin_count, memory_order_relaxed);
+  const long max_polls = atomic_load_explicit(&spin_count, memory_order_relaxed);
   const double begin = tvmrt__seconds();
   long i;
-  for (i = 1; looks == 0 || i <= looks; ++i) {
+  for (i = 1; max_polls == 0 || i <= max_polls; ++i) {
     int state = atomic_load_explicit(&w->state, memory_order_relaxed);
     if (state == POSTED || state == QUIT) return;
-    if (i % LOOKS_A_CLOCK == 0) {
+    if (i % POLLS_PER_CLOCK_READ == 0) {
       const double waited = tvmrt__seconds() - begin;
-      if (looks == 0 && waited >= SPIN) break;
-      if (waited >= SPIN_ALONE) tvmrt__thread_yield();
+      if (max_polls == 0 && waited >= SPIN) break;
+      if (waited >= SPIN_BEFORE_YIELD) tvmrt__thread_yield();
     }
     tvmrt__relax();
   }
@@ -251,7 +251,7 @@ static void set_up_pool(void) {
   tvmrt__at_fork(NULL, NULL, forget_workers);
   caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
   bind_workers = env_is("TVM_BIND_THREADS", "1");
-  makes_truces = caller_works && !env_is("TVM_THREAD_POOL_TRUCE", "0");
+  truces_enabled = caller_works && !env_is("TVM_THREAD_POOL_TRUCE", "0");
   atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", 0));
 }
 
@@ -297,12 +297,12 @@ static int run_alone(FTVMParallelLambda flambda, void* cdata) {
 }
 
 /* Post tasks to `count` slots from `first` on, task i to the i-th of them. */
-static void post_tasks(FTVMParallelLambda flambda, void* cdata, bool watched, int first,
+static void post_tasks(FTVMParallelLambda flambda, void* cdata, bool monitored, int first,
                        int count) {
   int i;
   for (i = 0; i < count; ++i) {
     worker* w = &workers[first + i];
-    w->watched = watched;
+    w->monitored = monitored;
     w->task_id = i;
     w->lambda = flambda;
     w->cdata = cdata;
@@ -334,19 +334,19 @@ static void finish_tasks(int first, int count) {
   }
 }
 
-/* The number of threads of `count` for a launch of `wanted` tasks: small launches use only awake
+/* The number of threads of `count` for a launch of `num_tasks` tasks: small launches use only awake
  * workers. */
-static int awake(int count, int wanted) {
+static int awake_threads(int count, int num_tasks) {
   int found = 1;
   while (found < count && (found >= num_started || !atomic_load(&workers[found].asleep))) ++found;
-  return found < count && tvmrt__does_without(wanted) ? found : count;
+  return found < count && tvmrt__uses_awake_workers_only(num_tasks) ? found : count;
 }
 
 /* Number of late workers. */
 static int count_late(int count) {
   int late = 0;
   int i;
-  for (i = 1; i < count; ++i) late += workers[i].off > TVMRT_LATE;
+  for (i = 1; i < count; ++i) late += workers[i].off_cpu > TVMRT_LATE_SECONDS;
   return late;
 }
 
@@ -372,15 +372,15 @@ static int collect_errors(int first, int count) {
 /* Slot 0 is the caller's; without it, the tasks begin at the first worker. */
 static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
   int first = caller_works ? 0 : 1;
-  const double begin = makes_truces ? tvmrt__seconds() : 0.0;
-  double own;
+  const double begin = truces_enabled ? tvmrt__seconds() : 0.0;
+  double own_end;
   count = start_workers(first + count) - first;
   if (count == 0) return run_alone(flambda, cdata);
-  post_tasks(flambda, cdata, makes_truces && tvmrt__is_watched(begin), first, count);
+  post_tasks(flambda, cdata, truces_enabled && tvmrt__is_monitored(begin), first, count);
   if (caller_works) run_task(&workers[0]);
-  own = makes_truces ? tvmrt__seconds() : 0.0;
+  own_end = truces_enabled ? tvmrt__seconds() : 0.0;
   finish_tasks(first, count);
-  if (makes_truces) tvmrt__keep_peace(count, count_late(count), own, tvmrt__seconds());
+  if (truces_enabled) tvmrt__record_launch(count, count_late(count), own_end, tvmrt__seconds());
   return collect_errors(first, count);
 }
 
@@ -394,10 +394,10 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
     return run_alone(flambda, cdata);
   }
   tvmrt__call_once(&pool_once, set_up_pool);
-  count = tvmrt__peaceful(count);
-  if (makes_truces) count = awake(count, num_task);
+  count = tvmrt__allowed_threads(count);
+  if (truces_enabled) count = awake_threads(count, num_task);
   rc = count == 1 ? run_alone(flambda, cdata) : run_in_pool(flambda, cdata, count);
-  tvmrt__end_without();
+  tvmrt__end_awake_only_launch();
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
   return rc;
 }
@@ -406,13 +406,13 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
  * reset, so a task may enter the next barrier while others still leave this one. */
 int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
   worker* group = penv->sync_handle;
-  int round;
+  int target;
   int i;
   if (penv->num_task == 1) return 0;
-  round = 1 + atomic_fetch_add_explicit(&group[task_id].barrier, 1, memory_order_acq_rel);
+  target = 1 + atomic_fetch_add_explicit(&group[task_id].barrier, 1, memory_order_acq_rel);
   for (i = 0; i < penv->num_task; ++i) {
     int spins = 0;
-    while (atomic_load_explicit(&group[i].barrier, memory_order_acquire) < round) {
+    while (atomic_load_explicit(&group[i].barrier, memory_order_acquire) < target) {
       wait_a_little(&spins);
     }
   }

@@ -17,7 +17,7 @@ struct TVMGraphExecutor {
 
 /* The public struct, and the private module. */
 typedef struct aot_handle {
-  TVMAotExecutor shown;
+  TVMAotExecutor public_part;
   tvmrt_module* module; /* a tvmrt_aot_executor */
 } aot_handle;
 
@@ -59,7 +59,8 @@ int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
 }
 
 /* -1 on any failure, which is not a valid index or count. */
-static int ask_int(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args) {
+static int call_for_int(tvmrt_module* mod, const char* name, TVMValue* args, int* codes,
+                        int num_args) {
   TVMValue ret;
   int code;
   if (call(mod, name, args, codes, num_args, &ret, &code) != 0 || code != kTVMArgInt) return -1;
@@ -71,16 +72,16 @@ int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor* executor, const char* name)
   TVMValue arg;
   int code = kTVMStr;
   arg.v_str = name;
-  return ask_int(executor->module, "get_input_index", &arg, &code, 1);
+  return call_for_int(executor->module, "get_input_index", &arg, &code, 1);
 }
 
 /* Weights are inputs as well, as on boards. */
 int TVMGraphExecutor_GetNumInputs(TVMGraphExecutor* executor) {
-  return ask_int(executor->module, "get_num_inputs", NULL, NULL, 0);
+  return call_for_int(executor->module, "get_num_inputs", NULL, NULL, 0);
 }
 
 int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor* executor) {
-  return ask_int(executor->module, "get_num_outputs", NULL, NULL, 0);
+  return call_for_int(executor->module, "get_num_outputs", NULL, NULL, 0);
 }
 
 /* In place, as on boards, if possible: generated code for hosts requires an alignment. A tensor
@@ -141,19 +142,19 @@ int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
 /* Programs write to the data of the shown tensors, which belong to the executor: nothing is bound
  * here, so the addresses stay valid. A reference count of 1 prevents programs from freeing them:
  * they are freed with the executor. */
-static int show(aot_handle* h, const DLDevice device) {
+static int fill_public(aot_handle* h, const DLDevice device) {
   const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)h->module;
   size_t count = e->base.inputs.count + e->base.outputs.count;
   size_t i;
-  h->shown.metadata = e->metadata;
-  h->shown.module_handle = e->base.module.library;
-  h->shown.device = device;
-  h->shown.args = tvmrt__calloc(count, sizeof(*h->shown.args));
-  if (h->shown.args == NULL) return -1;
-  h->shown.num_args = (int64_t)count;
+  h->public_part.metadata = e->metadata;
+  h->public_part.module_handle = e->base.module.library;
+  h->public_part.device = device;
+  h->public_part.args = tvmrt__calloc(count, sizeof(*h->public_part.args));
+  if (h->public_part.args == NULL) return -1;
+  h->public_part.num_args = (int64_t)count;
   for (i = 0; i < count; ++i) {
-    h->shown.args[i].dl_tensor = *(const DLTensor*)e->args[i].v_handle;
-    h->shown.args[i].reference_count = 1;
+    h->public_part.args[i].dl_tensor = *(const DLTensor*)e->args[i].v_handle;
+    h->public_part.args[i].reference_count = 1;
   }
   return 0;
 }
@@ -169,11 +170,11 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   h = tvmrt__calloc(1, sizeof(*h));
   if (h == NULL) return kTvmErrorPlatformNoMemory;
   if (tvmrt__aot_executor_new(module_handle, module_name, device, NULL, &h->module) != 0 ||
-      show(h, device) != 0) {
-    (void)TVMAotExecutor_Release(&h->shown, device);
+      fill_public(h, device) != 0) {
+    (void)TVMAotExecutor_Release(&h->public_part, device);
     return kTvmErrorExecutorModuleBadContext;
   }
-  *executor = &h->shown;
+  *executor = &h->public_part;
   return kTvmErrorNoError;
 }
 
@@ -184,7 +185,7 @@ tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice 
   (void)device;
   if (h == NULL) return kTvmErrorNoError;
   tvmrt__module_release((tvmrt_object*)h->module);
-  free(h->shown.args);
+  free(h->public_part.args);
   free(h);
   return kTvmErrorNoError;
 }
@@ -194,7 +195,7 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   TVMValue arg;
   int code = kTVMStr;
   arg.v_str = name;
-  return ask_int(((aot_handle*)executor)->module, "get_input_index", &arg, &code, 1);
+  return call_for_int(((aot_handle*)executor)->module, "get_input_index", &arg, &code, 1);
 }
 
 /* The metadata's spelling; valid as long as the library. */

@@ -247,25 +247,25 @@ static int name_ports(const tvmrt_aot_executor* e, const tvmrt_ports* side) {
     const char* hint = n.params[i].relay_name_hint;
     if (hint != NULL && hint[0] != '\0') side->items[i].name = hint;
   }
-  return tvmrt__ports_distinguish(side->items, side->count);
+  return tvmrt__ports_make_names_unique(side->items, side->count);
 }
 
 /* Whether `name` matches the metadata's name or the C name. */
-static bool is_spelled(const names* n, size_t i, const char* name) {
-  const char* spelled = n->infos[i].name;
+static bool matches_c_name(const names* n, size_t i, const char* name) {
+  const char* c_name = n->infos[i].name;
   const char* hint = n->params == NULL ? NULL : n->params[i].tir_name_hint;
-  return (spelled != NULL && tvmrt__aot_is_spelled(spelled, name)) ||
-         (hint != NULL && tvmrt__aot_is_spelled(hint, name));
+  return (c_name != NULL && tvmrt__aot_c_names_match(c_name, name)) ||
+         (hint != NULL && tvmrt__aot_c_names_match(hint, name));
 }
 
 /* The only port whose name in generated code matches `name`. */
-static int find_spelled(tvmrt_executor* base, const tvmrt_ports* side, const char* who,
-                        const char* name, tvmrt_port** out) {
+static int find_by_c_name(tvmrt_executor* base, const tvmrt_ports* side, const char* callee,
+                          const char* name, tvmrt_port** out) {
   const names n = names_of((const tvmrt_aot_executor*)base, side);
   size_t i;
-  (void)who;
+  (void)callee;
   for (i = 0; i < side->count; ++i) {
-    if (!is_spelled(&n, i, name)) continue;
+    if (!matches_c_name(&n, i, name)) continue;
     if (*out != NULL) {
       return tvmrt__fail_value(
           "'%.60s' may be one of several %ss, '%.60s' and '%.60s', whose names in C are the same; "
@@ -317,7 +317,7 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(name_ports(e, &e->base.outputs));
   TVMRT_RETURN_IF_ERROR(tvmrt__executor_read_dims(&e->base, m->mod_name));
   TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(e->base.module.library, m->mod_name, &e->placement));
-  TVMRT_RETURN_IF_ERROR(tvmrt__executor_place(&e->base, e->placement));
+  TVMRT_RETURN_IF_ERROR(tvmrt__executor_set_placement(&e->base, e->placement));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   /* Allocated memory is not cleared, and a state's mark must be 0 before the first run. */
   TVMRT_RETURN_IF_ERROR(
@@ -334,7 +334,7 @@ static int set_params(tvmrt_executor* base, const tvmrt_params* params) {
     const char* name = params->names[i];
     tvmrt_port* port = tvmrt__port_named(&base->inputs, name);
     if (port == NULL) {
-      TVMRT_RETURN_IF_ERROR(find_spelled(base, &base->inputs, "", name, &port));
+      TVMRT_RETURN_IF_ERROR(find_by_c_name(base, &base->inputs, "", name, &port));
     }
     if (port == NULL) continue;
     TVMRT_RETURN_IF_ERROR(tvmrt__port_share(port, "parameter", params->tensors[i]));
@@ -364,7 +364,7 @@ int tvmrt__aot_run(tvmrt_executor* base) {
   int rc;
   tvmrt__forget_error(); /* of an earlier call */
   for (i = 0; i < outputs->count; ++i) {
-    tvmrt__port_resize(&outputs->items[i], outputs->items[i].room);
+    tvmrt__port_resize(&outputs->items[i], outputs->items[i].capacity);
   }
   rc = call_main(e);
   /* Code of other compilers may return an error code without a text; supply one. */
@@ -376,7 +376,7 @@ int tvmrt__aot_run(tvmrt_executor* base) {
 
 static const tvmrt_executor_kind kind = {
     .type = TVMRT_EXECUTOR_TYPE("AotExecutor", aot_destroy),
-    .find = find_spelled,
+    .find = find_by_c_name,
     .update = update_arg,
     .run = tvmrt__aot_run,
     .reset_state = reset_state,

@@ -24,18 +24,18 @@ typedef struct recorder {
 static tvmrt_mutex slot_lock = TVMRT_MUTEX_INIT;
 
 /* The number comes from the library and is checked like all its data. */
-static bool is_mine(const recorder* r, int32_t op) {
+static bool is_recorded(const recorder* r, int32_t op) {
   return op >= 0 && op < r->count && tvmrt__is_thread(r->thread);
 }
 
 static void begin_op(void* context, int32_t op) {
   recorder* r = context;
-  if (is_mine(r, op)) r->started[op] = tvmrt__seconds();
+  if (is_recorded(r, op)) r->started[op] = tvmrt__seconds();
 }
 
 static void end_op(void* context, int32_t op) {
   recorder* r = context;
-  if (!is_mine(r, op)) return;
+  if (!is_recorded(r, op)) return;
   r->ops[op].seconds += tvmrt__seconds() - r->started[op];
   ++r->ops[op].count;
 }
@@ -88,13 +88,13 @@ static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder
 }
 
 /* Without a slot the whole network is one row. */
-static int profile_whole(tvmrt_aot_executor* e, tvmrt_buf* text) {
-  tvmrt_op_time whole = {NULL, 1, 0};
+static int profile_total(tvmrt_aot_executor* e, tvmrt_buf* text) {
+  tvmrt_op_time total_time = {NULL, 1, 0};
   double start = tvmrt__seconds();
   TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(&e->base));
-  whole.name = e->metadata->mod_name;
-  whole.seconds = tvmrt__seconds() - start;
-  return tvmrt__profile_json(&whole, 1, whole.seconds, "AOT", text);
+  total_time.name = e->metadata->mod_name;
+  total_time.seconds = tvmrt__seconds() - start;
+  return tvmrt__profile_json(&total_time, 1, total_time.seconds, "AOT", text);
 }
 
 /* The caller has taken the executor, and frees the text. The first run loads pages and is not
@@ -106,7 +106,7 @@ int tvmrt__aot_profile(tvmrt_executor* base, tvmrt_buf* text) {
   int rc;
   TVMRT_RETURN_IF_ERROR(find_slot(e, &slot));
   TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(&e->base)); /* warm-up */
-  if (slot == NULL || slot->num_ops <= 0 || slot->op_names == NULL) return profile_whole(e, text);
+  if (slot == NULL || slot->num_ops <= 0 || slot->op_names == NULL) return profile_total(e, text);
   r.thread = tvmrt__thread_id();
   r.count = slot->num_ops;
   r.ops = tvmrt__calloc((size_t)r.count, sizeof(*r.ops));

@@ -44,16 +44,16 @@ void tvmrt__executor_free_ports(tvmrt_executor* e) {
 }
 
 /* Always -1. Waiting instead would deadlock a thread that calls the executor from a callback. */
-int tvmrt__fail_taken(const char* who) {
+int tvmrt__fail_taken(const char* callee) {
   return tvmrt__fail(
       "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
       "thread at a time: make one for each thread, they share the weights, or guard it by a lock.",
-      who);
+      callee);
 }
 
 /* The executor has a schedule and was taken; on failure it is released. */
-int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who) {
-  if (tvmrt__schedule_functions(e->schedule)->check_idle(e->schedule, who) == 0) return 0;
+int tvmrt__keep_if_idle(tvmrt_executor* e, const char* callee) {
+  if (tvmrt__schedule_functions(e->schedule)->check_idle(e->schedule, callee) == 0) return 0;
   tvmrt__end_call(e);
   return -1;
 }
@@ -65,7 +65,7 @@ static int port_of_index(const tvmrt_ports* side, const tvmrt_args* in, int64_t 
                          tvmrt_port** out) {
   if (index < 0 || (uint64_t)index >= side->count) {
     return tvmrt__fail("IndexError: %s: the network has %zu %ss, there is no %s %" PRId64 ".",
-                       in->who, side->count, side->kind, side->kind, index);
+                       in->callee, side->count, side->kind, side->kind, index);
   }
   *out = &side->items[index];
   return 0;
@@ -92,7 +92,7 @@ static int find_or_none(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
   *out = tvmrt__port_named(side, name);
-  return *out != NULL ? 0 : kind_of(e)->find(e, side, in->who, name, out);
+  return *out != NULL ? 0 : kind_of(e)->find(e, side, in->callee, name, out);
 }
 
 /* Always -1, with an error text. */
@@ -134,7 +134,7 @@ static int find_input(tvmrt_executor* e, const tvmrt_args* in, tvmrt_port** out)
 static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
   const DLTensor* t = &port->bound->dl;
   /* The maximum extents for dynamic dimensions. */
-  const int64_t* shape = port->about == NULL ? t->shape : port->about->most;
+  const int64_t* shape = port->desc == NULL ? t->shape : port->desc->most;
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(t->dtype, text);
   TVMRT_RETURN_IF_ERROR(tvmrt__map_set_text(
@@ -223,7 +223,7 @@ METHOD(get_output, "get_output") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
   TVMRT_RETURN_IF_ERROR(find(e, &e->outputs, in, &port));
-  return tvmrt__port_give(port, in, out, out_code);
+  return tvmrt__port_return(port, in, out, out_code);
 }
 
 /* (which [, tensor]): a parameter that executors share is copied before it is returned, since the
@@ -235,7 +235,7 @@ METHOD(get_input, "get_input") {
   if (port == NULL) return 0; /* unknown: no value */
   TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
   kind_of(e)->update(e, &e->inputs, port);
-  return tvmrt__port_give(port, in, out, out_code);
+  return tvmrt__port_return(port, in, out, out_code);
 }
 
 /* Not a method, like those below: numbers and names are constant. */
@@ -278,7 +278,8 @@ TVMRT_NATIVE(get_output_index) {
 }
 
 /* (index) -> the port's name. By index only. */
-static int give_name(const tvmrt_ports* side, const tvmrt_args* in, TVMValue* out, int* out_code) {
+static int return_name(const tvmrt_ports* side, const tvmrt_args* in, TVMValue* out,
+                       int* out_code) {
   tvmrt_port* port;
   int64_t index;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
@@ -290,13 +291,13 @@ static int give_name(const tvmrt_ports* side, const tvmrt_args* in, TVMValue* ou
 TVMRT_NATIVE(get_input_name) {
   const tvmrt_executor* e = resource_handle;
   TVMRT_ARGS("get_input_name");
-  return give_name(&e->inputs, &in, out, out_code);
+  return return_name(&e->inputs, &in, out, out_code);
 }
 
 TVMRT_NATIVE(get_output_name) {
   const tvmrt_executor* e = resource_handle;
   TVMRT_ARGS("get_output_name");
-  return give_name(&e->outputs, &in, out, out_code);
+  return return_name(&e->outputs, &in, out, out_code);
 }
 
 /* A method, since setting an input may replace the tensor whose type is returned. Parameters are
@@ -382,7 +383,7 @@ METHOD(profile_rpc, "profile_rpc") {
 static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
 
 /* Callers look up functions by name once and keep them, so tables are searched linearly. */
-int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   const tvmrt_executor_kind* kind = kind_of((tvmrt_executor*)self);
   const tvmrt_builtins* const* own = kind->own;
   int rc = tvmrt__find_native(&common, name, out);

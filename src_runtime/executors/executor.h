@@ -32,10 +32,10 @@ typedef struct tvmrt_executor_kind {
   /* Additional functions of this kind; NULL ends the tables. */
   const tvmrt_builtins* const* own;
   /* Look up a function outside of the tables; *out stays empty if there is none. May be NULL. */
-  int (*find_method)(const char* name, tvmrt_found* out);
-  /* Look up a port of `side` by an alternative name; *out stays NULL if there is none. `who` names
+  int (*find_method)(const char* name, tvmrt_lookup_result* out);
+  /* Look up a port of `side` by an alternative name; *out stays NULL if there is none. `callee` names
    * the called function. */
-  int (*find)(tvmrt_executor* e, const tvmrt_ports* side, const char* who, const char* name,
+  int (*find)(tvmrt_executor* e, const tvmrt_ports* side, const char* callee, const char* name,
               tvmrt_port** out);
   /* Update operators' arguments after a tensor was bound to a port. */
   void (*update)(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_port* port);
@@ -52,7 +52,7 @@ typedef struct tvmrt_executor_kind {
     .key = kind_name, .properties = TVMRT_MODULE_RUNNABLE, .find = tvmrt__executor_find, \
     .destroy = destroy_it                                                                \
   }
-int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_found* out);
+int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out);
 
 /* A zeroed executor of `bytes`, which retains the library; NULL with the error text set. */
 void* tvmrt__executor_new(const tvmrt_executor_kind* kind, size_t bytes, tvmrt_module* library);
@@ -67,26 +67,26 @@ tvmrt_port* tvmrt__port_named(const tvmrt_ports* side, const char* name);
 int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network);
 
 /* Record in the ports the device memory in which they may lie; no-op for NULL. */
-int tvmrt__executor_place(tvmrt_executor* e, const tvmrt_placement* placement);
+int tvmrt__executor_set_placement(tvmrt_executor* e, const tvmrt_placement* placement);
 
 /* (which, tensor) */
 int tvmrt__executor_set_input(tvmrt_executor* e, const tvmrt_args* in);
 
-/* An executor has one set of inputs, outputs and workspaces, so it serves one call at a time: `who`
+/* An executor has one set of inputs, outputs and workspaces, so it serves one call at a time: `callee`
  * fails if a call of another thread, or a surrounding call, has not ended. */
-TVMRT_SDK int tvmrt__fail_taken(const char* who);
-static inline int tvmrt__begin_call(tvmrt_executor* e, const char* who) {
+TVMRT_SDK int tvmrt__fail_taken(const char* callee);
+static inline int tvmrt__begin_call(tvmrt_executor* e, const char* callee) {
   if (!atomic_exchange_explicit(&e->is_taken, true, memory_order_acquire)) return 0;
-  return tvmrt__fail_taken(who);
+  return tvmrt__fail_taken(callee);
 }
 static inline void tvmrt__end_call(tvmrt_executor* e) {
   atomic_store_explicit(&e->is_taken, false, memory_order_release);
 }
 /* Begin a call that also fails if a run is in progress, which may outlast its call. */
-TVMRT_SDK int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who);
-static inline int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, who));
-  return e->schedule == NULL ? 0 : tvmrt__keep_if_idle(e, who);
+TVMRT_SDK int tvmrt__keep_if_idle(tvmrt_executor* e, const char* callee);
+static inline int tvmrt__begin_idle_call(tvmrt_executor* e, const char* callee) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, callee));
+  return e->schedule == NULL ? 0 : tvmrt__keep_if_idle(e, callee);
 }
 
 /* Signature of a method of an executor's module, called exclusively and while no run is in
@@ -96,7 +96,7 @@ static inline int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who) {
   TVMRT_NATIVE(fn) {                                                            \
     int rc;                                                                     \
     TVMRT_ARGS(name);                                                           \
-    TVMRT_RETURN_IF_ERROR(tvmrt__begin_idle_call(resource_handle, in.who));     \
+    TVMRT_RETURN_IF_ERROR(tvmrt__begin_idle_call(resource_handle, in.callee));  \
     rc = fn##_of(resource_handle, &in, out, out_code);                          \
     tvmrt__end_call(resource_handle);                                           \
     return rc;                                                                  \

@@ -107,7 +107,7 @@ TVMRT_NATIVE(remove_params) {
 static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
 
 /* The name comes first, so that a network may have the name of one of the functions. */
-int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   if (strcmp(name, ((tvmrt_factory*)self)->name) == 0) {
     out->fn = kind_of(self)->create;
     out->kind = TVMRT_FUNC_NATIVE;

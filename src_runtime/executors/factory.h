@@ -25,7 +25,7 @@ typedef struct tvmrt_factory_kind {
     .key = kind_name, .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_RUNNABLE,          \
     .find = tvmrt__factory_find, .save = tvmrt__factory_save, .destroy = tvmrt__factory_destroy \
   }
-int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_found* out);
+int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out);
 int tvmrt__factory_save(tvmrt_module* self, tvmrt_buf* out);
 void tvmrt__factory_destroy(tvmrt_module* self);
 

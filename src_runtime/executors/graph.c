@@ -34,9 +34,9 @@ static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor
 static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_port* port,
                             const int64_t* shape) {
   size_t i = entry;
-  if (port->about == NULL) return;
+  if (port->desc == NULL) return;
   do {
-    memcpy(g->entries[i].shape, shape, (size_t)port->about->rank * sizeof(*shape));
+    memcpy(g->entries[i].shape, shape, (size_t)port->desc->rank * sizeof(*shape));
     i = g->alias[i];
   } while (i != entry);
 }
@@ -57,7 +57,7 @@ void tvmrt__graph_update(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt
 
 /* Functions of front ends may change their arguments, which the next run needs unchanged. Each
  * operator has its own part of the scratch memory, since several may run at once. */
-static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
+static int call_frontend(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   TVMValue* args = g->scratch + (op->args - g->values);
   int* codes = g->scratch_codes + (op->codes - g->codes);
   memcpy(args, op->args, (size_t)op->num_args * sizeof(*args));
@@ -74,7 +74,7 @@ static int call_op(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   if (f->kind == TVMRT_FUNC_LIBRARY) { /* generated: returns no value to check */
     return f->fn(op->args, op->codes, op->num_args, &ret, &code, f->resource);
   }
-  return call_front(g, op);
+  return call_frontend(g, op);
 }
 
 /* Generated code and user functions may fail without a text: the node is then reported. */
@@ -95,7 +95,7 @@ void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; g->base.dims != NULL && i < g->graph.num_heads; ++i) {
     const tvmrt_port* port = &g->base.outputs.items[i];
-    set_entry_shape(g, g->graph.heads[i], port, port->room);
+    set_entry_shape(g, g->graph.heads[i], port, port->capacity);
   }
 }
 

@@ -106,9 +106,9 @@ static int fill_entries(tvmrt_graph_executor* g, bool is_placed) {
 }
 
 /* Add a single entry to the circular list of another. A single entry is a list of itself. */
-static void join(size_t* ring, size_t other, size_t alone) {
-  ring[alone] = ring[other];
-  ring[other] = alone;
+static void join(size_t* ring, size_t other, size_t single) {
+  ring[single] = ring[other];
+  ring[other] = single;
 }
 
 /* TVM's marker of a reshape: a node without computation, whose output is its input's memory. */
@@ -369,10 +369,10 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) {
     rc = tvmrt__graph_make_input(g, i, params);
   }
-  if (rc == 0) rc = tvmrt__ports_distinguish(g->base.inputs.items, g->graph.num_arg_nodes);
+  if (rc == 0) rc = tvmrt__ports_make_names_unique(g->base.inputs.items, g->graph.num_arg_nodes);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = tvmrt__graph_make_output(g, i);
   if (rc == 0) rc = tvmrt__executor_read_dims(&g->base, network);
-  if (rc == 0) rc = tvmrt__executor_place(&g->base, placement);
+  if (rc == 0) rc = tvmrt__executor_set_placement(&g->base, placement);
   return rc != 0 ? rc : choose_scheduler(g);
 }
 

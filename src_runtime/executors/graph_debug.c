@@ -21,7 +21,7 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
     if (index < 0 || (uint64_t)index >= g->graph.num_nodes) {
       return tvmrt__fail("IndexError: %s: the graph has %zu node%s, there is no node %" PRId64 ".",
-                         in->who, g->graph.num_nodes, g->graph.num_nodes == 1 ? "" : "s", index);
+                         in->callee, g->graph.num_nodes, g->graph.num_nodes == 1 ? "" : "s", index);
     }
     *out = (size_t)index;
     return 0;
@@ -33,12 +33,12 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
       return 0;
     }
   }
-  return tvmrt__fail_value("%s: the graph has no node '%.60s'.", in->who, name);
+  return tvmrt__fail_value("%s: the graph has no node '%.60s'.", in->callee, name);
 }
 
 /* Run one operator, bypassing any scheduler. An earlier error text is cleared: otherwise a failure
  * without a text would show it. */
-static int run_one(tvmrt_graph_executor* g, size_t op) {
+static int run_op(tvmrt_graph_executor* g, size_t op) {
   tvmrt__forget_error();
   return tvmrt__graph_run_op(g, op);
 }
@@ -49,7 +49,7 @@ static int run_until(tvmrt_graph_executor* g, size_t node) {
   size_t i;
   /* operators have the order of their nodes, so the first one after it ends the loop */
   for (i = 0; i < g->num_ops && g->ops[i].node <= node; ++i) {
-    TVMRT_RETURN_IF_ERROR(run_one(g, i));
+    TVMRT_RETURN_IF_ERROR(run_op(g, i));
   }
   return 0;
 }
@@ -62,7 +62,7 @@ TVMRT_GRAPH_METHOD(execute_node, "execute_node") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
   for (i = 0; i < g->num_ops; ++i) {
-    if (g->ops[i].node == node) return run_one(g, i);
+    if (g->ops[i].node == node) return run_op(g, i);
   }
   return 0; /* inputs and reshapes do nothing */
 }
@@ -126,7 +126,7 @@ static int read_timing(const tvmrt_args* in, int first, timing* t) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first + 2, &min_ms));
   t->min_seconds = (double)min_ms / 1000.0;
   if (t->number >= 1 && t->repeat >= 1) return 0;
-  return tvmrt__fail_value("%s: number and repeat must be at least 1.", in->who);
+  return tvmrt__fail_value("%s: number and repeat must be at least 1.", in->callee);
 }
 
 /* Mean seconds of one operator, `repeat` times. */
@@ -140,7 +140,7 @@ static int time_op(tvmrt_graph_executor* g, size_t op, const timing* t, tvmrt_bu
     /* Fast operators are repeated up to the minimum time, to hide the clock's resolution. */
     do {
       int64_t i;
-      for (i = 0; i < t->number; ++i) TVMRT_RETURN_IF_ERROR(run_one(g, op));
+      for (i = 0; i < t->number; ++i) TVMRT_RETURN_IF_ERROR(run_op(g, op));
       calls += t->number;
       elapsed = tvmrt__seconds() - start;
     } while (elapsed < t->min_seconds);
@@ -211,7 +211,7 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
   before = start;
   for (i = 0; i < g->num_ops; ++i) {
     double now;
-    TVMRT_RETURN_IF_ERROR(run_one(g, i));
+    TVMRT_RETURN_IF_ERROR(run_op(g, i));
     now = tvmrt__seconds();
     times[i].name = g->graph.nodes[g->ops[i].node].func_name;
     times[i].count = 1;

@@ -13,7 +13,7 @@ static bool has_stem(const char* output, const char* name) {
 }
 
 /* Outputs are named "<name>:<i>", or by the name alone if it is unique. */
-static int find_output(tvmrt_executor* e, const tvmrt_ports* side, const char* who,
+static int find_output(tvmrt_executor* e, const tvmrt_ports* side, const char* callee,
                        const char* name, tvmrt_port** out) {
   const tvmrt_graph_executor* g = (const tvmrt_graph_executor*)e;
   size_t i;
@@ -21,7 +21,7 @@ static int find_output(tvmrt_executor* e, const tvmrt_ports* side, const char* w
     if (!has_stem(g->output_names[i], name)) continue;
     if (*out != NULL) {
       return tvmrt__fail_value(
-          "%s: several outputs are called '%.60s'; ask for '%.60s', '%.60s' or a number.", who,
+          "%s: several outputs are called '%.60s'; ask for '%.60s', '%.60s' or a number.", callee,
           name, (*out)->name, g->output_names[i]);
     }
     *out = &side->items[i];
@@ -83,7 +83,7 @@ TVMRT_GRAPH_METHOD(share_params, "share_params") {
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
   /* Both are taken, as the other's ports could change meanwhile. Two threads that share in opposite
    * directions do not deadlock: one of them fails. */
-  rc = tvmrt__begin_call(other, in->who);
+  rc = tvmrt__begin_call(other, in->callee);
   if (rc == 0) {
     rc = share_named(&g->base, other, &params);
     tvmrt__end_call(other);
@@ -96,7 +96,7 @@ TVMRT_GRAPH_METHOD(share_params, "share_params") {
 static int set_inputs(tvmrt_executor* e, const tvmrt_args* in, int first) {
   int i;
   for (i = first; i < in->count; i += 2) {
-    tvmrt_args pair = {in->who, in->values + i, in->codes + i, 2};
+    tvmrt_args pair = {in->callee, in->values + i, in->codes + i, 2};
     TVMRT_RETURN_IF_ERROR(tvmrt__executor_set_input(e, &pair));
   }
   return 0;
@@ -167,7 +167,7 @@ int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size
       continue;
     }
     if (i + 1 >= in->count) {
-      rc = tvmrt__fail_type("%s: argument %d must be followed by a device id.", in->who, i);
+      rc = tvmrt__fail_type("%s: argument %d must be followed by a device id.", in->callee, i);
       break;
     }
     rc = tvmrt__arg_int(in, i, &type);
@@ -176,7 +176,7 @@ int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size
     dev->device_id = (int32_t)id;
   }
   if (rc == 0 && *out_count == 0) {
-    rc = tvmrt__fail_type("%s: argument %d must be a device.", in->who, first);
+    rc = tvmrt__fail_type("%s: argument %d must be a device.", in->callee, first);
   }
   *out = devices;
   if (rc != 0) {

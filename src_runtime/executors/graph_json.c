@@ -32,7 +32,7 @@ typedef struct graph_reader {
   int64_t* extents_end;
   size_t first_input; /* of the current node */
   tvmrt_buf text;
-  bool is_told; /* the error is already reported; else damage has no error text yet */
+  bool has_error_text; /* the error is already reported; else damage has no error text yet */
   bool past_metadata;
 } graph_reader;
 
@@ -49,7 +49,7 @@ _Static_assert((int)NUM_SECTIONS == 8, "as many as a plan has room for");
 /* Only the first error is reported. */
 static void stop(graph_reader* r, int rc) {
   if (rc == 0) return;
-  r->is_told = true;
+  r->has_error_text = true;
   r->in.json.damaged = TVMRT_JSON_VALUE;
   r->in.json.end = r->in.json.at;
 }
@@ -64,15 +64,15 @@ static int bad_graph(const char* what) {
 static const char* const rules[] = {
     [ROWS_OF_NODES] =
         "node_row_ptr must start with 0 and have one number more than there are nodes",
-    [ROWS_RISE] = "node_row_ptr must rise, within the number of entries",
-    [ONE_EACH] = "dltype, shape, storage_id and device_index need one item for each entry",
-    [MANY_ITEMS] = "a list has items of another kind",
-    [EDGE_IS_THERE] = "an entry names a node or output that does not exist or comes later",
+    [ROWS_INCREASE] = "node_row_ptr must rise, within the number of entries",
+    [ONE_PER_ENTRY] = "dltype, shape, storage_id and device_index need one item for each entry",
+    [TOO_MANY_ITEMS] = "a list has items of another kind",
+    [EDGE_EXISTS] = "an entry names a node or output that does not exist or comes later",
     [INPUTS_ARE_NULL] = "arg_nodes must list nodes whose op is null",
     [INPUT_ENTRIES] = "an input node must have one entry",
     [OUTPUTS_STATED] = "a node's num_outputs differs from node_row_ptr",
     [STORAGE_RANGE] = "a storage_id is negative or larger than the number of entries",
-    [SHAPES_FIT] = "a shape has too many dimensions",
+    [SHAPES_MATCH] = "a shape has too many dimensions",
     [NAMED_HEADS] = "metadata.output_names must have one name for each of the heads",
 };
 
@@ -97,7 +97,7 @@ static void skip(graph_reader* r) {
 }
 
 /* A text of the traversal, unescaped, borrowed until the next one; "" after damage. */
-static const char* plain(graph_reader* r, const char* text) {
+static const char* unescape(graph_reader* r, const char* text) {
   const char* at = r->in.json.at;
   if (is_stopped(r)) return "";
   r->in.json.at = text - 1;
@@ -108,10 +108,10 @@ static const char* plain(graph_reader* r, const char* text) {
 }
 
 /* Owned; NULL for NULL. */
-static char* copy_of(graph_reader* r, const char* text) {
+static char* copy_text(graph_reader* r, const char* text) {
   char* copy = NULL;
   if (text != NULL) {
-    copy = tvmrt__strdup(plain(r, text));
+    copy = tvmrt__strdup(unescape(r, text));
     if (copy == NULL) stop(r, -1);
   }
   return copy;
@@ -157,7 +157,7 @@ static void read_other_part(graph_reader* r, const char* key) {
   } else if (is_metadata || r->past_metadata) {
     skip(r);
   } else {
-    key = plain(r, key);
+    key = unescape(r, key);
     if (!is_stopped(r)) stop(r, tvmrt__parse_fail(&r->in, "unknown key '%.40s'", key));
   }
   r->past_metadata |= is_metadata;
@@ -178,7 +178,7 @@ static void keep_section(graph_reader* r, uint32_t section, const char* key, int
 }
 
 /* Items of lists are values[1], those after the type tag of a list of attrs values[2]. */
-static int look(graph_reader* r) {
+static int read_view(graph_reader* r) {
   graph_plan* p = r->plan;
   int i;
   find_sections(r);
@@ -233,7 +233,7 @@ static void read_other(graph_reader* r, const char* key, int level, const graph_
   } else if (n == NULL) {
     read_other_part(r, key);
   } else {
-    key = plain(r, key);
+    key = unescape(r, key);
     if (!is_stopped(r))
       stop(r, tvmrt__parse_fail(&r->in, "a node has the unknown key '%.40s'", key));
   }
@@ -245,11 +245,11 @@ static void add_argument(graph_reader* r, graph_row entry) {
 }
 
 /* A number in a text; `missing` if the text is NULL. */
-static int64_t number_of(graph_reader* r, const char* text, int64_t missing) {
+static int64_t parse_int_text(graph_reader* r, const char* text, int64_t missing) {
   tvmrt_parser number;
   int64_t value = missing;
   if (text == NULL || is_stopped(r)) return missing;
-  text = plain(r, text);
+  text = unescape(r, text);
   tvmrt__parse_init(&number, r->in.what, text, strlen(text));
   if (!is_stopped(r) &&
       (tvmrt__parse_int(&number, &value) != 0 || number.json.at != number.json.end)) {
@@ -259,25 +259,25 @@ static int64_t number_of(graph_reader* r, const char* text, int64_t missing) {
 }
 
 /* Compared in the source text, without a copy. */
-static bool is_text(const graph_node* n, int text, const char* wanted) {
+static bool text_equals(const graph_node* n, int text, const char* wanted) {
   return n->texts[text] != NULL && tvmrt__json_is(n->texts[text], wanted);
 }
 
 /* Checked here, while the position in the text is known. */
 static int check_node(graph_reader* r, const graph_node* n, const tvmrt_graph_node* node) {
   const tvmrt_parser* in = &r->in;
-  const int64_t stated = number_of(r, n->texts[STATED_INPUTS], -1);
+  const int64_t stated = parse_int_text(r, n->texts[STATED_INPUTS], -1);
   if (is_stopped(r)) return -1;
   if (n->texts[OP] == NULL || node->name == NULL) {
     return tvmrt__parse_fail(in, "a node lacks 'op' or 'name'");
   }
-  if (is_text(n, OP, "null")) {
+  if (text_equals(n, OP, "null")) {
     if (node->num_inputs == 0) return 0;
     return tvmrt__parse_fail(in, "input node '%.60s' has inputs itself", node->name);
   }
-  if (!is_text(n, OP, "tvm_op")) {
+  if (!text_equals(n, OP, "tvm_op")) {
     return tvmrt__parse_fail(in, "node '%.60s' has the unknown op '%.40s'", node->name,
-                             plain(r, n->texts[OP]));
+                             unescape(r, n->texts[OP]));
   }
   if (node->func_name == NULL) {
     return tvmrt__parse_fail(in, "node '%.60s' lacks the attribute 'func_name'", node->name);
@@ -293,15 +293,15 @@ static int check_node(graph_reader* r, const graph_node* n, const tvmrt_graph_no
 static void add_node(graph_reader* r, const graph_node* n, uint32_t number) {
   const graph_row* row = &r->rows[number];
   tvmrt_graph_node* node = &r->g->nodes[r->g->num_nodes++];
-  const bool is_input = is_text(n, OP, "null");
-  const int64_t stated = number_of(r, n->texts[STATED_OUTPUTS], -1);
-  node->name = copy_of(r, n->texts[NAME]);
-  if (!is_input) node->func_name = copy_of(r, n->texts[FUNC_NAME]);
-  node->view = copy_of(r, n->texts[VIEW]);
-  node->device = copy_of(r, n->texts[DEVICE]);
-  node->after = copy_of(r, n->texts[AFTER]);
-  node->region = copy_of(r, n->texts[REGION]);
-  node->flatten_data = number_of(r, n->texts[FLATTEN_DATA], 0) != 0;
+  const bool is_input = text_equals(n, OP, "null");
+  const int64_t stated = parse_int_text(r, n->texts[STATED_OUTPUTS], -1);
+  node->name = copy_text(r, n->texts[NAME]);
+  if (!is_input) node->func_name = copy_text(r, n->texts[FUNC_NAME]);
+  node->view = copy_text(r, n->texts[VIEW]);
+  node->device = copy_text(r, n->texts[DEVICE]);
+  node->after = copy_text(r, n->texts[AFTER]);
+  node->region = copy_text(r, n->texts[REGION]);
+  node->flatten_data = parse_int_text(r, n->texts[FLATTEN_DATA], 0) != 0;
   node->first_input = r->first_input;
   node->num_inputs = r->g->num_inputs - r->first_input;
   node->first_entry = (size_t)row[0];
@@ -326,7 +326,7 @@ static void keep_tag(graph_reader* r, int section, const char* tag) {
                        : section == SHAPES ? "list_shape"
                                            : "list_int";
   if (is_stopped(r) || tvmrt__json_is(tag, wanted)) return;
-  tag = plain(r, tag);
+  tag = unescape(r, tag);
   stop(r, tvmrt__parse_fail(&r->in, "attribute '%s' is a '%.40s' instead of a '%s'",
                             section_names[section], tag, wanted));
 }
@@ -334,7 +334,7 @@ static void keep_tag(graph_reader* r, int section, const char* tag) {
 /* Types of 1, 2 and 4 bits are supported; any other size must be whole bytes. */
 static void read_type(graph_reader* r, uint32_t entry) {
   DLDataType* type = &r->g->entries[entry].dtype;
-  const char* text = plain(r, tvmrt__json_text(&r->in.json));
+  const char* text = unescape(r, tvmrt__json_text(&r->in.json));
   unsigned bits;
   if (is_stopped(r)) return;
   stop(r, tvmrt__dtype_from_text(text, type));
@@ -363,7 +363,7 @@ static void read_device(graph_reader* r, uint32_t entry) {
  * extent. */
 static void keep_shape(graph_reader* r, uint32_t entry, int64_t* extents, uint32_t ndim) {
   tvmrt_graph_entry* e = &r->g->entries[entry];
-  require(r, ndim <= TVMRT_MAX_NDIM, SHAPES_FIT);
+  require(r, ndim <= TVMRT_MAX_NDIM, SHAPES_MATCH);
   if (is_stopped(r)) return;
   e->ndim = (int32_t)ndim;
   e->first_dim = (size_t)(extents - r->g->dims);
@@ -392,7 +392,7 @@ static void read_entries(graph_reader* r) {
 /* In this order: nodes need the rows, and all other indices are checked against nodes and
  * entries. */
 static int read_graph(graph_reader* r) {
-  TVMRT_RETURN_IF_ERROR(look(r));
+  TVMRT_RETURN_IF_ERROR(read_view(r));
   TVMRT_RETURN_IF_ERROR(make_tables(r));
   /* first: the rows convert edges to entry numbers */
   read_rows(r);
@@ -414,7 +414,7 @@ int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
   tvmrt__parse_init(&r.in, "the graph JSON", json, size);
   rc = read_graph(&r);
   /* damage that the traversal detected has no error text yet */
-  if (rc != 0 && !r.is_told) (void)tvmrt__parse_told(&r.in);
+  if (rc != 0 && !r.has_error_text) (void)tvmrt__parse_check(&r.in);
   free(r.rows);
   tvmrt__buf_free(&r.text);
   if (rc != 0) tvmrt__graph_free(out);

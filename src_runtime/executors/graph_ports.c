@@ -60,7 +60,7 @@ static bool is_input_memory(const tvmrt_graph_executor* g, size_t entry) {
 }
 
 /* Whether binding one of the two moves the other too. */
-static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
+static bool share_memory(const tvmrt_graph_executor* g, size_t a, size_t b) {
   size_t i = a;
   do {
     if (i == b) return true;
@@ -93,7 +93,7 @@ static bool is_same_tensor(const tvmrt_graph_executor* g, size_t a, size_t b) {
 static void join_writers(tvmrt_graph_executor* g, size_t head) {
   size_t i;
   for (i = 0; i < g->graph.num_entries; ++i) {
-    if (is_same_tensor(g, i, head) && !same_ring(g, i, head)) {
+    if (is_same_tensor(g, i, head) && !share_memory(g, i, head)) {
       const size_t next = g->alias[i]; /* join two circular lists */
       g->alias[i] = g->alias[head];
       g->alias[head] = next;
@@ -111,7 +111,7 @@ int tvmrt__graph_make_output(tvmrt_graph_executor* g, size_t i) {
   /* Users may bind each output to their own memory. An entry has only one address, so if it is also
    * an input's or another output's, it is copied after the run. */
   g->copy_out[i] = is_input_memory(g, entry);
-  for (k = 0; k < i; ++k) g->copy_out[i] |= same_ring(g, entry, g->graph.heads[k]);
+  for (k = 0; k < i; ++k) g->copy_out[i] |= share_memory(g, entry, g->graph.heads[k]);
   if (g->copy_out[i]) {
     const DLTensor* t = &g->entries[entry];
     port->own = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);

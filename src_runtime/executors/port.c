@@ -13,8 +13,8 @@ void tvmrt__port_free(tvmrt_port* port) {
   tvmrt__tensor_release(port->own);
   tvmrt__tensor_release(port->bound);
   free(port->own_name);
-  free(port->room);
-  port->room = NULL;
+  free(port->capacity);
+  port->capacity = NULL;
   port->own = NULL;
   port->bound = NULL;
   port->own_name = NULL;
@@ -35,7 +35,7 @@ static int rename_port(tvmrt_port* port, size_t number, tvmrt_strmap* taken) {
 }
 
 /* On failure some are renamed; their names are freed with the ports. */
-int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
+int tvmrt__ports_make_names_unique(tvmrt_port* ports, size_t count) {
   tvmrt_strmap taken = {NULL, 0, 0};
   size_t i;
   int rc = 0;
@@ -59,12 +59,12 @@ int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
 /* The type must be equal; extents too, unless they are dynamic. */
 static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const bool fits =
-      tvmrt__port_admits(port, given) && tvmrt__same_dtype(port->bound->dl.dtype, given->dtype);
-  return fits ? 0 : tvmrt__port_fail_fit(port, kind, given);
+      tvmrt__port_accepts(port, given) && tvmrt__same_dtype(port->bound->dl.dtype, given->dtype);
+  return fits ? 0 : tvmrt__port_type_error(port, kind, given);
 }
 
 /* Retained before the old one is released, which may hold the last reference to it. */
-static void use(tvmrt_port* port, tvmrt_tensor* t) {
+static void bind_tensor(tvmrt_port* port, tvmrt_tensor* t) {
   if (port->bound == t) return;
   tvmrt__retain(&t->base);
   tvmrt__tensor_release(port->bound);
@@ -75,9 +75,9 @@ static void use(tvmrt_port* port, tvmrt_tensor* t) {
 static int make_own(tvmrt_port* port) {
   const DLTensor* like = &port->bound->dl;
   if (port->own != NULL) return 0;
-  port->own = tvmrt__tensor_alloc(port->about == NULL ? like->shape : port->about->most, like->ndim,
-                                  like->dtype,
-                                  port->elsewhere.device_type == 0 ? like->device : port->home);
+  port->own = tvmrt__tensor_alloc(
+      port->desc == NULL ? like->shape : port->desc->most, like->ndim, like->dtype,
+      port->other_device.device_type == 0 ? like->device : port->home_device);
   return port->own == NULL ? -1 : 0;
 }
 
@@ -85,9 +85,9 @@ static int make_own(tvmrt_port* port) {
 int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, from));
   TVMRT_RETURN_IF_ERROR(make_own(port));
-  use(port, port->own);
+  bind_tensor(port, port->own);
   /* The port's own memory has the maximum capacity, whatever the previous tensor had. */
-  tvmrt__port_note_room(port);
+  tvmrt__port_record_capacity(port);
   tvmrt__port_resize(port, from->shape);
   return tvmrt__tensor_copy(from, &port->own->dl, NULL);
 }
@@ -103,7 +103,7 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
         "that are not compact; copy it with set_input.",
         kind, port->name);
   }
-  if (!tvmrt__port_may_lie(port, given->device)) {
+  if (!tvmrt__port_accepts_device(port, given->device)) {
     return tvmrt__fail_value("%s '%s' lies on device %d:%d, the tensor on %d:%d.", kind, port->name,
                              (int)wanted->device.device_type, (int)wanted->device.device_id,
                              (int)given->device.device_type, (int)given->device.device_id);
@@ -138,13 +138,13 @@ static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i)
   TVMRT_RETURN_IF_ERROR(check_memory(port, kind, given));
   /* Generated code expects an offset of 0; a view of the same memory has that. */
   if (in->codes[i] == kTVMNDArrayHandle && given->byte_offset == 0) {
-    use(port, tvmrt__tensor_of(given));
+    bind_tensor(port, tvmrt__tensor_of(given));
     return 0;
   }
   if (in->codes[i] == kTVMDLTensorHandle && reuse_view(port, given)) return 0;
   view = tvmrt__tensor_borrow(given);
   if (view == NULL) return -1;
-  use(port, view);
+  bind_tensor(port, view);
   /* the port has its own reference by now */
   tvmrt__tensor_release(view);
   return 0;
@@ -155,7 +155,8 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
   const tvmrt_tensor* before = port->bound;
   TVMRT_RETURN_IF_ERROR(bind(port, kind, in, i));
   /* an NDArray that is bound already has the extents of the last run, and a larger capacity */
-  if (port->bound != before || in->codes[i] == kTVMDLTensorHandle) tvmrt__port_note_room(port);
+  if (port->bound != before || in->codes[i] == kTVMDLTensorHandle)
+    tvmrt__port_record_capacity(port);
   return 0;
 }
 
@@ -163,7 +164,7 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
  * tvmrt__port_unshare(). */
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, &shared->dl));
-  use(port, shared);
+  bind_tensor(port, shared);
   tvmrt__tensor_release(port->own); /* executors with shared weights need no memory for them */
   port->own = NULL;
   return 0;
@@ -176,7 +177,7 @@ int tvmrt__port_unshare(tvmrt_port* port) {
 }
 
 /* Returns the tensor that later runs overwrite; to keep a result, pass a tensor to copy to. */
-int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
+int tvmrt__port_return(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
   DLTensor* to;
   if (in->count == 1) {
     tvmrt__retain(&port->bound->base);

@@ -16,19 +16,19 @@ typedef struct tvmrt_port {
   tvmrt_tensor* bound; /* the tensor in use, retained; may be `own` */
   /* Dynamic dimensions only: the library's description, its dimensions, and the extents that the
    * memory of `bound` is large enough for; its current shape may be smaller. Else NULL. */
-  const tvmrt_dims_tensor* about;
+  const tvmrt_dims_tensor* desc;
   const tvmrt_dims* dims;
-  int64_t* room;
+  int64_t* capacity;
   /* Devices of tensors that users may bind: the executor's, or the memory of the device that alone
    * uses the port. Type 0 if the device of `bound` is the only one. */
-  DLDevice home;
-  DLDevice elsewhere;
+  DLDevice home_device;
+  DLDevice other_device;
 } tvmrt_port;
 
 void tvmrt__port_free(tvmrt_port* port);
 
 /* Make names unique: ":<index of the port>" is appended if an earlier port has the name. */
-int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count);
+int tvmrt__ports_make_names_unique(tvmrt_port* ports, size_t count);
 
 /* Copy a tensor of equal shape and type into the port, which returns to its own memory first,
  * allocated if necessary. `kind` is "input" or "output", for messages. */
@@ -45,24 +45,24 @@ int tvmrt__network_pointer(tvmrt_module* library, const char* network, const cha
 int tvmrt__read_placement(tvmrt_module* library, const char* network, const tvmrt_placement** out);
 
 /* Whether a tensor on this device can be bound. */
-bool tvmrt__port_may_lie(const tvmrt_port* port, DLDevice device);
+bool tvmrt__port_accepts_device(const tvmrt_port* port, DLDevice device);
 
 /* Whether a tensor's extents are valid for a run. */
-bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given);
+bool tvmrt__port_accepts(const tvmrt_port* port, const DLTensor* given);
 /* Fail with an error text that states the port's and the given type. */
-int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTensor* given);
+int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTensor* given);
 
 /* Dynamic dimensions: set the extents of the tensor in use; record the capacity of its memory. The
  * first is part of each run: few extents differ, and comparing is faster than calling memcpy. */
 static inline void tvmrt__port_resize(tvmrt_port* port, const int64_t* shape) {
   int64_t* extents = port->bound->dl.shape;
   int32_t i;
-  if (port->about == NULL) return;
-  for (i = 0; i < port->about->rank; ++i) {
+  if (port->desc == NULL) return;
+  for (i = 0; i < port->desc->rank; ++i) {
     if (extents[i] != shape[i]) extents[i] = shape[i];
   }
 }
-void tvmrt__port_note_room(tvmrt_port* port);
+void tvmrt__port_record_capacity(tvmrt_port* port);
 
 /* Use argument i instead of the port's own memory. An NDArray is retained, a view is borrowed: it
  * must outlive its use. Checks shape, type, device, alignment and strides. */
@@ -78,7 +78,7 @@ int tvmrt__port_unshare(tvmrt_port* port);
 void tvmrt__port_clear(tvmrt_port* port);
 
 /* (which) -> the tensor in use; (which, tensor) copies into the tensor. */
-int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code);
+int tvmrt__port_return(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code);
 
 /* Whether the library's network keeps state in its workspace between runs. The state is initial if
  * the workspace is zero. */

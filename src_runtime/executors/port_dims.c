@@ -7,40 +7,42 @@
 #include "executor.h"
 
 /* A declared dimension with equal bounds is a fixed extent. */
-static bool is_open(const tvmrt_dims_tensor* about) {
+static bool has_dynamic_extent(const tvmrt_dims_tensor* desc) {
   int32_t i = 0;
-  while (i < about->rank && about->least[i] == about->most[i]) ++i;
-  return i < about->rank;
+  while (i < desc->rank && desc->least[i] == desc->most[i]) ++i;
+  return i < desc->rank;
 }
 
 /* The port uses its own memory, which has the maximum capacity. */
-static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvmrt_dims* dims) {
+static int init_dynamic_port(tvmrt_port* port, const tvmrt_dims_tensor* desc,
+                             const tvmrt_dims* dims) {
   const DLTensor* t = &port->bound->dl;
-  const size_t bytes = (size_t)about->rank * sizeof(*port->room);
-  if (about->rank != t->ndim || memcmp(about->most, t->shape, bytes) != 0) {
+  const size_t bytes = (size_t)desc->rank * sizeof(*port->capacity);
+  if (desc->rank != t->ndim || memcmp(desc->most, t->shape, bytes) != 0) {
     return tvmrt__fail_value("the library's dimensions of '%.80s' are not those of its tensor.",
                              port->name);
   }
-  port->room = tvmrt__calloc((size_t)about->rank, sizeof(*port->room));
-  if (port->room == NULL) return -1;
+  port->capacity = tvmrt__calloc((size_t)desc->rank, sizeof(*port->capacity));
+  if (port->capacity == NULL) return -1;
   /* Extents of the bound tensor change with each run; the capacity of its memory does not. */
-  memcpy(port->room, t->shape, bytes);
-  port->about = about;
+  memcpy(port->capacity, t->shape, bytes);
+  port->desc = desc;
   port->dims = dims;
   return 0;
 }
 
 /* Row i describes port i; ports without a row have fixed extents. */
-static int open_ports(const tvmrt_ports* side, const tvmrt_dims_tensor* about, int32_t num_about,
-                      const tvmrt_dims* dims) {
+static int init_dynamic_ports(const tvmrt_ports* side, const tvmrt_dims_tensor* desc,
+                              int32_t num_descs, const tvmrt_dims* dims) {
   int32_t i;
   /* The number comes from the library, which may be damaged. */
-  if (num_about < 0 || (size_t)num_about > side->count) {
+  if (num_descs < 0 || (size_t)num_descs > side->count) {
     return tvmrt__fail_value("the library has dimensions of %d tensors, the network has %zu.",
-                             (int)num_about, side->count);
+                             (int)num_descs, side->count);
   }
-  for (i = 0; i < num_about; ++i) {
-    if (is_open(&about[i])) TVMRT_RETURN_IF_ERROR(open_port(&side->items[i], &about[i], dims));
+  for (i = 0; i < num_descs; ++i) {
+    if (has_dynamic_extent(&desc[i]))
+      TVMRT_RETURN_IF_ERROR(init_dynamic_port(&side->items[i], &desc[i], dims));
   }
   return 0;
 }
@@ -70,8 +72,8 @@ int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network) {
   dims = found;
   e->dims = dims;
   if (dims == NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(open_ports(&e->inputs, dims->inputs, dims->num_inputs, dims));
-  return open_ports(&e->outputs, dims->outputs, dims->num_outputs, dims);
+  TVMRT_RETURN_IF_ERROR(init_dynamic_ports(&e->inputs, dims->inputs, dims->num_inputs, dims));
+  return init_dynamic_ports(&e->outputs, dims->outputs, dims->num_outputs, dims);
 }
 
 /* Libraries of other compilers have no such function, and no state. */
@@ -84,48 +86,48 @@ int tvmrt__library_has_state(tvmrt_module* library, const char* network, bool* o
 }
 
 /* The first axis out of its bounds, both inclusive; -1: none. The ranks are equal. */
-static int misfit_axis(const tvmrt_dims_tensor* about, const DLTensor* given) {
+static int out_of_bounds_axis(const tvmrt_dims_tensor* desc, const DLTensor* given) {
   int i;
-  for (i = 0; i < about->rank; ++i) {
-    if (given->shape[i] < about->least[i] || given->shape[i] > about->most[i]) return i;
+  for (i = 0; i < desc->rank; ++i) {
+    if (given->shape[i] < desc->least[i] || given->shape[i] > desc->most[i]) return i;
   }
   return -1;
 }
 
-bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
-  if (port->about == NULL) return tvmrt__same_shape(&port->bound->dl, given);
-  return given->ndim == port->about->rank && misfit_axis(port->about, given) < 0;
+bool tvmrt__port_accepts(const tvmrt_port* port, const DLTensor* given) {
+  if (port->desc == NULL) return tvmrt__same_shape(&port->bound->dl, given);
+  return given->ndim == port->desc->rank && out_of_bounds_axis(port->desc, given) < 0;
 }
 
-void tvmrt__port_note_room(tvmrt_port* port) {
-  if (port->about == NULL) return;
+void tvmrt__port_record_capacity(tvmrt_port* port) {
+  if (port->desc == NULL) return;
   /* A caller's tensor has the capacity of its extents. */
-  memcpy(port->room, port->bound == port->own ? port->about->most : port->bound->dl.shape,
-         (size_t)port->about->rank * sizeof(*port->room));
+  memcpy(port->capacity, port->bound == port->own ? port->desc->most : port->bound->dl.shape,
+         (size_t)port->desc->rank * sizeof(*port->capacity));
 }
 
 /* The error text names what a user can change: a dimension by its name if one is wrong, else the
  * whole shape. */
-int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
-  const tvmrt_dims_tensor* about = port->about;
+int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTensor* given) {
+  const tvmrt_dims_tensor* desc = port->desc;
   char a[TVMRT_TENSOR_TEXT_BYTES];
   char b[TVMRT_TENSOR_TEXT_BYTES];
   DLTensor most = port->bound->dl;
-  int axis = about == NULL || given->ndim != about->rank ? -1 : misfit_axis(about, given);
+  int axis = desc == NULL || given->ndim != desc->rank ? -1 : out_of_bounds_axis(desc, given);
   if (axis >= 0) {
-    const int32_t which = about->dim[axis];
-    char most_text[32] = ""; /* a fixed extent is a single number */
-    if (about->least[axis] != about->most[axis]) {
-      (void)snprintf(most_text, sizeof(most_text), " to %" PRId64, about->most[axis]);
+    const int32_t which = desc->dim[axis];
+    char maximum_text[32] = ""; /* a fixed extent is a single number */
+    if (desc->least[axis] != desc->most[axis]) {
+      (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, desc->most[axis]);
     }
     return tvmrt__fail_value("%s '%.80s': axis %d%s%.80s has %" PRId64
                              " elements, expected %" PRId64 "%s.",
                              kind, port->name, axis, which < 0 ? "" : ", dimension ",
                              which < 0 ? "" : port->dims->dims[which].name, given->shape[axis],
-                             about->least[axis], most_text);
+                             desc->least[axis], maximum_text);
   }
-  if (about != NULL) most.shape = (int64_t*)(uintptr_t)about->most; /* only read */
+  if (desc != NULL) most.shape = (int64_t*)(uintptr_t)desc->most; /* only read */
   return tvmrt__fail_value("%s '%s' is %s%s, got %s.", kind, port->name,
-                           about == NULL ? "" : "at most ", tvmrt__tensor_text(&most, a),
+                           desc == NULL ? "" : "at most ", tvmrt__tensor_text(&most, a),
                            tvmrt__tensor_text(given, b));
 }

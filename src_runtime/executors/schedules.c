@@ -22,7 +22,7 @@ int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
   return functions == NULL ? -1 : functions->scheduler_register(scheduler);
 }
 
-int tvmrt__schedules_find_method(const char* name, tvmrt_found* out) {
+int tvmrt__schedules_find_method(const char* name, tvmrt_lookup_result* out) {
 #define NAME(known, function) known "\0"
   const char* known = TVMRT_SCHEDULE_METHODS(NAME);
   const tvmrt_schedule_functions* functions;

@@ -26,8 +26,8 @@ typedef struct tvmrt_schedule_functions {
   /* Set the default scheduler of a new executor: "async" for graphs with "after", the scheduler of
    * a device that has one, else none. */
   int (*choose_default)(struct tvmrt_graph_executor* g);
-  /* Fail if a run is in progress; `who` names the called function. */
-  int (*check_idle)(const struct tvmrt_schedule* schedule, const char* who);
+  /* Fail if a run is in progress; `callee` names the called function. */
+  int (*check_idle)(const struct tvmrt_schedule* schedule, const char* callee);
   /* Start a run and wait for its end. */
   int (*run)(struct tvmrt_schedule* schedule);
   /* Waits for a run in progress. */
@@ -52,6 +52,6 @@ TVMRT_SDK void tvmrt__schedules_provide(const tvmrt_schedule_functions* function
 const tvmrt_schedule_functions* tvmrt__schedules(void);
 
 /* A scheduler method of graph executors. */
-int tvmrt__schedules_find_method(const char* name, tvmrt_found* out);
+int tvmrt__schedules_find_method(const char* name, tvmrt_lookup_result* out);
 
 #endif

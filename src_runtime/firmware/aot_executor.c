@@ -9,11 +9,11 @@
 
 #include "aot_metadata.h"
 #include "registry.h"
-#include "tensor_bytes.h"
+#include "tensor_size.h"
 
-/* Handles of programs point to `shown`; the other fields are private. */
+/* Handles of programs point to `public_part`; the other fields are private. */
 typedef struct aot_executor {
-  TVMAotExecutor shown; /* first, because programs have its address */
+  TVMAotExecutor public_part; /* first, because programs have its address */
   TVMCPackedFunc entry;
   /* arguments of `entry`: one per tensor, set once */
   TVMValue* values;
@@ -91,7 +91,7 @@ static int add_up(tensors* all) {
   size_t i;
   all->extents = 0;
   all->bytes = 0;
-  if (all->count > MOST_ITEMS) return 0;
+  if (all->count > MAX_ITEMS) return 0;
   for (i = 0; i < all->count; ++i) {
     DLTensor tensor;
     int ok;
@@ -122,8 +122,8 @@ static aot_executor* lay_out(void* block, const tensors* all) {
   int64_t* shape;
   size_t i;
   at += TVMRT_GRAPH_ROUND_UP(sizeof(*e));
-  e->shown.args = (TVMNDArray*)(void*)at;
-  at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->shown.args));
+  e->public_part.args = (TVMNDArray*)(void*)at;
+  at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->public_part.args));
   e->values = (TVMValue*)(void*)at;
   at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->values));
   e->codes = (int*)(void*)at;
@@ -131,7 +131,7 @@ static aot_executor* lay_out(void* block, const tensors* all) {
   shape = (int64_t*)(void*)at;
   at += TVMRT_GRAPH_ROUND_UP(all->extents * sizeof(*shape));
   for (i = 0; i < all->count; ++i) {
-    DLTensor* tensor = &e->shown.args[i].dl_tensor;
+    DLTensor* tensor = &e->public_part.args[i].dl_tensor;
     int32_t d;
     int ok;
     describe(tensor, info_of(all->metadata, i));
@@ -140,7 +140,7 @@ static aot_executor* lay_out(void* block, const tensors* all) {
     tensor->shape = shape;
     shape += tensor->ndim;
     at += TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(tensor, &ok));
-    e->shown.args[i].reference_count = 1;
+    e->public_part.args[i].reference_count = 1;
     /* the address of the struct, which programs may get too: each run reads the data's address from
      * it */
     e->values[i].v_handle = tensor;
@@ -181,12 +181,12 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
                                  device, &block);
   if (rc != kTvmErrorNoError) return rc;
   e = lay_out(block, &all);
-  e->shown.metadata = all.metadata;
-  e->shown.module_handle = module_handle;
-  e->shown.device = device;
-  e->shown.num_args = (int64_t)all.count;
+  e->public_part.metadata = all.metadata;
+  e->public_part.module_handle = module_handle;
+  e->public_part.device = device;
+  e->public_part.num_args = (int64_t)all.count;
   e->entry = *(const TVMCPackedFunc*)entry;
-  *executor = &e->shown;
+  *executor = &e->public_part;
   return kTvmErrorNoError;
 }
 
@@ -201,7 +201,7 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   const TVMMetadata* m = executor->metadata;
   int i;
   for (i = 0; i < (int)m->num_inputs; ++i) {
-    if (tvmrt__aot_is_spelled(m->inputs[i].name, name)) return i;
+    if (tvmrt__aot_c_names_match(m->inputs[i].name, name)) return i;
   }
   return -1;
 }

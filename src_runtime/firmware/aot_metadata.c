@@ -19,11 +19,11 @@ int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
 
 /* Compared by character, so that a name which is not spelled in C also matches itself. `| 32` turns
  * letters to lower case, and turns no other character into a letter. */
-int tvmrt__aot_is_spelled(const char* spelled, const char* name) {
-  for (; *name != '\0'; ++name, ++spelled) {
+int tvmrt__aot_c_names_match(const char* c_name, const char* name) {
+  for (; *name != '\0'; ++name, ++c_name) {
     char c = *name;
     int plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-    if (*spelled != c && (plain || *spelled != '_')) return 0;
+    if (*c_name != c && (plain || *c_name != '_')) return 0;
   }
-  return *spelled == '\0';
+  return *c_name == '\0';
 }

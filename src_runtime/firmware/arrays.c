@@ -7,7 +7,7 @@
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/platform.h>
 
-#include "tensor_bytes.h"
+#include "tensor_size.h"
 
 typedef struct owned_array {
   TVMNDArray array; /* first, because handles are its address */
@@ -39,7 +39,7 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   t.shape = (int64_t*)(uintptr_t)shape;
   /* Uses the caller's shape, which is copied below, as it may lie on a stack. */
   data_bytes = tvmrt__graph_bytes(&t, &ok);
-  if (!ok || ndim < 0 || ndim > MOST_ITEMS) return kTvmErrorFunctionCallInvalidArg;
+  if (!ok || ndim < 0 || ndim > MAX_ITEMS) return kTvmErrorFunctionCallInvalidArg;
   rc = TVMPlatformMemoryAllocate(head_bytes + TVMRT_GRAPH_ROUND_UP((size_t)ndim * sizeof(*shape)) +
                                      data_bytes + TVMRT_GRAPH_ALIGN_BYTES - 1,
                                  t.device, &block);

@@ -16,7 +16,7 @@ typedef struct kind {
 static const kind kinds[] = {TVMRT_DTYPE_KINDS(ROW)};
 
 /* The text after a name, or NULL if it does not begin with the name. */
-static const char* after(const char* text, const char* name) {
+static const char* skip_prefix(const char* text, const char* name) {
   for (; *name != '\0'; ++name, ++text) {
     if (*text != *name) return NULL;
   }
@@ -27,7 +27,7 @@ static const char* after(const char* text, const char* name) {
 int tvmrt__read_dtype(const char* text, char end, DLDataType* out) {
   const kind* k = kinds;
   for (; k < kinds + sizeof(kinds) / sizeof(kinds[0]); ++k) {
-    const char* p = after(text, k->name);
+    const char* p = skip_prefix(text, k->name);
     if (p == NULL) continue;
     out->code = k->code;
     return tvmrt__read_bits(p, end, k->bits, out);

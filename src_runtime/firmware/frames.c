@@ -81,7 +81,7 @@ void tvmrt__frame_reader_init(tvmrt_frame_reader* r, void* payload, size_t capac
   r->length = 0;
   r->have = 0;
   r->crc = 0;
-  r->told = 0;
+  r->received_crc = 0;
   r->part = PART_NONE;
   r->escaped = 0;
 }
@@ -94,7 +94,7 @@ static void begin_part(tvmrt_frame_reader* r, frame_part part) {
 /* The two start bytes count for the checksum. */
 static void begin_frame(tvmrt_frame_reader* r) {
   r->length = 0;
-  r->told = 0;
+  r->received_crc = 0;
   r->crc = crc_of(crc_of(CRC_FIRST, ESCAPE), START);
   begin_part(r, PART_LENGTH);
 }
@@ -122,10 +122,10 @@ static tvmrt_frame_state take_data(tvmrt_frame_reader* r, uint8_t byte) {
     r->payload[r->have++] = byte;
     if (r->have == r->length) begin_part(r, PART_CRC);
   } else if (r->part == PART_CRC) {
-    r->told = (uint16_t)(r->told | (uint32_t)byte << (8 * r->have++));
+    r->received_crc = (uint16_t)(r->received_crc | (uint32_t)byte << (8 * r->have++));
     if (r->have == CRC_BYTES) {
       begin_part(r, PART_NONE);
-      if (r->told == r->crc) return TVMRT_FRAME_WHOLE;
+      if (r->received_crc == r->crc) return TVMRT_FRAME_COMPLETE;
     }
   }
   return TVMRT_FRAME_MORE;
@@ -152,7 +152,7 @@ tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
 
 /* The minimum: doubled bytes may add to it. A reader that waits for exactly this many bytes never
  * waits for a byte that is not sent. */
-size_t tvmrt__frame_needs(const tvmrt_frame_reader* r) {
+size_t tvmrt__frame_missing_bytes(const tvmrt_frame_reader* r) {
   if (r->part == PART_LENGTH) return LENGTH_BYTES - r->have;
   if (r->part == PART_PAYLOAD) return r->length - r->have + CRC_BYTES;
   if (r->part == PART_CRC) return CRC_BYTES - r->have;

@@ -55,19 +55,19 @@ typedef struct tvmrt_frame_reader {
   uint32_t length; /* of the current payload */
   uint32_t have;   /* bytes read of the current part */
   uint16_t crc;
-  uint16_t told;
+  uint16_t received_crc;
   uint8_t part;
   uint8_t escaped;
 } tvmrt_frame_reader;
 
-typedef enum { TVMRT_FRAME_MORE, TVMRT_FRAME_WHOLE } tvmrt_frame_state;
+typedef enum { TVMRT_FRAME_MORE, TVMRT_FRAME_COMPLETE } tvmrt_frame_state;
 
 void tvmrt__frame_reader_init(tvmrt_frame_reader* r, void* payload, size_t capacity);
 /* Take the next byte. WHOLE: `length` bytes of `payload` are a message, until the next byte is
  * taken. Damaged, incomplete and oversized frames are skipped. */
 tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte);
 /* Minimum number of bytes until a frame can be complete. */
-size_t tvmrt__frame_needs(const tvmrt_frame_reader* r);
+size_t tvmrt__frame_missing_bytes(const tvmrt_frame_reader* r);
 
 /* The next nonce of a session: from 1 to 255. */
 uint8_t tvmrt__frame_next_nonce(uint8_t nonce);

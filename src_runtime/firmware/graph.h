@@ -6,7 +6,7 @@
 #include <tvm/runtime/dims.h>
 
 #include "json.h"
-#include "tensor_bytes.h"
+#include "tensor_size.h"
 
 /* Set in the storage id of a tensor with an input's memory; the other bits are its index. */
 enum { EXTERNAL = 0x8000 };
@@ -44,7 +44,7 @@ typedef struct graph_sizes {
   /* Bind an input to a program's tensor, with the tensor's extents. */
   tvm_crt_error_t (*set_input)(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor);
   /* Before a run: set the outputs' shapes to the maximum. */
-  void (*show_room)(const TVMGraphExecutor* g);
+  void (*show_capacity)(const TVMGraphExecutor* g);
 } graph_sizes;
 
 struct TVMGraphExecutor {
@@ -68,7 +68,7 @@ struct TVMGraphExecutor {
   uint16_t num_heads;
   uint16_t num_entries;
   uint16_t num_unset; /* inputs without data */
-  uint16_t most_args;
+  uint16_t max_args;
 };
 
 /* Find the parts of a JSON text and count their items. */
@@ -82,7 +82,7 @@ tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* modul
                                   TVMGraphExecutor* g);
 
 /* Give the tensors memory. *needed_bytes is set to its size, also if there is too little. */
-tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes);
+tvm_crt_error_t tvmrt__graph_assign_memory(TVMGraphExecutor* g, size_t* needed_bytes);
 
 /* Make num_bytes of unused memory available, or return kTvmErrorPlatformNoMemory. */
 tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes);

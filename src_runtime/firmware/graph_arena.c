@@ -31,7 +31,7 @@ tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TV
     /* the rest of the arena; it cannot grow, as g->memory stays NULL */
     g->at = (uint8_t*)arena + table_bytes;
     g->end = (uint8_t*)arena + arena_bytes;
-    rc = tvmrt__graph_place(g, &tensor_bytes);
+    rc = tvmrt__graph_assign_memory(g, &tensor_bytes);
   }
   if (used_bytes != NULL) *used_bytes = table_bytes + tensor_bytes;
   if (rc == kTvmErrorNoError) *executor = g;

@@ -5,8 +5,8 @@
  * outputs set the resulting extents. */
 #include <tvm/runtime/crt/graph_dims.h>
 
-#include "../../src_backend/bytes.h"
 #include "../../src_backend/error_slot.h"
+#include "../../src_backend/mem_functions.h"
 #include "graph.h"
 
 enum { TEXT_BYTES = 80 /* the capacity of TVMGetLastError() */ };
@@ -63,14 +63,14 @@ static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t leas
 }
 
 /* Has a text of its own, as there is no axis to name. */
-static int32_t check_rank(const tvmrt_dims_tensor* about, const DLTensor* given) {
+static int32_t check_rank(const tvmrt_dims_tensor* desc, const DLTensor* given) {
   text t = {{0}, 0};
-  if (given->ndim == about->rank) return kTvmErrorNoError;
+  if (given->ndim == desc->rank) return kTvmErrorNoError;
   if (TVMRT_IS_LINKED(tvmrt__store_error)) {
     put_number(&t, "found ", given->ndim);
-    put_number(&t, " axes, allowed ", about->rank);
+    put_number(&t, " axes, allowed ", desc->rank);
     put(&t, " (input ");
-    put(&t, about->name);
+    put(&t, desc->name);
     put(&t, ")");
     tvmrt__store_error(t.bytes);
   }
@@ -78,15 +78,15 @@ static int32_t check_rank(const tvmrt_dims_tensor* about, const DLTensor* given)
 }
 
 /* The rank and the bounds of each axis; other inputs are not compared. */
-static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* about,
+static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* desc,
                             const DLTensor* given) {
-  int32_t rc = check_rank(about, given);
+  int32_t rc = check_rank(desc, given);
   int32_t i;
-  for (i = 0; rc == kTvmErrorNoError && i < about->rank; ++i) {
+  for (i = 0; rc == kTvmErrorNoError && i < desc->rank; ++i) {
     int64_t extent = given->shape[i];
-    if (extent >= about->least[i] && extent <= about->most[i]) continue;
-    rc = refuse(about->dim[i] < 0 ? NULL : dims->dims[about->dim[i]].name, i, extent,
-                about->least[i], about->most[i], " (input ", about->name);
+    if (extent >= desc->least[i] && extent <= desc->most[i]) continue;
+    rc = refuse(desc->dim[i] < 0 ? NULL : dims->dims[desc->dim[i]].name, i, extent, desc->least[i],
+                desc->most[i], " (input ", desc->name);
   }
   return rc;
 }
@@ -99,16 +99,16 @@ int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int3
   /* unknown yet: sizes of a run are never negative */
   for (i = 0; i < dims->num_dims; ++i) sizes[i] = -1;
   for (i = 0; i < dims->num_inputs; ++i) {
-    const tvmrt_dims_tensor* about = &dims->inputs[i];
+    const tvmrt_dims_tensor* desc = &dims->inputs[i];
     const DLTensor* given = (const DLTensor*)args[i].v_handle;
-    int32_t rc = check_bounds(dims, about, given);
+    int32_t rc = check_bounds(dims, desc, given);
     if (rc != kTvmErrorNoError) return rc;
-    for (k = 0; k < about->rank; ++k) {
-      int32_t* size = about->dim[k] < 0 ? NULL : &sizes[about->dim[k]];
+    for (k = 0; k < desc->rank; ++k) {
+      int32_t* size = desc->dim[k] < 0 ? NULL : &sizes[desc->dim[k]];
       if (size == NULL) continue;
       if (*size >= 0 && *size != given->shape[k]) {
-        return refuse(dims->dims[about->dim[k]].name, k, given->shape[k], *size, *size,
-                      " as elsewhere (input ", about->name);
+        return refuse(dims->dims[desc->dim[k]].name, k, given->shape[k], *size, *size,
+                      " as elsewhere (input ", desc->name);
       }
       *size = (int32_t)given->shape[k];
     }
@@ -136,12 +136,12 @@ int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, i
   return refuse(NULL, axis, given->shape[axis], extent, extent, " next (input ", input);
 }
 
-/* Extents only decrease from the maximum set by show_room(). Called by the operator that writes the
+/* Extents only decrease from the maximum set by show_capacity(). Called by the operator that writes the
  * output; if the extent does not fit, it stays unchanged. */
 int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, int64_t extent) {
   DLTensor* given = (DLTensor*)arg.v_handle;
-  int64_t room = axis < given->ndim ? given->shape[axis] : 0;
-  if (room < extent) return refuse(NULL, axis, extent, 0, room, " (output ", output);
+  int64_t capacity = axis < given->ndim ? given->shape[axis] : 0;
+  if (capacity < extent) return refuse(NULL, axis, extent, 0, capacity, " (output ", output);
   given->shape[axis] = extent;
   return kTvmErrorNoError;
 }
@@ -168,28 +168,28 @@ static tvm_crt_error_t set_input(TVMGraphExecutor* g, uint32_t input, const DLTe
 
 /* Several operators may write parts of an output: each has its own tensor for it, with one storage.
  * Inputs keep their shapes, even if the graph also lists them as outputs. */
-static void show_room(const TVMGraphExecutor* g) {
+static void show_capacity(const TVMGraphExecutor* g) {
   int32_t i;
   uint32_t k;
   for (i = 0; i < g->dims->num_outputs; ++i) {
-    const tvmrt_dims_tensor* about = &g->dims->outputs[i];
+    const tvmrt_dims_tensor* desc = &g->dims->outputs[i];
     uint16_t storage = g->storage_ids[g->heads[i]];
     for (k = 0; k < g->num_entries && (storage & EXTERNAL) == 0; ++k) {
       const DLTensor* own = &g->entries[k];
-      if (g->storage_ids[k] != storage || own->ndim != about->rank) continue;
-      memcpy(own->shape, about->most, (size_t)about->rank * sizeof(*own->shape));
+      if (g->storage_ids[k] != storage || own->ndim != desc->rank) continue;
+      memcpy(own->shape, desc->most, (size_t)desc->rank * sizeof(*own->shape));
     }
   }
 }
 
 /* Used by tvmrt_graph_open() alone, so that other networks link none of this. */
-static const graph_sizes sizes = {set_input, show_room};
+static const graph_sizes sizes = {set_input, show_capacity};
 
 /* Whether the graph has the largest extents of a tensor. A graph and a table of dimensions from
  * different networks would write out of bounds. */
-static int is_same(const tvmrt_dims_tensor* about, const DLTensor* own) {
-  return about->rank == own->ndim &&
-         memcmp(about->most, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;
+static int is_same(const tvmrt_dims_tensor* desc, const DLTensor* own) {
+  return desc->rank == own->ndim &&
+         memcmp(desc->most, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;
 }
 
 /* Called by tvmrt__graph_read() when the tables are complete; sets the executor's sizes. */

@@ -6,8 +6,8 @@
  * arguments. Not thread-safe: one thread at a time may use an executor. */
 #include <tvm/runtime/c_runtime_api.h>
 
-#include "../../src_backend/bytes.h"
-#include "../../src_backend/text.h"
+#include "../../src_backend/mem_functions.h"
+#include "../../src_backend/string_functions.h"
 #include "dtype.h"
 #include "graph.h"
 
@@ -30,7 +30,7 @@ static size_t measure(TVMGraphExecutor* g, size_t offset) {
   uint32_t i;
   uint32_t k;
   for (i = 0; i < g->num_entries; ++i) {
-    size_t most = 0;
+    size_t maximum = 0;
     /* inputs lie elsewhere, and an entry with an offset shares it with an earlier one */
     if ((g->storage_ids[i] & EXTERNAL) != 0 || g->entries[i].data != NULL) continue;
     for (k = i; k < g->num_entries; ++k) {
@@ -38,20 +38,20 @@ static size_t measure(TVMGraphExecutor* g, size_t offset) {
       size_t bytes;
       if (g->storage_ids[k] != g->storage_ids[i]) continue;
       bytes = TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(&g->entries[k], &ok));
-      if (bytes > most) most = bytes;
+      if (bytes > maximum) maximum = bytes;
       g->entries[k].data = (void*)(uintptr_t)offset;
     }
     /* more than any board has, and a number that does not overflow when it is rounded */
-    if (most > SIZE_MAX / 2 - offset) return SIZE_MAX / 2;
-    offset += most;
+    if (maximum > SIZE_MAX / 2 - offset) return SIZE_MAX / 2;
+    offset += maximum;
   }
   return offset;
 }
 
 /* Type codes are those of the operator with the most arguments: all are tensors, so one table
  * serves all. *needed_bytes is set also if memory is insufficient. */
-tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
-  size_t codes_bytes = TVMRT_GRAPH_ROUND_UP(g->most_args * sizeof(int));
+tvm_crt_error_t tvmrt__graph_assign_memory(TVMGraphExecutor* g, size_t* needed_bytes) {
+  size_t codes_bytes = TVMRT_GRAPH_ROUND_UP(g->max_args * sizeof(int));
   tvm_crt_error_t rc;
   uint32_t i;
   *needed_bytes = 0;
@@ -60,7 +60,7 @@ tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
   rc = tvmrt__graph_reserve(g, *needed_bytes);
   if (rc != kTvmErrorNoError) return rc;
   g->type_codes = (int*)(void*)g->at;
-  for (i = 0; i < g->most_args; ++i) g->type_codes[i] = kTVMDLTensorHandle;
+  for (i = 0; i < g->max_args; ++i) g->type_codes[i] = kTVMDLTensorHandle;
   for (i = 0; i < g->num_entries; ++i) {
     DLTensor* tensor = &g->entries[i];
     if ((g->storage_ids[i] & EXTERNAL) == 0) tensor->data = g->at + (uintptr_t)tensor->data;
@@ -177,7 +177,7 @@ int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   const graph_op* op = executor->ops;
   const graph_op* end = executor->ops_end;
   if (executor->num_unset != 0) return kTvmErrorGraphInputNotSet;
-  if (executor->sizes != NULL) executor->sizes->show_room(executor);
+  if (executor->sizes != NULL) executor->sizes->show_capacity(executor);
   for (; op != end; ++op) {
     TVMValue result;
     int code = kTVMNullptr;

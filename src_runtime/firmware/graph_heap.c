@@ -4,7 +4,7 @@
  * freed in reverse order. */
 #include <tvm/runtime/platform.h>
 
-#include "../../src_backend/text.h"
+#include "../../src_backend/string_functions.h"
 #include "graph.h"
 
 typedef struct block {
@@ -76,7 +76,7 @@ int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
   rc = tvmrt__graph_read(&plan, (const TVMModule*)module_handle, g);
   g->blocks = first; /* after reading, which zeroes the tables first */
   g->memory = &heap;
-  if (rc == kTvmErrorNoError) rc = tvmrt__graph_place(g, &tensor_bytes);
+  if (rc == kTvmErrorNoError) rc = tvmrt__graph_assign_memory(g, &tensor_bytes);
   if (rc == kTvmErrorNoError) {
     *executor = g;
   } else {

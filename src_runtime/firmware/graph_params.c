@@ -1,16 +1,16 @@
 /* Firmware runtime: parameters from a params blob: used in place, or copied if misaligned. */
 
-#include "../../src_backend/bytes.h"
+#include "../../src_backend/mem_functions.h"
 #include "dtype.h"
 #include "graph.h"
-#include "params_bytes.h"
+#include "params_reader.h"
 
-enum { LEAST_ALIGN_BYTES = 4 };
+enum { MIN_ALIGN_BYTES = 4 };
 
 /* At least the alignment of a 32-bit load: kernels read small elements by words. */
 static int is_aligned(const uint8_t* data, DLDataType dtype) {
   uintptr_t align = dtype.bits / 8u;
-  if (align < LEAST_ALIGN_BYTES) align = LEAST_ALIGN_BYTES;
+  if (align < MIN_ALIGN_BYTES) align = MIN_ALIGN_BYTES;
   return ((uintptr_t)data & (align - 1)) == 0;
 }
 
@@ -18,7 +18,7 @@ static int is_aligned(const uint8_t* data, DLDataType dtype) {
  * what is copied, so that the second uses the memory that the first has measured. Constants are
  * bound as if writable: no operator writes to an input. */
 static tvm_crt_error_t visit(TVMGraphExecutor* g, uint32_t input, const uint8_t* data,
-                             const tvmrt_tensor_head* head, size_t* copy_bytes) {
+                             const tvmrt_tensor_header* head, size_t* copy_bytes) {
   const DLTensor* own = tvmrt_graph_input(g, (int32_t)input);
   int ok;
   if (own == NULL) return kTvmErrorNoError; /* names of no input are skipped */
@@ -42,25 +42,25 @@ static tvm_crt_error_t visit(TVMGraphExecutor* g, uint32_t input, const uint8_t*
 static tvm_crt_error_t walk(TVMGraphExecutor* g, const uint8_t* blob, size_t num_bytes,
                             size_t* copy_bytes) {
   tvm_crt_error_t rc = kTvmErrorNoError;
-  tvmrt_bytes in = {blob, blob + num_bytes, TVMRT_BYTES_WHOLE};
-  tvmrt_bytes names;
+  tvmrt_byte_reader in = {blob, blob + num_bytes, TVMRT_READ_OK};
+  tvmrt_byte_reader names;
   size_t left;
-  tvmrt__bytes_params(&in);
-  left = tvmrt__bytes_names(&in, &names);
+  tvmrt__skip_params_header(&in);
+  left = tvmrt__skip_names(&in, &names);
   /* names and tensors have separate counts */
-  if (tvmrt__bytes_count(&in) != left) return kTvmErrorGraphParamsDamaged;
+  if (tvmrt__take_count(&in) != left) return kTvmErrorGraphParamsDamaged;
   for (; left != 0 && rc == kTvmErrorNoError; --left) {
-    tvmrt_tensor_head head;
-    size_t name_bytes = tvmrt__bytes_count(&names);
+    tvmrt_tensor_header head;
+    size_t name_bytes = tvmrt__take_count(&names);
     /* names were checked before, so the bytes exist */
-    const char* name = (const char*)tvmrt__bytes_take(&names, name_bytes);
+    const char* name = (const char*)tvmrt__take_bytes(&names, name_bytes);
     const uint8_t* data;
-    tvmrt__bytes_tensor(&in, &head);
-    data = tvmrt__bytes_take(&in, head.data_bytes);
-    if (in.damage != TVMRT_BYTES_WHOLE) break;
+    tvmrt__take_tensor_header(&in, &head);
+    data = tvmrt__take_bytes(&in, head.data_bytes);
+    if (in.damage != TVMRT_READ_OK) break;
     rc = visit(g, tvmrt__graph_find_input(g, name, name_bytes), data, &head, copy_bytes);
   }
-  return in.damage != TVMRT_BYTES_WHOLE ? kTvmErrorGraphParamsDamaged : rc;
+  return in.damage != TVMRT_READ_OK ? kTvmErrorGraphParamsDamaged : rc;
 }
 
 /* Two walks: the first checks everything and measures the copies, so that a rejected blob binds

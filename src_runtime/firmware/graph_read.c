@@ -8,8 +8,8 @@
 
 #include <tvm/runtime/crt/graph_dims.h>
 
-#include "../../src_backend/bytes.h"
-#include "../../src_backend/text.h"
+#include "../../src_backend/mem_functions.h"
+#include "../../src_backend/string_functions.h"
 #include "dtype.h"
 #include "graph.h"
 
@@ -99,7 +99,7 @@ static void keep_shape(graph_reader* r, uint32_t entry, int64_t* first, uint32_t
   tensor->ndim = (int32_t)ndim;
   tensor->device.device_type = kDLCPU;
   (void)tvmrt__graph_bytes(tensor, &ok);
-  require(r, ok, SHAPES_FIT);
+  require(r, ok, SHAPES_MATCH);
 }
 
 /* Tensors that operators write to never share an input's memory, which may be flash. */
@@ -112,14 +112,16 @@ static void add_input(graph_reader* r, uint32_t index, uint32_t node) {
 
 /* There are as many values as the plan has counted edges and results. */
 static void add_argument(graph_reader* r, uint16_t entry) {
-  require(r, r->values < r->values_end, MANY_ITEMS);
+  require(r, r->values < r->values_end, TOO_MANY_ITEMS);
   if (!r->in.json.damaged) (r->values++)->v_handle = &r->g->entries[entry];
 }
 
 /* ---- the first pass ---- */
 
 /* a - b; if negative, more than any graph has. */
-static uint32_t less(uint32_t a, uint32_t b) { return a < b ? MOST_ITEMS + 1u : a - b; }
+static uint32_t subtract_or_excess(uint32_t a, uint32_t b) {
+  return a < b ? MAX_ITEMS + 1u : a - b;
+}
 
 /* A list without items has no commas either, so this distinguishes it from a list of one item. */
 static int is_empty(const graph_plan* plan, int section) {
@@ -135,14 +137,13 @@ static int count(graph_plan* plan) {
   const tvmrt_json_tally* s = plan->sections;
   plan->nodes = s[ROWS].commas;
   plan->inputs = is_empty(plan, ARG_NODES) ? 0 : s[ARG_NODES].commas + 1;
-  plan->heads = less(s[HEADS].lists, 1);
+  plan->heads = subtract_or_excess(s[HEADS].lists, 1);
   plan->entries = s[STORAGE_IDS].commas;
   plan->extents = s[SHAPES].commas;
-  plan->edges = less(s[NODES].lists, plan->nodes + 1);
-  return plan->nodes <= MOST_ITEMS && plan->inputs <= plan->nodes &&
-         plan->inputs <= plan->entries && plan->heads <= MOST_ITEMS &&
-         plan->entries <= MOST_ITEMS && plan->extents <= 4 * MOST_ITEMS &&
-         plan->edges <= MOST_ITEMS;
+  plan->edges = subtract_or_excess(s[NODES].lists, plan->nodes + 1);
+  return plan->nodes <= MAX_ITEMS && plan->inputs <= plan->nodes && plan->inputs <= plan->entries &&
+         plan->heads <= MAX_ITEMS && plan->entries <= MAX_ITEMS && plan->extents <= 4 * MAX_ITEMS &&
+         plan->edges <= MAX_ITEMS;
 }
 
 /* Sections are given by their positions in the text, which is borrowed. All but the last are
@@ -178,13 +179,13 @@ static void read_storage_id(graph_reader* r, uint32_t entry) {
 
 static void read_type(graph_reader* r, uint32_t entry) {
   const char* text = tvmrt__json_text(&r->in.json);
-  require(r, tvmrt__read_dtype(text, '"', &r->g->entries[entry].dtype), SHAPES_FIT);
+  require(r, tvmrt__read_dtype(text, '"', &r->g->entries[entry].dtype), SHAPES_MATCH);
 }
 
 /* A board cannot run graphs for other devices. */
 static void read_device(graph_reader* r, uint32_t entry) {
   (void)entry;
-  require(r, tvmrt__json_number(&r->in.json) == kDLCPU, SHAPES_FIT);
+  require(r, tvmrt__json_number(&r->in.json) == kDLCPU, SHAPES_MATCH);
 }
 
 /* Of an entry that read_shape() has accepted. */
@@ -243,10 +244,10 @@ static void check_nop(graph_reader* r, uint32_t first, uint32_t end) {
 
 /* Whether a number stated by a node, if any, equals this one. A missing number agrees. A number
  * with more digits ends the loop and does not match. */
-static int agrees(const char* text, uint32_t number) {
+static int equals_number(const char* text, uint32_t number) {
   uint32_t value = 0;
   if (text == NULL) return 1;
-  for (; *text >= '0' && *text <= '9' && value < MOST_ITEMS; ++text) {
+  for (; *text >= '0' && *text <= '9' && value < MAX_ITEMS; ++text) {
     value = value * 10 + (uint32_t)(*text - '0');
   }
   return *text == '"' && value == number;
@@ -259,8 +260,8 @@ static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_
   graph_op* op = g->ops_end;
   require(r,
           op < r->ops_end && n->texts[FUNC_NAME] != NULL &&
-              agrees(n->texts[STATED_INPUTS], (uint32_t)(r->values - r->args)) &&
-              agrees(n->texts[STATED_OUTPUTS], end - first),
+              equals_number(n->texts[STATED_INPUTS], (uint32_t)(r->values - r->args)) &&
+              equals_number(n->texts[STATED_OUTPUTS], end - first),
           OUTPUTS_STATED);
   if (r->in.json.damaged) return;
   /* flattened tensors: no supported compiler writes that */
@@ -277,7 +278,7 @@ static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_
   for (; first < end; ++first) add_argument(r, (uint16_t)first);
   op->args = r->args;
   op->num_args = r->values - r->args;
-  if (op->num_args > g->most_args) g->most_args = (uint16_t)op->num_args;
+  if (op->num_args > g->max_args) g->max_args = (uint16_t)op->num_args;
   ++g->ops_end;
 }
 
@@ -301,7 +302,7 @@ static void check_inputs(graph_reader* r) {
 /* If runs of a network choose extents, its table begins with a function that sets this up; no
  * operator's name begins like its name. The result of that function is the error of this
  * reading. */
-static void open_sizes(graph_reader* r) {
+static void init_dynamic_sizes(graph_reader* r) {
   TVMValue executor;
   executor.v_handle = r->g;
   if (*TVMFuncRegistry_Get0thFunctionName(r->functions) != TVMRT_GRAPH_OPEN[0]) return;
@@ -359,7 +360,7 @@ tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* modul
   if (!r.in.json.damaged) read_nodes(&r);
   if (!r.in.json.damaged) read_heads(&r);
   if (!r.in.json.damaged) check_inputs(&r);
-  if (!r.in.json.damaged) open_sizes(&r);
+  if (!r.in.json.damaged) init_dynamic_sizes(&r);
   if (r.in.json.damaged && r.error == kTvmErrorNoError) r.error = kTvmErrorGraphJsonDamaged;
   return r.error;
 }

@@ -31,17 +31,17 @@ static const char* const section_names[] = {"nodes",  "arg_nodes",  "heads", "no
 /* Rules of a valid graph. */
 typedef enum graph_fault {
   ROWS_OF_NODES,   /* rows begin with 0, and are one more than nodes */
-  ROWS_RISE,       /* and stay within the number of entries */
-  ONE_EACH,        /* a list of attrs has an item for each entry */
-  MANY_ITEMS,      /* no list has more items than the first pass has counted */
+  ROWS_INCREASE,   /* and stay within the number of entries */
+  ONE_PER_ENTRY,   /* a list of attrs has an item for each entry */
+  TOO_MANY_ITEMS,  /* no list has more items than the first pass has counted */
   EDGE_NUMBERS,    /* an edge is two or three numbers */
-  EDGE_IS_THERE,   /* and names an existing entry */
+  EDGE_EXISTS,     /* and names an existing entry */
   INPUTS_ARE_NULL, /* arg_nodes has inputs only */
   INPUT_ENTRIES,   /* which have one entry */
   INPUT_READS,     /* and no inputs themselves */
   OUTPUTS_STATED,  /* a node has as many as it states */
   STORAGE_RANGE,
-  SHAPES_FIT, /* shapes and types are supported by the executor */
+  SHAPES_MATCH, /* shapes and types are supported by the executor */
   NOP_RESHAPES,
   NAMED_HEADS /* all of them have a name, or none */
 } graph_fault;
@@ -142,7 +142,7 @@ static void read_rows(graph_reader* r) {
     require(
         r,
         count <= r->plan->nodes + 1 && (count != 1 || row == 0) && row - last <= r->plan->entries,
-        row - last <= r->plan->entries ? ROWS_OF_NODES : ROWS_RISE);
+        row - last <= r->plan->entries ? ROWS_OF_NODES : ROWS_INCREASE);
     if (r->in.json.damaged) return;
     r->rows[count - 1] = (graph_row)row;
     last = row;
@@ -152,7 +152,7 @@ static void read_rows(graph_reader* r) {
 
 /* After read_rows(). */
 static void check_rows(graph_reader* r) {
-  require(r, r->rows[r->plan->nodes] == r->plan->entries, ONE_EACH);
+  require(r, r->rows[r->plan->nodes] == r->plan->entries, ONE_PER_ENTRY);
 }
 
 /* A list of attrs: its tag, and an item for each entry. */
@@ -165,11 +165,11 @@ static void read_column(graph_reader* r, int section,
   tvmrt__json_expect(&r->in.json, ',');
   tvmrt__json_expect(&r->in.json, '[');
   while (tvmrt__json_more(&r->in.json, ']', &count)) {
-    require(r, count <= r->plan->entries, ONE_EACH);
+    require(r, count <= r->plan->entries, ONE_PER_ENTRY);
     if (r->in.json.damaged) return;
     read(r, count - 1);
   }
-  require(r, count == r->plan->entries, ONE_EACH);
+  require(r, count == r->plan->entries, ONE_PER_ENTRY);
 }
 
 /* Extents of all shapes are stored consecutively. */
@@ -178,7 +178,7 @@ static void read_shape(graph_reader* r, uint32_t entry) {
   uint32_t ndim = 0;
   tvmrt__json_expect(&r->in.json, '[');
   while (tvmrt__json_more(&r->in.json, ']', &ndim)) {
-    require(r, r->extents < r->extents_end, MANY_ITEMS);
+    require(r, r->extents < r->extents_end, TOO_MANY_ITEMS);
     if (r->in.json.damaged) return;
     *r->extents++ = (int64_t)read_number(r);
   }
@@ -209,10 +209,10 @@ static graph_row read_edge(graph_reader* r, uint32_t limit) {
     if (r->in.json.damaged) return 0;
     numbers[count - 1] = read_number(r);
   }
-  require(r, count >= 2 && numbers[0] < limit, count < 2 ? EDGE_NUMBERS : EDGE_IS_THERE);
+  require(r, count >= 2 && numbers[0] < limit, count < 2 ? EDGE_NUMBERS : EDGE_EXISTS);
   if (r->in.json.damaged) return 0;
   rows += numbers[0];
-  require(r, numbers[1] < (graph_number)(rows[1] - rows[0]), EDGE_IS_THERE);
+  require(r, numbers[1] < (graph_number)(rows[1] - rows[0]), EDGE_EXISTS);
   return (graph_row)(rows[0] + numbers[1]);
 }
 
@@ -221,7 +221,7 @@ static void read_heads(graph_reader* r) {
   open_section(r, HEADS);
   while (tvmrt__json_more(&r->in.json, ']', &count)) {
     graph_row entry = read_edge(r, (uint32_t)r->plan->nodes);
-    require(r, count <= r->plan->heads, MANY_ITEMS);
+    require(r, count <= r->plan->heads, TOO_MANY_ITEMS);
     if (!r->in.json.damaged) r->g->heads[count - 1] = (graph_item)entry;
   }
   r->g->num_heads = (graph_item)count;

@@ -6,7 +6,7 @@
  * server's loop with an error. */
 #include <tvm/runtime/crt/microtvm_rpc_server.h>
 
-#include "../../src_backend/bytes.h"
+#include "../../src_backend/mem_functions.h"
 #include "remote.h"
 
 enum {
@@ -157,7 +157,7 @@ static const uint8_t wake_up = 0xfe;
 microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_func,
                                             void* write_func_ctx) {
   remote_server* s = &the_server;
-  tvmrt__remote_free_all(&s->calls.things);
+  tvmrt__remote_free_all(&s->calls.handles);
   s->calls.initialised = 0;
   s->calls.ended = 0;
   s->write = write_func;
@@ -181,7 +181,7 @@ tvm_crt_error_t MicroTVMRpcServerLoop(microtvm_rpc_server_t server, uint8_t** ne
     const uint8_t byte = **new_data;
     ++*new_data;
     --*new_data_size;
-    if (tvmrt__frame_take(&s->frames, byte) != TVMRT_FRAME_WHOLE) continue;
+    if (tvmrt__frame_take(&s->frames, byte) != TVMRT_FRAME_COMPLETE) continue;
     take_message(s, s->frames.length);
     if (s->calls.ended) return kTvmErrorPlatformShutdown;
   }

@@ -9,26 +9,26 @@
 #include "frames.h"
 
 enum {
-  REMOTE_MOST_VALUES = 16,  /* of a call */
-  REMOTE_MOST_EXTENTS = 32, /* of all its tensors */
-  REMOTE_MOST_THINGS = 48,  /* functions, modules and memory known to a client */
+  REMOTE_MAX_VALUES = 16,  /* of a call */
+  REMOTE_MAX_EXTENTS = 32, /* of all its tensors */
+  REMOTE_MAX_HANDLES = 48, /* functions, modules and memory known to a client */
   /* A message has a head, an optional number, and a packet. */
   REMOTE_MESSAGE_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES,
   REMOTE_PACKET_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES - TVMRT_MESSAGE_HEAD_BYTES - 1,
   /* Size of what precedes the bytes that a called function returns: length and code of the packet,
    * number of values, two codes, the first value, the length. */
-  REMOTE_RESULT_AT = 8 + 4 + 4 + 2 * 4 + 8 + 8
+  REMOTE_RESULT_OFFSET = 8 + 4 + 4 + 2 * 4 + 8 + 8
 };
 
 /* ---- values of a packet ---- */
 
 typedef struct remote_values {
   int count;
-  TVMValue values[REMOTE_MOST_VALUES];
-  int codes[REMOTE_MOST_VALUES];
-  DLTensor tensors[REMOTE_MOST_VALUES];
-  TVMByteArray bytes[REMOTE_MOST_VALUES];
-  int64_t extents[REMOTE_MOST_EXTENTS];
+  TVMValue values[REMOTE_MAX_VALUES];
+  int codes[REMOTE_MAX_VALUES];
+  DLTensor tensors[REMOTE_MAX_VALUES];
+  TVMByteArray bytes[REMOTE_MAX_VALUES];
+  int64_t extents[REMOTE_MAX_EXTENTS];
   int num_extents;
 } remote_values;
 
@@ -62,29 +62,34 @@ void tvmrt__remote_write_tensor(remote_writer* out, const DLTensor* t);
 
 /* ---- resources known to a client ---- */
 
-typedef enum { THING_NONE, THING_FUNCTION, THING_MODULE, THING_MEMORY } thing_kind;
+typedef enum {
+  REMOTE_HANDLE_NONE,
+  REMOTE_HANDLE_FUNCTION,
+  REMOTE_HANDLE_MODULE,
+  REMOTE_HANDLE_MEMORY
+} remote_handle_kind;
 
-typedef struct remote_thing {
+typedef struct remote_handle {
   uintptr_t address;
   size_t bytes; /* of memory */
-  thing_kind kind;
+  remote_handle_kind kind;
   int is_owned; /* memory that the client allocated */
-} remote_thing;
+} remote_handle;
 
-typedef struct remote_things {
-  remote_thing items[REMOTE_MOST_THINGS];
-} remote_things;
+typedef struct remote_handles {
+  remote_handle items[REMOTE_MAX_HANDLES];
+} remote_handles;
 
 /* Add a resource that the client gets; a known one is not added twice. */
-tvm_crt_error_t tvmrt__remote_tell(remote_things* all, thing_kind kind, const void* address,
-                                   size_t bytes, int is_owned);
+tvm_crt_error_t tvmrt__remote_add_handle(remote_handles* all, remote_handle_kind kind,
+                                         const void* address, size_t bytes, int is_owned);
 /* Whether the client knows a function or module. */
-int tvmrt__remote_knows(const remote_things* all, thing_kind kind, uint64_t address);
+int tvmrt__remote_has_handle(const remote_handles* all, remote_handle_kind kind, uint64_t address);
 /* Whether bytes lie in memory that the client knows. */
-int tvmrt__remote_may_use(const remote_things* all, const DLTensor* t, uint64_t bytes);
+int tvmrt__remote_may_access(const remote_handles* all, const DLTensor* t, uint64_t bytes);
 /* Free memory that the client has allocated. */
-tvm_crt_error_t tvmrt__remote_free(remote_things* all, uint64_t address);
-void tvmrt__remote_free_all(remote_things* all);
+tvm_crt_error_t tvmrt__remote_free(remote_handles* all, uint64_t address);
+void tvmrt__remote_free_all(remote_handles* all);
 
 /* ---- the server ---- */
 
@@ -93,7 +98,7 @@ size_t tvmrt__remote_tensor_bytes(const DLTensor* t);
 
 /* One packet of a session. */
 typedef struct remote_session {
-  remote_things things;
+  remote_handles handles;
   int initialised;
   int ended; /* by its client */
 } remote_session;

@@ -2,12 +2,12 @@
  *
  * The protocol is TVM's RPC, without features that boards cannot have: callbacks, and functions
  * with reference counts. Addresses in packets are not trusted: each is compared with those that
- * this client knows (remote_things.c) before it is read, written or called. An answer is written
+ * this client knows (remote_handles.c) before it is read, written or called. An answer is written
  * into the one buffer from its beginning; if it fails midway, the error replaces it. */
 #include <tvm/runtime/crt/stack_allocator.h>
 
-#include "../../src_backend/bytes.h"
-#include "../../src_backend/text.h"
+#include "../../src_backend/mem_functions.h"
+#include "../../src_backend/string_functions.h"
 #include "remote.h"
 
 enum {
@@ -54,7 +54,7 @@ static void write_codes(remote_writer* out, int count, int first, int second, in
 }
 
 /* One value of 8 bytes. */
-static tvm_crt_error_t reply_number(const request* r, int code, uint64_t value) {
+static tvm_crt_error_t reply_int(const request* r, int code, uint64_t value) {
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 1, code, 0, 0);
   tvmrt__remote_write_uint(r->out, 8, value);
@@ -62,7 +62,7 @@ static tvm_crt_error_t reply_number(const request* r, int code, uint64_t value) 
 }
 
 /* The answer of functions that return nothing. */
-static tvm_crt_error_t reply_nothing(const request* r) {
+static tvm_crt_error_t reply_empty(const request* r) {
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 1, kTVMNullptr, 0, 0);
   return kTvmErrorNoError;
@@ -92,16 +92,16 @@ static tvm_crt_error_t check_argument(request* r, int i) {
   TVMValue* value = &r->in.values[i];
   /* the client's machine may have wider addresses */
   const uint64_t number = (uint64_t)value->v_int64;
-  thing_kind kind = THING_FUNCTION;
+  remote_handle_kind kind = REMOTE_HANDLE_FUNCTION;
   switch (r->in.codes[i]) {
     case kTVMDLTensorHandle:
-      if (tvmrt__remote_may_use(&r->session->things, &r->in.tensors[i],
-                                tvmrt__remote_tensor_bytes(&r->in.tensors[i]))) {
+      if (tvmrt__remote_may_access(&r->session->handles, &r->in.tensors[i],
+                                   tvmrt__remote_tensor_bytes(&r->in.tensors[i]))) {
         return kTvmErrorNoError;
       }
       return kTvmErrorFunctionCallInvalidArg;
     case kTVMModuleHandle:
-      kind = THING_MODULE;
+      kind = REMOTE_HANDLE_MODULE;
       break;
     case kTVMPackedFuncHandle:
       break;
@@ -112,7 +112,7 @@ static tvm_crt_error_t check_argument(request* r, int i) {
     default:
       return kTvmErrorNoError;
   }
-  if (!tvmrt__remote_knows(&r->session->things, kind, number)) {
+  if (!tvmrt__remote_has_handle(&r->session->handles, kind, number)) {
     return kTvmErrorFunctionCallInvalidArg;
   }
   value->v_handle = (void*)(uintptr_t)number;
@@ -122,8 +122,8 @@ static tvm_crt_error_t check_argument(request* r, int i) {
 /* The client may then access this memory, and no other. */
 static tvm_crt_error_t reply_tensor(const request* r, const DLTensor* t) {
   const size_t bytes = tvmrt__remote_tensor_bytes(t);
-  const tvm_crt_error_t rc = tvmrt__remote_tell(&r->session->things, THING_MEMORY, t->data,
-                                                (size_t)t->byte_offset + bytes, 0);
+  const tvm_crt_error_t rc = tvmrt__remote_add_handle(&r->session->handles, REMOTE_HANDLE_MEMORY,
+                                                      t->data, (size_t)t->byte_offset + bytes, 0);
   if (rc != kTvmErrorNoError) return rc;
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 3, kTVMArgInt, kTVMDLTensorHandle, kTVMOpaqueHandle);
@@ -145,9 +145,9 @@ static tvm_crt_error_t reply_bytes(const request* r, int code, const char* data,
 
 /* The resource is added first: without room in the table the client gets an error instead of an
  * unusable number. */
-static tvm_crt_error_t reply_handle(const request* r, int code, thing_kind kind,
+static tvm_crt_error_t reply_handle(const request* r, int code, remote_handle_kind kind,
                                     const void* handle) {
-  const tvm_crt_error_t rc = tvmrt__remote_tell(&r->session->things, kind, handle, 0, 0);
+  const tvm_crt_error_t rc = tvmrt__remote_add_handle(&r->session->handles, kind, handle, 0, 0);
   if (rc != kTvmErrorNoError) return rc;
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 2, kTVMArgInt, kTVMOpaqueHandle, 0);
@@ -182,9 +182,9 @@ static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) 
     case kTVMNDArrayHandle:
       return reply_tensor(r, (const DLTensor*)value.v_handle);
     case kTVMModuleHandle:
-      return reply_handle(r, code, THING_MODULE, value.v_handle);
+      return reply_handle(r, code, REMOTE_HANDLE_MODULE, value.v_handle);
     case kTVMPackedFuncHandle:
-      return reply_handle(r, code, THING_FUNCTION, value.v_handle);
+      return reply_handle(r, code, REMOTE_HANDLE_FUNCTION, value.v_handle);
     default:
       return kTvmErrorFunctionCallNotImplemented;
   }
@@ -197,7 +197,7 @@ static tvm_crt_error_t call(request* r, uint64_t function) {
   int code = kTVMNullptr;
   int rc;
   int i;
-  if (!tvmrt__remote_knows(&r->session->things, THING_FUNCTION, function)) {
+  if (!tvmrt__remote_has_handle(&r->session->handles, REMOTE_HANDLE_FUNCTION, function)) {
     return kTvmErrorFunctionCallInvalidArg;
   }
   for (i = 0; i < r->in.count; ++i) {
@@ -205,7 +205,8 @@ static tvm_crt_error_t call(request* r, uint64_t function) {
     if (error != kTvmErrorNoError) return error;
   }
   result.v_int64 = 0;
-  tvmrt__remote_set_times(r->out->data + REMOTE_RESULT_AT, r->out->capacity - REMOTE_RESULT_AT);
+  tvmrt__remote_set_times(r->out->data + REMOTE_RESULT_OFFSET,
+                          r->out->capacity - REMOTE_RESULT_OFFSET);
   rc = TVMFuncCall((TVMFunctionHandle)(uintptr_t)function, r->in.values, r->in.codes, r->in.count,
                    &result, &code);
   return rc != 0 ? (tvm_crt_error_t)rc : reply_result(r, result, code);
@@ -231,10 +232,10 @@ static tvm_crt_error_t get_global(const request* r) {
     if (rc != kTvmErrorNoError) return rc;
   }
   if (f != NULL) {
-    rc = tvmrt__remote_tell(&r->session->things, THING_FUNCTION, f, 0, 0);
+    rc = tvmrt__remote_add_handle(&r->session->handles, REMOTE_HANDLE_FUNCTION, f, 0, 0);
     if (rc != kTvmErrorNoError) return rc;
   }
-  return reply_number(r, kTVMOpaqueHandle, (uintptr_t)f);
+  return reply_int(r, kTVMOpaqueHandle, (uintptr_t)f);
 }
 
 /* Owned by the session: memory that a client does not free is released when the board restarts. */
@@ -248,12 +249,12 @@ static tvm_crt_error_t reply_memory(const request* r, uint64_t bytes, size_t ali
   }
   rc = (tvm_crt_error_t)TVMDeviceAllocDataSpace(dev, (size_t)bytes, alignment, hint, &data);
   if (rc != kTvmErrorNoError) return rc;
-  rc = tvmrt__remote_tell(&r->session->things, THING_MEMORY, data, (size_t)bytes, 1);
+  rc = tvmrt__remote_add_handle(&r->session->handles, REMOTE_HANDLE_MEMORY, data, (size_t)bytes, 1);
   if (rc != kTvmErrorNoError) {
     (void)TVMDeviceFreeDataSpace(dev, data);
     return rc;
   }
-  return reply_number(r, kTVMOpaqueHandle, (uintptr_t)data);
+  return reply_int(r, kTVMOpaqueHandle, (uintptr_t)data);
 }
 
 /* Clients ask for the alignment of their own machine; code on boards needs no more than this. */
@@ -285,13 +286,13 @@ static tvm_crt_error_t allocate_like(const request* r) {
 static tvm_crt_error_t free_memory(const request* r) {
   tvm_crt_error_t rc;
   if (!has_codes(r, 2, kDLDevice, kTVMOpaqueHandle)) return kTvmErrorFunctionCallWrongArgType;
-  rc = tvmrt__remote_free(&r->session->things, (uint64_t)r->in.values[1].v_int64);
-  return rc != kTvmErrorNoError ? rc : reply_nothing(r);
+  rc = tvmrt__remote_free(&r->session->handles, (uint64_t)r->in.values[1].v_int64);
+  return rc != kTvmErrorNoError ? rc : reply_empty(r);
 }
 
 /* Two empty tensors may have no addresses, which the copy requires. */
 static tvm_crt_error_t copy_among(const request* r) {
-  const remote_things* things = &r->session->things;
+  const remote_handles* handles = &r->session->handles;
   DLTensor from;
   DLTensor to;
   tvm_crt_error_t rc;
@@ -300,22 +301,22 @@ static tvm_crt_error_t copy_among(const request* r) {
   }
   from = r->in.tensors[0];
   to = r->in.tensors[1];
-  if (!tvmrt__remote_may_use(things, &from, tvmrt__remote_tensor_bytes(&from)) ||
-      !tvmrt__remote_may_use(things, &to, tvmrt__remote_tensor_bytes(&to))) {
+  if (!tvmrt__remote_may_access(handles, &from, tvmrt__remote_tensor_bytes(&from)) ||
+      !tvmrt__remote_may_access(handles, &to, tvmrt__remote_tensor_bytes(&to))) {
     return kTvmErrorFunctionCallInvalidArg;
   }
   if (tvmrt__remote_tensor_bytes(&from) == 0 && tvmrt__remote_tensor_bytes(&to) == 0) {
-    return reply_nothing(r);
+    return reply_empty(r);
   }
   rc = (tvm_crt_error_t)TVMDeviceCopyDataFromTo(&from, &to, NULL);
-  return rc != kTvmErrorNoError ? rc : reply_nothing(r);
+  return rc != kTvmErrorNoError ? rc : reply_empty(r);
 }
 
 /* Only whether the CPU exists is known. */
 static tvm_crt_error_t get_attribute(const request* r) {
   if (!has_codes(r, 2, kDLDevice, kTVMArgInt)) return kTvmErrorFunctionCallWrongArgType;
-  if (r->in.values[1].v_int64 != 0) return reply_nothing(r);
-  return reply_number(r, kTVMArgInt, r->in.values[0].v_device.device_type == kDLCPU);
+  if (r->in.values[1].v_int64 != 0) return reply_empty(r);
+  return reply_int(r, kTVMArgInt, r->in.values[0].v_device.device_type == kDLCPU);
 }
 
 /* The numbers are TVM's; unknown ones are answered by an error, and the session continues. */
@@ -335,13 +336,13 @@ static tvm_crt_error_t system_call(const request* r, uint32_t code) {
       return copy_among(r);
     case PACKET_NEW_STREAM:
     case PACKET_GET_STREAM: /* the only one */
-      return reply_number(r, kTVMOpaqueHandle, 0);
+      return reply_int(r, kTVMOpaqueHandle, 0);
     case PACKET_FREE_HANDLE: /* nothing is counted: all handles live as long as the image */
     case PACKET_SET_DEVICE:
     case PACKET_SYNC:
     case PACKET_FREE_STREAM:
     case PACKET_SET_STREAM:
-      return reply_nothing(r);
+      return reply_empty(r);
     default:
       return kTvmErrorFunctionCallNotImplemented;
   }
@@ -359,13 +360,13 @@ static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
   bytes = tvmrt__remote_read_uint(in, 8);
   /* the stated number of bytes must be exact */
   if (in->failed || in->left != (code == PACKET_COPY_TO ? bytes : 0) ||
-      !tvmrt__remote_may_use(&r->session->things, t, bytes)) {
+      !tvmrt__remote_may_access(&r->session->handles, t, bytes)) {
     return kTvmErrorFunctionCallInvalidArg;
   }
   data = bytes == 0 ? NULL : (uint8_t*)t->data + t->byte_offset;
   if (code == PACKET_COPY_TO) {
     if (bytes != 0) memcpy(data, in->at, (size_t)bytes);
-    return reply_nothing(r);
+    return reply_empty(r);
   }
   tvmrt__remote_begin(r->out, PACKET_COPY_ACK);
   tvmrt__remote_write_bytes(r->out, data, (size_t)bytes);
@@ -384,7 +385,7 @@ static tvm_crt_error_t begin_session(const request* r, remote_reader* in) {
   if (tvmrt__remote_read_uint(in, 4) != 0) return kTvmErrorFunctionCallNumArguments;
   if (in->failed || r->session->initialised) return kTvmErrorSessionInvalidState;
   r->session->initialised = 1;
-  return reply_nothing(r);
+  return reply_empty(r);
 }
 
 /* The stated length must equal the received one, as the frame was complete. Before the session has
@@ -398,7 +399,7 @@ static tvm_crt_error_t answer(request* r, remote_reader* in) {
   if (in->failed || bytes != in->left + 4) return kTvmErrorFramingPayloadIncomplete;
   if (code == PACKET_SHUTDOWN) {
     r->session->ended = 1;
-    return reply_nothing(r);
+    return reply_empty(r);
   }
   if (code == PACKET_INIT) return begin_session(r, in);
   if (!r->session->initialised) return kTvmErrorSessionInvalidState;

@@ -1,8 +1,8 @@
 /* Firmware runtime: built-in functions of every server of remote calls: timing, and limits. */
 #include <tvm/runtime/crt/platform.h>
 
-#include "../../src_backend/bytes.h"
 #include "../../src_backend/compiler.h"
+#include "../../src_backend/mem_functions.h"
 #include "packed.h"
 #include "registry.h"
 #include "remote.h"
@@ -16,31 +16,31 @@ typedef struct evaluator {
   TVMFunctionHandle function;
   int64_t number;
   int64_t repeat;
-  double least_seconds; /* of a repetition */
-  int64_t most_idle;    /* repetitions that may take no time at all */
+  double min_seconds; /* of a repetition */
+  int64_t max_idle;   /* repetitions that may take no time at all */
 } evaluator;
 
 /* Maximum runs of a repetition: with a stopped clock it would never end. */
-enum { MOST_NUMBER = 1 << 30 };
+enum { MAX_NUMBER = 1 << 30 };
 
-static evaluator asked;
+static evaluator requested;
 /* borrowed from the answer being written */
 static uint8_t* times;
-static size_t times_room;
+static size_t times_capacity;
 /* evaluate() returns its address; read before the next call */
 static TVMByteArray result;
 
 /* Called before each call, to set the memory for an evaluator's times. */
-void tvmrt__remote_set_times(uint8_t* at, size_t room) {
+void tvmrt__remote_set_times(uint8_t* at, size_t capacity) {
   times = at;
-  times_room = room;
+  times_capacity = capacity;
 }
 
 /* The function's result is ignored: tensors and texts of the image need no release. */
 static int run_once(TVMValue* args, int* codes, int num_args) {
   TVMValue value;
   int code = kTVMNullptr;
-  return TVMFuncCall(asked.function, args, codes, num_args, &value, &code);
+  return TVMFuncCall(requested.function, args, codes, num_args, &value, &code);
 }
 
 /* Seconds of asked.number runs. The clock is stopped also if a run fails, so that it can be started
@@ -48,7 +48,7 @@ static int run_once(TVMValue* args, int* codes, int num_args) {
 static int measure(TVMValue* args, int* codes, int num_args, double* seconds) {
   int64_t i;
   int rc = TVMPlatformTimerStart();
-  for (i = 0; i < asked.number && rc == 0; ++i) rc = run_once(args, codes, num_args);
+  for (i = 0; i < requested.number && rc == 0; ++i) rc = run_once(args, codes, num_args);
   if (rc != 0) {
     (void)TVMPlatformTimerStop(seconds);
     return rc;
@@ -58,19 +58,19 @@ static int measure(TVMValue* args, int* codes, int num_args, double* seconds) {
 
 /* Increases the number of runs until they last long enough; it is kept for later repetitions. It
  * grows at least by the golden ratio, or to the number that the last times suggest; a clock that
- * shows no time is given up after most_idle rounds. */
+ * shows no time is given up after max_idle rounds. */
 static int measure_long_enough(TVMValue* args, int* codes, int num_args, double* seconds) {
   int64_t idle = 0;
   for (;;) {
     double wanted;
     const int rc = measure(args, codes, num_args, seconds);
-    if (rc != 0 || *seconds >= asked.least_seconds || asked.number >= MOST_NUMBER) return rc;
-    if (*seconds <= 0 && ++idle > asked.most_idle) return rc;
-    wanted = 1.618 * (double)asked.number;
-    if (*seconds > 0 && asked.least_seconds / *seconds * (double)asked.number + 1 > wanted) {
-      wanted = asked.least_seconds / *seconds * (double)asked.number + 1;
+    if (rc != 0 || *seconds >= requested.min_seconds || requested.number >= MAX_NUMBER) return rc;
+    if (*seconds <= 0 && ++idle > requested.max_idle) return rc;
+    wanted = 1.618 * (double)requested.number;
+    if (*seconds > 0 && requested.min_seconds / *seconds * (double)requested.number + 1 > wanted) {
+      wanted = requested.min_seconds / *seconds * (double)requested.number + 1;
     }
-    asked.number = wanted < (double)MOST_NUMBER ? (int64_t)wanted + 1 : MOST_NUMBER;
+    requested.number = wanted < (double)MAX_NUMBER ? (int64_t)wanted + 1 : MAX_NUMBER;
   }
 }
 
@@ -79,19 +79,19 @@ PACKED(evaluate) {
   int64_t i;
   int rc;
   (void)resource_handle;
-  if (asked.function == NULL) return kTvmErrorTimeEvaluatorBadHandle;
+  if (requested.function == NULL) return kTvmErrorTimeEvaluatorBadHandle;
   /* before any run */
-  if ((uint64_t)asked.repeat > times_room / sizeof(double)) return kTvmErrorBufferTooSmall;
+  if ((uint64_t)requested.repeat > times_capacity / sizeof(double)) return kTvmErrorBufferTooSmall;
   rc = run_once(args, type_codes, num_args); /* a warm-up run */
-  for (i = 0; i < asked.repeat && rc == 0; ++i) {
+  for (i = 0; i < requested.repeat && rc == 0; ++i) {
     double seconds = 0;
     rc = measure_long_enough(args, type_codes, num_args, &seconds);
-    seconds /= (double)asked.number;
+    seconds /= (double)requested.number;
     memcpy(times + (size_t)i * sizeof(seconds), &seconds, sizeof(seconds));
   }
   if (rc != 0) return rc;
   result.data = (const char*)times;
-  result.size = (size_t)asked.repeat * sizeof(double);
+  result.size = (size_t)requested.repeat * sizeof(double);
   out->v_handle = &result;
   *out_code = kTVMBytes;
   return kTvmErrorNoError;
@@ -129,16 +129,16 @@ PACKED(make_evaluator) {
   if (TVMPlatformTimerStart == NULL || TVMPlatformTimerStop == NULL) {
     return kTvmErrorPlatformTimerBadState;
   }
-  if (args[4].v_int64 < 1 || args[4].v_int64 > MOST_NUMBER || args[5].v_int64 < 1 ||
+  if (args[4].v_int64 < 1 || args[4].v_int64 > MAX_NUMBER || args[5].v_int64 < 1 ||
       args[5].v_int64 > UINT16_MAX) {
     return kTvmErrorFunctionCallInvalidArg;
   }
-  asked.function = f;
-  asked.number = args[4].v_int64;
-  asked.repeat = args[5].v_int64;
+  requested.function = f;
+  requested.number = args[4].v_int64;
+  requested.repeat = args[5].v_int64;
   /* milliseconds, as sent by TVM's clients */
-  asked.least_seconds = (double)args[6].v_int64 * 1e-3;
-  asked.most_idle = num_args > 10 ? args[7].v_int64 : 100;
+  requested.min_seconds = (double)args[6].v_int64 * 1e-3;
+  requested.max_idle = num_args > 10 ? args[7].v_int64 : 100;
   out->v_handle = (void*)(uintptr_t)&evaluate_function;
   *out_code = kTVMPackedFuncHandle;
   return kTvmErrorNoError;

@@ -3,7 +3,7 @@
  * Values are read into a struct of fixed size, one per session: texts and bytes point into the
  * packet. Missing or excess data sets `failed`, which callers test after reading; a writer without
  * room does the same, and its output is then invalid. */
-#include "../../src_backend/bytes.h"
+#include "../../src_backend/mem_functions.h"
 #include "remote.h"
 
 /* ---- reading ---- */
@@ -52,7 +52,7 @@ tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* valu
   out->ndim = (int32_t)(uint32_t)tvmrt__remote_read_uint(in, 4);
   read_dtype(in, &out->dtype);
   if (in->failed || address > UINTPTR_MAX || out->ndim < 0 ||
-      out->ndim > REMOTE_MOST_EXTENTS - values->num_extents) {
+      out->ndim > REMOTE_MAX_EXTENTS - values->num_extents) {
     return kTvmErrorFunctionCallInvalidArg;
   }
   out->shape = &values->extents[values->num_extents];
@@ -123,7 +123,7 @@ tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out)
   out->count = 0;
   out->num_extents = 0;
   if (in->failed) return kTvmErrorFunctionCallInvalidArg;
-  if (count > REMOTE_MOST_VALUES) return kTvmErrorFunctionCallNumArguments;
+  if (count > REMOTE_MAX_VALUES) return kTvmErrorFunctionCallNumArguments;
   for (i = 0; i < (int)count; ++i) {
     out->codes[i] = (int)(int32_t)(uint32_t)tvmrt__remote_read_uint(in, 4);
   }

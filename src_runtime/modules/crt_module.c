@@ -14,7 +14,7 @@ typedef struct crt_module {
 } crt_module;
 
 /* The table's functions receive the table as their resource, as in a firmware runtime. */
-static int crt_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int crt_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   const TVMFuncRegistry* registry = ((crt_module*)self)->table->registry;
   tvm_function_index_t index;
   if (TVMFuncRegistry_Lookup(registry, name, &index) != kTvmErrorNoError) return 0;

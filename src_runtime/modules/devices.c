@@ -19,50 +19,50 @@ static const tvmrt_device_functions* find_functions(void) {
 }
 
 /* Forward a call to the function named `name`. */
-#define PASS_ON(name, ...)                                        \
+#define FORWARD(name, ...)                                        \
   do {                                                            \
     const tvmrt_device_functions* functions = find_functions();   \
     return functions == NULL ? -1 : functions->name(__VA_ARGS__); \
   } while (0)
 
-int tvmrt_device_register(const tvmrt_device* device) { PASS_ON(device_register, device); }
+int tvmrt_device_register(const tvmrt_device* device) { FORWARD(device_register, device); }
 
-int tvmrt_device_unregister(const char* name) { PASS_ON(device_unregister, name); }
+int tvmrt_device_unregister(const char* name) { FORWARD(device_unregister, name); }
 
 int tvmrt_device_find(const char* name, tvmrt_device** out_device) {
   *out_device = NULL;
-  PASS_ON(device_find, name, out_device);
+  FORWARD(device_find, name, out_device);
 }
 
 int tvmrt_device_list(const char** names, int32_t capacity, int32_t* out_count) {
   *out_count = 0;
-  PASS_ON(device_list, names, capacity, out_count);
+  FORWARD(device_list, names, capacity, out_count);
 }
 
-int tvmrt_device_load_plugin(const char* path) { PASS_ON(device_load_plugin, path); }
+int tvmrt_device_load_plugin(const char* path) { FORWARD(device_load_plugin, path); }
 
 int tvmrt_split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
                                   int32_t* out_groups) {
-  PASS_ON(split_graph_by_describe, device, graph, out_groups);
+  FORWARD(split_graph_by_describe, device, graph, out_groups);
 }
 
 int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region) {
   *out_region = NULL;
-  PASS_ON(region_find, module, symbol, out_region);
+  FORWARD(region_find, module, symbol, out_region);
 }
 
 int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                          int32_t num_shapes) {
-  PASS_ON(region_reshape, region, shapes, num_shapes);
+  FORWARD(region_reshape, region, shapes, num_shapes);
 }
 
 int tvmrt_region_offer(tvmrt_region* region, tvmrt_device* device) {
-  PASS_ON(region_offer, region, device);
+  FORWARD(region_offer, region, device);
 }
 
 int tvmrt__devices_load_plugin(const char* name, bool* out_found) {
   *out_found = false;
-  PASS_ON(plugin_find, name, out_found);
+  FORWARD(plugin_find, name, out_found);
 }
 
 bool tvmrt__devices_start(const char* name) {

@@ -151,7 +151,7 @@ static char* read_names(const elf_file* file, size_t* out_size) {
 }
 
 /* Make the tvm-ffi functions that a library references visible, or report missing ones. */
-static int supply(const char* path, const char* names, size_t size) {
+static int provide_symbols(const char* path, const char* names, size_t size) {
   static const char prefix[] = "TVMFFI";
   void* own = NULL;
   const char* name;
@@ -185,7 +185,7 @@ int tvmrt__ffi_prepare(const char* path) {
     names = read_names(&file, &size);
   }
   tvmrt__file_close(file.file);
-  if (names != NULL) rc = supply(path, names, size);
+  if (names != NULL) rc = provide_symbols(path, names, size);
   free(names);
   return rc;
 }

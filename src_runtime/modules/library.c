@@ -80,7 +80,7 @@ static void* find_main(const library_module* lib) {
 
 /* A function of tvm-ffi precedes a symbol with the plain name, which may be the C function that it
  * wraps, or belong to another library. For an entry the classic function comes first. */
-static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int library_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   const library_module* lib = (const library_module*)self;
   const bool is_entry = strcmp(name, "__tvm_main__") == 0;
   void* symbol = is_entry ? find_main(lib) : NULL;
@@ -179,7 +179,7 @@ static library_module* add_live(const tvmrt_library_source* source,
 }
 
 /* Multi-versioned code without a variant for this processor returns an error text. */
-static const char* ask_refusal(const tvmrt_library_source* source) {
+static const char* query_refusal(const tvmrt_library_source* source) {
   size_t ignored;
   void* symbol = source->symbol(source->ctx, "__tvmrt_refusal", &ignored);
   const char* (*refusal)(void);
@@ -189,20 +189,21 @@ static const char* ask_refusal(const tvmrt_library_source* source) {
 }
 
 /* Code for a single ISA level exports its name. */
-static bool has_what_it_needs(const tvmrt_library_source* source, char* text, size_t text_size) {
+static bool has_required_features(const tvmrt_library_source* source, char* text,
+                                  size_t text_size) {
   size_t size = 0;
-  const char* needs = source->symbol(source->ctx, "__tvmrt_needs", &size);
+  const char* required = source->symbol(source->ctx, "__tvmrt_needs", &size);
   tvmrt_processor processor;
-  if (needs == NULL || size < 2 || memchr(needs, '\0', size) == NULL) return true;
+  if (required == NULL || size < 2 || memchr(required, '\0', size) == NULL) return true;
   tvmrt_processor_ask(&processor);
-  return tvmrt_level_choose(&processor, &needs, 1, NULL, text, text_size) == 0;
+  return tvmrt_level_choose(&processor, &required, 1, NULL, text, text_size) == 0;
 }
 
 /* Called before any other code of the library, which may use unsupported instructions. */
 static int check_processor(const tvmrt_library_source* source) {
   char why[512];
-  const char* refusal = ask_refusal(source);
-  if (refusal == NULL && !has_what_it_needs(source, why, sizeof(why))) refusal = why;
+  const char* refusal = query_refusal(source);
+  if (refusal == NULL && !has_required_features(source, why, sizeof(why))) refusal = why;
   if (refusal != NULL) TVMAPISetLastError(refusal);
   return refusal != NULL ? -1 : 0;
 }
@@ -254,8 +255,8 @@ static int check_manifest(const char* path, const tvmrt_library_source* source) 
 /* The manifest is checked before code of the library runs. */
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
   tvmrt_library_source source = {find_symbol, is_function, tvmrt__library_unload, NULL, {0}};
-  const tvmrt_opening how = {path, TVMRT_LOAD_LAZILY, "Failed to load dynamic shared library",
-                             file_of};
+  const tvmrt_open_options how = {path, TVMRT_LOAD_LAZY, "Failed to load dynamic shared library",
+                                  file_of};
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__ffi_prepare(path));
   TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &source.ctx, &source.file));

@@ -34,7 +34,7 @@ static uint64_t checksum_of(const char* text, size_t size) {
 }
 
 /* Whether the text ends with the checksum of everything before it. */
-static bool is_whole(const char* text, size_t size) {
+static bool checksum_matches(const char* text, size_t size) {
   char wanted[sizeof(kChecksum) + kChecksumDigits + sizeof("\"}")];
   const size_t begin = sizeof(kBegin) - 1;
   const size_t tail = sizeof(kChecksum) - 1 + kChecksumDigits + sizeof("\"}"); /* with the NUL */
@@ -57,11 +57,11 @@ static const char* tool_of(const char* text, int* out) {
   return tool;
 }
 
-/* After is_whole() the text is known to end with a NUL, part of the checksum's tail, so strstr()
+/* After checksum_matches() the text is known to end with a NUL, part of the checksum's tail, so strstr()
  * and strtol() are safe. */
 int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
   const char* abi;
-  if (!is_whole(text, size)) {
+  if (!checksum_matches(text, size)) {
     return tvmrt__fail(
         "%s: the manifest __tvmrt_manifest (%zu bytes) is damaged: its checksum "
         "is not that of its text; copy the file again, or compile the network again",

@@ -135,7 +135,7 @@ static int link_tree(const tree* t, const tvmrt_module* linked, tvmrt_module** o
 }
 
 /* The old layout without a tree: all modules are imports of the library. */
-static int link_flat(const tree* t, tvmrt_module* library, tvmrt_module** out_root) {
+static int import_all(const tree* t, tvmrt_module* library, tvmrt_module** out_root) {
   size_t i;
   for (i = 0; i < t->num_modules; ++i) {
     if (t->modules[i] == library) continue;
@@ -150,7 +150,7 @@ static int link_modules(const tvmrt_reader* in, const tree* t, tvmrt_module* lib
                         tvmrt_module** out_root) {
   const tvmrt_module* linked = library->num_imports > 0 ? library : NULL;
   if (t->row_ptr == NULL || t->num_modules == 0) {
-    if (linked == NULL) return link_flat(t, library, out_root);
+    if (linked == NULL) return import_all(t, library, out_root);
     *out_root = library;
     return 0;
   }

@@ -30,8 +30,8 @@ static void metadata_destroy(tvmrt_module* self) {
 enum { MAX_TENSORS = 65536, MAX_CONSTANTS = 1 << 24 };
 
 /* A count without a list is refused too. */
-static int check_count(const char* kind, const void* items, int64_t count, int64_t most) {
-  if (count >= 0 && count <= most && (count == 0 || items != NULL)) return 0;
+static int check_count(const char* kind, const void* items, int64_t count, int64_t maximum) {
+  if (count >= 0 && count <= maximum && (count == 0 || items != NULL)) return 0;
   return tvmrt__fail_value("the library's metadata counts %lld %s%s.", (long long)count, kind,
                            items == NULL ? " and lists none" : "");
 }
@@ -73,7 +73,7 @@ int tvmrt__metadata_check(const TVMMetadata* m) {
 
 /* The struct that an imported library returns by a function; NULL if there is no such function. The
  * library owns the struct and stays loaded as long as this module. */
-static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
+static int call_imports(const tvmrt_module* self, const char* name, void** out) {
   size_t i;
   *out = NULL;
   for (i = 0; i < self->num_imports && *out == NULL; ++i) {
@@ -156,7 +156,7 @@ static int missing(const char* name) {
 TVMRT_NATIVE(get_metadata) {
   void* metadata;
   TVMRT_ARGS("get_metadata");
-  TVMRT_RETURN_IF_ERROR(ask_imports(resource_handle, "get_c_metadata", &metadata));
+  TVMRT_RETURN_IF_ERROR(call_imports(resource_handle, "get_c_metadata", &metadata));
   return metadata == NULL ? missing("get_c_metadata") : return_pointer(out, out_code, metadata);
 }
 
@@ -167,9 +167,9 @@ TVMRT_NATIVE(get_model_metadata) {
   void* classic = NULL;
   int rc = 0;
   TVMRT_ARGS("get_model_metadata");
-  TVMRT_RETURN_IF_ERROR(ask_imports(&m->base, "get_model_metadata", &model));
+  TVMRT_RETURN_IF_ERROR(call_imports(&m->base, "get_model_metadata", &model));
   if (model != NULL) return return_pointer(out, out_code, model);
-  TVMRT_RETURN_IF_ERROR(ask_imports(&m->base, "get_c_metadata", &classic));
+  TVMRT_RETURN_IF_ERROR(call_imports(&m->base, "get_c_metadata", &classic));
   if (classic == NULL) return missing("get_c_metadata");
   tvmrt__lock(&m->base.lock); /* the struct is made once, and its address stays valid */
   if (m->model.version == 0) {
@@ -188,7 +188,7 @@ TVMRT_NATIVE(get_model_metadata) {
   X("get_model_metadata", get_model_metadata)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
-static int metadata_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int metadata_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   (void)self;
   return tvmrt__find_native(&own, name, out);
 }

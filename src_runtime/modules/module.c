@@ -161,7 +161,7 @@ int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep) {
 }
 
 /* For kinds with a table of functions: *out is unchanged if the name is not in the table. */
-int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out) {
+int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_lookup_result* out) {
   const TVMCPackedFunc* fn = table->functions;
   const char* known = table->names;
   for (; *known != '\0'; known = tvmrt__next_name(known), ++fn) {
@@ -174,7 +174,7 @@ int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_foun
 }
 
 /* A function of the module's own table; see tvmrt_func.owner for its lifetime. */
-static tvmrt_func* wrap(tvmrt_module* mod, const char* name, const tvmrt_found* found) {
+static tvmrt_func* wrap(tvmrt_module* mod, const char* name, const tvmrt_lookup_result* found) {
   void* resource = found->resource;
   tvmrt_func* f;
   if (resource == NULL && found->kind == TVMRT_FUNC_NATIVE) resource = mod;
@@ -188,7 +188,7 @@ static tvmrt_func* wrap(tvmrt_module* mod, const char* name, const tvmrt_found* 
 }
 
 /* Return a reference to a table function: its first reference also retains the module. */
-static tvmrt_func* hand_out(tvmrt_func* f) {
+static tvmrt_func* retain_cached(tvmrt_func* f) {
   if (f == NULL) return NULL;
   if (atomic_fetch_add_explicit(&f->base.refs, 1, memory_order_relaxed) == 0) {
     tvmrt__retain(f->owner);
@@ -203,14 +203,14 @@ static bool find_cached(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   tvmrt__lock(&mod->lock);
   slot = tvmrt__strmap_find(&mod->functions, name);
   hit = slot != NULL;
-  *out = hit ? hand_out(slot->value) : NULL;
+  *out = hit ? retain_cached(slot->value) : NULL;
   tvmrt__unlock(&mod->lock);
   return hit;
 }
 
 /* Cache the result of `find`; another thread may have been first. Called with the lock held. */
-static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* found,
-                       tvmrt_func** out) {
+static int cache_lookup(tvmrt_module* mod, const char* name, const tvmrt_lookup_result* found,
+                        tvmrt_func** out) {
   tvmrt_strmap_slot* slot;
   if (found->fn == NULL && mod->functions.size >= MAX_CACHED_NAMES) return 0;
   slot = tvmrt__strmap_insert(&mod->functions, name);
@@ -222,14 +222,14 @@ static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* f
       return -1;
     }
   }
-  *out = hand_out(slot->value);
+  *out = retain_cached(slot->value);
   return 0;
 }
 
 /* Functions that a kind creates for each call (`func`), or that may change later (`may_change`),
  * are not cached. *out is owned; NULL, with result 0, if there is none. */
 static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
-  tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL, false};
+  tvmrt_lookup_result found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL, false};
   int rc;
   if (find_cached(mod, name, out)) return 0;
   /* without the lock: `find` may be a plug-in's, and look up other functions of this module */
@@ -239,7 +239,7 @@ static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
     return 0;
   }
   tvmrt__lock(&mod->lock);
-  rc = enter_found(mod, name, &found, out);
+  rc = cache_lookup(mod, name, &found, out);
   tvmrt__unlock(&mod->lock);
   return rc;
 }

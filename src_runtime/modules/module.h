@@ -14,20 +14,20 @@
 typedef struct tvmrt_module tvmrt_module;
 
 /* Result of a name look-up in a module. All zero: no such function. */
-typedef struct tvmrt_found {
+typedef struct tvmrt_lookup_result {
   TVMCPackedFunc fn;    /* a function of this module; the runtime wraps and caches it */
   tvmrt_func_kind kind; /* of fn */
   void* resource;       /* of fn; if NULL, NATIVE functions receive the module */
   tvmrt_func* func;     /* alternative: any function, owned, not cached here */
   bool may_change;      /* nothing is cached, not even that there is none */
-} tvmrt_found;
+} tvmrt_lookup_result;
 
 /* A kind of module. Slots marked optional may be NULL. */
 typedef struct tvmrt_module_type {
   const char* key;
   int properties;
   /* Called without a lock; several threads may call it at once. */
-  int (*find)(tvmrt_module* self, const char* name, tvmrt_found* out);
+  int (*find)(tvmrt_module* self, const char* name, tvmrt_lookup_result* out);
   int (*save)(tvmrt_module* self, tvmrt_buf* out);                       /* optional */
   int (*source)(tvmrt_module* self, const char* format, tvmrt_buf* out); /* optional */
   const char* (*format)(
@@ -61,7 +61,8 @@ TVMRT_SDK int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_
                                 tvmrt_func** out);
 
 /* Look up in a table of native functions, which ends with an empty name. */
-TVMRT_SDK int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out);
+TVMRT_SDK int tvmrt__find_native(const tvmrt_builtins* table, const char* name,
+                                 tvmrt_lookup_result* out);
 
 /* Call a function without arguments that returns a pointer; *out is NULL if it is missing. */
 int tvmrt__module_call_pointer(tvmrt_module* mod, const char* name, void** out);
@@ -100,16 +101,16 @@ TVMRT_SDK int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* rea
 /* Read a module of a kind by its loader; the error text lists all kinds. *out is owned. */
 int tvmrt__read_kind(tvmrt_reader* in, const char* kind, tvmrt_module** out);
 
-typedef struct tvmrt_opening {
+typedef struct tvmrt_open_options {
   const char* path;
   tvmrt_loading loading;
   const char* failed; /* beginning of the error text */
   /* The file of an already loaded handle; false if it is unknown. */
   bool (*file_of)(const void* handle, tvmrt_file_id* out);
-} tvmrt_opening;
+} tvmrt_open_options;
 
 /* dlopen() the current file of a path, even if an older file of that path is loaded. */
-TVMRT_SDK int tvmrt__map_library(const tvmrt_opening* how, void** out_handle,
+TVMRT_SDK int tvmrt__map_library(const tvmrt_open_options* options, void** out_handle,
                                  tvmrt_file_id* out_id);
 
 /*

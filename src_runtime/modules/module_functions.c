@@ -6,8 +6,8 @@
 #include "module.h"
 
 /* Read the module argument of a function, borrowed. */
-static int read_module(const tvmrt_args* in, int least, int most, tvmrt_module** out) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, least, most));
+static int read_module(const tvmrt_args* in, int min_args, int max_args, tvmrt_module** out) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, min_args, max_args));
   return tvmrt__arg_module(in, 0, out);
 }
 
@@ -61,8 +61,8 @@ TVMRT_NATIVE(get_import) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &index));
   if (index < 0 || (uint64_t)index >= mod->num_imports) {
     return tvmrt__fail("IndexError: %s: module '%s' has %zu import%s, there is no import %lld.",
-                       in.who, mod->type->key, mod->num_imports, mod->num_imports == 1 ? "" : "s",
-                       (long long)index);
+                       in.callee, mod->type->key, mod->num_imports,
+                       mod->num_imports == 1 ? "" : "s", (long long)index);
   }
   tvmrt__retain(&mod->imports[index]->base);
   return tvmrt__ret_object(out, out_code, &mod->imports[index]->base);

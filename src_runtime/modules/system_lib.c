@@ -108,17 +108,17 @@ static tvmrt_module* find_module(const char* prefix) {
 /* Keep the first module of a prefix; *mod becomes that one, retained for the caller. */
 static int keep_module(const char* prefix, tvmrt_module** mod) {
   tvmrt_strmap_slot* slot;
-  tvmrt_module* spare = NULL;
+  tvmrt_module* duplicate = NULL;
   tvmrt__lock(&lock);
   slot = tvmrt__strmap_insert(&modules, prefix);
-  if (slot != NULL && slot->value != NULL) spare = *mod;
+  if (slot != NULL && slot->value != NULL) duplicate = *mod;
   if (slot != NULL && slot->value == NULL) slot->value = *mod;
   if (slot != NULL) {
     *mod = slot->value;
     tvmrt__retain(&(*mod)->base);
   }
   tvmrt__unlock(&lock);
-  tvmrt__module_release(spare);
+  tvmrt__module_release(duplicate);
   if (slot == NULL) tvmrt__module_release(*mod);
   return slot == NULL ? -1 : 0;
 }

@@ -131,7 +131,7 @@ static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
 /* The function itself belongs to an import, and is found after its constants were passed; *out
  * stays empty if the name is unknown. */
-static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   const_loader* loader = (const_loader*)self;
   client* c = find_client(loader, name);
   size_t i;

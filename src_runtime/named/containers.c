@@ -81,7 +81,7 @@ static int read_index(const tvmrt_args* in, int i, size_t size, size_t* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &index));
   if (index < 0 || (uint64_t)index >= size) {
     return tvmrt__fail("IndexError: %s: index %" PRId64 " is out of range, the size is %zu.",
-                       in->who, index, size);
+                       in->callee, index, size);
   }
   *out = (size_t)index;
   return 0;
@@ -174,7 +174,7 @@ static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
       return -1;
     }
     if (key == NULL || value == NULL) { /* tvmrt__map_set() fails without a text */
-      (void)tvmrt__fail_type("%s: argument %d is None.", in->who, key == NULL ? i : i + 1);
+      (void)tvmrt__fail_type("%s: argument %d is None.", in->callee, key == NULL ? i : i + 1);
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__map_set(map, key, value));
   }

@@ -9,9 +9,9 @@
 #include "../modules/module.h"
 
 /* The caller frees the blob, also on failure. */
-static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {
+static int pack(const tvmrt_args* in, int max_args, tvmrt_buf* blob) {
   tvmrt_module* root;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, most));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, max_args));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 0, &root));
   return tvmrt__mblob_pack(root, blob);
 }

@@ -63,7 +63,7 @@ TVMRT_NATIVE(get_func_names) {
   X("get_func_names", get_func_names)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
-static int source_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int source_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   (void)self;
   return tvmrt__find_native(&own, name, out);
 }
@@ -143,7 +143,7 @@ static int read_name_list(const tvmrt_args* in, int i, char*** out, size_t* out_
   for (k = 0; k < array->size; ++k) {
     const tvmrt_string* name = (const void*)array->items[k];
     if (name == NULL || name->base.type_index != TVMRT_TYPE_STRING) {
-      return tvmrt__fail_type("%s: argument %d must be an Array of str.", in->who, i);
+      return tvmrt__fail_type("%s: argument %d must be an Array of str.", in->callee, i);
     }
     (*out)[k] = tvmrt__strdup(name->data);
     if ((*out)[k] == NULL) return -1;

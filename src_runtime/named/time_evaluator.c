@@ -130,7 +130,7 @@ static int read_function(const tvmrt_args* in, tvmrt_func** out) {
     TVMRT_RETURN_IF_ERROR(tvmrt__module_get(mod, name, true, out));
   }
   if (*out != NULL) return 0;
-  return tvmrt__fail_value("%s: there is no function '%s' to time.", in->who, name);
+  return tvmrt__fail_value("%s: there is no function '%s' to time.", in->callee, name);
 }
 
 /* The argument lists of the releases, between min_repeat_ms (6) and the last one, f_preproc: 8:
@@ -140,7 +140,7 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
   const char* prepare = "";
   e->limit_zero_time_iterations = 100;
   if (in->count != 8 && in->count != 10 && in->count != 11 && in->count != 12) {
-    return tvmrt__fail_type("%s takes 8, 10, 11 or 12 arguments, got %d.", in->who, in->count);
+    return tvmrt__fail_type("%s takes 8, 10, 11 or 12 arguments, got %d.", in->callee, in->count);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 4, &e->number));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 5, &e->repeat));
@@ -155,12 +155,12 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
   if (in->count == 12) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, at++, &e->cache_flush_bytes));
   if (!tvmrt__arg_is_null(in, at)) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, at, &prepare));
   if (e->number < 1 || e->repeat < 1) {
-    return tvmrt__fail_value("%s: number and repeat must be at least 1.", in->who);
+    return tvmrt__fail_value("%s: number and repeat must be at least 1.", in->callee);
   }
   if (prepare[0] == '\0') return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(prepare, &e->prepare));
   if (e->prepare != NULL) return 0;
-  return tvmrt__fail_value("%s: there is no global function '%s' to prepare with.", in->who,
+  return tvmrt__fail_value("%s: there is no global function '%s' to prepare with.", in->callee,
                            prepare);
 }
 

@@ -14,30 +14,30 @@
 #define TVMRT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #endif
 /* Not inlined: keeps stack frames of rare paths out of the most frequent one. */
-#define TVMRT_APART __attribute__((noinline))
+#define TVMRT_OUT_OF_LINE __attribute__((noinline))
 /* Not inlined, with unchanged parameters: a caller with the same parameters can tail-call it. */
 #if defined(__clang__)
-#define TVMRT_JUMP TVMRT_APART
+#define TVMRT_TAIL_CALLED TVMRT_OUT_OF_LINE
 #else
-#define TVMRT_JUMP __attribute__((noipa))
+#define TVMRT_TAIL_CALLED __attribute__((noipa))
 #endif
 /* Optimised for size, even if its file is optimised for speed. */
-#define TVMRT_RARE __attribute__((noinline, cold))
+#define TVMRT_COLD_PATH __attribute__((noinline, cold))
 /* A condition that is nearly always true: the code after it is reached without a jump. */
-#define TVMRT_USUALLY(condition) __builtin_expect((condition) != 0, 1)
+#define TVMRT_EXPECT_TRUE(condition) __builtin_expect((condition) != 0, 1)
 /* Aligned to a cache line: otherwise its alignment would depend on the objects linked before it. */
-#define TVMRT_OWN_LINE __attribute__((aligned(64)))
+#define TVMRT_CACHE_ALIGNED __attribute__((aligned(64)))
 /* A function that runs when the library is unloaded, or the program ends. */
 #define TVMRT_AT_UNLOAD __attribute__((destructor, unused))
 /* The type of a function by its name. */
 #define TVMRT_TYPEOF(name) __typeof__(name)
 #else
 #define TVMRT_PRINTF(fmt, first)
-#define TVMRT_APART
-#define TVMRT_JUMP
-#define TVMRT_RARE
-#define TVMRT_USUALLY(condition) (condition)
-#define TVMRT_OWN_LINE
+#define TVMRT_OUT_OF_LINE
+#define TVMRT_TAIL_CALLED
+#define TVMRT_COLD_PATH
+#define TVMRT_EXPECT_TRUE(condition) (condition)
+#define TVMRT_CACHE_ALIGNED
 #define TVMRT_AT_UNLOAD
 #endif
 

@@ -31,8 +31,8 @@
 #endif
 
 typedef enum tvmrt_loading {
-  TVMRT_LOAD_LAZILY,   /* missing functions are reported when they are called */
-  TVMRT_LOAD_WHOLE,    /* or when the library is loaded; on Windows always then */
+  TVMRT_LOAD_LAZY,     /* missing functions are reported when they are called */
+  TVMRT_LOAD_NOW,      /* or when the library is loaded; on Windows always then */
   TVMRT_LOAD_IF_LOADED /* a library that is already loaded, or NULL */
 } tvmrt_loading;
 

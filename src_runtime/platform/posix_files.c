@@ -65,10 +65,10 @@ bool tvmrt__is_readable(const char* path) { return access(path, R_OK) == 0; }
  * the names. The folder may change meanwhile: new files may or may not be listed. */
 int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx) {
   DIR* dir = opendir(folder);
-  const struct dirent* row;
+  const struct dirent* entry;
   int rc = 0;
   if (dir == NULL) return 0;
-  while (rc == 0 && (row = readdir(dir)) != NULL) rc = f(ctx, row->d_name);
+  while (rc == 0 && (entry = readdir(dir)) != NULL) rc = f(ctx, entry->d_name);
   (void)closedir(dir);
   return rc;
 }
@@ -81,9 +81,9 @@ void tvmrt__file_close(tvmrt_file file) { (void)close((int)file); }
 /* False also if the file is too short. pread() does not move the descriptor's position, so threads
  * may share it. */
 bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
-  const off_t place = (off_t)at;
-  if (place < 0 || (uint64_t)place != at) return false;
-  return pread((int)file, out, bytes, place) == (ssize_t)bytes;
+  const off_t offset = (off_t)at;
+  if (offset < 0 || (uint64_t)offset != at) return false;
+  return pread((int)file, out, bytes, offset) == (ssize_t)bytes;
 }
 
 /* These numbers differ for different files, and for one file before and after a change. Without the

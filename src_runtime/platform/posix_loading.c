@@ -16,8 +16,8 @@
  * mode, also with RTLD_NOLOAD. */
 void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   static const int modes[] = {
-      [TVMRT_LOAD_LAZILY] = RTLD_LAZY | RTLD_LOCAL,
-      [TVMRT_LOAD_WHOLE] = RTLD_NOW | RTLD_LOCAL,
+      [TVMRT_LOAD_LAZY] = RTLD_LAZY | RTLD_LOCAL,
+      [TVMRT_LOAD_NOW] = RTLD_NOW | RTLD_LOCAL,
       [TVMRT_LOAD_IF_LOADED] = RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD,
   };
   return dlopen(path, modes[how]);

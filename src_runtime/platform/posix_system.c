@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "reals.h"
+#include "float_to_int.h"
 #include "system.h"
 
 /* A signal may end it early, which is acceptable for callers that poll. Returns at once for a NaN,
@@ -14,7 +14,7 @@
 void tvmrt__sleep(double seconds) {
   struct timespec pause;
   if (!(seconds > 0)) return;
-  pause.tv_sec = tvmrt__whole_seconds(seconds);
+  pause.tv_sec = tvmrt__floor_seconds(seconds);
   pause.tv_nsec = tvmrt__nanoseconds(seconds);
   (void)nanosleep(&pause, NULL);
 }

@@ -7,14 +7,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "reals.h"
+#include "float_to_int.h"
 #include "system.h"
 #include "threads.h"
 
 /* For non-negative numbers: both parts are then in range. */
 static struct timespec time_of(double seconds) {
   struct timespec t;
-  t.tv_sec = tvmrt__whole_seconds(seconds);
+  t.tv_sec = tvmrt__floor_seconds(seconds);
   t.tv_nsec = tvmrt__nanoseconds(seconds);
   return t;
 }
@@ -67,19 +67,19 @@ int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
 
 void tvmrt__thread_join(tvmrt_os_thread* thread) { (void)pthread_join(*thread, NULL); }
 
-/* Bind to processor number `place`, modulo their number, of those that the process may use. A hint:
+/* Bind to processor number `cpu_index`, modulo their number, of those that the process may use. A hint:
  * on failure the thread runs anywhere. */
-void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
+void tvmrt__thread_bind(tvmrt_os_thread* thread, int cpu_index) {
 #if defined(__linux__)
   cpu_set_t all;
   cpu_set_t one;
   int cpu;
   /* fails if the machine has more than 1024 processors, the size of the set */
   if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
-  place %= CPU_COUNT(&all);
+  cpu_index %= CPU_COUNT(&all);
   for (cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    /* `place` counts down over the available processors */
-    if (!CPU_ISSET(cpu, &all) || place-- != 0) continue;
+    /* `cpu_index` counts down over the available processors */
+    if (!CPU_ISSET(cpu, &all) || cpu_index-- != 0) continue;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     (void)pthread_setaffinity_np(*thread, sizeof(one), &one);
@@ -87,7 +87,7 @@ void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
   }
 #else
   (void)thread;
-  (void)place;
+  (void)cpu_index;
 #endif
 }
 

@@ -13,7 +13,7 @@
  *   int tvmrt__mutex_init(m), tvmrt__cond_init(c)
  *                                      0, or non-zero if the system has none left
  *   tvmrt__mutex_free(m), tvmrt__cond_free(c)
- *   tvmrt__lock(m), tvmrt__unlock(m); recursive: tvmrt__lock_again(m), tvmrt__unlock_again(m)
+ *   tvmrt__lock(m), tvmrt__unlock(m); recursive: tvmrt__lock_recursive(m), tvmrt__unlock_recursive(m)
  *   tvmrt__lock_read(l), tvmrt__unlock_read(l), tvmrt__lock_write(l), tvmrt__unlock_write(l)
  *   tvmrt__rwlock_renew(l)             in a child of fork: reset the lock, even if held
  *   tvmrt__wait(c, m)                  may return spuriously
@@ -44,7 +44,7 @@ typedef struct tvmrt_recursive_mutex {
   { TVMRT_MUTEX_INIT, 0, 0 }
 
 /* Only the owner can read its own id here, regardless of concurrent writes. */
-static inline void tvmrt__lock_again(tvmrt_recursive_mutex* m) {
+static inline void tvmrt__lock_recursive(tvmrt_recursive_mutex* m) {
   if (!tvmrt__is_thread(atomic_load_explicit(&m->owner, memory_order_relaxed))) {
     tvmrt__lock(&m->lock);
     atomic_store_explicit(&m->owner, tvmrt__thread_id(), memory_order_relaxed);
@@ -52,7 +52,7 @@ static inline void tvmrt__lock_again(tvmrt_recursive_mutex* m) {
   ++m->depth;
 }
 
-static inline void tvmrt__unlock_again(tvmrt_recursive_mutex* m) {
+static inline void tvmrt__unlock_recursive(tvmrt_recursive_mutex* m) {
   if (--m->depth != 0) return;
   atomic_store_explicit(&m->owner, (tvmrt_thread_id)0, memory_order_relaxed);
   tvmrt__unlock(&m->lock);
@@ -64,9 +64,9 @@ int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argume
 TVMRT_SDK int tvmrt__thread_start_detached(void* (*body)(void*), void* argument);
 /* Wait for the thread's end; call once. */
 void tvmrt__thread_join(tvmrt_os_thread* thread);
-/* Bind the thread to processor number `place`, modulo their number, of those that the process may
+/* Bind the thread to processor number `cpu_index`, modulo their number, of those that the process may
  * use; no-op if the system does not support or refuses it. */
-void tvmrt__thread_bind(tvmrt_os_thread* thread, int place);
+void tvmrt__thread_bind(tvmrt_os_thread* thread, int cpu_index);
 
 /* Call f(state) when the calling thread ends; replaces an earlier state. Nothing is called for a
  * NULL state. The process has one `f`. May skip the thread that ends the process. 0, or -1. */

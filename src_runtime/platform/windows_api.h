@@ -14,8 +14,8 @@
 #include "compiler.h"
 
 /* Convert UTF-8 to a wide string, malloc()ed; NULL if memory is exhausted, or for invalid UTF-8. */
-TVMRT_SDK wchar_t* tvmrt__wide(const char* text);
+TVMRT_SDK wchar_t* tvmrt__utf8_to_wide(const char* text);
 /* Convert a wide string to UTF-8 into `out` of `size` bytes; false if it does not fit. */
-TVMRT_SDK bool tvmrt__narrow(const wchar_t* text, char* out, size_t size);
+TVMRT_SDK bool tvmrt__wide_to_utf8(const wchar_t* text, char* out, size_t size);
 
 #endif

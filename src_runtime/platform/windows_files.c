@@ -47,7 +47,7 @@ static void set_errno(void) {
 
 /* The path as a wide string, or NULL with errno. */
 static wchar_t* wide_path(const char* path) {
-  wchar_t* wide = tvmrt__wide(path);
+  wchar_t* wide = tvmrt__utf8_to_wide(path);
   if (wide == NULL) errno = EINVAL;
   return wide;
 }
@@ -77,13 +77,13 @@ FILE* tvmrt__create_file(const char* path) {
 /* A loaded library cannot be removed or overwritten, but renamed: it stays in the same folder until
  * that is removed, under a name that folder listings skip. Process id and count make the name
  * unique across threads and processes. */
-static bool set_aside(const wchar_t* path) {
+static bool rename_away(const wchar_t* path) {
   static volatile LONG count;
-  const size_t most = wcslen(path) + 48;
-  wchar_t* other = malloc(most * sizeof(*other));
+  const size_t capacity = wcslen(path) + 48;
+  wchar_t* other = malloc(capacity * sizeof(*other));
   bool done;
   if (other == NULL) return false;
-  (void)_snwprintf(other, most, L"%ls.%lu.%ld" ASIDE, path, GetCurrentProcessId(),
+  (void)_snwprintf(other, capacity, L"%ls.%lu.%ld" ASIDE, path, GetCurrentProcessId(),
                    InterlockedIncrement(&count));
   done = MoveFileExW(path, other, 0);
   free(other);
@@ -99,7 +99,7 @@ int tvmrt__replace_file(const char* from, const char* to) {
   int rc = -1;
   if (old != NULL && new != NULL) {
     if (MoveFileExW(old, new, MOVEFILE_REPLACE_EXISTING) ||
-        (set_aside(new) && MoveFileExW(old, new, 0))) {
+        (rename_away(new) && MoveFileExW(old, new, 0))) {
       rc = 0;
     } else {
       set_errno();
@@ -115,7 +115,7 @@ int tvmrt__remove_file(const char* path) {
   wchar_t* wide = wide_path(path);
   int rc = -1;
   if (wide != NULL) {
-    if (DeleteFileW(wide) || (GetLastError() != ERROR_FILE_NOT_FOUND && set_aside(wide))) {
+    if (DeleteFileW(wide) || (GetLastError() != ERROR_FILE_NOT_FOUND && rename_away(wide))) {
       rc = 0;
     } else {
       set_errno();
@@ -133,7 +133,7 @@ char* tvmrt__temporary_folder(void) {
   char* path = malloc((MAX_PATH + 1) * 3);
   size_t end;
   if (path == NULL) return NULL;
-  if (size == 0 || size > MAX_PATH || !tvmrt__narrow(wide, path, (MAX_PATH + 1) * 3)) {
+  if (size == 0 || size > MAX_PATH || !tvmrt__wide_to_utf8(wide, path, (MAX_PATH + 1) * 3)) {
     memcpy(path, ".", 2);
   }
   end = strlen(path);
@@ -166,17 +166,17 @@ int tvmrt__make_unique_folder(char* path) {
 
 /* Remove one entry of a folder, with its contents unless it is a link. Of a link only the entry is
  * removed, not its target. If memory for the path is exhausted, the entry is left. */
-static void remove_row(const wchar_t* folder, const WIN32_FIND_DATAW* row) {
-  const size_t most = wcslen(folder) + wcslen(row->cFileName) + 2;
-  const bool is_folder = (row->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+static void remove_entry(const wchar_t* folder, const WIN32_FIND_DATAW* entry) {
+  const size_t capacity = wcslen(folder) + wcslen(entry->cFileName) + 2;
+  const bool is_folder = (entry->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
   wchar_t* path;
-  if (wcscmp(row->cFileName, L".") == 0 || wcscmp(row->cFileName, L"..") == 0) return;
-  path = malloc(most * sizeof(*path));
+  if (wcscmp(entry->cFileName, L".") == 0 || wcscmp(entry->cFileName, L"..") == 0) return;
+  path = malloc(capacity * sizeof(*path));
   if (path == NULL) return;
-  (void)_snwprintf(path, most, L"%ls/%ls", folder, row->cFileName);
+  (void)_snwprintf(path, capacity, L"%ls/%ls", folder, entry->cFileName);
   if (!is_folder) {
     (void)DeleteFileW(path);
-  } else if ((row->dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0) {
+  } else if ((entry->dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0) {
     (void)RemoveDirectoryW(path);
   } else {
     remove_tree(path);
@@ -186,18 +186,18 @@ static void remove_row(const wchar_t* folder, const WIN32_FIND_DATAW* row) {
 
 /* Files that cannot be removed, such as libraries in use, are left. */
 static void remove_tree(const wchar_t* folder) {
-  const size_t most = wcslen(folder) + 3;
-  wchar_t* pattern = malloc(most * sizeof(*pattern));
-  WIN32_FIND_DATAW row;
+  const size_t capacity = wcslen(folder) + 3;
+  wchar_t* pattern = malloc(capacity * sizeof(*pattern));
+  WIN32_FIND_DATAW entry;
   HANDLE search;
   if (pattern == NULL) return;
-  (void)_snwprintf(pattern, most, L"%ls/*", folder);
-  search = FindFirstFileW(pattern, &row);
+  (void)_snwprintf(pattern, capacity, L"%ls/*", folder);
+  search = FindFirstFileW(pattern, &entry);
   free(pattern);
   if (search != INVALID_HANDLE_VALUE) {
     do {
-      remove_row(folder, &row);
-    } while (FindNextFileW(search, &row));
+      remove_entry(folder, &entry);
+    } while (FindNextFileW(search, &entry));
     (void)FindClose(search);
   }
   (void)RemoveDirectoryW(folder);
@@ -220,15 +220,15 @@ bool tvmrt__is_readable(const char* path) {
 
 /* Renamed files in use are skipped, and names that cannot be converted to UTF-8. */
 static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), void* ctx) {
-  WIN32_FIND_DATAW row;
-  HANDLE search = FindFirstFileW(pattern, &row);
+  WIN32_FIND_DATAW entry;
+  HANDLE search = FindFirstFileW(pattern, &entry);
   char name[MAX_PATH * 3 + 1];
   int rc = 0;
   if (search == INVALID_HANDLE_VALUE) return 0;
   do {
-    if (wcsstr(row.cFileName, ASIDE) != NULL) continue;
-    if (tvmrt__narrow(row.cFileName, name, sizeof(name))) rc = f(ctx, name);
-  } while (rc == 0 && FindNextFileW(search, &row));
+    if (wcsstr(entry.cFileName, ASIDE) != NULL) continue;
+    if (tvmrt__wide_to_utf8(entry.cFileName, name, sizeof(name))) rc = f(ctx, name);
+  } while (rc == 0 && FindNextFileW(search, &entry));
   (void)FindClose(search);
   return rc;
 }
@@ -242,7 +242,7 @@ int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* na
   if (pattern == NULL) return 0;
   memcpy(pattern, folder, size);
   memcpy(pattern + size, "/*", 3);
-  wide = tvmrt__wide(pattern);
+  wide = tvmrt__utf8_to_wide(pattern);
   free(pattern);
   if (wide != NULL) rc = each(wide, f, ctx);
   free(wide);
@@ -266,12 +266,12 @@ void tvmrt__file_close(tvmrt_file file) { (void)CloseHandle((HANDLE)file); }
 /* The structure only passes the position, as the handle is not asynchronous. At most 2 GiB, since
  * the system counts in 32 bits; no caller reads more. */
 bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
-  OVERLAPPED place = {0};
+  OVERLAPPED offset = {0};
   DWORD got = 0;
   if (bytes > 0x7fffffff) return false;
-  place.Offset = (DWORD)at;
-  place.OffsetHigh = (DWORD)(at >> 32);
-  return ReadFile((HANDLE)file, out, (DWORD)bytes, &got, &place) && got == bytes;
+  offset.Offset = (DWORD)at;
+  offset.OffsetHigh = (DWORD)(at >> 32);
+  return ReadFile((HANDLE)file, out, (DWORD)bytes, &got, &offset) && got == bytes;
 }
 
 /* As on other systems; ticks count from 1601, which is irrelevant for comparisons. */

@@ -36,7 +36,7 @@ static void keep_error(void) {
                         text, 200, NULL);
   while (size > 0 && (text[size - 1] <= L' ' || text[size - 1] == L'.')) --size;
   text[size < 200 ? size : 199] = L'\0';
-  if (size == 0 || !tvmrt__narrow(text, error_text, sizeof(error_text))) {
+  if (size == 0 || !tvmrt__wide_to_utf8(text, error_text, sizeof(error_text))) {
     (void)snprintf(error_text, sizeof(error_text), "error %lu of Windows", (unsigned long)code);
   }
 }
@@ -44,7 +44,7 @@ static void keep_error(void) {
 /* Counted either way, so each call needs one unload. There is no lazy binding: a missing function
  * is an error here. */
 void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
-  wchar_t* wide = tvmrt__wide(path);
+  wchar_t* wide = tvmrt__utf8_to_wide(path);
   HMODULE handle = NULL;
   if (wide == NULL) {
     (void)snprintf(error_text, sizeof(error_text), "its path is not UTF-8");
@@ -97,7 +97,7 @@ const char* tvmrt__library_of(const void* address) {
   if (!GetModuleHandleExW(flags, (LPCWSTR)address, &module)) return NULL;
   size = GetModuleFileNameW(module, wide, MAX_PATH);
   if (size == 0 || size == MAX_PATH) return NULL;
-  return tvmrt__narrow(wide, path_text, sizeof(path_text)) ? path_text : NULL;
+  return tvmrt__wide_to_utf8(wide, path_text, sizeof(path_text)) ? path_text : NULL;
 }
 
 /* Exports have no sizes there; callers then copy instead of using bytes in place. */

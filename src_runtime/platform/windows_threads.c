@@ -144,10 +144,10 @@ int tvmrt__num_processors(void) {
 }
 
 /* A hint, as on other systems: failures are ignored. */
-void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
+void tvmrt__thread_bind(tvmrt_os_thread* thread, int cpu_index) {
   DWORD_PTR own = own_processors();
-  place %= tvmrt__num_processors();
-  for (; own != 0 && place != 0; --place) own &= own - 1;
+  cpu_index %= tvmrt__num_processors();
+  for (; own != 0 && cpu_index != 0; --cpu_index) own &= own - 1;
   if (own != 0) (void)SetThreadAffinityMask(*thread, own & (~own + 1)); /* the lowest bit */
 }
 

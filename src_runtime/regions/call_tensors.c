@@ -17,7 +17,7 @@ int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* 
 
 /* The host's memory, or the device's own. Pinned memory belongs to the host, despite its own
  * type. */
-static bool can_reach(const loaded* self, DLDevice at) {
+static bool is_accessible(const loaded* self, DLDevice at) {
   const tvmrt_device_memory* own = self->device->memory;
   if (at.device_type == kDLCPU || at.device_type == kDLCUDAHost) return true;
   return own != NULL && own->device.device_type == at.device_type &&
@@ -38,7 +38,7 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
     return tvmrt__wrong_tensor(&c->region, tensor, "comes with another rank or type");
   }
   for (i = 0; i < t->ndim; ++i) {
-    if (t->shape[i] > wanted->shape[i] || t->shape[i] < tvmrt__least_extents(wanted)[i]) {
+    if (t->shape[i] > wanted->shape[i] || t->shape[i] < tvmrt__min_extents(wanted)[i]) {
       return tvmrt__wrong_tensor(&c->region, tensor, "comes with another shape");
     }
   }
@@ -46,7 +46,7 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
   if (t->strides != NULL && !self->any_layout && !tvmrt__is_compact(t)) {
     return tvmrt__wrong_tensor(&c->region, tensor, "is not compact");
   }
-  if (!can_reach(self, t->device)) {
+  if (!is_accessible(self, t->device)) {
     return tvmrt__wrong_tensor(&c->region, tensor, "lies in memory that the device does not reach");
   }
   /* Borrowed until the call ends: contexts outlive it. */
@@ -57,7 +57,7 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
 /* *out lies in the call's tensor, NULL if the region's sizes are fixed. */
 int tvmrt__call_sizes(const loaded* self, const TVMValue* args, const int* codes, int num_args,
                       const int64_t** out) {
-  const tvmrt_region* region = &self->unused;
+  const tvmrt_region* region = &self->initial;
   const int count = region->num_inputs + region->num_outputs;
   *out = NULL;
   if (num_args != count + (self->sizes.count != 0 ? 1 : 0)) {
@@ -94,7 +94,7 @@ void tvmrt__context_unbind(context* c) {
 }
 
 /* Copy a tensor with its shape and strides to `at`; return the address after them. */
-static char* hold_tensor(char* at, DLTensor** tensor) {
+static char* copy_tensor(char* at, DLTensor** tensor) {
   const DLTensor* from = *tensor;
   const size_t bytes = (size_t)from->ndim * sizeof(int64_t);
   DLTensor* to = (void*)at;
@@ -111,7 +111,7 @@ static char* hold_tensor(char* at, DLTensor** tensor) {
 }
 
 /* Copies the DLTensors, not their data, into memory that the context keeps for later runs. */
-int tvmrt__context_hold(context* c) {
+int tvmrt__context_copy_tensors(context* c) {
   const tvmrt_region* r = &c->region;
   size_t bytes = 1; /* never 0, since NULL means failure */
   char* at;
@@ -120,12 +120,13 @@ int tvmrt__context_hold(context* c) {
     const int32_t t = i < r->num_inputs ? r->inputs[i] : r->outputs[i - r->num_inputs];
     bytes += sizeof(DLTensor) + 2 * (size_t)r->tensors[t].ndim * sizeof(int64_t);
   }
-  if (c->held == NULL)
-    c->held = tvmrt__calloc(bytes, 1); /* ranks are constant: it is large enough for all calls */
-  at = c->held;
+  if (c->tensor_copies == NULL)
+    c->tensor_copies =
+        tvmrt__calloc(bytes, 1); /* ranks are constant: it is large enough for all calls */
+  at = c->tensor_copies;
   if (at == NULL) return -1;
   /* Constants are not copied: they live as long as the region. */
-  for (i = 0; i < r->num_inputs; ++i) at = hold_tensor(at, &c->data[r->inputs[i]]);
-  for (i = 0; i < r->num_outputs; ++i) at = hold_tensor(at, &c->data[r->outputs[i]]);
+  for (i = 0; i < r->num_inputs; ++i) at = copy_tensor(at, &c->data[r->inputs[i]]);
+  for (i = 0; i < r->num_outputs; ++i) at = copy_tensor(at, &c->data[r->outputs[i]]);
   return 0;
 }

@@ -14,7 +14,7 @@
 
 /* A handle of the library whose modules contain the bytes; NULL if no library with that name, which
  * may have been reused, contains them. */
-static void* library_with(const void* data, size_t size) {
+static void* open_containing_library(const void* data, size_t size) {
   const char* path = tvmrt__library_of(data);
   void* handle = path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_IF_LOADED);
   /* The symbol at which a library's modules begin; constants are a part of them. */
@@ -33,7 +33,7 @@ int tvmrt__constants_init(tvmrt_constants* out, const void* data, size_t size) {
   memset(out, 0, sizeof(*out));
   out->data = data;
   out->size = size;
-  if (is_aligned) out->library = library_with(data, size);
+  if (is_aligned) out->library = open_containing_library(data, size);
   if (out->library != NULL) return 0;
   out->copy = tvmrt__aligned_alloc(TVMRT_CONSTANT_ALIGN_BYTES, size == 0 ? 1 : size);
   if (out->copy == NULL) return tvmrt__fail_memory(size);
@@ -50,6 +50,6 @@ void tvmrt__constants_free(tvmrt_constants* self) {
 }
 
 /* For devices that have made their own copies: unused pages can be dropped from memory. */
-void tvmrt__constants_give_back(const tvmrt_constants* self) {
+void tvmrt__constants_release_pages(const tvmrt_constants* self) {
   if (self->library != NULL) tvmrt__leave_pages(self->data, self->size);
 }

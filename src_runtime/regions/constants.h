@@ -15,6 +15,6 @@ typedef struct tvmrt_constants {
 int tvmrt__constants_init(tvmrt_constants* out, const void* data, size_t size);
 void tvmrt__constants_free(tvmrt_constants* self);
 /* Drop constants of a library from memory until the next access. */
-void tvmrt__constants_give_back(const tvmrt_constants* self);
+void tvmrt__constants_release_pages(const tvmrt_constants* self);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* The first reason is kept; if memory is exhausted, only the count is. The CPU's code packs weights
  * in its first run; when the second begins, the library's weights can be dropped from memory. */
-void tvmrt__note_fallback(tvmrt_loaded_region* self) {
+void tvmrt__record_fallback(tvmrt_loaded_region* self) {
   tvmrt_fallbacks* f = &self->fallbacks;
   tvmrt_thread* thread = tvmrt__thread();
   const char* reason = TVMGetLastError();
@@ -20,8 +20,8 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
   if (f->reason == NULL) f->reason = tvmrt__strdup(reason);
   tvmrt__unlock(&self->lock);
   /* The flag belongs to the library, while each of its regions has its own lock. */
-  is_first = !atomic_exchange_explicit(self->is_told, true, memory_order_relaxed);
-  if (is_packed && self->constants != NULL) tvmrt__constants_give_back(self->constants);
+  is_first = !atomic_exchange_explicit(self->has_warned, true, memory_order_relaxed);
+  if (is_packed && self->constants != NULL) tvmrt__constants_release_pages(self->constants);
   if (thread != NULL) {
     ++thread->num_fallbacks;
     thread->fallback.size = 0;

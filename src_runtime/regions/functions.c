@@ -42,7 +42,7 @@ TVMRT_NATIVE(list_plugins) {
 }
 
 /* The only argument of most of these functions, borrowed. */
-static int one_text(const tvmrt_args* in, const char** out) {
+static int read_text(const tvmrt_args* in, const char** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   return tvmrt__arg_str(in, 0, out);
 }
@@ -51,7 +51,7 @@ static int one_text(const tvmrt_args* in, const char** out) {
 TVMRT_NATIVE(load_plugin) {
   const char* path;
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(one_text(&in, &path));
+  TVMRT_RETURN_IF_ERROR(read_text(&in, &path));
   return tvmrt__device_load_plugin(path);
 }
 
@@ -59,7 +59,7 @@ TVMRT_NATIVE(load_plugin) {
 TVMRT_NATIVE(unregister_device) {
   const char* name;
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(one_text(&in, &name));
+  TVMRT_RETURN_IF_ERROR(read_text(&in, &name));
   return tvmrt__device_unregister(name);
 }
 
@@ -108,7 +108,7 @@ TVMRT_NATIVE(reshape_region) {
   shapes = tvmrt__calloc((size_t)num_args / 2, sizeof(*shapes));
   if (shapes == NULL) return -1;
   for (i = 2; rc == 0 && i < num_args; i += 2) {
-    rc = i + 1 == num_args ? tvmrt__fail_type("%s: a shape is missing.", in.who)
+    rc = i + 1 == num_args ? tvmrt__fail_type("%s: a shape is missing.", in.callee)
                            : read_shape(&in, i, region, &shapes[i / 2 - 1]);
   }
   if (rc == 0) rc = tvmrt__region_reshape(region, shapes, num_args / 2 - 1);
@@ -166,23 +166,23 @@ static int write_description(tvmrt_device* device, tvmrt_buf* out) {
 }
 
 /* State of one query of a device. */
-typedef struct question {
+typedef struct query {
   tvmrt_device* device;
   tvmrt_region_set set;
   void* constants; /* aligned copy */
   int32_t* answers;
   tvmrt_buf text;
-} question;
+} query;
 
-/* Call end_question() afterwards, also on failure. */
-static int begin_question(question* q, const char* name) {
+/* Call end_query() afterwards, also on failure. */
+static int begin_query(query* q, const char* name) {
   memset(q, 0, sizeof(*q));
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(name, &q->device));
   return q->device != NULL ? 0 : tvmrt__fail_value("there is no device '%.60s'.", name);
 }
 
 /* (JSON [, constants, ...]): the first region in it. */
-static int read_question(question* q, const tvmrt_args* in, const tvmrt_region** out_region) {
+static int read_query(query* q, const tvmrt_args* in, const tvmrt_region** out_region) {
   TVMByteArray json;
   TVMByteArray constants = {NULL, 0};
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 3));
@@ -196,14 +196,14 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
   }
   TVMRT_RETURN_IF_ERROR(
       tvmrt__region_set_read(json.data, json.size, q->constants, constants.size, &q->set));
-  if (q->set.num_regions == 0) return tvmrt__fail_value("%s: there is no region.", in->who);
+  if (q->set.num_regions == 0) return tvmrt__fail_value("%s: there is no region.", in->callee);
   *out_region = &q->set.regions[0].region;
   q->answers = tvmrt__calloc((size_t)(*out_region)->num_nodes, sizeof(*q->answers));
   return q->answers == NULL ? -1 : 0;
 }
 
 /* Frees everything, also after a failure: unset fields are zero. */
-static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
+static int end_query(query* q, int rc, TVMValue* out, int* out_code) {
   tvmrt__device_put(q->device);
   tvmrt__region_set_free(&q->set);
   tvmrt__aligned_free(q->constants);
@@ -212,7 +212,7 @@ static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
 }
 
 /* A number for each node, in the order of the query. */
-static int write_answers(question* q, const tvmrt_region* region) {
+static int write_answers(query* q, const tvmrt_region* region) {
   int32_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(&q->text, "["));
   for (i = 0; i < region->num_nodes; ++i) {
@@ -225,17 +225,17 @@ static int write_answers(question* q, const tvmrt_region* region) {
 /* () -> JSON {"name", "version", "layout", "async", "any_size", "own_split", "ops", "dtypes",
  * "precisions"}; for a device with memory also "memory": [type, number, alignment] */
 TVMRT_NATIVE(describe) {
-  question q;
-  int rc = begin_question(&q, resource_handle);
+  query q;
+  int rc = begin_query(&q, resource_handle);
   (void)args;
   (void)type_codes;
   (void)num_args;
   if (rc == 0) rc = write_description(q.device, &q.text);
-  return end_question(&q, rc, out, out_code);
+  return end_query(&q, rc, out, out_code);
 }
 
 /* Only the reason; the caller knows device and region. */
-static int ask_evaluation(question* q, const tvmrt_region* region) {
+static int query_evaluation(query* q, const tvmrt_region* region) {
   const tvmrt_device_allocator* slots = q->device->allocator;
   const char* reason;
   if (slots == NULL || slots->evaluation == NULL) return 0;
@@ -248,44 +248,44 @@ static int ask_evaluation(question* q, const tvmrt_region* region) {
 
 /* (JSON, constants) -> "" if the device accepts the region, else the reason */
 TVMRT_NATIVE(evaluation) {
-  question q;
+  query q;
   const tvmrt_region* region = NULL;
   tvmrt_args in = {"device evaluation", args, type_codes, num_args};
-  int rc = begin_question(&q, resource_handle);
-  if (rc == 0) rc = read_question(&q, &in, &region);
-  if (rc == 0) rc = ask_evaluation(&q, region);
-  return end_question(&q, rc, out, out_code);
+  int rc = begin_query(&q, resource_handle);
+  if (rc == 0) rc = read_query(&q, &in, &region);
+  if (rc == 0) rc = query_evaluation(&q, region);
+  return end_query(&q, rc, out, out_code);
 }
 
 /* (JSON, constants) -> JSON {"reason": "" if the device accepts the region, "node": the index of
  * the node that is the reason, or -1} */
 TVMRT_NATIVE(judge) {
-  question q;
+  query q;
   const tvmrt_region* region = NULL;
   tvmrt_args in = {"device judge", args, type_codes, num_args};
-  tvmrt_buf said = {NULL, 0, 0};
-  int rc = begin_question(&q, resource_handle);
-  if (rc == 0) rc = read_question(&q, &in, &region);
-  if (rc == 0) rc = ask_evaluation(&q, region);
-  if (rc == 0) rc = tvmrt__buf_puts(&said, "{\"reason\": ");
-  if (rc == 0) rc = tvmrt__json_write_string(&said, q.text.data == NULL ? "" : q.text.data);
+  tvmrt_buf reply = {NULL, 0, 0};
+  int rc = begin_query(&q, resource_handle);
+  if (rc == 0) rc = read_query(&q, &in, &region);
+  if (rc == 0) rc = query_evaluation(&q, region);
+  if (rc == 0) rc = tvmrt__buf_puts(&reply, "{\"reason\": ");
+  if (rc == 0) rc = tvmrt__json_write_string(&reply, q.text.data == NULL ? "" : q.text.data);
   if (rc == 0) {
     const int32_t node = region == NULL ? -1 : region->failed_node;
     const bool is_node = node >= 0 && node < region->num_nodes;
-    rc = tvmrt__buf_printf(&said, ", \"node\": %d}", is_node ? (int)node : -1);
+    rc = tvmrt__buf_printf(&reply, ", \"node\": %d}", is_node ? (int)node : -1);
   }
   tvmrt__buf_free(&q.text);
-  q.text = said;
-  return end_question(&q, rc, out, out_code);
+  q.text = reply;
+  return end_query(&q, rc, out, out_code);
 }
 
 /* (JSON of the graph as a region) -> JSON list: a group per node, -1 for the CPU */
 TVMRT_NATIVE(split_graph) {
-  question q;
+  query q;
   const tvmrt_region* graph = NULL;
   tvmrt_args in = {"device split_graph", args, type_codes, num_args};
-  int rc = begin_question(&q, resource_handle);
-  if (rc == 0) rc = read_question(&q, &in, &graph);
+  int rc = begin_query(&q, resource_handle);
+  if (rc == 0) rc = read_query(&q, &in, &graph);
   if (rc == 0) {
     const tvmrt_device_optimizer* slots = q.device->optimizer;
     const bool own = slots != NULL && slots->split_graph != NULL;
@@ -295,11 +295,11 @@ TVMRT_NATIVE(split_graph) {
     if (rc != 0) rc = tvmrt__slot_failed(q.device, "split_graph", graph);
   }
   if (rc == 0) rc = write_answers(&q, graph);
-  return end_question(&q, rc, out, out_code);
+  return end_query(&q, rc, out, out_code);
 }
 
 /* Without the slot all answers stay 0: no node is computed in reduced precision. */
-static int ask_precision(question* q, const tvmrt_args* in, const tvmrt_region* region) {
+static int query_precision(query* q, const tvmrt_args* in, const tvmrt_region* region) {
   const tvmrt_device_optimizer* slots = q->device->optimizer;
   const char* precision;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, 3));
@@ -312,14 +312,14 @@ static int ask_precision(question* q, const tvmrt_args* in, const tvmrt_region* 
 
 /* (JSON, constants, precision) -> JSON list: 1 for the nodes that compute in that precision */
 TVMRT_NATIVE(optimize_graph) {
-  question q;
+  query q;
   const tvmrt_region* region = NULL;
   tvmrt_args in = {"device optimize_graph", args, type_codes, num_args};
-  int rc = begin_question(&q, resource_handle);
-  if (rc == 0) rc = read_question(&q, &in, &region);
-  if (rc == 0) rc = ask_precision(&q, &in, region);
+  int rc = begin_query(&q, resource_handle);
+  if (rc == 0) rc = read_query(&q, &in, &region);
+  if (rc == 0) rc = query_precision(&q, &in, region);
   if (rc == 0) rc = write_answers(&q, region);
-  return end_question(&q, rc, out, out_code);
+  return end_query(&q, rc, out, out_code);
 }
 
 #define SLOTS(X)                \

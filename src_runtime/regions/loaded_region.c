@@ -49,9 +49,9 @@ static int prepare(loaded* self) {
   /* Before the device is called, since it evaluates shapes; these are for the maximum of each
    * size. */
   if (self->sizes.count != 0) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__sizes_apply(&self->sizes, self->sizes.now, region));
+    TVMRT_RETURN_IF_ERROR(tvmrt__sizes_apply(&self->sizes, self->sizes.current, region));
   }
-  if (tvmrt__region_is_open(region) && !(self->device->abilities & TVMRT_DEVICE_ANY_SIZE)) {
+  if (tvmrt__region_is_dynamic(region) && !(self->device->abilities & TVMRT_DEVICE_ANY_SIZE)) {
     return tvmrt__fail_value(
         "device '%s' takes no extents that a run chooses, which region '%.100s' has: load the "
         "device that the library was compiled for, or compile it again.",
@@ -83,10 +83,10 @@ static int make_data(loaded* self, tvmrt_arena* arena) {
   self->first.region.data = self->first.data;
   /* Initial state of contexts for later calls: with the tensors, without a graph, since each has
    * its own. By `base` slots find the first context, whose packed weights they may share. */
-  self->unused = self->first.region;
-  self->unused.device_graph = NULL;
-  self->unused.failed_node = -1;
-  self->unused.base = &self->first.region;
+  self->initial = self->first.region;
+  self->initial.device_graph = NULL;
+  self->initial.failed_node = -1;
+  self->initial.base = &self->first.region;
   return 0;
 }
 
@@ -117,13 +117,13 @@ static void forget_failure(loaded* self) {
 
 static void free_context(const loaded* self, context* c) {
   tvmrt__context_release(self, c);
-  free(c->held);
+  free(c->tensor_copies);
   free(c->data);
   free(c);
 }
 
 /* Free all contexts except the first; all are idle. */
-static void free_others(loaded* self) {
+static void free_other_contexts(loaded* self) {
   while (self->first.next != NULL) {
     context* c = self->first.next;
     self->first.next = c->next;
@@ -135,12 +135,12 @@ static void free_others(loaded* self) {
 /* Called when its module is freed, so no call is in progress. Other contexts come before the first,
  * whose memory they may share. */
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
-  tvmrt__others_free(self);
+  tvmrt__alternates_free(self);
   if (self->device != NULL) {
-    free_others(self); /* which may hold weights of the first */
+    free_other_contexts(self); /* which may hold weights of the first */
     tvmrt__context_release(self, &self->first);
   }
-  free(self->first.held);
+  free(self->first.tensor_copies);
   if (self->has_condition) tvmrt__cond_free(&self->returned);
   if (self->has_lock) tvmrt__mutex_free(&self->lock);
   free(self->options);
@@ -152,7 +152,7 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
 /* End a run that has timed out, so that the caller may reuse its tensors. If post_run fails, or the
  * device has none, wait for the end of the run: until then the device writes to the tensors. Always
  * -1. */
-static int stop_late_run(const loaded* self, context* c) {
+static int stop_timed_out_run(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   char* reason = NULL;
   if (tvmrt__context_post_run(self, c) != 0) reason = tvmrt__strdup(TVMGetLastError());
@@ -170,18 +170,18 @@ static int stop_late_run(const loaded* self, context* c) {
 }
 
 /* Poll a started run. */
-static int look(const loaded* self, context* c) {
+static int poll_run(const loaded* self, context* c) {
   const int rc = self->device->interface->async_wait(self->device, &c->region, 1);
   if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : tvmrt__context_failed(self, c, "async_wait");
   if (self->timeout_ms == 0 || tvmrt__seconds() < c->deadline) return TVMRT_DEVICE_BUSY;
-  return stop_late_run(self, c);
+  return stop_timed_out_run(self, c);
 }
 
 /* With a timeout, which async_wait() does not support, so it is polled. */
 static int wait_until(const loaded* self, context* c) {
   double pause = 20e-6; /* grows to a millisecond, so that long runs use no processor time */
   int rc;
-  while ((rc = look(self, c)) == TVMRT_DEVICE_BUSY) {
+  while ((rc = poll_run(self, c)) == TVMRT_DEVICE_BUSY) {
     tvmrt__sleep(pause);
     if (pause < 1e-3) pause *= 2;
   }
@@ -202,12 +202,12 @@ int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   return 0;
 }
 
-/* Returns TVMRT_DEVICE_BUSY only if `only_look` is set. */
-int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
+/* Returns TVMRT_DEVICE_BUSY only if `poll_only` is set. */
+int tvmrt__context_finish(const loaded* self, context* c, bool poll_only) {
   int rc;
   if (!c->is_started) return 0;
-  if (only_look) {
-    rc = look(self, c);
+  if (poll_only) {
+    rc = poll_run(self, c);
   } else if (self->timeout_ms > 0) {
     rc = wait_until(self, c);
   } else {
@@ -221,12 +221,12 @@ int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
 /* Create another context, whose table contains only constants, as the first one's does between
  * calls. The first may be running, so nothing is read that a run writes. */
 static context* make_context(loaded* self) {
-  const size_t count = (size_t)self->unused.num_tensors;
+  const size_t count = (size_t)self->initial.num_tensors;
   /* calloc without an error text: if memory is exhausted, the call waits for a context. */
   context* c = calloc(1, sizeof(*c));
   int32_t i;
   if (c == NULL) return NULL;
-  c->region = self->unused;
+  c->region = self->initial;
   c->data = calloc(count, sizeof(*c->data));
   for (i = 0; c->data != NULL && i < c->region.num_tensors; ++i) {
     if (c->region.tensors[i].is_constant) c->data[i] = self->first.data[i];
@@ -324,7 +324,7 @@ static int forget_shapes(loaded* self) {
     if (rc == 0) reason = tvmrt__strdup(TVMGetLastError());
     rc = -1;
   }
-  if (rc == 0) free_others(self);
+  if (rc == 0) free_other_contexts(self);
   if (reason != NULL) TVMPackedFuncSetLastError(reason);
   free(reason);
   return rc;
@@ -343,7 +343,7 @@ static int prepare_shapes(loaded* self, int rc) {
 /* Called with the lock held, under which they change. */
 static bool has_sizes(const loaded* self, const int64_t* sizes) {
   const size_t bytes = (size_t)self->sizes.count * sizeof(*sizes);
-  return bytes == 0 || memcmp(self->sizes.now, sizes, bytes) == 0;
+  return bytes == 0 || memcmp(self->sizes.current, sizes, bytes) == 0;
 }
 
 /* Prepare the region for the sizes of a call; calls with other sizes wait. A failure is the result
@@ -354,7 +354,7 @@ static void change_sizes(loaded* self, const int64_t* sizes) {
     begin_reshape(self);
     if (!has_sizes(self, sizes)) {
       int rc = forget_shapes(self);
-      memcpy(self->sizes.now, sizes, (size_t)self->sizes.count * sizeof(*sizes));
+      memcpy(self->sizes.current, sizes, (size_t)self->sizes.count * sizeof(*sizes));
       if (rc == 0) rc = tvmrt__sizes_apply(&self->sizes, sizes, &self->first.region);
       (void)prepare_shapes(self, rc);
     }
@@ -440,9 +440,9 @@ int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes
   if (rc == 0 && self->device == NULL) {
     rc = has_failed(self) ? -1 : 0;
   } else if (rc == 0) {
-    rc = tvmrt__keep_shapes(self);
+    rc = tvmrt__save_shapes(self);
     if (rc == 0) rc = reshape(self, shapes, num_shapes);
-    if (rc == 0) tvmrt__others_reshape(self, shapes, num_shapes);
+    if (rc == 0) tvmrt__alternates_reshape(self, shapes, num_shapes);
   }
   end_reshape(self);
   tvmrt__unlock(&self->lock);

@@ -6,9 +6,9 @@
 
 #include "../platform/threads.h"
 #include "constants.h"
+#include "dynamic_shapes.h"
 #include "region_set.h"
 #include "registry.h"
-#include "sizes.h"
 
 /* How often the CPU computed a region instead of its device, and the first reason. */
 typedef struct tvmrt_fallbacks {
@@ -22,38 +22,38 @@ typedef struct tvmrt_region_context {
   DLTensor** data;     /* region.data */
   bool is_allocated;
   bool is_prepared;
-  bool is_taken;   /* by a call; protected by the loaded region's lock */
-  bool is_started; /* by async_run, and not yet ended by async_wait */
-  double deadline; /* of the started run, with a timeout */
-  void* held;      /* the tensors of a run that its caller does not wait for */
+  bool is_taken;       /* by a call; protected by the loaded region's lock */
+  bool is_started;     /* by async_run, and not yet ended by async_wait */
+  double deadline;     /* of the started run, with a timeout */
+  void* tensor_copies; /* the tensors of a run that its caller does not wait for */
   struct tvmrt_region_context* next;
 } tvmrt_region_context;
 
 typedef struct tvmrt_loaded_region {
   tvmrt_region_context first; /* created on loading; others are created for concurrent calls */
-  tvmrt_region unused;        /* copy of first before slots used it; initial state of the others */
+  tvmrt_region initial;       /* copy of first before slots used it; initial state of the others */
   tvmrt_device* device;       /* NULL: missing, and the CPU replaces it */
   tvmrt_mutex lock;           /* protects everything that changes after loading */
   tvmrt_cond returned;        /* signalled when a context, creation or reshape ends */
   bool has_lock;
   bool has_condition;
-  bool is_making;       /* a context */
-  bool is_full;         /* the device had no memory for another context */
-  bool is_reshaping;    /* or about to */
-  int64_t calls;        /* that have or want a context */
-  char* options;        /* a JSON object, never NULL once it is prepared */
-  int64_t timeout_ms;   /* of a run; 0: none */
-  bool any_layout;      /* boundary tensors may have strides */
-  char* failure;        /* why it cannot run; NULL if it can */
-  bool falls_back;      /* the library has CPU code for it: a failing call is not an error */
-  atomic_bool* is_told; /* a warning was printed; owned by the module */
+  bool is_making;          /* a context */
+  bool is_full;            /* the device had no memory for another context */
+  bool is_reshaping;       /* or about to */
+  int64_t calls;           /* that have or want a context */
+  char* options;           /* a JSON object, never NULL once it is prepared */
+  int64_t timeout_ms;      /* of a run; 0: none */
+  bool any_layout;         /* boundary tensors may have strides */
+  char* failure;           /* why it cannot run; NULL if it can */
+  bool falls_back;         /* the library has CPU code for it: a failing call is not an error */
+  atomic_bool* has_warned; /* a warning was printed; owned by the module */
   tvmrt_fallbacks fallbacks;
   tvmrt_sizes sizes;
   int64_t* shapes;  /* of all tensors at `allocate`, once reshaped; NULL: unchanged */
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
-  const tvmrt_constants* constants;  /* of the module */
-  struct tvmrt_other_device* others; /* further devices that were offered the region */
+  const tvmrt_constants* constants;          /* of the module */
+  struct tvmrt_alternate_device* alternates; /* further devices that were offered the region */
 } tvmrt_loaded_region;
 
 /* Take over the draft and prepare it on the device. `options` are the library's. */
@@ -69,7 +69,7 @@ int tvmrt__context_bind(const tvmrt_loaded_region* self, tvmrt_region_context* c
                         const TVMValue* args, const int* codes);
 void tvmrt__context_unbind(tvmrt_region_context* c);
 /* Copy the bound tensors with their shapes, so that the caller may free them during the run. */
-int tvmrt__context_hold(tvmrt_region_context* c);
+int tvmrt__context_copy_tensors(tvmrt_region_context* c);
 /* Fail with an error text about a tensor of a region. */
 int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what);
 
@@ -81,7 +81,7 @@ int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
 
 /* Count a failed call of a region with CPU fallback, with the thread's error; a library's first one
  * prints a warning. */
-void tvmrt__note_fallback(tvmrt_loaded_region* self);
+void tvmrt__record_fallback(tvmrt_loaded_region* self);
 /* Append a JSON object for each region with a fallback, separated by ", ". */
 int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
                            tvmrt_buf* text);
@@ -98,7 +98,7 @@ int tvmrt__context_post_run(const tvmrt_loaded_region* self, tvmrt_region_contex
 void tvmrt__context_release(const tvmrt_loaded_region* self, tvmrt_region_context* c);
 
 /* Save the shapes of `allocate` before the first change; restore them for `release`. */
-int tvmrt__keep_shapes(tvmrt_loaded_region* self);
+int tvmrt__save_shapes(tvmrt_loaded_region* self);
 void tvmrt__restore_shapes(const tvmrt_loaded_region* self);
 
 /* A context with the tensors of a call bound; NULL with the error if there is none. */
@@ -108,7 +108,7 @@ tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMVa
  * caller waits at once. Wait for its end, or poll it: TVMRT_DEVICE_BUSY if it has not ended. A
  * context that starts no run, or fails, has none in progress. */
 int tvmrt__context_start(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool waits);
-int tvmrt__context_finish(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool only_look);
+int tvmrt__context_finish(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool poll_only);
 /* End a call with its result, which is returned. */
 int tvmrt__context_return(tvmrt_loaded_region* self, tvmrt_region_context* c, int rc);
 
@@ -118,9 +118,9 @@ tvmrt_loaded_region* tvmrt__region_on(tvmrt_loaded_region* self, tvmrt_device* d
 int tvmrt__region_on_cpu(const tvmrt_loaded_region* self);
 /* Reshape the other devices' regions too; those that fail report the reason at each call. Called
  * with the region's lock held. */
-void tvmrt__others_reshape(tvmrt_loaded_region* self, const tvmrt_region_shape* shapes,
-                           int32_t num_shapes);
-void tvmrt__others_free(tvmrt_loaded_region* self);
+void tvmrt__alternates_reshape(tvmrt_loaded_region* self, const tvmrt_region_shape* shapes,
+                               int32_t num_shapes);
+void tvmrt__alternates_free(tvmrt_loaded_region* self);
 
 /* The packed function below in two parts: the first starts a run and returns an argument for the
  * second, which waits for it; nothing if the run has ended already. Until then it uses the tensors'

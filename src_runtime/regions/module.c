@@ -17,8 +17,8 @@ typedef struct region_module {
   tvmrt_buf json;
   tvmrt_constants constants;
   tvmrt_loaded_region* regions;
-  size_t num_regions;  /* started to load */
-  atomic_bool is_told; /* a warning about the CPU fallback was printed */
+  size_t num_regions;     /* started to load */
+  atomic_bool has_warned; /* a warning about the CPU fallback was printed */
   tvmrt_device* device;
 } region_module;
 
@@ -53,7 +53,7 @@ static tvmrt_loaded_region* region_of(region_module* m, const char* name, const 
 
 /* A region has three functions: one that computes, and two that start and wait. Generated code
  * calls the two for an asynchronous device, and independent operators in between. */
-static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int region_find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   region_module* m = (region_module*)self;
   tvmrt_loaded_region* region = region_of(m, name, "");
   out->fn = tvmrt__loaded_region_call;
@@ -141,7 +141,7 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   tvmrt_device* device = why_no_device == NULL ? m->device : NULL;
   int rc;
   region->falls_back = m->set.fallback;
-  region->is_told = &m->is_told;
+  region->has_warned = &m->has_warned;
   ++m->num_regions; /* before initialisation, so that a failed region is freed like the others */
   region->text = m->json.data + draft->text_begin;
   region->text_size = draft->text_size;
@@ -224,7 +224,7 @@ TVMRT_NATIVE(load_module) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-enum { MOST_LEVELS = 8 }; /* maximum depth of imports; two or three are usual */
+enum { MAX_LEVELS = 8 }; /* maximum depth of imports; two or three are usual */
 
 /* Limited to a few levels; module imports have no cycles. */
 static int write_fallbacks(const tvmrt_module* mod, int levels, tvmrt_buf* text) {
@@ -252,7 +252,7 @@ TVMRT_NATIVE(get_fallbacks) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   rc = tvmrt__buf_puts(&text, "[");
-  if (rc == 0) rc = write_fallbacks(mod, MOST_LEVELS, &text);
+  if (rc == 0) rc = write_fallbacks(mod, MAX_LEVELS, &text);
   if (rc == 0) rc = tvmrt__buf_puts(&text, "]");
   return tvmrt__ret_buf(rc, kTVMStr, &text, out, out_code);
 }

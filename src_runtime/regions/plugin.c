@@ -107,7 +107,7 @@ static int enter_plugin(plugin* p, const char* path) {
 }
 
 /* Takes ownership of the handle, also on failure. */
-static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugin** out) {
+static int add_plugin(void* handle, const tvmrt_file_id* file, const char* path, plugin** out) {
   plugin* p = check_abi(handle, path) == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
   char* copy = p == NULL ? NULL : tvmrt__strdup(path);
   *out = p;
@@ -139,7 +139,7 @@ static bool has_line(const char* lines, const char* name) {
 
 /* Whether the plug-in has registered devices, and none of them is registered now. The list's lock
  * is not held while the registry is queried, since the registry's lock comes first. */
-static int lost_its_devices(plugin* p, bool* out) {
+static int has_lost_devices(plugin* p, bool* out) {
   char* names;
   char* at;
   *out = false;
@@ -161,7 +161,7 @@ static int lost_its_devices(plugin* p, bool* out) {
 /* A loaded plug-in registers again if its devices were unregistered. `again`: always. */
 static int load_plugin(const char* path, bool again) {
   /* a missing symbol is an error here, instead of ending the process during a run */
-  const tvmrt_opening how = {path, TVMRT_LOAD_WHOLE, "cannot load the plug-in", file_of};
+  const tvmrt_open_options how = {path, TVMRT_LOAD_NOW, "cannot load the plug-in", file_of};
   tvmrt_file_id file;
   void* handle;
   plugin* p;
@@ -171,11 +171,11 @@ static int load_plugin(const char* path, bool again) {
   if (p != NULL) {
     tvmrt__library_unload(handle);
   } else {
-    TVMRT_RETURN_IF_ERROR(keep(handle, &file, path, &p));
+    TVMRT_RETURN_IF_ERROR(add_plugin(handle, &file, path, &p));
   }
   if (p->is_entered && !again) {
     bool lost;
-    TVMRT_RETURN_IF_ERROR(lost_its_devices(p, &lost));
+    TVMRT_RETURN_IF_ERROR(has_lost_devices(p, &lost));
     if (!lost) return 0;
   }
   return enter_plugin(p, path);

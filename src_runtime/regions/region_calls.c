@@ -24,16 +24,16 @@ static int run(const loaded* self, context* c) {
 }
 
 /* The caller may free its tensors meanwhile. */
-static int start_held(const loaded* self, context* c) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__context_hold(c));
+static int start_with_copies(const loaded* self, context* c) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__context_copy_tensors(c));
   return tvmrt__context_start(self, c, false);
 }
 
 /* The context is returned at the run's end, and not used afterwards. */
-static int end_started(void* started, bool only_look) {
+static int end_started(void* started, bool poll_only) {
   context* c = started;
   loaded* self = c->region.runtime;
-  const int rc = tvmrt__context_finish(self, c, only_look);
+  const int rc = tvmrt__context_finish(self, c, poll_only);
   return rc == TVMRT_DEVICE_BUSY ? rc : tvmrt__context_return(self, c, rc);
 }
 
@@ -41,7 +41,7 @@ static int end_started(void* started, bool only_look) {
  * *is_cpu. */
 static context* choose(loaded* self, context* c, tvmrt_region_request* r, const TVMValue* args,
                        const int* codes, int num_args, bool* is_cpu) {
-  tvmrt_device* device = r->choose == NULL ? NULL : r->choose(r->asker, &c->region);
+  tvmrt_device* device = r->choose == NULL ? NULL : r->choose(r->choice_context, &c->region);
   loaded* other;
   if (device == NULL || device == self->device) return c;
   /* Returned before another is taken: two calls that hold one and want one could deadlock. */
@@ -59,7 +59,7 @@ static int run_requested(const loaded* self, context* c, tvmrt_region_request* r
   loaded* on = c->region.runtime;
   int rc;
   if (!r->is_deferred || self->falls_back) return tvmrt__context_return(on, c, run(on, c));
-  rc = start_held(on, c);
+  rc = start_with_copies(on, c);
   if (rc != 0 || !c->is_started) return tvmrt__context_return(on, c, rc);
   r->started = c;
   r->end = end_started;
@@ -84,7 +84,7 @@ int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue
   }
   /* If the scheduler chose the CPU, the failure only makes generated code call it: not counted as a
    * fallback. */
-  if (rc != 0 && self->falls_back && !is_cpu) tvmrt__note_fallback(self);
+  if (rc != 0 && self->falls_back && !is_cpu) tvmrt__record_fallback(self);
   return rc;
 }
 
@@ -93,7 +93,7 @@ int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValu
                                int* out_code, void* resource) {
   loaded* self = resource;
   context* c = tvmrt__context_take(self, args, codes, num_args);
-  int rc = c == NULL ? -1 : start_held(self, c);
+  int rc = c == NULL ? -1 : start_with_copies(self, c);
   out->v_handle = NULL;
   *out_code = kTVMNullptr;
   if (rc == 0 && c->is_started) {

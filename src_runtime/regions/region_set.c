@@ -47,14 +47,14 @@ static int read_object_text(reader* r, const char** out) {
 
 /* Move a buffer's contents to the arena. Lists grow on the heap, as their lengths are unknown, and
  * end in the arena, which is freed as a whole. */
-static int keep(reader* r, tvmrt_buf* items, size_t item_bytes, void* out_items,
-                int32_t* out_count) {
-  void* kept;
+static int store_items(reader* r, tvmrt_buf* items, size_t item_bytes, void* out_items,
+                       int32_t* out_count) {
+  void* stored;
   if (items->size / item_bytes > INT32_MAX) return FAIL(r, "a list is too long");
-  kept = tvmrt__arena_copy(&r->set->arena, items->data, items->size);
-  if (kept == NULL) return -1;
+  stored = tvmrt__arena_copy(&r->set->arena, items->data, items->size);
+  if (stored == NULL) return -1;
   /* by bytes, since the caller's pointer is not a void* */
-  memcpy(out_items, &kept, sizeof(kept));
+  memcpy(out_items, &stored, sizeof(stored));
   *out_count = (int32_t)(items->size / item_bytes);
   return 0;
 }
@@ -64,7 +64,7 @@ static int read_list(reader* r, int (*add)(tvmrt_parser* in, void* items), size_
                      void* out_items, int32_t* out_count) {
   tvmrt_buf items = {NULL, 0, 0};
   int rc = tvmrt__parse_items(&r->in, add, &items);
-  if (rc == 0) rc = keep(r, &items, item_bytes, out_items, out_count);
+  if (rc == 0) rc = store_items(r, &items, item_bytes, out_items, out_count);
   tvmrt__buf_free(&items);
   return rc;
 }
@@ -173,7 +173,8 @@ static int add_attr(tvmrt_parser* in, void* into, const char* key) {
 static int read_attrs(reader* r, tvmrt_region_node* node) {
   tvmrt_buf attrs = {NULL, 0, 0};
   int rc = tvmrt__parse_members(&r->in, add_attr, &attrs);
-  if (rc == 0) rc = keep(r, &attrs, sizeof(tvmrt_attr), (void*)&node->attrs, &node->num_attrs);
+  if (rc == 0)
+    rc = store_items(r, &attrs, sizeof(tvmrt_attr), (void*)&node->attrs, &node->num_attrs);
   tvmrt__buf_free(&attrs);
   return rc;
 }
@@ -204,15 +205,15 @@ static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int
 /* A tensor and its other properties. */
 typedef struct tensor_draft {
   tvmrt_region_tensor t;
-  const int64_t* least; /* NULL: those of its shape */
-  int32_t num_least;
+  const int64_t* min_extents; /* NULL: those of its shape */
+  int32_t num_min_extents;
   bool has_dtype;
   bool is_constant;
   int64_t offset;
   int64_t bytes;
 } tensor_draft;
 
-/* The shape, followed by the minimum extents for tvmrt__least_extents(), without a field in a
+/* The shape, followed by the minimum extents for tvmrt__min_extents(), without a field in a
  * struct of the device ABI. */
 static int set_extents(reader* r, tensor_draft* d) {
   const size_t bytes = (size_t)d->t.ndim * sizeof(int64_t);
@@ -220,7 +221,8 @@ static int set_extents(reader* r, tensor_draft* d) {
   int32_t i;
   if (both == NULL) return -1;
   if (bytes != 0) memcpy(both, d->t.shape, bytes);
-  if (bytes != 0) memcpy(both + d->t.ndim, d->least == NULL ? d->t.shape : d->least, bytes);
+  if (bytes != 0)
+    memcpy(both + d->t.ndim, d->min_extents == NULL ? d->t.shape : d->min_extents, bytes);
   for (i = 0; i < d->t.ndim; ++i) {
     if (both[i + d->t.ndim] > both[i]) {
       return FAIL(r, "tensor '%.60s' has a least extent beyond the most", d->t.name);
@@ -231,12 +233,12 @@ static int set_extents(reader* r, tensor_draft* d) {
 }
 
 /* Whether any tensor has dynamic dimensions. */
-bool tvmrt__region_is_open(const tvmrt_region* region) {
+bool tvmrt__region_is_dynamic(const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
     const tvmrt_region_tensor* t = &region->tensors[i];
     const size_t bytes = (size_t)t->ndim * sizeof(*t->shape);
-    if (bytes != 0 && memcmp(t->shape, tvmrt__least_extents(t), bytes) != 0) return true;
+    if (bytes != 0 && memcmp(t->shape, tvmrt__min_extents(t), bytes) != 0) return true;
   }
   return false;
 }
@@ -249,8 +251,8 @@ static int finish_tensor(reader* r, tensor_draft* d) {
   }
   if (t->ndim > TVMRT_MAX_NDIM) return FAIL(r, "tensor '%.60s' has too many dimensions", t->name);
   /* A constant has a fixed size, so its extents are not dynamic. */
-  if (d->least != NULL && (d->num_least != t->ndim || d->is_constant)) {
-    return FAIL(r, "tensor '%.60s' has %d least extents", t->name, (int)d->num_least);
+  if (d->min_extents != NULL && (d->num_min_extents != t->ndim || d->is_constant)) {
+    return FAIL(r, "tensor '%.60s' has %d least extents", t->name, (int)d->num_min_extents);
   }
   TVMRT_RETURN_IF_ERROR(set_extents(r, d));
   TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes));
@@ -266,7 +268,7 @@ static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
     return read_list(r, add_extent, sizeof(int64_t), (void*)&d->t.shape, &d->t.ndim);
   }
   if (is(key, "least")) {
-    return read_list(r, add_extent, sizeof(int64_t), (void*)&d->least, &d->num_least);
+    return read_list(r, add_extent, sizeof(int64_t), (void*)&d->min_extents, &d->num_min_extents);
   }
   if (is(key, "bytes")) return tvmrt__parse_int(in, &d->bytes);
   if (is(key, "offset")) {
@@ -327,7 +329,7 @@ static int add_size(tvmrt_parser* in, void* bounds) {
   return tvmrt__parse_fail(in, "a size has no two bounds");
 }
 
-/* The position of the list is recorded, since sizes.c evaluates its expressions at each change of
+/* The position of the list is recorded, since dynamic_shapes.c evaluates its expressions at each change of
  * sizes. */
 static int read_tensors(reader* r, tvmrt_region_draft* draft) {
   (void)tvmrt__parse_peek(&r->in);

@@ -10,7 +10,7 @@
  *      "inputs": [0], "outputs": [2]}]}
  *
  * A tensor with dynamic dimensions has its maximum extents as its shape, and "least": [1, 1]; on a
- * device that is prepared for each size it also has "extents": see sizes.c. A tensor with an offset
+ * device that is prepared for each size it also has "extents": see dynamic_shapes.c. A tensor with an offset
  * is a constant; offsets count from the start of the constants and are multiples of 64. Unknown
  * keys are skipped. Nodes are in topological order. */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_REGION_SET_H_
@@ -45,12 +45,12 @@ typedef struct tvmrt_region_set {
 } tvmrt_region_set;
 
 /* The minimum extents of a parsed tensor; equal to its shape if it has no dynamic dimensions. */
-static inline int64_t* tvmrt__least_extents(const tvmrt_region_tensor* t) {
+static inline int64_t* tvmrt__min_extents(const tvmrt_region_tensor* t) {
   return (int64_t*)(uintptr_t)t->shape + t->ndim;
 }
 /* Set a fixed shape, as minimum and maximum; it was checked. */
 void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape);
-bool tvmrt__region_is_open(const tvmrt_region* region);
+bool tvmrt__region_is_dynamic(const tvmrt_region* region);
 
 /* Read and check. The constants are borrowed as long as `out` lives, and aligned; NULL leaves them
  * without data. On failure *out is empty. */

@@ -159,22 +159,24 @@ static int start_device(entry* e) {
 }
 
 /* Copy the part of a struct that both sides know; the remainder of `to` stays 0. */
-static void copy_known(void* to, size_t to_bytes, const void* from, size_t said, size_t least) {
-  const size_t bytes = said == 0 ? least : said;
+static void copy_common_fields(void* to, size_t to_bytes, const void* from, size_t stated_bytes,
+                               size_t min_bytes) {
+  const size_t bytes = stated_bytes == 0 ? min_bytes : stated_bytes;
   if (from != NULL) memcpy(to, from, bytes < to_bytes ? bytes : to_bytes);
 }
 
 /* Whether a struct size that a device states is plausible for any version. */
-static bool is_size(size_t said, size_t least) {
-  enum { MOST_BYTES = 4096 };
-  return said == 0 || (said >= least && said <= MOST_BYTES && said % sizeof(void*) == 0);
+static bool is_valid_size(size_t stated_bytes, size_t min_bytes) {
+  enum { MAX_BYTES = 4096 };
+  return stated_bytes == 0 || (stated_bytes >= min_bytes && stated_bytes <= MAX_BYTES &&
+                               stated_bytes % sizeof(void*) == 0);
 }
 
 /* Each struct of a device states its own size, as plug-ins may have any age. */
 static int check_sizes(const tvmrt_device* d) {
-  if (is_size(d->interface_bytes, BYTES_TO(tvmrt_device_interface, release_device)) &&
-      is_size(d->allocator_bytes, BYTES_TO(tvmrt_device_allocator, release)) &&
-      is_size(d->optimizer_bytes, BYTES_TO(tvmrt_device_optimizer, optimize_graph))) {
+  if (is_valid_size(d->interface_bytes, BYTES_TO(tvmrt_device_interface, release_device)) &&
+      is_valid_size(d->allocator_bytes, BYTES_TO(tvmrt_device_allocator, release)) &&
+      is_valid_size(d->optimizer_bytes, BYTES_TO(tvmrt_device_optimizer, optimize_graph))) {
     return 0;
   }
   return tvmrt__fail_value(
@@ -187,14 +189,14 @@ static int check_sizes(const tvmrt_device* d) {
 /* The device may free its struct and its tables afterwards; it keeps owning their targets. */
 static void copy_device(entry* e, const tvmrt_device* device) {
   tvmrt_device* d = &e->device;
-  copy_known(d, sizeof(*d), device, device->struct_bytes, 0);
+  copy_common_fields(d, sizeof(*d), device, device->struct_bytes, 0);
   d->struct_bytes = sizeof(*d);
-  copy_known(&e->interface, sizeof(e->interface), d->interface, d->interface_bytes,
-             BYTES_TO(tvmrt_device_interface, release_device));
-  copy_known(&e->allocator, sizeof(e->allocator), d->allocator, d->allocator_bytes,
-             BYTES_TO(tvmrt_device_allocator, release));
-  copy_known(&e->optimizer, sizeof(e->optimizer), d->optimizer, d->optimizer_bytes,
-             BYTES_TO(tvmrt_device_optimizer, optimize_graph));
+  copy_common_fields(&e->interface, sizeof(e->interface), d->interface, d->interface_bytes,
+                     BYTES_TO(tvmrt_device_interface, release_device));
+  copy_common_fields(&e->allocator, sizeof(e->allocator), d->allocator, d->allocator_bytes,
+                     BYTES_TO(tvmrt_device_allocator, release));
+  copy_common_fields(&e->optimizer, sizeof(e->optimizer), d->optimizer, d->optimizer_bytes,
+                     BYTES_TO(tvmrt_device_optimizer, optimize_graph));
   d->interface = &e->interface;
   if (d->allocator != NULL) d->allocator = &e->allocator;
   if (d->optimizer != NULL) d->optimizer = &e->optimizer;
@@ -329,7 +331,7 @@ static int find_or_load(const char* name, entry** out) {
 }
 
 /* Let the front end search its packages; those of Python declare devices by entry points. */
-static int ask_front_end(const char* name) {
+static int query_front_end(const char* name) {
   TVMValue arg = {.v_str = name};
   int type = kTVMStr;
   return tvmrt__global_notify("tvmrt.device.find_installed", &arg, &type, 1);
@@ -337,11 +339,11 @@ static int ask_front_end(const char* name) {
 
 /* Called with the registry locked; unlocked during the front end's search, which takes its own
  * lock, whose holder may be waiting for this one. */
-static int find_or_ask(const char* name, entry** out) {
+static int find_or_query(const char* name, entry** out) {
   int rc = find_or_load(name, out);
   if (rc != 0 || *out != NULL || !is_name(name)) return rc;
   unlock_registry();
-  rc = ask_front_end(name);
+  rc = query_front_end(name);
   lock_registry();
   return rc == 0 ? find_or_add_scripted(name, out) : rc;
 }
@@ -359,7 +361,7 @@ int tvmrt__device_find(const char* name, tvmrt_device** out_device) {
   entry* e;
   int rc;
   lock_registry();
-  rc = find_or_ask(name, &e);
+  rc = find_or_query(name, &e);
   *out_device = e == NULL ? NULL : &e->device;
   unlock_registry();
   return rc;
@@ -370,7 +372,7 @@ int tvmrt__device_take(const char* name, tvmrt_device** out) {
   entry* e;
   int rc;
   lock_registry();
-  rc = find_or_ask(name, &e);
+  rc = find_or_query(name, &e);
   if (e != NULL) ++e->users;
   *out = e == NULL ? NULL : &e->device;
   unlock_registry();
@@ -406,7 +408,7 @@ int tvmrt__device_set_options(const char* name, const char* options) {
   int rc;
   if (copy == NULL) return -1;
   lock_registry();
-  rc = find_or_ask(name, &e);
+  rc = find_or_query(name, &e);
   if (rc == 0 && e == NULL) rc = tvmrt__fail_value("there is no device '%.60s'.", name);
   if (rc == 0) {
     free(e->options);

@@ -29,23 +29,23 @@ static bool is_listed(const char* const* list, const char* text) {
 }
 
 /* Only float32 if the device lists no types. */
-static bool has_type(const tvmrt_device_description* can, const tvmrt_region_tensor* t) {
+static bool has_type(const tvmrt_device_description* desc, const tvmrt_region_tensor* t) {
   static const char* const by_default[] = {"float32", NULL};
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(t->dtype, text);
-  return is_listed(can->dtypes == NULL ? by_default : can->dtypes, text);
+  return is_listed(desc->dtypes == NULL ? by_default : desc->dtypes, text);
 }
 
 /* By names of operators and types; the device may still refuse the group as a whole. */
-static bool can_run(const tvmrt_device_description* can, const tvmrt_region* graph,
+static bool can_run(const tvmrt_device_description* desc, const tvmrt_region* graph,
                     const tvmrt_region_node* node) {
   int32_t i;
-  if (!is_listed(can->ops, node->op)) return false;
+  if (!is_listed(desc->ops, node->op)) return false;
   for (i = 0; i < node->num_inputs; ++i) {
-    if (node->inputs[i] >= 0 && !has_type(can, &graph->tensors[node->inputs[i]])) return false;
+    if (node->inputs[i] >= 0 && !has_type(desc, &graph->tensors[node->inputs[i]])) return false;
   }
   for (i = 0; i < node->num_outputs; ++i) {
-    if (!has_type(can, &graph->tensors[node->outputs[i]])) return false;
+    if (!has_type(desc, &graph->tensors[node->outputs[i]])) return false;
   }
   return true;
 }
@@ -75,7 +75,7 @@ static void push_sources(split* s, int32_t* depth, int32_t group, int32_t except
 /* Whether `late` depends, through a third group, on `early`. The joined group would have to run
  * both before the third and after it. Each check visits all groups in between, which is quadratic
  * in the worst case; graphs have hundreds of nodes. */
-static bool has_detour(split* s, int32_t early, int32_t late) {
+static bool has_indirect_path(split* s, int32_t early, int32_t late) {
   int32_t depth = 0;
   memset(s->seen, 0, (size_t)s->graph->num_nodes);
   push_sources(s, &depth, late, early);
@@ -111,7 +111,8 @@ static void join_sources(split* s, int32_t node) {
     /* nodes for the CPU are in no group */
     if (from < 0 || !s->wanted[from]) continue;
     theirs = s->group[from];
-    if (theirs == mine || has_detour(s, theirs, mine) || has_detour(s, mine, theirs)) continue;
+    if (theirs == mine || has_indirect_path(s, theirs, mine) || has_indirect_path(s, mine, theirs))
+      continue;
     join(s, theirs, mine);
   }
 }
@@ -158,13 +159,13 @@ static void number_groups(split* s, int32_t* out_groups) {
 int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
                                    int32_t* out_groups) {
   split s = {0};
-  tvmrt_device_description can;
+  tvmrt_device_description desc;
   int32_t i;
-  int rc = tvmrt__device_describe(device, &can);
+  int rc = tvmrt__device_describe(device, &desc);
   if (rc == 0) rc = make_split(&s, graph);
   /* In the graph's order, so that producers have their groups before consumers join them. */
   for (i = 0; rc == 0 && i < graph->num_nodes; ++i) {
-    s.wanted[i] = can_run(&can, graph, &graph->nodes[i]);
+    s.wanted[i] = can_run(&desc, graph, &graph->nodes[i]);
     if (s.wanted[i]) join_sources(&s, i);
   }
   if (rc == 0) number_groups(&s, out_groups);

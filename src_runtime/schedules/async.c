@@ -19,7 +19,7 @@ typedef struct worker {
 
 /* A plug-in states the number of queues of its device: a damaged number must not start too many
  * threads. */
-enum { MOST_QUEUES = 64 };
+enum { MAX_QUEUES = 64 };
 
 /* The steps of a run on one device, in the order in which they must begin. */
 typedef struct lane {
@@ -31,27 +31,27 @@ typedef struct lane {
 } lane;
 
 /* Stored in plan->privacy. */
-typedef struct flight {
+typedef struct active_run {
   tvmrt_plan* plan;
-  struct flight* next; /* in `flights` */
+  struct active_run* next; /* in `active_runs` */
   lane* lanes;
   int32_t num_lanes;
-  int32_t* lane_steps;  /* the steps of all lanes, consecutively */
-  int32_t* waits;       /* per step: steps that must end before it */
-  int32_t* first_later; /* per step: position in `later` of the steps that wait for it */
-  int32_t* later;
-  int32_t left;      /* steps that have not ended */
+  int32_t* lane_steps;      /* the steps of all lanes, consecutively */
+  int32_t* num_pending;     /* per step: steps that must end before it */
+  int32_t* first_successor; /* per step: position in `successor` of the steps that wait for it */
+  int32_t* successor;
+  int32_t remaining; /* steps that have not ended */
   int32_t busy;      /* steps that are running */
   bool is_stopped;   /* a step failed, or the run was cancelled: no more steps begin */
-  bool is_under_way; /* it is in `flights` */
-} flight;
+  bool is_active;    /* it is in `active_runs` */
+} active_run;
 
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* guards everything below */
 static tvmrt_cond changed;                  /* exists if has_changed */
 static bool has_changed;
-static bool is_told_of_forks;
+static bool has_fork_handlers;
 static worker* workers;
-static flight* flights; /* unfinished runs, oldest first */
+static active_run* active_runs; /* unfinished runs, oldest first */
 
 /* The three are called around fork() by the forking thread: the lock ensures that the lists are
  * consistent, and parent and child release their own copies of it. */
@@ -60,9 +60,9 @@ static void unlock_in_parent(void) { tvmrt__unlock(&lock); }
 
 /* A child of fork has no workers: unfinished runs do not end there. */
 static void forget_in_child(void) {
-  for (; flights != NULL; flights = flights->next) {
-    flights->is_stopped = true;
-    flights->is_under_way = false;
+  for (; active_runs != NULL; active_runs = active_runs->next) {
+    active_runs->is_stopped = true;
+    active_runs->is_active = false;
   }
   workers = NULL;
   has_changed = false; /* threads of the parent wait for it: the next run creates a new one */
@@ -75,13 +75,13 @@ static int set_up(void) {
   if (has_changed) return 0;
   if (tvmrt__cond_init(&changed) != 0) return tvmrt__fail_memory(sizeof(changed));
   has_changed = true;
-  if (!is_told_of_forks) tvmrt__at_fork(lock_for_fork, unlock_in_parent, forget_in_child);
-  is_told_of_forks = true; /* a child inherits it */
+  if (!has_fork_handlers) tvmrt__at_fork(lock_for_fork, unlock_in_parent, forget_in_child);
+  has_fork_handlers = true; /* a child inherits it */
   return 0;
 }
 
 /* Linear search by name, as devices are few. NULL if the run has no step on the device. */
-static lane* lane_of(const flight* f, const char* device) {
+static lane* lane_of(const active_run* f, const char* device) {
   int32_t i;
   for (i = 0; i < f->num_lanes; ++i) {
     if (strcmp(f->lanes[i].device, device) == 0) return &f->lanes[i];
@@ -91,13 +91,13 @@ static lane* lane_of(const flight* f, const char* device) {
 
 /* The next step of a device, of the oldest run that has one ready. A linear search: runs are
  * few. */
-static flight* next_step(const char* device, int32_t* out_step) {
-  flight* f;
-  for (f = flights; f != NULL; f = f->next) {
+static active_run* next_step(const char* device, int32_t* out_step) {
+  active_run* f;
+  for (f = active_runs; f != NULL; f = f->next) {
     lane* l = f->is_stopped ? NULL : lane_of(f, device);
     /* Only the lane's next step: a later one has to wait even if ready, so that all runs have the
      * same order. */
-    if (l == NULL || l->next == l->count || f->waits[l->steps[l->next]] > 0) continue;
+    if (l == NULL || l->next == l->count || f->num_pending[l->steps[l->next]] > 0) continue;
     *out_step = l->steps[l->next++];
     return f;
   }
@@ -105,34 +105,35 @@ static flight* next_step(const char* device, int32_t* out_step) {
 }
 
 /* Called with the lock held. Afterwards the waiting thread may end the plan. */
-static void land(flight* f) {
-  flight** at = &flights;
+static void finish_run(active_run* f) {
+  active_run** at = &active_runs;
   while (*at != f) at = &(*at)->next;
   *at = f->next;
-  f->is_under_way = false;
+  f->is_active = false;
 }
 
 /* Whether a thread other than that of the ended step may take one of this device. The thread itself
  * looks for its next step without being woken. */
-static bool wakes(const flight* f, const char* of, const char* ended) {
+static bool should_wake(const active_run* f, const char* of, const char* ended) {
   const lane* l = lane_of(f, of);
   return strcmp(of, ended) != 0 || (l != NULL && l->queues > 1);
 }
 
 /* After a step: update the steps that wait for it. Other threads are woken if one is ready. */
-static void end_step(flight* f, int32_t step, int rc, const char* device) {
+static void end_step(active_run* f, int32_t step, int rc, const char* device) {
   bool wake = false;
   int32_t i;
   --f->busy;
-  --f->left;
+  --f->remaining;
   /* Running steps continue to their end: a device's step cannot be aborted. */
   if (rc != 0) f->is_stopped = true;
-  for (i = f->first_later[step]; i < f->first_later[step + 1]; ++i) {
-    const int32_t later = f->later[i];
-    if (--f->waits[later] == 0) wake |= wakes(f, f->plan->steps[later].device, device);
+  for (i = f->first_successor[step]; i < f->first_successor[step + 1]; ++i) {
+    const int32_t successor = f->successor[i];
+    if (--f->num_pending[successor] == 0)
+      wake |= should_wake(f, f->plan->steps[successor].device, device);
   }
-  if (f->busy == 0 && (f->left == 0 || f->is_stopped)) {
-    land(f);
+  if (f->busy == 0 && (f->remaining == 0 || f->is_stopped)) {
+    finish_run(f);
     wake = true;
   }
   if (wake) tvmrt__wake_all(&changed);
@@ -140,12 +141,12 @@ static void end_step(flight* f, int32_t step, int rc, const char* device) {
 
 /* The only place where steps run: without the lock. A step of a cancelled run ends as failed, which
  * stops the flight; it is removed when its running steps have ended. */
-static void* work(void* argument) {
+static void* worker_main(void* argument) {
   const worker* w = argument;
   tvmrt__lock(&lock);
   for (;;) {
     int32_t step;
-    flight* f = next_step(w->device, &step);
+    active_run* f = next_step(w->device, &step);
     int rc;
     if (f == NULL) {
       tvmrt__wait(&changed, &lock);
@@ -162,13 +163,13 @@ static void* work(void* argument) {
 
 /* Detached, as workers never end: `w` stays valid as long as the process lives. */
 static int start_thread(worker* w) {
-  const int rc = tvmrt__thread_start_detached(work, w);
+  const int rc = tvmrt__thread_start_detached(worker_main, w);
   if (rc == 0) return 0;
   return tvmrt__fail("OSError: no thread for device '%.60s' (error %d).", w->device, rc);
 }
 
 /* Called with the lock held. Workers stay: there is one per queue of a device. */
-static int need_worker(const char* device, uint32_t queue) {
+static int ensure_worker(const char* device, uint32_t queue) {
   worker* w = workers;
   while (w != NULL && (w->queue != queue || strcmp(w->device, device) != 0)) w = w->next;
   if (w != NULL) return 0;
@@ -188,12 +189,12 @@ static int need_worker(const char* device, uint32_t queue) {
 
 /* Also for a partially built flight. A plan lives until its flight has ended, so no worker reads
  * this memory any more. */
-static void free_flight(flight* f) {
+static void free_run(active_run* f) {
   free(f->lanes);
   free(f->lane_steps);
-  free(f->waits);
-  free(f->first_later);
-  free(f->later);
+  free(f->num_pending);
+  free(f->first_successor);
+  free(f->successor);
   free(f);
 }
 
@@ -203,11 +204,11 @@ static uint32_t count_queues(const char* name) {
   if (strcmp(name, "cpu") == 0) return 1;
   if (tvmrt_device_find(name, &device) != 0) tvmrt__forget_error();
   if (device == NULL || device->num_queues == 0) return 1;
-  return device->num_queues < MOST_QUEUES ? device->num_queues : MOST_QUEUES;
+  return device->num_queues < MAX_QUEUES ? device->num_queues : MAX_QUEUES;
 }
 
 /* Sort the steps into lanes, each in order. */
-static void fill_lanes(flight* f) {
+static void fill_lanes(active_run* f) {
   const tvmrt_plan* plan = f->plan;
   int32_t at = 0;
   int32_t i;
@@ -228,8 +229,8 @@ static void fill_lanes(flight* f) {
 }
 
 /* Invert the dependencies: count per step, sum up, fill from the ends. The steps that wait for step
- * s are then at first_later[s] to first_later[s + 1]. */
-static int fill_later(flight* f) {
+ * s are then at first_successor[s] to first_successor[s + 1]. */
+static int fill_successors(active_run* f) {
   const tvmrt_plan* plan = f->plan;
   const int32_t count = plan->num_steps;
   size_t total = 0;
@@ -237,15 +238,15 @@ static int fill_later(flight* f) {
   int32_t k;
   for (i = 0; i < count; ++i) {
     total += (size_t)plan->steps[i].num_after;
-    for (k = 0; k < plan->steps[i].num_after; ++k) ++f->first_later[plan->steps[i].after[k]];
+    for (k = 0; k < plan->steps[i].num_after; ++k) ++f->first_successor[plan->steps[i].after[k]];
   }
   if (total > INT32_MAX) return tvmrt__fail_memory(total);
-  f->later = tvmrt__calloc(total, sizeof(*f->later));
-  if (f->later == NULL) return -1;
-  for (i = 1; i <= count; ++i) f->first_later[i] += f->first_later[i - 1];
+  f->successor = tvmrt__calloc(total, sizeof(*f->successor));
+  if (f->successor == NULL) return -1;
+  for (i = 1; i <= count; ++i) f->first_successor[i] += f->first_successor[i - 1];
   for (i = 0; i < count; ++i) {
     for (k = 0; k < plan->steps[i].num_after; ++k) {
-      f->later[--f->first_later[plan->steps[i].after[k]]] = i;
+      f->successor[--f->first_successor[plan->steps[i].after[k]]] = i;
     }
   }
   return 0;
@@ -255,23 +256,24 @@ static int fill_later(flight* f) {
  * queues. */
 static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   const size_t count = (size_t)plan->num_steps;
-  flight* f = tvmrt__calloc(1, sizeof(*f));
+  active_run* f = tvmrt__calloc(1, sizeof(*f));
   int rc = -1;
   (void)scheduler;
   if (f == NULL) return -1;
   f->plan = plan;
   f->lanes = tvmrt__calloc(count, sizeof(*f->lanes));
   f->lane_steps = tvmrt__calloc(count, sizeof(*f->lane_steps));
-  f->waits = tvmrt__calloc(count, sizeof(*f->waits));
-  f->first_later = tvmrt__calloc(count + 1, sizeof(*f->first_later));
-  if (f->lanes != NULL && f->lane_steps != NULL && f->waits != NULL && f->first_later != NULL) {
-    rc = fill_later(f);
+  f->num_pending = tvmrt__calloc(count, sizeof(*f->num_pending));
+  f->first_successor = tvmrt__calloc(count + 1, sizeof(*f->first_successor));
+  if (f->lanes != NULL && f->lane_steps != NULL && f->num_pending != NULL &&
+      f->first_successor != NULL) {
+    rc = fill_successors(f);
   }
   if (rc == 0) {
     fill_lanes(f);
     plan->privacy = f;
   } else {
-    free_flight(f);
+    free_run(f);
   }
   return rc;
 }
@@ -279,28 +281,28 @@ static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
 /* The runtime waits for a run before it ends the plan, so no flight is active. */
 static void async_post_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   (void)scheduler;
-  free_flight(plan->privacy);
+  free_run(plan->privacy);
 }
 
 /* Called with the lock held. Only missing threads are created here: a prepared run begins at
  * once. */
-static int take_off(flight* f) {
-  flight** at = &flights;
+static int start_run(active_run* f) {
+  active_run** at = &active_runs;
   uint32_t queue;
   int32_t i;
   TVMRT_RETURN_IF_ERROR(set_up());
   for (i = 0; i < f->num_lanes; ++i) {
     for (queue = 0; queue < f->lanes[i].queues; ++queue) { /* a child of fork has none */
-      TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device, queue));
+      TVMRT_RETURN_IF_ERROR(ensure_worker(f->lanes[i].device, queue));
     }
     f->lanes[i].next = 0;
   }
   /* The executor's previous run has ended, so its counters may be reset. */
-  for (i = 0; i < f->plan->num_steps; ++i) f->waits[i] = f->plan->steps[i].num_after;
-  f->left = f->plan->num_steps;
+  for (i = 0; i < f->plan->num_steps; ++i) f->num_pending[i] = f->plan->steps[i].num_after;
+  f->remaining = f->plan->num_steps;
   f->is_stopped = false;
-  if (f->left == 0) return 0; /* no step would ever end it */
-  f->is_under_way = true;
+  if (f->remaining == 0) return 0; /* no step would ever end it */
+  f->is_active = true;
   f->next = NULL;
   /* After all others: next_step() takes the oldest first. */
   while (*at != NULL) at = &(*at)->next;
@@ -314,7 +316,7 @@ static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int rc;
   (void)scheduler;
   tvmrt__lock(&lock);
-  rc = take_off(plan->privacy);
+  rc = start_run(plan->privacy);
   tvmrt__unlock(&lock);
   return rc;
 }
@@ -322,14 +324,14 @@ static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
 /* A negative timeout waits without limit. A failed run has ended: its error is reported by the
  * runtime, which has stored it. */
 static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_t timeout_ms) {
-  const flight* f = plan->privacy;
+  const active_run* f = plan->privacy;
   /* Read before locking, so that time spent waiting for the lock counts. */
   const double until = tvmrt__seconds() + 1e-3 * (double)timeout_ms;
   bool is_late = false;
   int rc;
   (void)scheduler;
   tvmrt__lock(&lock);
-  while (f->is_under_way && !is_late) {
+  while (f->is_active && !is_late) {
     if (timeout_ms < 0) {
       tvmrt__wait(&changed, &lock);
     } else {
@@ -337,7 +339,7 @@ static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_
     }
   }
   /* A stopped run is reported only at its end: running steps may still write to tensors. */
-  rc = f->is_under_way ? TVMRT_DEVICE_BUSY : f->is_stopped ? -1 : 0;
+  rc = f->is_active ? TVMRT_DEVICE_BUSY : f->is_stopped ? -1 : 0;
   tvmrt__unlock(&lock);
   return rc;
 }

@@ -32,7 +32,7 @@ static const tvmrt_graph_node* node_of(const tvmrt_graph_executor* g, size_t op)
 
 /* Add `step` to the dependencies of the current step, without duplicates. Lists are short, so the
  * search is linear. */
-static int wait_for(draft* d, size_t begin, int32_t step) {
+static int add_dependency(draft* d, size_t begin, int32_t step) {
   const int32_t* after = (const void*)d->after.data;
   size_t i;
   if (step < 0) return 0;
@@ -48,7 +48,7 @@ static int add_after(tvmrt_parser* in, void* into) {
   int64_t number;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &number));
   if (number >= 0 && (uint64_t)number < d->g->ops[d->op].node) {
-    return wait_for(d, d->begin, d->op_of[number]);
+    return add_dependency(d, d->begin, d->op_of[number]);
   }
   return tvmrt__fail_value("node '%.60s' runs after node %lld, which does not come before.",
                            node_of(d->g, d->op)->name, (long long)number);
@@ -67,10 +67,11 @@ static int read_after(draft* d, size_t op, size_t begin) {
 /* Readers wait for the writer of a storage; writers also for its readers. The writers of a storage
  * run one after the other; readers since the last writer form a list of links, which is cleared by
  * each writer. */
-static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool writes) {
+static int add_storage_dependency(draft* d, size_t begin, size_t entry, int32_t op, bool writes) {
   const size_t sid = d->g->graph.entries[entry].storage_id;
   int32_t link;
-  TVMRT_RETURN_IF_ERROR(wait_for(d, begin, d->last_writer[sid] == op ? -1 : d->last_writer[sid]));
+  TVMRT_RETURN_IF_ERROR(
+      add_dependency(d, begin, d->last_writer[sid] == op ? -1 : d->last_writer[sid]));
   if (!writes) {
     link = d->num_readers++;
     d->readers[2 * link] = op;
@@ -80,7 +81,7 @@ static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool
   }
   for (link = d->first_reader[sid]; link >= 0; link = d->readers[2 * link + 1]) {
     if (d->readers[2 * link] == op) continue;
-    TVMRT_RETURN_IF_ERROR(wait_for(d, begin, d->readers[2 * link]));
+    TVMRT_RETURN_IF_ERROR(add_dependency(d, begin, d->readers[2 * link]));
   }
   d->first_reader[sid] = -1;
   d->last_writer[sid] = op;
@@ -88,21 +89,21 @@ static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool
 }
 
 /* Reads before writes, like the operator: its own result is not among its inputs. */
-static int follow_storages(draft* d, size_t op, size_t begin) {
+static int add_storage_dependencies(draft* d, size_t op, size_t begin) {
   const tvmrt_graph_node* n = node_of(d->g, op);
   size_t i;
   for (i = 0; i < n->num_inputs; ++i) {
     const size_t entry = d->g->graph.inputs[n->first_input + i];
-    TVMRT_RETURN_IF_ERROR(follow_storage(d, begin, entry, (int32_t)op, false));
+    TVMRT_RETURN_IF_ERROR(add_storage_dependency(d, begin, entry, (int32_t)op, false));
   }
   for (i = 0; i < n->num_outputs; ++i) {
-    TVMRT_RETURN_IF_ERROR(follow_storage(d, begin, n->first_entry + i, (int32_t)op, true));
+    TVMRT_RETURN_IF_ERROR(add_storage_dependency(d, begin, n->first_entry + i, (int32_t)op, true));
   }
   return 0;
 }
 
 /* One node suffices: the compiler states dependencies for all nodes or for none. */
-static bool says_after(const tvmrt_graph_executor* g) {
+static bool has_dependencies(const tvmrt_graph_executor* g) {
   size_t i = 0;
   while (i < g->num_ops && node_of(g, i)->after == NULL) ++i;
   return i < g->num_ops;
@@ -110,16 +111,16 @@ static bool says_after(const tvmrt_graph_executor* g) {
 
 /* A step's dependencies end where those of the next begin, so that one list serves all. */
 static int fill_after(draft* d) {
-  const bool is_said = says_after(d->g);
+  const bool has_stated = has_dependencies(d->g);
   size_t i;
   for (i = 0; i < d->g->num_ops; ++i) {
     const size_t begin = d->after.size / sizeof(int32_t);
-    if (!is_said) {
-      TVMRT_RETURN_IF_ERROR(follow_storages(d, i, begin));
+    if (!has_stated) {
+      TVMRT_RETURN_IF_ERROR(add_storage_dependencies(d, i, begin));
     } else if (node_of(d->g, i)->after != NULL) {
       TVMRT_RETURN_IF_ERROR(read_after(d, i, begin));
     } else { /* unknown: it waits for the previous step */
-      TVMRT_RETURN_IF_ERROR(wait_for(d, begin, (int32_t)i - 1));
+      TVMRT_RETURN_IF_ERROR(add_dependency(d, begin, (int32_t)i - 1));
     }
     d->ends[i] = d->after.size / sizeof(int32_t);
   }
@@ -161,7 +162,7 @@ static int make_draft(draft* d) {
 
 /* The number of a step's device: that of the first step on it, or a new one. Devices are compared
  * by name: a missing device has a name, too. */
-static int32_t number_device(tvmrt_schedule* s, int32_t step) {
+static int32_t device_index(tvmrt_schedule* s, int32_t step) {
   int32_t i;
   for (i = 0; i < step; ++i) {
     if (strcmp(s->steps[i].device, s->steps[step].device) == 0) return s->device[i];
@@ -182,7 +183,7 @@ static void name_steps(tvmrt_schedule* s, draft* d) {
     s->steps[i].after = s->after == NULL ? NULL : s->after + begin;
     /* lint: ends has as many numbers as there are steps */
     s->steps[i].num_after = (int32_t)(d->ends[i] - begin);
-    s->device[i] = number_device(s, (int32_t)i);
+    s->device[i] = device_index(s, (int32_t)i);
   }
 }
 
@@ -260,5 +261,5 @@ int tvmrt__graph_choose_default(tvmrt_graph_executor* g) {
     if (tvmrt_device_find(node_of(g, i)->device, &device) != 0) tvmrt__forget_error();
     if (device != NULL && device->scheduler != NULL) return set_scheduler(g, device->scheduler);
   }
-  return says_after(g) ? tvmrt__graph_set_scheduler(g, "async") : 0;
+  return has_dependencies(g) ? tvmrt__graph_set_scheduler(g, "async") : 0;
 }

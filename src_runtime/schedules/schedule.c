@@ -54,15 +54,15 @@ static tvmrt_region* region_of_step(tvmrt_plan* plan, int32_t step) {
 }
 
 /* The argument of choose_device(). */
-typedef struct asker {
+typedef struct choice_context {
   tvmrt_schedule* schedule;
   int32_t step;
-} asker;
+} choice_context;
 
 /* Called by the region while its step runs, on the step's thread. NULL selects the region's own
  * device. */
 static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
-  const asker* a = of;
+  const choice_context* a = of;
   tvmrt_schedule* s = a->schedule;
   tvmrt_device* device = s->scheduler.choose(&s->scheduler, &s->plan, a->step, region);
   /* the step's own device is not recorded as chosen */
@@ -79,16 +79,16 @@ static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
  * generated code, which cannot pass it on. A region called by that function takes it. */
 static int call_op(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request) {
   tvmrt_thread* thread = tvmrt__thread();
-  asker who = {s, step};
+  choice_context context = {s, step};
   int rc;
   if (s->scheduler.choose != NULL) request->choose = choose_device;
   /* lint: taken back below */
-  request->asker = &who;
+  request->choice_context = &context;
   if (thread != NULL) thread->request = request;
   rc = s->run_op(s->graph, (size_t)step);
   if (thread != NULL) thread->request = NULL; /* steps of the CPU do not take it */
   request->choose = NULL;
-  request->asker = NULL;
+  request->choice_context = NULL;
   /* schedulers get -1 for any failure */
   return rc == 0 ? 0 : -1;
 }
@@ -159,7 +159,7 @@ static int end_step(tvmrt_plan* plan, tvmrt_event* event, int try_wait) {
 }
 
 /* Ends steps that a scheduler began and did not end: their tensors are needed by the next run. */
-static int end_what_is_left(tvmrt_schedule* s) {
+static int end_started_steps(tvmrt_schedule* s) {
   const char* left = NULL;
   int32_t i;
   for (i = 0; i < s->plan.num_steps; ++i) {
@@ -242,7 +242,7 @@ static void leave_scheduler(tvmrt_schedule* s) {
     set_cancelled(s, true);
     /* the thread's error must not be replaced by that of the run */
     if (s->scheduler.wait != NULL) (void)s->scheduler.wait(&s->scheduler, &s->plan, -1);
-    (void)end_what_is_left(s);
+    (void)end_started_steps(s);
     s->is_running = false;
   }
   if (s->scheduler.post_run != NULL) s->scheduler.post_run(&s->scheduler, &s->plan);
@@ -312,16 +312,16 @@ static int fail_run(tvmrt_schedule* s) {
   return -1;
 }
 
-int tvmrt__schedule_check_idle(const tvmrt_schedule* s, const char* who) {
+int tvmrt__schedule_check_idle(const tvmrt_schedule* s, const char* callee) {
   if (s == NULL || !s->is_running) return 0;
-  return tvmrt__fail("RuntimeError: %s: a run is under way; call wait() first.", who);
+  return tvmrt__fail("RuntimeError: %s: a run is under way; call wait() first.", callee);
 }
 
 /* The end of a run with result `rc`. The first failure is reported. */
 static int end_run(tvmrt_schedule* s, int rc) {
   /* Ending the remaining steps runs code that may set errors, so the text is saved. */
   char* reason = rc == 0 ? NULL : tvmrt__strdup(TVMGetLastError());
-  if (end_what_is_left(s) != 0) rc = -1;
+  if (end_started_steps(s) != 0) rc = -1;
   if (reason != NULL) TVMPackedFuncSetLastError(reason);
   free(reason);
   return rc == 0 ? 0 : fail_run(s);

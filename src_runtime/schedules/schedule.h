@@ -24,7 +24,7 @@ typedef struct tvmrt_step_time {
 /* A step that was begun, one event per step. An ended one keeps its result. */
 struct tvmrt_event {
   void* started; /* a region's unfinished run; NULL: it has ended */
-  int (*end)(void* started, bool only_look);
+  int (*end)(void* started, bool poll_only);
   int rc;
 };
 
@@ -65,8 +65,8 @@ void tvmrt__schedule_free(tvmrt_schedule* schedule);
 
 /* Replace the scheduler. */
 int tvmrt__schedule_choose(tvmrt_schedule* schedule, const tvmrt_scheduler* scheduler);
-/* Fails if a run has not ended; `who` names the called function. NULL has no run. */
-int tvmrt__schedule_check_idle(const tvmrt_schedule* schedule, const char* who);
+/* Fails if a run has not ended; `callee` names the called function. NULL has no run. */
+int tvmrt__schedule_check_idle(const tvmrt_schedule* schedule, const char* callee);
 
 /* Start a run and wait for its end. */
 int tvmrt__schedule_run(tvmrt_schedule* schedule);

@@ -30,17 +30,17 @@ static const tvmrt_scheduler sync_scheduler = {
 };
 
 /* Schedulers that users added; never removed, since executors have copies of them. */
-typedef struct added {
+typedef struct registered {
   tvmrt_scheduler scheduler;
-  struct added* next;
-} added;
+  struct registered* next;
+} registered;
 
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
-static added* first;
+static registered* first;
 
 /* Called with the lock held. The result stays valid: schedulers are never removed. */
 static const tvmrt_scheduler* find_locked(const char* name) {
-  const added* a = first;
+  const registered* a = first;
   if (strcmp(name, sync_scheduler.name) == 0) return &sync_scheduler;
   if (strcmp(name, tvmrt__async_scheduler.name) == 0) return &tvmrt__async_scheduler;
   while (a != NULL && strcmp(a->scheduler.name, name) != 0) a = a->next;
@@ -67,15 +67,15 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
 /* Plug-ins may be older or newer than this library: slots that they lack are NULL, slots that this
  * library does not know are ignored. */
 void tvmrt__scheduler_copy(tvmrt_scheduler* to, const tvmrt_scheduler* from) {
-  const size_t said = from->struct_bytes;
+  const size_t stated_bytes = from->struct_bytes;
   memset(to, 0, sizeof(*to));
-  memcpy(to, from, said < sizeof(*to) ? said : sizeof(*to));
+  memcpy(to, from, stated_bytes < sizeof(*to) ? stated_bytes : sizeof(*to));
   to->struct_bytes = sizeof(*to);
 }
 
 /* Called with the lock held. The name is borrowed and must stay valid, see device.h. */
 static int add_scheduler(const tvmrt_scheduler* scheduler) {
-  added* a;
+  registered* a;
   if (find_locked(scheduler->name) != NULL) {
     return tvmrt__fail_value("there is a scheduler '%.60s' already; names must be unique.",
                              scheduler->name);
@@ -140,7 +140,7 @@ TVMRT_NATIVE(wait_started) {
   TVMRT_ARGS("wait");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
   if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &timeout_ms));
-  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->base, in.who));
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->base, in.callee));
   rc = wait_for_run(g, timeout_ms, &ended);
   tvmrt__end_call(&g->base);
   return rc != 0 ? rc : tvmrt__ret_int(out, out_code, ended);

@@ -4,8 +4,8 @@
 
 #include "../platform/compiler.h"
 #include "../platform/files.h"
+#include "../platform/float_to_int.h"
 #include "../platform/loading.h"
-#include "../platform/reals.h"
 #include "../platform/system.h"
 #include "../platform/threads.h"
 

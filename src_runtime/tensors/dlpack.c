@@ -43,14 +43,14 @@ static void delete_exported(DLManagedTensor* self) {
 }
 
 /* Whether a tensor was exported by TVMArrayToDLPack and comes back unchanged. */
-static bool is_ours(const DLManagedTensor* from) {
+static bool is_exported_here(const DLManagedTensor* from) {
   const tvmrt_tensor* t = from->manager_ctx;
   return from->deleter == delete_exported && from->dl_tensor.data == t->dl.data &&
          from->dl_tensor.shape == t->dl.shape && from->dl_tensor.ndim == t->dl.ndim;
 }
 
 /* A view of the exported tensor: it holds the original, however often it is exchanged. */
-static tvmrt_tensor* take_back(DLManagedTensor* from) {
+static tvmrt_tensor* view_exported(DLManagedTensor* from) {
   tvmrt_tensor* base = from->manager_ctx;
   tvmrt_tensor* t =
       tvmrt__tensor_view(base, base->dl.shape, base->dl.ndim, from->dl_tensor.dtype, 0);
@@ -62,7 +62,7 @@ static tvmrt_tensor* take_back(DLManagedTensor* from) {
 }
 
 /* Shape and strides are copied; the data is deleted with the NDArray. */
-static tvmrt_tensor* take_over(DLManagedTensor* from) {
+static tvmrt_tensor* wrap_imported(DLManagedTensor* from) {
   tvmrt_tensor* t = tvmrt__tensor_borrow(&from->dl_tensor);
   if (t == NULL) return NULL;
   t->release = release_imported;
@@ -75,7 +75,7 @@ int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
   tvmrt_tensor* t;
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(check_import(from));
-  t = is_ours(from) ? take_back(from) : take_over(from);
+  t = is_exported_here(from) ? view_exported(from) : wrap_imported(from);
   if (t == NULL) return -1;
   if (t->dl.dtype.code == kDLBool && t->dl.dtype.bits == 8) {
     t->dl.dtype.code = kDLUInt; /* a byte each in both */

@@ -40,7 +40,7 @@ static int cpu_free(DLDevice dev, void* ptr) {
 }
 
 /* Minimum size of parallel copies, and size that a thread copies in two microseconds. */
-enum { SHARED_BYTES = 128 << 10, PART_BYTES = 24 << 10, MOST_PARTS = 256 };
+enum { SHARED_BYTES = 128 << 10, PART_BYTES = 24 << 10, MAX_PARTS = 256 };
 
 typedef struct {
   char* to;
@@ -68,12 +68,11 @@ static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* 
   (void)stream;
   copy_job job = {to, from, bytes};
   const uintptr_t target = (uintptr_t)to, source = (uintptr_t)from;
-  const size_t apart = (size_t)(target < source ? source - target : target - source);
+  const size_t distance = (size_t)(target < source ? source - target : target - source);
   if (bytes == 0 || from == to) return 0;
-  if (bytes >= SHARED_BYTES && apart >= bytes && tvmrt__has_workers()) {
+  if (bytes >= SHARED_BYTES && distance >= bytes && tvmrt__has_workers()) {
     const size_t parts = bytes / PART_BYTES;
-    return TVMBackendParallelLaunch(copy_part, &job,
-                                    (int)(parts < MOST_PARTS ? parts : MOST_PARTS));
+    return TVMBackendParallelLaunch(copy_part, &job, (int)(parts < MAX_PARTS ? parts : MAX_PARTS));
   }
   memmove(to, from, bytes);
   return 0;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The order is that of tvmrt__bytes_tensor(), which also reads it in firmware. */
+/* The order is that of tvmrt__take_tensor_header(), which also reads it in firmware. */
 int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   uint64_t bytes;
   int i;
@@ -38,7 +38,7 @@ int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
 }
 
 /* Checks of this runtime beyond those of the byte reader. */
-static int check_head(const tvmrt_reader* in, const tvmrt_tensor_head* head) {
+static int check_head(const tvmrt_reader* in, const tvmrt_tensor_header* head) {
   if (head->ndim > TVMRT_MAX_NDIM) {
     return tvmrt__reader_fail(in, "a tensor has too many dimensions");
   }
@@ -50,12 +50,12 @@ static int check_head(const tvmrt_reader* in, const tvmrt_tensor_head* head) {
 /* Owned, and aligned, as the bytes may be unaligned. NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
   static const DLDevice host = {kDLCPU, 0};
-  tvmrt_tensor_head head;
+  tvmrt_tensor_header head;
   int64_t shape[TVMRT_MAX_NDIM];
   uint64_t bytes;
   const uint8_t* data;
   tvmrt_tensor* t;
-  tvmrt__bytes_tensor(&in->bytes, &head);
+  tvmrt__take_tensor_header(&in->bytes, &head);
   if (check_head(in, &head) != 0) return NULL;
   /* without byte swapping, like the data: hosts are little-endian */
   memcpy(shape, head.shape, head.ndim * sizeof(*shape));
@@ -126,9 +126,9 @@ int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out) {
   size_t num_names;
   size_t count = 0;
   memset(out, 0, sizeof(*out));
-  if (count_first) count = tvmrt__bytes_count(&in->bytes);
-  num_names = tvmrt__bytes_names(&in->bytes, &names.bytes);
-  if (!count_first) count = tvmrt__bytes_count(&in->bytes);
+  if (count_first) count = tvmrt__take_count(&in->bytes);
+  num_names = tvmrt__skip_names(&in->bytes, &names.bytes);
+  if (!count_first) count = tvmrt__take_count(&in->bytes);
   TVMRT_RETURN_IF_ERROR(tvmrt__reader_check(in));
   if (count != num_names) {
     return tvmrt__reader_fail(in, "there are not as many tensors as names");
@@ -154,7 +154,7 @@ int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* pa
 int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out) {
   tvmrt_reader in;
   tvmrt__reader_init(&in, "the params file", data, size);
-  tvmrt__bytes_params(&in.bytes);
+  tvmrt__skip_params_header(&in.bytes);
   return tvmrt__params_read(&in, false, out);
 }
 

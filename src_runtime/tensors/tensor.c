@@ -252,9 +252,9 @@ tvmrt_tensor* tvmrt__tensor_copied(const DLTensor* from, DLDevice dev) {
 }
 
 /* Handles come from outside. */
-static int check_tensor(TVMArrayHandle handle, const char* who) {
-  if (handle == NULL) return tvmrt__fail("%s: the tensor is NULL.", who);
-  return tvmrt__check_type(tvmrt__tensor_of(handle), TVMRT_TYPE_NDARRAY, who);
+static int check_tensor(TVMArrayHandle handle, const char* callee) {
+  if (handle == NULL) return tvmrt__fail("%s: the tensor is NULL.", callee);
+  return tvmrt__check_type(tvmrt__tensor_of(handle), TVMRT_TYPE_NDARRAY, callee);
 }
 
 /* Numbers are checked before they are narrowed, since a caller's int may be anything. */
@@ -297,17 +297,17 @@ int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_tindex) {
 
 /* A host view of nbytes raw bytes, with the tensor's shape and type. The caller's size must equal
  * the tensor's: a wrong size is the most frequent cause of overruns. */
-static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* who,
+static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* callee,
                       DLTensor* out) {
   uint64_t bytes;
-  if (t == NULL) return tvmrt__fail("%s: the tensor is NULL.", who);
+  if (t == NULL) return tvmrt__fail("%s: the tensor is NULL.", callee);
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
   if (bytes != nbytes || (data == NULL && nbytes != 0)) {
     char text[TVMRT_TENSOR_TEXT_BYTES];
-    return tvmrt__fail_value("%s: %s takes %" PRIu64 " bytes, got %zu.", who,
+    return tvmrt__fail_value("%s: %s takes %" PRIu64 " bytes, got %zu.", callee,
                              tvmrt__tensor_text(t, text), bytes, nbytes);
   }
-  if (!tvmrt__is_compact(t)) return tvmrt__fail_value("%s: the tensor has strides.", who);
+  if (!tvmrt__is_compact(t)) return tvmrt__fail_value("%s: the tensor has strides.", callee);
   *out = *t;
   out->data = data;
   out->byte_offset = 0;
@@ -394,7 +394,7 @@ TVMRT_NATIVE(alloc_with_scope) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 4, 5));
   if (num_args == 5) {
     if (type_codes[0] != kTVMOpaqueHandle) {
-      return tvmrt__fail_type("%s: argument 0 must be a raw pointer, got %s.", in.who,
+      return tvmrt__fail_type("%s: argument 0 must be a raw pointer, got %s.", in.callee,
                               tvmrt__code_name(type_codes[0]));
     }
     shape = args[0].v_handle;
@@ -427,13 +427,13 @@ TVMRT_NATIVE(create_view) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_SHAPE_TUPLE, &shape));
   /* A tensor view has no reference that the new view could retain. */
   if (type_codes[0] != kTVMNDArrayHandle) {
-    return tvmrt__fail_type("%s: argument 0 must be an NDArray, got a view.", in.who);
+    return tvmrt__fail_type("%s: argument 0 must be an NDArray, got a view.", in.callee);
   }
   dtype = base->dtype;
   if (num_args > 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_dtype(&in, 2, &dtype));
   if (num_args > 3) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 3, &offset));
   if (offset < 0 || shape->size > TVMRT_MAX_NDIM) {
-    return tvmrt__fail_value("%s: the offset is negative or the shape is too long.", in.who);
+    return tvmrt__fail_value("%s: the offset is negative or the shape is too long.", in.callee);
   }
   return return_tensor(out, out_code,
                        tvmrt__tensor_view(tvmrt__tensor_of(base), shape->data, (int)shape->size,

@@ -5,7 +5,7 @@ Usage: abi.py [--update] [--compiler CC] [--include FOLDER] [LIBRARY...]
 Without names it looks at the headers and libraries of the tvmrt that this Python imports. Types
 come from the debug information of one object that includes every public header, so that neither the
 compiler nor how the libraries were built is seen. The snapshot is for 64-bit machines;
-tests/c/layout.c holds the layouts for others.
+tests/c/abi_layout.c holds the layouts for others.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ static inline int run(TVMModuleHandle ex) {
   return call_module(&c, ex, "run");
 }
 
-static inline int64_t ask(TVMModuleHandle ex, const char* function) {
+static inline int64_t call_int(TVMModuleHandle ex, const char* function) {
   call c = {0};
   assert_ok(call_module(&c, ex, function));
   return c.ret.v_int64;
@@ -55,7 +55,7 @@ static inline void set_scalar(TVMModuleHandle ex, const char* name, float value)
 
 /* One node whose function, of the library, calls the global test.callee: two inputs that share a name,
  * two outputs of the node; the text ends with what follows the last key. */
-static inline TVMModuleHandle make_two_of_a_name(TVMModuleHandle library, const char* end) {
+static inline TVMModuleHandle make_duplicate_names(TVMModuleHandle library, const char* end) {
   char json[2048];
   call c = {0};
   (void)snprintf(

@@ -49,10 +49,10 @@ static inline int image_answer(TVMValue* args, int* codes, int num_args, TVMValu
 }
 
 static const TVMCPackedFunc functions[] = {image_answer, image_double, image_add};
-static const TVMFuncRegistry narrow = {"\003answer\0double\0add", functions};
-static const TVMFuncRegistry wide = {"\003\000answer\0double\0add", functions};
-static const TVMModule narrow_module = {&narrow};
-static const TVMModule wide_module = {&wide};
+static const TVMFuncRegistry narrow_count = {"\003answer\0double\0add", functions};
+static const TVMFuncRegistry wide_count = {"\003\000answer\0double\0add", functions};
+static const TVMModule narrow_module = {&narrow_count};
+static const TVMModule wide_module = {&wide_count};
 
 /* Call a function of a module by its name. */
 static inline int call_of(TVMModuleHandle mod, const char* name, TVMValue* args, int* codes,

@@ -33,7 +33,7 @@ static void test_network_runs(void** state) {
   assert_string_equal(TVMGetLastError(), "main: expected 3 arguments");
 }
 
-static void test_workspaces_come_from_lent_memory(void** state) {
+static void test_workspaces_use_provided_memory(void** state) {
   static _Alignas(16) uint8_t memory[256];
   void* a;
   void* b;
@@ -102,7 +102,7 @@ static int count_task(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return TVMBackendParallelBarrier(task_id, env);
 }
 
-static void test_parallel_launch_is_one_call(void** state) {
+static void test_parallel_launch_calls_task_once(void** state) {
   int sum = 0;
   (void)state;
   assert_int_equal(TVMBackendParallelLaunch(count_task, &sum, 4), 0);
@@ -145,10 +145,10 @@ static void test_calls_by_name_need_a_table(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_network_runs),
-      cmocka_unit_test(test_workspaces_come_from_lent_memory),
+      cmocka_unit_test(test_workspaces_use_provided_memory),
       cmocka_unit_test(test_stack_allocator_checks_the_order),
       cmocka_unit_test(test_page_allocator_reuses_blocks_of_any_order),
-      cmocka_unit_test(test_parallel_launch_is_one_call),
+      cmocka_unit_test(test_parallel_launch_calls_task_once),
       cmocka_unit_test(test_mutable_table_grows_until_full),
       cmocka_unit_test(test_calls_by_name_need_a_table),
   };

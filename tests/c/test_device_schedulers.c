@@ -1,7 +1,7 @@
 /* The schedulers sync and async of graph executors: order, overlap, failures, time-outs, cancelling. */
 #include <pthread.h>
 
-#include "sleepers.h"
+#include "slow_devices.h"
 
 static const char trace[] =
     "{\"scheduler\": \"%s\", \"steps\": ["
@@ -15,48 +15,48 @@ static void check_runs(TVMModuleHandle executor, const char* scheduler) {
   (void)snprintf(expected, sizeof(expected), trace, scheduler);
   for (int i = 0; i < 5; ++i) {
     set_x(executor, (float)i);
-    assert_ok(say(executor, "run", NULL));
+    assert_ok(call_with_text(executor, "run", NULL));
     assert_float_equal(get_y(executor), (float)(2 * i + 4), 0);
     assert_trace(executor, expected);
   }
 }
 
 static void test_without_scheduler_steps_run_in_order(void** unused) {
-  TVMModuleHandle executor = made(without_after);
+  TVMModuleHandle executor = make_executor(without_after);
   (void)unused;
   set_x(executor, 1);
-  atomic_store(&most_running, 0);
-  assert_ok(say(executor, "run", NULL));
+  atomic_store(&max_running, 0);
+  assert_ok(call_with_text(executor, "run", NULL));
   assert_float_equal(get_y(executor), 6, 0);
-  assert_int_equal(atomic_load(&most_running), 1);
-  assert_fails(say(executor, "get_trace", NULL), "choose a scheduler");
+  assert_int_equal(atomic_load(&max_running), 1);
+  assert_fails(call_with_text(executor, "get_trace", NULL), "choose a scheduler");
   TVMModFree(executor);
 }
 
 static void test_sync_runs_in_order(void** unused) {
-  TVMModuleHandle executor = made(with_after);
+  TVMModuleHandle executor = make_executor(with_after);
   (void)unused;
-  assert_ok(say(executor, "set_scheduler", "sync"));
-  atomic_store(&most_running, 0);
+  assert_ok(call_with_text(executor, "set_scheduler", "sync"));
+  atomic_store(&max_running, 0);
   check_runs(executor, "sync");
-  assert_int_equal(atomic_load(&most_running), 1);
+  assert_int_equal(atomic_load(&max_running), 1);
   TVMModFree(executor);
 }
 
 static void test_async_overlaps_devices_and_traces_alike(void** unused) {
-  TVMModuleHandle executor = made(with_after);
+  TVMModuleHandle executor = make_executor(with_after);
   (void)unused;
-  atomic_store(&most_running, 0);
-  atomic_store(&meeting, 2);
+  atomic_store(&max_running, 0);
+  atomic_store(&min_concurrent, 2);
   check_runs(executor, "async"); /* which graphs with "after" ask for */
-  assert_int_equal(atomic_load(&most_running), 2);
+  assert_int_equal(atomic_load(&max_running), 2);
   TVMModFree(executor);
 }
 
 static void test_dependencies_follow_from_storages(void** unused) {
-  TVMModuleHandle executor = made(without_after);
+  TVMModuleHandle executor = make_executor(without_after);
   (void)unused;
-  assert_ok(say(executor, "set_scheduler", "async"));
+  assert_ok(call_with_text(executor, "set_scheduler", "async"));
   check_runs(executor, "async");
   TVMModFree(executor);
 }
@@ -74,20 +74,20 @@ static void test_bad_dependencies_are_refused(void** unused) {
   }
 }
 
-static void test_wait_times_out_and_goes_on(void** unused) {
-  TVMModuleHandle executor = made(with_after);
+static void test_wait_times_out_and_continues(void** unused) {
+  TVMModuleHandle executor = make_executor(with_after);
   int64_t ended;
   (void)unused;
   set_x(executor, 3);
-  atomic_store(&held, 1);
-  assert_ok(say(executor, "run_async", NULL));
+  atomic_store(&blocked, 1);
+  assert_ok(call_with_text(executor, "run_async", NULL));
   assert_ok(wait_ms(executor, 1, &ended));
   assert_int_equal(ended, 0);
-  assert_fails(say(executor, "run", NULL), "a run is under way");
-  assert_fails(say(executor, "run_async", NULL), "a run is under way");
-  assert_fails(say(executor, "profile", NULL), "a run is under way");
-  assert_fails(say(executor, "execute_node", "join"), "a run is under way");
-  atomic_store(&held, 0);
+  assert_fails(call_with_text(executor, "run", NULL), "a run is under way");
+  assert_fails(call_with_text(executor, "run_async", NULL), "a run is under way");
+  assert_fails(call_with_text(executor, "profile", NULL), "a run is under way");
+  assert_fails(call_with_text(executor, "execute_node", "join"), "a run is under way");
+  atomic_store(&blocked, 0);
   assert_ok(wait_ms(executor, -1, &ended));
   assert_int_equal(ended, 1);
   assert_float_equal(get_y(executor), 10, 0);
@@ -97,14 +97,14 @@ static void test_wait_times_out_and_goes_on(void** unused) {
 }
 
 static void test_cancelled_run_ends_early(void** unused) {
-  TVMModuleHandle executor = made(with_after);
+  TVMModuleHandle executor = make_executor(with_after);
   int64_t ended;
   (void)unused;
-  atomic_store(&held, 1);
+  atomic_store(&blocked, 1);
   atomic_store(&runs, 0);
-  assert_ok(say(executor, "run_async", NULL));
-  assert_ok(say(executor, "cancel", NULL));
-  atomic_store(&held, 0);
+  assert_ok(call_with_text(executor, "run_async", NULL));
+  assert_ok(call_with_text(executor, "cancel", NULL));
+  atomic_store(&blocked, 0);
   assert_fails(wait_ms(executor, -1, &ended), "CancelledError");
   assert_in_range(atomic_load(&runs), 0, 2);
   assert_int_equal(atomic_load(&running), 0);
@@ -114,11 +114,11 @@ static void test_cancelled_run_ends_early(void** unused) {
 }
 
 static void test_failing_step_stops_the_run(void** unused) {
-  TVMModuleHandle executor = made(with_after);
+  TVMModuleHandle executor = make_executor(with_after);
   (void)unused;
   atomic_store(&failing, 'r');
   for (int i = 0; i < 2; ++i) {
-    assert_fails(say(executor, "run", NULL),
+    assert_fails(call_with_text(executor, "run", NULL),
                  "device 'right': run of region 'r1' failed: it fell asleep.");
   }
   atomic_store(&failing, 0);
@@ -126,12 +126,12 @@ static void test_failing_step_stops_the_run(void** unused) {
   TVMModFree(executor);
 }
 
-static void test_executor_that_is_freed_waits_for_its_run(void** unused) {
-  TVMModuleHandle executor = made(with_after);
+static void test_freeing_an_executor_waits_for_its_run(void** unused) {
+  TVMModuleHandle executor = make_executor(with_after);
   (void)unused;
   atomic_store(&pause_us, 10000);
-  assert_ok(say(executor, "run_async", NULL));
-  rest(3000);
+  assert_ok(call_with_text(executor, "run_async", NULL));
+  sleep_us(3000);
   TVMModFree(executor);
   assert_int_equal(atomic_load(&running), 0);
 }
@@ -140,11 +140,11 @@ static void test_executors_are_in_flight_together(void** unused) {
   TVMModuleHandle executors[4];
   int64_t ended;
   (void)unused;
-  for (int i = 0; i < 4; ++i) executors[i] = made(with_after);
+  for (int i = 0; i < 4; ++i) executors[i] = make_executor(with_after);
   for (int repeat = 0; repeat < 10; ++repeat) {
     for (int i = 0; i < 4; ++i) {
       set_x(executors[i], (float)(i + repeat));
-      assert_ok(say(executors[i], "run_async", NULL));
+      assert_ok(call_with_text(executors[i], "run_async", NULL));
     }
     for (int i = 0; i < 4; ++i) {
       assert_ok(wait_ms(executors[i], -1, &ended));
@@ -156,7 +156,7 @@ static void test_executors_are_in_flight_together(void** unused) {
 
 static void* run_often(void* executor) {
   for (int i = 0; i < 20; ++i) {
-    if (say(executor, "run", NULL) != 0) return executor;
+    if (call_with_text(executor, "run", NULL) != 0) return executor;
   }
   return NULL;
 }
@@ -167,7 +167,7 @@ static void test_executors_of_several_threads(void** unused) {
   void* failed;
   (void)unused;
   for (int i = 0; i < 3; ++i) {
-    executors[i] = made(with_after);
+    executors[i] = make_executor(with_after);
     assert_int_equal(pthread_create(&threads[i], NULL, run_often, executors[i]), 0);
   }
   for (int i = 0; i < 3; ++i) {
@@ -184,10 +184,10 @@ int main(void) {
       TEST(test_async_overlaps_devices_and_traces_alike),
       TEST(test_dependencies_follow_from_storages),
       TEST(test_bad_dependencies_are_refused),
-      TEST(test_wait_times_out_and_goes_on),
+      TEST(test_wait_times_out_and_continues),
       TEST(test_cancelled_run_ends_early),
       TEST(test_failing_step_stops_the_run),
-      TEST(test_executor_that_is_freed_waits_for_its_run),
+      TEST(test_freeing_an_executor_waits_for_its_run),
       TEST(test_executors_are_in_flight_together),
       TEST(test_executors_of_several_threads),
   };

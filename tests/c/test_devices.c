@@ -35,7 +35,7 @@ static tvmrt_region* load_sum(TVMModuleHandle* mod) {
   return region;
 }
 
-static void test_region_lives_from_load_to_free(void** unused) {
+static void test_region_lifetime(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
   assert_int_equal(state.calls[INIT], 1);
@@ -68,7 +68,7 @@ static void test_unregistering_releases_the_device(void** unused) {
   assert_fails(tvmrt_device_unregister("probe"), "no device 'probe'");
 }
 
-static void test_attributes_have_their_kinds(void** unused) {
+static void test_attributes_have_types(void** unused) {
   TVMModuleHandle mod;
   tvmrt_region* region;
   const tvmrt_region_node* n;
@@ -167,7 +167,7 @@ static void test_failing_slots_are_named(void** unused) {
   TVMModFree(mod);
 }
 
-static void test_failing_releases_are_survived(void** unused) {
+static void test_failing_releases_are_ignored(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
   for (int slot = POST_RUN; slot <= RELEASE; ++slot) {
@@ -223,7 +223,7 @@ static void test_run_that_times_out_is_stopped(void** unused) {
 }
 
 /* Until the run has ended its tensors are the device's, which may write to them. */
-static void test_run_that_cannot_be_stopped_is_waited_for(void** unused) {
+static void test_unstoppable_run_is_awaited(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
   assert_ok(load_with("\"device\": \"probe\", \"options\": {\"timeout_ms\": 5}", "add", &mod));
@@ -246,7 +246,7 @@ static int enter_unstoppable_probe(void** unused) {
   return tvmrt_device_register(&device);
 }
 
-static void test_run_of_a_device_that_stops_none_is_waited_for(void** unused) {
+static void test_run_of_device_without_stop_is_awaited(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
   assert_ok(load_with("\"device\": \"probe\", \"options\": {\"timeout_ms\": 5}", "add", &mod));
@@ -256,7 +256,7 @@ static void test_run_of_a_device_that_stops_none_is_waited_for(void** unused) {
   TVMModFree(mod);
 }
 
-static void test_failing_post_run_is_the_answer_to_a_reshape(void** unused) {
+static void test_failing_post_run_fails_reshape(void** unused) {
   int64_t one = 1;
   tvmrt_region_shape shape = {0, &one};
   TVMModuleHandle mod;
@@ -352,7 +352,7 @@ static void test_list_has_all_registered(void** unused) {
   assert_int_equal(found, 1);
 }
 
-static void test_all_of_many_devices_are_listed(void** unused) {
+static void test_many_devices_are_listed(void** unused) {
   enum { MANY = 80 };
   static char names[MANY][8];
   call list = {0}, size = {0};
@@ -373,7 +373,7 @@ static void test_all_of_many_devices_are_listed(void** unused) {
   for (int i = 0; i < MANY; ++i) assert_ok(tvmrt_device_unregister(names[i]));
 }
 
-static void test_missing_device_says_how_to_get_it(void** unused) {
+static void test_error_of_missing_device_names_remedy(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
   assert_fails(load_with("\"device\": \"absent\"", "add", &mod),
@@ -388,7 +388,7 @@ static void test_newer_library_is_refused(void** unused) {
                "compiled for version 3 of device 'probe', which is here in version 2");
 }
 
-static void test_module_saves_what_it_read(void** unused) {
+static void test_module_saves_its_input_unchanged(void** unused) {
   TVMModuleHandle mod;
   call c = {0};
   (void)unused;
@@ -475,30 +475,30 @@ static void test_changed_texts_do_not_crash(void** unused) {
 int main(void) {
 #define WITH_ASYNC(test) cmocka_unit_test_setup_teardown(test, enter_async_probe, leave_probe)
   const struct CMUnitTest tests[] = {
-      WITH_PROBE(test_region_lives_from_load_to_free),
+      WITH_PROBE(test_region_lifetime),
       cmocka_unit_test_setup(test_unregistering_releases_the_device, reset),
-      WITH_PROBE(test_attributes_have_their_kinds),
+      WITH_PROBE(test_attributes_have_types),
       WITH_PROBE(test_reshape_prepares_again),
       WITH_PROBE(test_options_come_from_library_or_user),
       WITH_PROBE(test_failing_slots_are_named),
-      WITH_PROBE(test_failing_post_run_is_the_answer_to_a_reshape),
+      WITH_PROBE(test_failing_post_run_fails_reshape),
       WITH_PROBE(test_release_sees_the_shapes_and_the_reservation_of_allocate),
-      cmocka_unit_test_setup_teardown(test_run_that_cannot_be_stopped_is_waited_for,
-                                      enter_async_probe, leave_probe),
-      cmocka_unit_test_setup_teardown(test_run_of_a_device_that_stops_none_is_waited_for,
+      cmocka_unit_test_setup_teardown(test_unstoppable_run_is_awaited, enter_async_probe,
+                                      leave_probe),
+      cmocka_unit_test_setup_teardown(test_run_of_device_without_stop_is_awaited,
                                       enter_unstoppable_probe, leave_probe),
-      WITH_PROBE(test_failing_releases_are_survived),
+      WITH_PROBE(test_failing_releases_are_ignored),
       WITH_PROBE(test_fallback_loads_and_fails_when_called),
       WITH_ASYNC(test_asynchronous_slots_run_the_region),
       WITH_ASYNC(test_run_that_times_out_is_stopped),
       WITH_PROBE(test_wrong_arguments_are_refused),
       cmocka_unit_test_setup(test_incomplete_devices_are_refused, reset),
-      cmocka_unit_test_setup(test_all_of_many_devices_are_listed, reset),
+      cmocka_unit_test_setup(test_many_devices_are_listed, reset),
       WITH_PROBE(test_names_are_unique),
       WITH_PROBE(test_list_has_all_registered),
-      cmocka_unit_test(test_missing_device_says_how_to_get_it),
+      cmocka_unit_test(test_error_of_missing_device_names_remedy),
       WITH_PROBE(test_newer_library_is_refused),
-      WITH_PROBE(test_module_saves_what_it_read),
+      WITH_PROBE(test_module_saves_its_input_unchanged),
       WITH_PROBE(test_damaged_texts_are_refused),
       WITH_PROBE(test_changed_texts_do_not_crash),
   };

@@ -21,14 +21,14 @@ static int use_executor(TVMValue* args, int* codes, int num_args, TVMRetValueHan
   assert_fails(set(ex, "set_input_zero_copy", "x", t, kTVMDLTensorHandle), "has not ended");
   assert_fails(set(ex, "set_output_zero_copy", "y:0", t, kTVMDLTensorHandle), "has not ended");
   assert_fails(set_at(ex, "get_output", 0, t, kTVMDLTensorHandle), "has not ended");
-  assert_int_equal(ask(ex, "get_num_outputs"), 2); /* that never changes */
+  assert_int_equal(call_int(ex, "get_num_outputs"), 2); /* that never changes */
   assert_int_equal(index_of(ex, "get_input_index", "x:1"), 1);
   return 0;
 }
 
 static void test_executor_serves_one_call_at_a_time(void** state) {
   TVMModuleHandle library = load("FIXTURE_PLAIN");
-  TVMModuleHandle ex = make_two_of_a_name(library, "");
+  TVMModuleHandle ex = make_duplicate_names(library, "");
   (void)state;
   register_callee(use_executor, ex);
   assert_ok(run(ex));
@@ -37,15 +37,15 @@ static void test_executor_serves_one_call_at_a_time(void** state) {
   TVMModFree(library);
 }
 
-typedef struct rivals {
+typedef struct concurrent_calls {
   TVMModuleHandle executor;
   pthread_barrier_t both;
   atomic_int done;
   atomic_int refused;
-} rivals;
+} concurrent_calls;
 
 static void* run_often(void* argument) {
-  rivals* r = argument;
+  concurrent_calls* r = argument;
   (void)pthread_barrier_wait(&r->both);
   for (int i = 0; i < 2000; ++i) {
     if (run(r->executor) == 0) {
@@ -58,9 +58,9 @@ static void* run_often(void* argument) {
 }
 
 /* Whatever two threads do, each run is whole or refused. */
-static void test_two_threads_run_or_are_refused(void** state) {
+static void test_concurrent_runs_are_refused(void** state) {
   TVMModuleHandle factory = load(*state);
-  rivals r = {.executor = make_executor(factory)};
+  concurrent_calls r = {.executor = make_executor(factory)};
   pthread_t other;
   assert_int_equal(pthread_barrier_init(&r.both, NULL, 2), 0);
   assert_int_equal(pthread_create(&other, NULL, run_often, &r), 0);
@@ -77,8 +77,8 @@ static void test_two_threads_run_or_are_refused(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_executor_serves_one_call_at_a_time),
-      cmocka_unit_test_prestate(test_two_threads_run_or_are_refused, (char[]){"FIXTURE_GRAPH"}),
-      cmocka_unit_test_prestate(test_two_threads_run_or_are_refused, (char[]){"FIXTURE_AOT"}),
+      cmocka_unit_test_prestate(test_concurrent_runs_are_refused, (char[]){"FIXTURE_GRAPH"}),
+      cmocka_unit_test_prestate(test_concurrent_runs_are_refused, (char[]){"FIXTURE_AOT"}),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,8 +32,8 @@ static void test_graph_runs_with_params_of_factory(void** state) {
   assert_ok(run(ex));
   check_output(ex, 0, 6, sum_values);
   check_output(ex, 1, 6, twice_values);
-  assert_int_equal(ask(ex, "get_num_inputs"), 2);
-  assert_int_equal(ask(ex, "get_num_outputs"), 2);
+  assert_int_equal(call_int(ex, "get_num_inputs"), 2);
+  assert_int_equal(call_int(ex, "get_num_outputs"), 2);
   TVMArrayFree(x);
   assert_ok(TVMModFree(ex));
 }
@@ -243,7 +243,7 @@ static void test_aot_profile_uses_slot(void** state) {
   TVMModFree(factory);
 }
 
-static void test_aot_outputs_go_by_their_authors_names(void** state) {
+static void test_aot_outputs_have_source_names(void** state) {
   (void)state;
   TVMModuleHandle factory = load("FIXTURE_AOT");
   TVMModuleHandle ex = make_executor(factory);
@@ -300,9 +300,9 @@ static void check_named_output(TVMModuleHandle ex, const char* name, float expec
   assert_ok(TVMArrayFree(c.ret.v_handle));
 }
 
-static void test_equal_names_of_old_graphs_are_told_apart(void** state) {
+static void test_duplicate_names_of_old_graphs_are_distinguished(void** state) {
   TVMModuleHandle library = load("FIXTURE_PLAIN");
-  TVMModuleHandle ex = make_two_of_a_name(library, "");
+  TVMModuleHandle ex = make_duplicate_names(library, "");
   call c = {0};
   (void)state;
   register_callee(sum_and_difference, NULL);
@@ -321,9 +321,9 @@ static void test_equal_names_of_old_graphs_are_told_apart(void** state) {
   TVMModFree(library);
 }
 
-static void test_outputs_of_one_node_have_their_names(void** state) {
+static void test_outputs_of_one_node_have_names(void** state) {
   TVMModuleHandle library = load("FIXTURE_PLAIN");
-  TVMModuleHandle ex = make_two_of_a_name(
+  TVMModuleHandle ex = make_duplicate_names(
       library, ", \"metadata\": {\"other\": [1], \"output_names\": [\"sum\", \"a:b\"]}");
   (void)state;
   register_callee(sum_and_difference, NULL);
@@ -339,10 +339,10 @@ static void test_outputs_of_one_node_have_their_names(void** state) {
   check_named_output(ex, "sum", 5);
   check_named_output(ex, "a:b", 5);
   TVMModFree(ex);
-  assert_null(make_two_of_a_name(library, ", \"metadata\": {\"output_names\": [\"sum\"]}"));
+  assert_null(make_duplicate_names(library, ", \"metadata\": {\"output_names\": [\"sum\"]}"));
   assert_non_null(strstr(TVMGetLastError(), "one name for each of the heads"));
-  assert_null(make_two_of_a_name(library, ", \"metadata\": {\"output_names\": [\"sum\", 2]}"));
-  ex = make_two_of_a_name(library, ", \"metadata\": [\"of others\"]");
+  assert_null(make_duplicate_names(library, ", \"metadata\": {\"output_names\": [\"sum\", 2]}"));
+  ex = make_duplicate_names(library, ", \"metadata\": [\"of others\"]");
   assert_non_null(ex);
   TVMModFree(ex);
   TVMModFree(library);
@@ -393,10 +393,10 @@ int main(void) {
       cmocka_unit_test_prestate(test_aot_runs, (char[]){"FIXTURE_AOT"}),
       cmocka_unit_test_prestate(test_aot_runs, (char[]){"FIXTURE_AOT_POOLS"}),
       cmocka_unit_test(test_aot_profile_uses_slot),
-      cmocka_unit_test(test_aot_outputs_go_by_their_authors_names),
+      cmocka_unit_test(test_aot_outputs_have_source_names),
       cmocka_unit_test(test_aot_refuses_unknown_input),
-      cmocka_unit_test(test_equal_names_of_old_graphs_are_told_apart),
-      cmocka_unit_test(test_outputs_of_one_node_have_their_names),
+      cmocka_unit_test(test_duplicate_names_of_old_graphs_are_distinguished),
+      cmocka_unit_test(test_outputs_of_one_node_have_names),
       cmocka_unit_test(test_time_evaluator_times_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

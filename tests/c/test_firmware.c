@@ -11,7 +11,7 @@ const TVMModule* TVMSystemLibEntryPoint(void) { return &wide_module; }
 
 /* ---- functions by name ---- */
 
-static int64_t ask(TVMFunctionHandle f, int64_t value) {
+static int64_t call_for_answer(TVMFunctionHandle f, int64_t value) {
   TVMValue arg;
   TVMValue ret;
   int code = kTVMArgInt;
@@ -30,7 +30,7 @@ static void test_both_tables_are_read(void** state) {
     TVMFunctionHandle f;
     assert_int_equal(TVMModCreateFromCModule(modules[i], &mod), 0);
     assert_int_equal(TVMModGetFunction(mod, "answer", 0, &f), 0);
-    assert_int_equal(ask(f, 2), 42);
+    assert_int_equal(call_for_answer(f, 2), 42);
     assert_int_equal(TVMModGetFunction(mod, "ad", 1, &f), kTvmErrorFunctionNameNotFound);
     assert_null(f);
     assert_int_equal(TVMFuncFree(f), 0);
@@ -67,7 +67,7 @@ static void test_globals_need_memory_only_when_added(void** state) {
   assert_int_equal(TVMFuncRegisterGlobal("mine", f, 0), 0);
   assert_int_equal(TVMFuncRegisterGlobal("mine", f, 0), kTvmErrorFunctionAlreadyDefined);
   assert_int_equal(TVMFuncGetGlobal("mine", &found), 0);
-  assert_int_equal(ask(found, 1), 41);
+  assert_int_equal(call_for_answer(found, 1), 41);
   assert_int_equal(TVMFuncGetGlobal("yours", &found), 0);
   assert_null(found);
 }
@@ -88,7 +88,7 @@ static void test_the_system_library_is_a_global(void** state) {
   assert_int_equal(TVMFuncGetGlobal("tvm.rpc.server.ModuleGetFunction", &f), 0);
   assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code), 0);
   assert_int_equal(code, kTVMPackedFuncHandle);
-  assert_int_equal(ask(ret.v_handle, 0), 40);
+  assert_int_equal(call_for_answer(ret.v_handle, 0), 40);
   args[1].v_str = "absent";
   assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code), 0);
   assert_int_equal(code, kTVMNullptr);
@@ -96,7 +96,7 @@ static void test_the_system_library_is_a_global(void** state) {
   assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code), kTvmErrorFunctionCallWrongArgType);
 }
 
-static void test_generated_code_calls_by_name_and_tells_errors(void** state) {
+static void test_generated_code_calls_by_name_and_reports_errors(void** state) {
   TVMFunctionHandle f;
   (void)state;
   assert_int_equal(TVMBackendGetFuncFromEnv(NULL, "answer", &f), 0);
@@ -133,7 +133,7 @@ static void test_packed_function_in_a_struct(void** state) {
 
 /* ---- memory of the device ---- */
 
-static void test_tensors_are_one_block(void** state) {
+static void test_tensors_use_one_block(void** state) {
   static uint8_t memory[256];
   const int64_t shape[] = {2, 3};
   const int64_t negative[] = {-1};
@@ -197,7 +197,7 @@ static void test_raw_memory_and_copies(void** state) {
 
 static const DLDevice cpu = {kDLCPU, 0};
 
-static void test_network_compiled_ahead(void** state) {
+static void test_aot_network(void** state) {
   static uint8_t memory[1024];
   const TVMModule* modules[] = {&run_module, &main_module};
   (void)state;
@@ -237,7 +237,7 @@ static void test_network_compiled_ahead(void** state) {
   assert_int_equal(TVMAotExecutor_Release(NULL, cpu), 0);
 }
 
-static void test_bad_networks_compiled_ahead_get_a_code(void** state) {
+static void test_bad_aot_networks_get_error_code(void** state) {
   static uint8_t memory[1024];
   static const DLDevice gpu = {kDLCUDA, 0};
   static const int64_t huge[] = {INT64_MAX / 2};
@@ -266,7 +266,7 @@ static void test_bad_networks_compiled_ahead_get_a_code(void** state) {
   assert_null(ex);
 }
 
-static void test_network_compiled_ahead_as_a_module(void** state) {
+static void test_aot_network_as_module(void** state) {
   static _Alignas(16) uint8_t memory[1024];
   static _Alignas(8) uint8_t table[100];
   TVMValue args[3];
@@ -325,13 +325,13 @@ int main(void) {
       cmocka_unit_test(test_bad_handles_get_a_code),
       cmocka_unit_test(test_globals_need_memory_only_when_added),
       cmocka_unit_test(test_the_system_library_is_a_global),
-      cmocka_unit_test(test_generated_code_calls_by_name_and_tells_errors),
+      cmocka_unit_test(test_generated_code_calls_by_name_and_reports_errors),
       cmocka_unit_test(test_packed_function_in_a_struct),
-      cmocka_unit_test(test_tensors_are_one_block),
+      cmocka_unit_test(test_tensors_use_one_block),
       cmocka_unit_test(test_raw_memory_and_copies),
-      cmocka_unit_test(test_network_compiled_ahead),
-      cmocka_unit_test(test_bad_networks_compiled_ahead_get_a_code),
-      cmocka_unit_test(test_network_compiled_ahead_as_a_module),
+      cmocka_unit_test(test_aot_network),
+      cmocka_unit_test(test_bad_aot_networks_get_error_code),
+      cmocka_unit_test(test_aot_network_as_module),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

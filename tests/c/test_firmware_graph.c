@@ -200,7 +200,7 @@ static int create_with(const char* from, const char* to, TVMGraphExecutor** out)
   return tvmrt_graph_create(text, strlen(text), &wide_module, memory, sizeof(memory), out, NULL);
 }
 
-static void test_nodes_may_say_more(void** state) {
+static void test_unknown_node_keys_are_ignored(void** state) {
   static const char* const kParts[][2] = {
       {"\"num_inputs\": \"2\"", "\"num_outputs\": \"1\""},
       {"\"name\": \"sum\"", "\"name\": \"sum\", \"control_deps\": [0, {\"a\": [1]}]"},
@@ -233,7 +233,7 @@ static void test_nodes_that_contradict_the_graph_get_a_code(void** state) {
   }
 }
 
-static void test_escape_without_its_digits_is_no_name(void** state) {
+static void test_incomplete_escape_is_refused(void** state) {
   TVMGraphExecutor* ex;
   (void)state;
   assert_int_equal(create_with("\"x\"", "\"\\u00g0\"", &ex), 0);
@@ -264,7 +264,7 @@ static void add_list(char** at, const char* item, int count, int factor) {
 }
 
 /* Rows that have gone round 16 bits by their end, where they agree with the number of entries. */
-static void test_rows_do_not_go_round(void** state) {
+static void test_row_pointers_do_not_overflow(void** state) {
   enum { NUM_ENTRIES = 256, NUM_NODES = 257 };
   static _Alignas(16) uint8_t memory[1 << 16];
   static char text[1 << 16];
@@ -299,7 +299,7 @@ static char* copy_of(const void* data, size_t size) {
   return copy;
 }
 
-static void test_no_part_of_a_graph_is_a_graph(void** state) {
+static void test_truncated_graphs_are_refused(void** state) {
   (void)state;
   for (size_t size = 0; size < strlen(json); ++size) {
     TVMGraphExecutor* ex;
@@ -348,7 +348,7 @@ static void test_misaligned_params_are_copied(void** state) {
 
 /* ---- the same over the board's allocator, and as a module ---- */
 
-static void test_executor_of_the_boards_memory(void** state) {
+static void test_executor_in_board_memory(void** state) {
   static const char* const names[] = {"w\xc3\xa4"};
   static _Alignas(8) uint8_t blob[256];
   static uint8_t memory[ARENA_BYTES + 300];
@@ -455,15 +455,15 @@ int main(void) {
       cmocka_unit_test(test_bad_tensors_get_a_code),
       cmocka_unit_test(test_inputs_are_not_written),
       cmocka_unit_test(test_names_may_have_every_letter),
-      cmocka_unit_test(test_nodes_may_say_more),
+      cmocka_unit_test(test_unknown_node_keys_are_ignored),
       cmocka_unit_test(test_nodes_that_contradict_the_graph_get_a_code),
-      cmocka_unit_test(test_escape_without_its_digits_is_no_name),
+      cmocka_unit_test(test_incomplete_escape_is_refused),
       cmocka_unit_test(test_bad_graphs_get_a_code),
-      cmocka_unit_test(test_rows_do_not_go_round),
-      cmocka_unit_test(test_no_part_of_a_graph_is_a_graph),
+      cmocka_unit_test(test_row_pointers_do_not_overflow),
+      cmocka_unit_test(test_truncated_graphs_are_refused),
       cmocka_unit_test(test_damaged_params_get_a_code),
       cmocka_unit_test(test_misaligned_params_are_copied),
-      cmocka_unit_test(test_executor_of_the_boards_memory),
+      cmocka_unit_test(test_executor_in_board_memory),
       cmocka_unit_test(test_executor_as_a_module),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,27 +16,27 @@ const TVMModule* TVMSystemLibEntryPoint(void) { return &wide_module; }
 
 /* ---- lent memory between guards ---- */
 
-enum { GUARD_BYTES = 32, LENT_BYTES = 4096, FILL = 0xa5 };
+enum { GUARD_BYTES = 32, ARENA_SIZE = 4096, FILL = 0xa5 };
 
-static _Alignas(16) uint8_t lent[GUARD_BYTES + LENT_BYTES + GUARD_BYTES];
+static _Alignas(16) uint8_t arena[GUARD_BYTES + ARENA_SIZE + GUARD_BYTES];
 
-/* `room` bytes, `skip` beyond alignment; all else is guarded. */
-static uint8_t* lend(size_t skip, size_t room) {
-  assert_true(skip + room <= LENT_BYTES);
-  memset(lent, FILL, sizeof(lent));
-  return lent + GUARD_BYTES + skip;
+/* `available` bytes, `skip` beyond alignment; all else is guarded. */
+static uint8_t* set_arena(size_t skip, size_t available) {
+  assert_true(skip + available <= ARENA_SIZE);
+  memset(arena, FILL, sizeof(arena));
+  return arena + GUARD_BYTES + skip;
 }
 
-static void assert_guarded(size_t skip, size_t room) {
-  for (size_t i = 0; i < sizeof(lent); ++i) {
-    if (i - GUARD_BYTES - skip < room) continue;
-    if (lent[i] != FILL) fail_msg("room %zu at %zu: byte %zu is written", room, skip, i);
+static void assert_guarded(size_t skip, size_t available) {
+  for (size_t i = 0; i < sizeof(arena); ++i) {
+    if (i - GUARD_BYTES - skip < available) continue;
+    if (arena[i] != FILL) fail_msg("room %zu at %zu: byte %zu is written", available, skip, i);
   }
 }
 
-static void assert_inside(const void* block, size_t bytes, size_t skip, size_t room) {
-  const size_t at = (size_t)((const uint8_t*)block - lent);
-  assert_true(at >= GUARD_BYTES + skip && at + bytes <= GUARD_BYTES + skip + room);
+static void assert_inside(const void* block, size_t bytes, size_t skip, size_t available) {
+  const size_t at = (size_t)((const uint8_t*)block - arena);
+  assert_true(at >= GUARD_BYTES + skip && at + bytes <= GUARD_BYTES + skip + available);
   assert_int_equal((uintptr_t)block % 16, 0);
 }
 
@@ -193,7 +193,7 @@ static void test_each_request_fails(void** state) {
   (void)state;
   for (int i = 0; i < NUM_SCENARIOS; ++i) {
     long count = 0;
-    assert_int_equal(StackMemoryManager_Init(&board, lend(0, LENT_BYTES), LENT_BYTES), 0);
+    assert_int_equal(StackMemoryManager_Init(&board, set_arena(0, ARENA_SIZE), ARENA_SIZE), 0);
     for (forever = 0; forever < 2; ++forever) {
       for (long n = 0;; ++n) {
         allowed = n;
@@ -208,22 +208,22 @@ static void test_each_request_fails(void** state) {
   }
 }
 
-static void test_memory_of_every_size(void** state) {
+static void test_any_memory_size(void** state) {
   (void)state;
   allowed = -1;
   for (int i = 0; i < NUM_SCENARIOS; ++i) {
     long refused = 0;
     for (size_t skip = 0; skip < 16; skip += 5) {
-      size_t room;
-      for (room = 0; room < LENT_BYTES - 16; ++room) {
-        (void)StackMemoryManager_Init(&board, lend(skip, room), room);
+      size_t available;
+      for (available = 0; available < ARENA_SIZE - 16; ++available) {
+        (void)StackMemoryManager_Init(&board, set_arena(skip, available), available);
         const int is_enough = attempt(&scenarios[i]);
-        assert_guarded(skip, room);
+        assert_guarded(skip, available);
         if (is_enough) break;
         ++refused;
       }
-      assert_true(room < LENT_BYTES - 16);
-      (void)StackMemoryManager_Init(&board, lend(skip, room + 1), room + 1);
+      assert_true(available < ARENA_SIZE - 16);
+      (void)StackMemoryManager_Init(&board, set_arena(skip, available + 1), available + 1);
       assert_true(attempt(&scenarios[i])); /* more than enough is enough */
     }
     print_message("%s: %ld sizes refused\n", scenarios[i].name, refused);
@@ -231,52 +231,52 @@ static void test_memory_of_every_size(void** state) {
 }
 
 /* The executor's own memory: see also test_firmware_graph.c, which knows the sizes. */
-static void test_arena_of_every_size(void** state) {
+static void test_any_arena_size(void** state) {
   TVMGraphExecutor* ex;
   size_t used;
   (void)state;
-  for (size_t room = 0; room <= ARENA_BYTES; ++room) {
-    const int rc =
-        tvmrt_graph_create(json, strlen(json), &wide_module, lend(0, room), room, &ex, &used);
-    assert_int_equal(rc, room < ARENA_BYTES ? kTvmErrorPlatformNoMemory : kTvmErrorNoError);
+  for (size_t available = 0; available <= ARENA_BYTES; ++available) {
+    const int rc = tvmrt_graph_create(json, strlen(json), &wide_module, set_arena(0, available),
+                                      available, &ex, &used);
+    assert_int_equal(rc, available < ARENA_BYTES ? kTvmErrorPlatformNoMemory : kTvmErrorNoError);
     assert_int_equal(ex == NULL, rc != 0);
-    assert_true(room < used || rc == 0);
-    assert_guarded(0, room);
+    assert_true(available < used || rc == 0);
+    assert_guarded(0, available);
   }
   print_message("arena: %zu sizes refused\n", (size_t)ARENA_BYTES);
 }
 
 /* ---- the allocators ---- */
 
-static int fill_stack(size_t skip, size_t room, uint8_t checks) {
+static int fill_stack(size_t skip, size_t available, uint8_t checks) {
   tvm_workspace_t ws;
   void* blocks[64];
   int count = 0;
-  const tvm_crt_error_t rc = StackMemoryManager_Init(&ws, lend(skip, room), room);
+  const tvm_crt_error_t rc = StackMemoryManager_Init(&ws, set_arena(skip, available), available);
   assert_true(rc == kTvmErrorNoError || rc == kTvmErrorPlatformNoMemory);
   for (int32_t bytes = 0; count < 64; bytes = (bytes + 7) % 50) {
     if (StackMemoryManager_Allocate_Body(&ws, bytes, &blocks[count], checks) != kTvmErrorNoError) {
       assert_null(blocks[count]);
       break;
     }
-    if (bytes > 0) assert_inside(blocks[count], (size_t)bytes, skip, room);
+    if (bytes > 0) assert_inside(blocks[count], (size_t)bytes, skip, available);
     memset(blocks[count], count, (size_t)bytes);
     ++count;
   }
   for (int i = count; i-- > 0;) {
     assert_int_equal(StackMemoryManager_Free_Body(&ws, blocks[i], checks), kTvmErrorNoError);
   }
-  assert_guarded(skip, room);
+  assert_guarded(skip, available);
   return count;
 }
 
-static void test_stack_allocator_in_every_size(void** state) {
+static void test_stack_allocator_of_any_size(void** state) {
   (void)state;
   for (size_t skip = 0; skip < 16; ++skip) {
     int most[2] = {0, 0};
-    for (size_t room = 0; room < 400; ++room) {
+    for (size_t available = 0; available < 400; ++available) {
       for (uint8_t checks = 0; checks < 2; ++checks) {
-        const int count = fill_stack(skip, room, checks);
+        const int count = fill_stack(skip, available, checks);
         assert_true(count >= most[checks]); /* more room, no fewer blocks */
         most[checks] = count;
       }
@@ -285,22 +285,22 @@ static void test_stack_allocator_in_every_size(void** state) {
   }
 }
 
-static int fill_pages(size_t skip, size_t room) {
+static int fill_pages(size_t skip, size_t available) {
   MemoryManagerInterface* m;
   void* blocks[64];
   int count = 0;
-  tvm_crt_error_t rc = PageMemoryManagerCreate(&m, lend(skip, room), room, 5);
+  tvm_crt_error_t rc = PageMemoryManagerCreate(&m, set_arena(skip, available), available, 5);
   if (rc != kTvmErrorNoError) {
     assert_int_equal(rc, kTvmErrorPlatformNoMemory);
     assert_null(m);
-    assert_guarded(skip, room);
+    assert_guarded(skip, available);
     return 0;
   }
   for (size_t bytes = 1; count < 64; bytes = (bytes + 20) % 70) {
     blocks[count] = &m;
     rc = m->Allocate(m, bytes, cpu, &blocks[count]);
     if (rc != kTvmErrorNoError) break;
-    assert_inside(blocks[count], bytes, skip, room);
+    assert_inside(blocks[count], bytes, skip, available);
     memset(blocks[count++], 0xff, bytes);
   }
   assert_int_equal(rc, kTvmErrorPlatformNoMemory);
@@ -308,16 +308,16 @@ static int fill_pages(size_t skip, size_t room) {
   assert_int_equal(m->Free(m, &count, cpu), kTvmErrorPlatformStackAllocBadFree);
   for (int i = 0; i < count; ++i) assert_int_equal(m->Free(m, blocks[i], cpu), kTvmErrorNoError);
   assert_int_equal(m->vleak_size, 0);
-  assert_guarded(skip, room);
+  assert_guarded(skip, available);
   return count;
 }
 
-static void test_page_allocator_in_every_size(void** state) {
+static void test_page_allocator_of_any_size(void** state) {
   (void)state;
   for (size_t skip = 0; skip < 16; ++skip) {
     int most = 0;
-    for (size_t room = 0; room < 600; ++room) {
-      const int count = fill_pages(skip, room);
+    for (size_t available = 0; available < 600; ++available) {
+      const int count = fill_pages(skip, available);
       assert_true(count >= most);
       most = count;
     }
@@ -355,7 +355,7 @@ static long create_module(const char* name, TVMValue* args, int* codes, int coun
   return n;
 }
 
-static void test_modules_are_made_once_there_is_memory(void** state) {
+static void test_modules_are_created_when_memory_suffices(void** state) {
   static _Alignas(8) uint8_t table[200];
   TVMValue args[4] = {{.v_str = json}, {.v_handle = (void*)(uintptr_t)&wide_module}};
   int codes[4] = {kTVMStr, kTVMModuleHandle, kTVMArgInt, kTVMArgInt};
@@ -366,7 +366,7 @@ static void test_modules_are_made_once_there_is_memory(void** state) {
   args[2].v_int64 = kDLCPU;
   args[3].v_int64 = 0;
   net_args[2].v_str = "net";
-  assert_int_equal(StackMemoryManager_Init(&board, lend(0, LENT_BYTES), LENT_BYTES), 0);
+  assert_int_equal(StackMemoryManager_Init(&board, set_arena(0, ARENA_SIZE), ARENA_SIZE), 0);
   assert_int_equal(tvmrt_globals_init(table, sizeof(table)), 0);
   assert_int_equal(TVMGraphExecutorModule_Register(), 0);
   assert_int_equal(TVMAotExecutorModule_Register(), 0);
@@ -378,11 +378,11 @@ static void test_modules_are_made_once_there_is_memory(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_each_request_fails),
-      cmocka_unit_test(test_memory_of_every_size),
-      cmocka_unit_test(test_arena_of_every_size),
-      cmocka_unit_test(test_stack_allocator_in_every_size),
-      cmocka_unit_test(test_page_allocator_in_every_size),
-      cmocka_unit_test(test_modules_are_made_once_there_is_memory),
+      cmocka_unit_test(test_any_memory_size),
+      cmocka_unit_test(test_any_arena_size),
+      cmocka_unit_test(test_stack_allocator_of_any_size),
+      cmocka_unit_test(test_page_allocator_of_any_size),
+      cmocka_unit_test(test_modules_are_created_when_memory_suffices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,7 +213,7 @@ static void test_direct_function_gets_its_resource(void** state) {
   assert_int_equal(resource, 3); /* the finaliser, once */
 }
 
-static void test_direct_function_that_fails_returns_nothing(void** state) {
+static void test_failing_direct_function_returns_no_value(void** state) {
   int resource = 2;
   TVMFunctionHandle f = make_direct(add_directly, &resource, NULL);
   call c = {0};
@@ -361,7 +361,7 @@ static void test_types_have_keys(void** state) {
   assert_int_equal(derived, 0);
 }
 
-static void test_containers_hold_what_they_are_given(void** state) {
+static void test_containers_hold_their_items(void** state) {
   call array = {0};
   call map = {0};
   call get = {0};
@@ -404,7 +404,7 @@ int main(void) {
       cmocka_unit_test(test_view_cannot_be_returned),
       cmocka_unit_test(test_moved_argument_is_taken),
       cmocka_unit_test(test_direct_function_gets_its_resource),
-      cmocka_unit_test(test_direct_function_that_fails_returns_nothing),
+      cmocka_unit_test(test_failing_direct_function_returns_no_value),
       cmocka_unit_test(test_direct_function_returns_text_and_bytes),
       cmocka_unit_test(test_direct_function_returns_its_own_reference),
       cmocka_unit_test(test_wrong_handles_are_errors),
@@ -412,7 +412,7 @@ int main(void) {
       cmocka_unit_test(test_registry_lists_names),
       cmocka_unit_test(test_registry_takes_many_names),
       cmocka_unit_test(test_types_have_keys),
-      cmocka_unit_test(test_containers_hold_what_they_are_given),
+      cmocka_unit_test(test_containers_hold_their_items),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

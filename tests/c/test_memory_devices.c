@@ -5,10 +5,10 @@
 #include "../../src_runtime/tensors/memory_device.h"
 #include "support.h"
 
-enum { ID = 3, MOST_CALLS = 16 };
+enum { ID = 3, MAX_CALLS = 16 };
 
 /* The device: host memory, and a list of what it was asked for. */
-static char calls[MOST_CALLS * 16];
+static char calls[MAX_CALLS * 16];
 
 static void note(const char* what, int64_t number) {
   const size_t used = strlen(calls);
@@ -112,14 +112,14 @@ static int leave(void** state) {
 static const int64_t shape[] = {2, 2};
 static const float values[] = {1, 2, 3, 4};
 
-static DLTensor* make_there(void) {
+static DLTensor* make_on_device(void) {
   DLTensor* t = NULL;
   assert_ok(TVMArrayAlloc(shape, 2, kDLFloat, 32, 1, kDLHexagon, ID, &t));
   return t;
 }
 
-static void test_tensors_go_there_and_back(void** state) {
-  DLTensor* there = make_there();
+static void test_tensors_round_trip(void** state) {
+  DLTensor* there = make_on_device();
   DLTensor* here = make_tensor(2, shape, values);
   float back[4];
   (void)state;
@@ -131,10 +131,10 @@ static void test_tensors_go_there_and_back(void** state) {
   assert_string_equal(calls, "alloc 3, onto 16, from 16, free 3, ");
 }
 
-static void test_strides_are_the_cpus_alone(void** state) {
+static void test_strides_are_supported_on_cpu_only(void** state) {
   const int64_t strides[] = {1, 2};
   const float turned[] = {1, 3, 2, 4};
-  DLTensor* there = make_there();
+  DLTensor* there = make_on_device();
   DLTensor* here = make_tensor(2, shape, values);
   DLTensor* result = make_tensor(2, shape, NULL);
   DLTensor from = *here;
@@ -155,7 +155,7 @@ static int use_streams(TVMStreamHandle* out) {
          TVMStreamFree(kDLHexagon, ID, *out) != 0;
 }
 
-static void test_streams_are_the_devices(void** state) {
+static void test_streams_belong_to_the_device(void** state) {
   TVMStreamHandle stream = NULL;
   (void)state;
   assert_ok(use_streams(&stream));
@@ -163,7 +163,7 @@ static void test_streams_are_the_devices(void** state) {
   assert_string_equal(calls, "create 3, sync 3, wait 3, end 3, ");
 }
 
-static void test_none_is_the_default_stream_whatever_its_value(void** state) {
+static void test_null_is_the_default_stream(void** state) {
   call none = {0};
   (void)state;
   assert_ok(TVMSetStream(kDLHexagon, ID, &streams[1]));
@@ -175,7 +175,7 @@ static void test_none_is_the_default_stream_whatever_its_value(void** state) {
   assert_null(tvmrt_current_stream(kDLHexagon, ID));
 }
 
-static void test_device_without_streams_has_the_default_one(void** state) {
+static void test_device_without_streams_has_default_stream(void** state) {
   TVMStreamHandle stream = &streams[0];
   (void)state;
   assert_ok(use_streams(&stream));
@@ -203,7 +203,7 @@ static void* use_workspaces(void* result) {
 
 /* A block that a request has outgrown goes, the larger one serves small requests, the thread's end
  * frees it. */
-static void test_workspaces_grow_and_are_used_again(void** state) {
+static void test_workspaces_grow_and_are_reused(void** state) {
   workspaces w;
   pthread_t thread;
   (void)state;
@@ -247,12 +247,12 @@ int main(void) {
 #define WITH(device, test) \
   { #test, test, enter, leave, (void*)(uintptr_t) & (device) }
   const struct CMUnitTest tests[] = {
-      WITH(with_streams, test_tensors_go_there_and_back),
-      WITH(with_streams, test_strides_are_the_cpus_alone),
-      WITH(with_streams, test_streams_are_the_devices),
-      WITH(with_streams, test_none_is_the_default_stream_whatever_its_value),
-      WITH(without_streams, test_device_without_streams_has_the_default_one),
-      WITH(with_streams, test_workspaces_grow_and_are_used_again),
+      WITH(with_streams, test_tensors_round_trip),
+      WITH(with_streams, test_strides_are_supported_on_cpu_only),
+      WITH(with_streams, test_streams_belong_to_the_device),
+      WITH(with_streams, test_null_is_the_default_stream),
+      WITH(without_streams, test_device_without_streams_has_default_stream),
+      WITH(with_streams, test_workspaces_grow_and_are_reused),
       WITH(of_another_size, test_device_of_another_size_is_refused),
       cmocka_unit_test(test_device_without_memory_has_no_tensors),
   };

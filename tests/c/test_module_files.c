@@ -104,7 +104,7 @@ static void test_unchanged_file_is_one_library_by_any_path(void** state) {
   for (int i = 0; i < 3; ++i) TVMModFree(mods[i]);
 }
 
-static void test_file_that_others_loaded_before_is_no_hindrance(void** state) {
+static void test_file_loaded_by_other_code_can_be_loaded(void** state) {
   TVMModuleHandle mod;
   void* foreign;
   (void)state;
@@ -118,7 +118,7 @@ static void test_file_that_others_loaded_before_is_no_hindrance(void** state) {
   assert_int_equal(dlclose(foreign), 0);
 }
 
-static void test_relative_path_is_of_the_folder_of_now(void** state) {
+static void test_relative_path_uses_current_folder(void** state) {
   char sub[80];
   char before[1024];
   TVMModuleHandle here;
@@ -142,7 +142,7 @@ static void test_relative_path_is_of_the_folder_of_now(void** state) {
   assert_int_equal(rmdir(sub), 0);
 }
 
-static void test_file_that_is_written_over_in_use_is_refused(void** state) {
+static void test_file_overwritten_in_use_is_refused(void** state) {
   TVMModuleHandle old;
   TVMModuleHandle mod;
   (void)state;
@@ -158,7 +158,7 @@ static void test_file_that_is_written_over_in_use_is_refused(void** state) {
   TVMModFree(mod);
 }
 
-static void test_file_that_is_cut_off_is_refused(void** state) {
+static void test_truncated_file_is_refused(void** state) {
   TVMModuleHandle mod;
   (void)state;
   write_part(net_so, "FIXTURE_PLAIN", 30);
@@ -172,14 +172,13 @@ int main(void) {
                                       make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_unchanged_file_is_one_library_by_any_path, make_folder,
                                       remove_folder),
-      cmocka_unit_test_setup_teardown(test_file_that_others_loaded_before_is_no_hindrance,
-                                      make_folder, remove_folder),
-      cmocka_unit_test_setup_teardown(test_relative_path_is_of_the_folder_of_now, make_folder,
+      cmocka_unit_test_setup_teardown(test_file_loaded_by_other_code_can_be_loaded, make_folder,
                                       remove_folder),
-      cmocka_unit_test_setup_teardown(test_file_that_is_written_over_in_use_is_refused, make_folder,
+      cmocka_unit_test_setup_teardown(test_relative_path_uses_current_folder, make_folder,
                                       remove_folder),
-      cmocka_unit_test_setup_teardown(test_file_that_is_cut_off_is_refused, make_folder,
+      cmocka_unit_test_setup_teardown(test_file_overwritten_in_use_is_refused, make_folder,
                                       remove_folder),
+      cmocka_unit_test_setup_teardown(test_truncated_file_is_refused, make_folder, remove_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

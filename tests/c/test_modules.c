@@ -36,7 +36,7 @@ static void test_plain_library_answers_by_symbol(void** state) {
   assert_ok(TVMFuncFree(f));
 }
 
-static void test_library_functions_return_by_the_rules(void** state) {
+static void test_library_functions_return_values(void** state) {
   TVMModuleHandle mod = load("FIXTURE_PLAIN");
   call c = {0};
   (void)state;
@@ -103,7 +103,7 @@ static void test_tree_is_restored(void** state) {
   TVMModFree(root);
 }
 
-static void test_blob_without_tree_hangs_on_the_library(void** state) {
+static void test_blob_without_tree_is_imported_by_library(void** state) {
   TVMModuleHandle root = load("FIXTURE_FLAT");
   TVMModuleHandle import = import_of(root, 0);
   (void)state;
@@ -204,7 +204,7 @@ static void test_constants_reach_a_plugin_before_its_first_call(void** state) {
   TVMModFree(root);
 }
 
-static void test_metadata_is_told(void** state) {
+static void test_metadata_is_returned(void** state) {
   TVMModuleHandle root = load("FIXTURE_AOT_POOLS");
   TVMModuleHandle metadata = import_of(root, 0);
   const TVMMetadata* classic;
@@ -229,7 +229,7 @@ static void test_metadata_is_told(void** state) {
   TVMModFree(root);
 }
 
-static void test_imports_may_not_close_a_cycle(void** state) {
+static void test_import_cycles_are_refused(void** state) {
   TVMModuleHandle a = load("FIXTURE_PLAIN");
   TVMModuleHandle b = load("FIXTURE_FLAT"); /* another file: one file is one module */
   (void)state;
@@ -240,7 +240,7 @@ static void test_imports_may_not_close_a_cycle(void** state) {
   TVMModFree(b);
 }
 
-static void test_load_errors_say_what_and_where(void** state) {
+static void test_load_errors_name_cause_and_position(void** state) {
   TVMModuleHandle mod;
   (void)state;
   assert_fails(TVMModLoadFromFile("/no/such/file.so", "", &mod), "/no/such/file.so");
@@ -250,7 +250,7 @@ static void test_load_errors_say_what_and_where(void** state) {
 }
 
 /* Restore, pack, and compare with the bytes that the fixture's script wrote. */
-static void test_packed_tree_equals_the_restored_one(void** state) {
+static void test_packed_tree_equals_restored_tree(void** state) {
   const char* variable = *state;
   TVMModuleHandle root = load(variable);
   void* library = dlopen(fixture(variable), RTLD_LAZY | RTLD_LOCAL);
@@ -369,18 +369,17 @@ static void test_threads_may_look_up_at_once(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_plain_library_answers_by_symbol),
-      cmocka_unit_test(test_library_functions_return_by_the_rules),
+      cmocka_unit_test(test_library_functions_return_values),
       cmocka_unit_test(test_generated_code_calls_globals_by_name),
       cmocka_unit_test(test_llvm_library_reaches_the_runtime_by_pointers),
       cmocka_unit_test(test_tree_is_restored),
-      cmocka_unit_test(test_blob_without_tree_hangs_on_the_library),
+      cmocka_unit_test(test_blob_without_tree_is_imported_by_library),
       cmocka_unit_test(test_constants_reach_a_plugin_before_its_first_call),
-      cmocka_unit_test(test_metadata_is_told),
-      cmocka_unit_test(test_imports_may_not_close_a_cycle),
-      cmocka_unit_test(test_load_errors_say_what_and_where),
-      cmocka_unit_test_prestate(test_packed_tree_equals_the_restored_one,
-                                (char[]){"FIXTURE_GRAPH"}),
-      cmocka_unit_test_prestate(test_packed_tree_equals_the_restored_one, (char[]){"FIXTURE_AOT"}),
+      cmocka_unit_test(test_metadata_is_returned),
+      cmocka_unit_test(test_import_cycles_are_refused),
+      cmocka_unit_test(test_load_errors_name_cause_and_position),
+      cmocka_unit_test_prestate(test_packed_tree_equals_restored_tree, (char[]){"FIXTURE_GRAPH"}),
+      cmocka_unit_test_prestate(test_packed_tree_equals_restored_tree, (char[]){"FIXTURE_AOT"}),
       cmocka_unit_test(test_source_modules_keep_text_and_names),
       cmocka_unit_test(test_system_library_finds_prefixed_names),
       cmocka_unit_test(test_image_tables_of_both_encodings),

@@ -2,7 +2,7 @@
  * leak. */
 #include <tvm/runtime/device.h>
 
-#include "failing_allocations.h"
+#include "allocation_faults.h"
 
 static const char* network; /* which fixture */
 static DLTensor* input;

@@ -6,7 +6,7 @@
 #endif
 #include <tvm/runtime/device.h>
 
-#include "failing_allocations.h"
+#include "allocation_faults.h"
 
 #define JOIN3_(a, b, c) a##b##c
 #define FUNCTION_OF_(verb, device) JOIN3_(verb, device, _device)
@@ -229,7 +229,7 @@ static int use_network(void) {
 
 /* ---- what a compiler asks ---- */
 
-static int ask(const char* function, const char* precision) {
+static int query(const char* function, const char* precision) {
   TVMByteArray bytes = constants();
   call c = {0};
   char name[64];
@@ -240,14 +240,14 @@ static int ask(const char* function, const char* precision) {
   return call_global(&c, name);
 }
 
-static int use_questions(void) {
+static int use_queries(void) {
   int rc = FUNCTION_OF_(register_, DEVICE)();
   if (rc != 0) return rc;
-  rc = ask("describe", NULL);
-  if (rc == 0) rc = ask("evaluation", NULL);
-  if (rc == 0) rc = ask("split_graph", NULL);
+  rc = query("describe", NULL);
+  if (rc == 0) rc = query("evaluation", NULL);
+  if (rc == 0) rc = query("split_graph", NULL);
   if (rc == 0 && reduced != NULL) {
-    rc = ask("optimize_graph", reduced);
+    rc = query("optimize_graph", reduced);
   }
   assert_int_equal(FUNCTION_OF_(unregister_, DEVICE)(), 0);
   return rc;
@@ -261,7 +261,7 @@ static void test_device_survives_each_failed_allocation(void** state) {
   sweep(NAME ": regions", use_regions, NULL);
   sweep(NAME ": failed shapes", use_failed_shapes, NULL);
   sweep(NAME ": network", use_network, NULL);
-  sweep(NAME ": questions", use_questions, NULL);
+  sweep(NAME ": questions", use_queries, NULL);
   TVMArrayFree(input);
 }
 

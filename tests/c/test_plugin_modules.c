@@ -49,7 +49,7 @@ static TVMModuleHandle make(const tvmrt_module_vtable* vtable, kind* self) {
   return mod;
 }
 
-static int ask(TVMModuleHandle mod, const char* function, const char* text, call* c) {
+static int call_for_text(TVMModuleHandle mod, const char* function, const char* text, call* c) {
   arg_handle(c, kTVMModuleHandle, mod);
   if (text != NULL) arg_str(c, text);
   return call_global(c, function);
@@ -73,7 +73,7 @@ static void test_incomplete_tables_are_refused(void** state) {
   }
 }
 
-static void test_module_shows_and_packs_what_its_kind_writes(void** state) {
+static void test_module_source_and_payload(void** state) {
   static const char packed[] =
       "\x4c\0\0\0\0\0\0\0"                               /* bytes that follow */
       "\2\0\0\0\0\0\0\0"                                 /* the module and the tree */
@@ -87,25 +87,25 @@ static void test_module_shows_and_packs_what_its_kind_writes(void** state) {
   const TVMByteArray* bytes;
   call source = {0}, pack = {0};
   (void)state;
-  assert_ok(ask(mod, "runtime.ModuleGetSource", "for ", &source));
+  assert_ok(call_for_text(mod, "runtime.ModuleGetSource", "for ", &source));
   assert_string_equal(source.ret.v_str, "for pay");
-  assert_ok(ask(mod, "tvmrt.ModulePackImports", NULL, &pack));
+  assert_ok(call_for_text(mod, "tvmrt.ModulePackImports", NULL, &pack));
   bytes = pack.ret.v_handle;
   assert_int_equal(bytes->size, sizeof(packed));
   assert_memory_equal(bytes->data, packed, sizeof(packed));
   TVMModFree(mod);
 }
 
-static void test_kind_that_writes_nothing_is_told(void** state) {
+static void test_kind_without_output_is_reported(void** state) {
   kind self = {no_answers, ""};
   TVMModuleHandle mod = make(&bare, &self);
   call source = {0}, pack = {0}, save = {0};
   (void)state;
-  assert_ok(ask(mod, "runtime.ModuleGetSource", NULL, &source));
+  assert_ok(call_for_text(mod, "runtime.ModuleGetSource", NULL, &source));
   assert_string_equal(source.ret.v_str, "");
-  assert_fails(ask(mod, "tvmrt.ModulePackImports", NULL, &pack),
+  assert_fails(call_for_text(mod, "tvmrt.ModulePackImports", NULL, &pack),
                "a module of kind 'bare' cannot be saved into a library");
-  assert_fails(ask(mod, "runtime.ModuleSaveToFile", "/no/such/folder/file", &save),
+  assert_fails(call_for_text(mod, "runtime.ModuleSaveToFile", "/no/such/folder/file", &save),
                "a module of kind 'bare' cannot be saved to a file");
   TVMModFree(mod);
 }
@@ -314,7 +314,7 @@ static void test_tensor_of_another_type_is_named(void** state) {
   TVMModFree(library);
 }
 
-static void test_failing_operators_are_told(void** state) {
+static void test_failing_operators_are_reported(void** state) {
   kind self = {operators, ""};
   TVMModuleHandle library = make(&front, &self);
   TVMModuleHandle fails = make_graph(library, "fail");
@@ -423,7 +423,7 @@ static void test_main_may_be_a_function_of_a_front_end(void** state) {
   TVMModFree(c.ret.v_handle);
 }
 
-static void test_failing_main_is_told(void** state) {
+static void test_failing_main_is_reported(void** state) {
   static const answer answers[][3] = {
       {{"get_c_metadata", NULL, give_metadata},
        {"net___tvm_main__", fail_with_text, NULL},
@@ -445,7 +445,7 @@ static void test_failing_main_is_told(void** state) {
                "the library has metadata but no main function 'net___tvm_main__'.");
 }
 
-static void test_metadata_of_a_library_without_is_told(void** state) {
+static void test_missing_metadata_is_reported(void** state) {
   static const char* const functions[] = {"get_metadata", "get_model_metadata"};
   kind self = {no_answers, ""};
   TVMModuleHandle library = make(&bare, &self);
@@ -465,17 +465,17 @@ static void test_metadata_of_a_library_without_is_told(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_incomplete_tables_are_refused),
-      cmocka_unit_test(test_module_shows_and_packs_what_its_kind_writes),
-      cmocka_unit_test(test_kind_that_writes_nothing_is_told),
+      cmocka_unit_test(test_module_source_and_payload),
+      cmocka_unit_test(test_kind_without_output_is_reported),
       cmocka_unit_test(test_loader_reads_numbers_and_bytes),
       cmocka_unit_test(test_operators_may_be_functions_of_a_front_end),
       cmocka_unit_test(test_profile_quotes_names),
       cmocka_unit_test(test_tensor_of_another_type_is_named),
-      cmocka_unit_test(test_failing_operators_are_told),
+      cmocka_unit_test(test_failing_operators_are_reported),
       cmocka_unit_test(test_memory_of_another_device_is_not_bound),
       cmocka_unit_test(test_main_may_be_a_function_of_a_front_end),
-      cmocka_unit_test(test_failing_main_is_told),
-      cmocka_unit_test(test_metadata_of_a_library_without_is_told),
+      cmocka_unit_test(test_failing_main_is_reported),
+      cmocka_unit_test(test_missing_metadata_is_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

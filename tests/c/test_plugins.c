@@ -15,7 +15,7 @@ static bool has(const char* name) {
 }
 
 /* 100 for each time that the plug-in entered, 1 for each that it left. */
-static int64_t ask(const char* name) {
+static int64_t call_for_text(const char* name) {
   call c = {0};
   assert_ok(call_global(&c, name));
   return c.ret.v_int64;
@@ -43,7 +43,7 @@ static int register_mine(const char* name, int override) {
   return rc;
 }
 
-static void test_nothing_is_loaded_before_it_is_needed(void** state) {
+static void test_plugins_are_loaded_on_demand(void** state) {
   (void)state;
   assert_true(has("runtime.NumThreads"));
   assert_false(has("nobody.has.this"));
@@ -52,14 +52,14 @@ static void test_nothing_is_loaded_before_it_is_needed(void** state) {
 }
 
 /* Also where the plug-in looks for names of its own, and for those of another one, meanwhile. */
-static void test_longest_prefix_chooses_and_a_plugin_is_entered_once(void** state) {
+static void test_longest_prefix_wins_and_plugin_is_entered_once(void** state) {
   (void)state;
-  assert_int_equal(ask("good.inner.answer"), 100);
+  assert_int_equal(call_for_text("good.inner.answer"), 100);
   assert_non_null(strstr(loaded_names(), "good "));
   assert_non_null(strstr(loaded_names(), "inner "));
-  assert_int_equal(ask("good.answer"), 100);
+  assert_int_equal(call_for_text("good.answer"), 100);
   assert_false(has("good.nothing"));
-  assert_int_equal(ask("also_good.answer"), 100);
+  assert_int_equal(call_for_text("also_good.answer"), 100);
 }
 
 static void check_refused(const char* name, const char* first, const char* second) {
@@ -70,7 +70,7 @@ static void check_refused(const char* name, const char* first, const char* secon
   assert_null(f);
 }
 
-static void test_broken_ones_are_refused_by_a_sentence_and_others_work(void** state) {
+static void test_broken_plugins_are_refused_and_others_work(void** state) {
   (void)state;
   check_refused("missing.answer", "no_such_plugin", "cannot be loaded");
   check_refused("plain.answer", "fixture_plain", "no tvmrt_plugin_table");
@@ -82,36 +82,36 @@ static void test_broken_ones_are_refused_by_a_sentence_and_others_work(void** st
   assert_true(has("good.answer"));
 }
 
-static void test_plugin_that_failed_is_tried_again(void** state) {
+static void test_failed_plugin_is_retried(void** state) {
   (void)state;
-  assert_int_equal(ask("fails.answer"), 200);
+  assert_int_equal(call_for_text("fails.answer"), 200);
 }
 
-static void test_names_that_others_registered_stay_theirs(void** state) {
+static void test_registered_names_are_not_replaced(void** state) {
   (void)state;
   /* the plug-in is loaded first, so that its name is known to be taken */
   assert_fails(register_mine("theirs.answer", 0), "already registered");
-  assert_int_equal(ask("theirs.answer"), 100);
+  assert_int_equal(call_for_text("theirs.answer"), 100);
   assert_ok(register_mine("theirs.answer", 1));
-  assert_int_equal(ask("theirs.answer"), 7);
+  assert_int_equal(call_for_text("theirs.answer"), 7);
   assert_ok(TVMFuncRemoveGlobal("theirs.taken"));
   assert_false(has("theirs.taken"));
   /* a plug-in that cannot be loaded has no names */
   assert_ok(register_mine("missing.mine", 0));
-  assert_int_equal(ask("missing.mine"), 7);
+  assert_int_equal(call_for_text("missing.mine"), 7);
 }
 
-static void test_plugin_leaves_unless_it_is_used_and_comes_back(void** state) {
+static void test_unused_plugin_is_unloaded_and_reloaded(void** state) {
   TVMFunctionHandle f = NULL;
   (void)state;
-  assert_int_equal(ask("good.answer"), 100);
+  assert_int_equal(call_for_text("good.answer"), 100);
   assert_ok(TVMFuncGetGlobal("good.answer", &f));
   assert_fails(tvmrt_plugin_unload("good"), "holds its function 'good.answer'");
   assert_ok(TVMFuncFree(f));
   assert_ok(tvmrt_plugin_unload("good"));
   assert_null(strstr(loaded_names(), "good "));
   assert_fails(tvmrt_plugin_unload("good"), "no plug-in 'good'");
-  assert_int_equal(ask("good.answer"), 201);
+  assert_int_equal(call_for_text("good.answer"), 201);
   assert_fails(tvmrt_plugin_unload("stays"), "no plug-in 'stays'");
   assert_true(has("stays.answer"));
   assert_fails(tvmrt_plugin_unload("stays"), "nothing undoes");
@@ -127,12 +127,12 @@ static void test_prefixes_are_added_and_libraries_loaded_by_path(void** state) {
   assert_fails(tvmrt_plugin_add_prefix("", path), "give a prefix");
   assert_true(has("late.answer"));
   assert_ok(tvmrt_plugin_load(path));
-  assert_int_equal(ask("late.answer"), 100);
+  assert_int_equal(call_for_text("late.answer"), 100);
   assert_fails(tvmrt_plugin_load("/no/such/plugin.so"), "cannot be loaded");
   assert_fails(tvmrt_plugin_load(NULL), "NULL");
 }
 
-static void test_list_of_names_has_those_of_all_plugins(void** state) {
+static void test_list_of_names_includes_plugins(void** state) {
   const char** names;
   int count, found = 0;
   (void)state;
@@ -164,20 +164,20 @@ static void test_threads_that_need_one_plugin_wait_for_it(void** state) {
   }
   for (int i = 0; i < 8; ++i) assert_int_equal(pthread_join(threads[i], NULL), 0);
   assert_int_equal(atomic_load(&failures), 0);
-  assert_int_equal(ask("race.answer"), 100);
+  assert_int_equal(call_for_text("race.answer"), 100);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nothing_is_loaded_before_it_is_needed),
-      cmocka_unit_test(test_longest_prefix_chooses_and_a_plugin_is_entered_once),
-      cmocka_unit_test(test_broken_ones_are_refused_by_a_sentence_and_others_work),
-      cmocka_unit_test(test_plugin_that_failed_is_tried_again),
-      cmocka_unit_test(test_names_that_others_registered_stay_theirs),
-      cmocka_unit_test(test_plugin_leaves_unless_it_is_used_and_comes_back),
+      cmocka_unit_test(test_plugins_are_loaded_on_demand),
+      cmocka_unit_test(test_longest_prefix_wins_and_plugin_is_entered_once),
+      cmocka_unit_test(test_broken_plugins_are_refused_and_others_work),
+      cmocka_unit_test(test_failed_plugin_is_retried),
+      cmocka_unit_test(test_registered_names_are_not_replaced),
+      cmocka_unit_test(test_unused_plugin_is_unloaded_and_reloaded),
       cmocka_unit_test(test_prefixes_are_added_and_libraries_loaded_by_path),
       cmocka_unit_test(test_threads_that_need_one_plugin_wait_for_it),
-      cmocka_unit_test(test_list_of_names_has_those_of_all_plugins),
+      cmocka_unit_test(test_list_of_names_includes_plugins),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static int call_with(TVMModuleHandle mod, int code, void* x, DLTensor* y) {
   return call_module(&c, mod, "r");
 }
 
-static void test_only_fitting_tensors_are_taken(void** state) {
+static void test_mismatched_tensors_are_refused(void** state) {
   int64_t turned[] = {1, 2};
   int64_t compact[] = {2, 1};
   TVMModuleHandle mod = load_region("\"device\": \"counting\"");
@@ -99,7 +99,7 @@ static int reshape(TVMModuleHandle mod, size_t rank) {
   return rc;
 }
 
-static void test_rank_does_not_change(void** state) {
+static void test_rank_cannot_change(void** state) {
   const int64_t shape33[] = {3, 3};
   TVMModuleHandle mod = load_region("\"device\": \"counting\"");
   DLTensor* x = make_tensor(2, shape33, NULL);
@@ -122,8 +122,8 @@ static void test_region_without_a_device_is_not_reshaped(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_only_fitting_tensors_are_taken, enter, leave),
-      cmocka_unit_test_setup_teardown(test_rank_does_not_change, enter, leave),
+      cmocka_unit_test_setup_teardown(test_mismatched_tensors_are_refused, enter, leave),
+      cmocka_unit_test_setup_teardown(test_rank_cannot_change, enter, leave),
       cmocka_unit_test(test_region_without_a_device_is_not_reshaped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void test_alloc_refuses(void** state) {
   assert_fails(TVMArrayAlloc(shape23, -1, kDLFloat, 32, 1, kDLCPU, 0, &t), "got -1");
 }
 
-static void test_bytes_go_in_and_out(void** state) {
+static void test_bytes_round_trip(void** state) {
   DLTensor* t = make_tensor(2, shape23, NULL);
   float out[6];
   (void)state;
@@ -113,7 +113,7 @@ static void test_dlpack_import_refuses_strides_and_misalignment(void** state) {
   assert_int_equal(p.deleted, 0); /* a refused tensor stays the caller's */
 }
 
-static void test_bool_changes_its_name_at_the_border(void** state) {
+static void test_bool_is_converted_by_dlpack(void** state) {
   static const int64_t shape[] = {4};
   DLTensor* t;
   DLTensor* back;
@@ -321,11 +321,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_alloc_is_aligned_and_compact),
       cmocka_unit_test(test_alloc_refuses),
-      cmocka_unit_test(test_bytes_go_in_and_out),
+      cmocka_unit_test(test_bytes_round_trip),
       cmocka_unit_test(test_copy_between_tensors),
       cmocka_unit_test(test_dlpack_import_shares_memory_and_deletes_once),
       cmocka_unit_test(test_dlpack_import_refuses_strides_and_misalignment),
-      cmocka_unit_test(test_bool_changes_its_name_at_the_border),
+      cmocka_unit_test(test_bool_is_converted_by_dlpack),
       cmocka_unit_test(test_view_shares_and_checks),
       cmocka_unit_test(test_data_types_are_read),
       cmocka_unit_test(test_bad_data_types_are_refused),

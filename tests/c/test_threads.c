@@ -46,7 +46,7 @@ static void test_every_task_runs_once(void** state) {
   }
 }
 
-static void test_fewer_or_too_many_tasks_wanted(void** state) {
+static void test_fewer_or_too_many_tasks_requested(void** state) {
   tally t = {0};
   (void)state;
   use_workers(4);
@@ -140,7 +140,7 @@ static int looks_after_missed_task(clockid_t clock) {
 }
 
 /* One that slept again at once had to be woken for each of many short launches. */
-static void test_a_woken_worker_stays_awake_though_its_task_is_gone(void** state) {
+static void test_woken_worker_stays_awake_without_task(void** state) {
   enum { kTries = 20 };
   helper h = {0};
   int looks = -1;
@@ -184,7 +184,7 @@ static int fail_second(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return -1;
 }
 
-static void test_a_failed_task_tells_its_error(void** state) {
+static void test_failed_task_reports_error(void** state) {
   (void)state;
   use_workers(3);
   assert_fails(TVMBackendParallelLaunch(fail_second, NULL, 0), "the second one");
@@ -201,7 +201,7 @@ static int fail_with_number(int task_id, TVMParallelGroupEnv* env, void* cdata) 
 }
 
 /* Several fail: the first one speaks, with its kind in front, as it does on one thread. */
-static void test_of_failed_tasks_the_first_is_told(void** state) {
+static void test_first_failed_task_is_reported(void** state) {
   static const char* const expected[] = {"IndexError: task 0", "IndexError: task 1",
                                          "IndexError: task 2"};
   (void)state;
@@ -217,7 +217,7 @@ static int fail_silently(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return task_id == 1 ? -1 : 0;
 }
 
-static void test_a_task_without_a_reason_has_no_older_one(void** state) {
+static void test_error_of_silent_task_is_cleared(void** state) {
   (void)state;
   use_workers(2);
   assert_fails(TVMBackendParallelLaunch(fail_second, NULL, 0), "the second one");
@@ -264,7 +264,7 @@ static void test_threads_may_launch_at_once(void** state) {
   }
 }
 
-static void test_forked_child_has_workers_of_its_own(void** state) {
+static void test_forked_child_has_own_workers(void** state) {
   pid_t child;
   int status;
   tally t = {0};
@@ -370,15 +370,15 @@ int main(void) {
   if (setenv("TVM_THREAD_POOL_SPIN_COUNT", LOOKS, 1) != 0) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_task_runs_once),
-      cmocka_unit_test(test_fewer_or_too_many_tasks_wanted),
-      cmocka_unit_test(test_a_woken_worker_stays_awake_though_its_task_is_gone),
+      cmocka_unit_test(test_fewer_or_too_many_tasks_requested),
+      cmocka_unit_test(test_woken_worker_stays_awake_without_task),
       cmocka_unit_test(test_barrier_waits_for_all),
-      cmocka_unit_test(test_a_failed_task_tells_its_error),
-      cmocka_unit_test(test_of_failed_tasks_the_first_is_told),
-      cmocka_unit_test(test_a_task_without_a_reason_has_no_older_one),
+      cmocka_unit_test(test_failed_task_reports_error),
+      cmocka_unit_test(test_first_failed_task_is_reported),
+      cmocka_unit_test(test_error_of_silent_task_is_cleared),
       cmocka_unit_test(test_nested_launch_runs_on_its_caller),
       cmocka_unit_test(test_threads_may_launch_at_once),
-      cmocka_unit_test(test_forked_child_has_workers_of_its_own),
+      cmocka_unit_test(test_forked_child_has_own_workers),
       cmocka_unit_test(test_run_once_runs_once),
       cmocka_unit_test(test_error_text_belongs_to_its_thread),
       cmocka_unit_test(test_large_memory_is_copied_by_any_number_of_threads),

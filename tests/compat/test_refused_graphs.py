@@ -58,7 +58,7 @@ def without(*path: Any) -> Callable[[Graph], None]:
 
 
 NAME = "tvmgen_default_fused_add"
-ONE_EACH = "dltype, shape, storage_id and device_index need one item for each entry"
+ONE_PER_ENTRY = "dltype, shape, storage_id and device_index need one item for each entry"
 NO_ENTRY = "an entry names a node or output that does not exist or comes later"
 REFUSALS = {
     "an entry of one number": (put("heads", value=[[3]]), "an entry needs 2 or 3 numbers"),
@@ -118,9 +118,9 @@ REFUSALS = {
         put("node_row_ptr", value=[0, 2, 3, 4, 5]),
         "an input node must have one entry",
     ),
-    "few shapes": (put("attrs", "shape", 1, value=[[2, 3]] * 3), ONE_EACH),
-    "few storages": (put("attrs", "storage_id", 1, value=[0, 1, 2]), ONE_EACH),
-    "few devices": (put("attrs", "device_index", 1, value=[1, 1]), ONE_EACH),
+    "few shapes": (put("attrs", "shape", 1, value=[[2, 3]] * 3), ONE_PER_ENTRY),
+    "few storages": (put("attrs", "storage_id", 1, value=[0, 1, 2]), ONE_PER_ENTRY),
+    "few devices": (put("attrs", "device_index", 1, value=[1, 1]), ONE_PER_ENTRY),
     "a head that is not there": (put("heads", value=[[4, 0, 0]]), NO_ENTRY),
     "an output that is not there": (put("heads", value=[[3, 1, 0]]), NO_ENTRY),
     "a node that reads a later one": (put("nodes", 2, "inputs", 0, value=[3, 0, 0]), NO_ENTRY),

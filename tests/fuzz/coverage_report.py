@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Files that read bytes from outside, as they lie below the root.
 READERS = (
     "src_runtime/base/json.c", "src_runtime/base/stream.c",
-    "src_runtime/tensors/params.c", "src_runtime/core/dtype.c", "src_runtime/modules/kinds.c",
+    "src_runtime/tensors/params.c", "src_runtime/core/dtype.c",
+    "src_runtime/modules/binary_loaders.c",
     "src_runtime/modules/mblob.c", "src_runtime/named/const_loader.c",
     "src_runtime/named/source.c", "src_runtime/executors/graph_json.c",
     "src_runtime/executors/graph_view.c", "src_runtime/executors/graph_factory.c",
@@ -22,7 +23,7 @@ READERS = (
     "src_runtime/regions/functions.c",
     "src_runtime/firmware/json.c",
     "src_runtime/firmware/graph_read.c",
-    "src_runtime/firmware/graph_params.c", "src_runtime/firmware/params_bytes.c",
+    "src_runtime/firmware/graph_params.c", "src_runtime/firmware/params_reader.c",
     "src_runtime/firmware/graph_plan.c",
     "src_runtime/firmware/graph_arena.c", "src_runtime/firmware/dtype.c",
     "src_runtime/firmware/dtype_bits.c",

@@ -46,7 +46,7 @@ static ssize_t take_answer(void* context, const uint8_t* data, size_t num_bytes)
   line* l = context;
   size_t i;
   for (i = 0; i < num_bytes; ++i) {
-    if (tvmrt__frame_take(&l->answers, data[i]) != TVMRT_FRAME_WHOLE) continue;
+    if (tvmrt__frame_take(&l->answers, data[i]) != TVMRT_FRAME_COMPLETE) continue;
     l->num_answers++;
     if (l->answers.length == 3 + 28) memcpy(&l->known, l->answer + 3 + 20, 8);
   }

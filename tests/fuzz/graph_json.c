@@ -22,7 +22,7 @@ TVMRT_NATIVE(touch_all) {
 }
 
 /* A library that has every operator. */
-static int find_any(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int find_any(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   (void)self;
   if (name[0] == '_') return 0; /* the optional functions of old libraries */
   out->fn = touch_all;

@@ -1,5 +1,5 @@
 """Archives for the device cmsis-nn, built on this machine over the library that
-plugins/cmsis_nn/tests/stand_in pretends to be."""
+plugins/cmsis_nn/tests/mock_cmsis_nn pretends to be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from firmware_call import Network
 
 import tvmrt
 
-PATH = Path(__file__).parent / "stand_in"
+PATH = Path(__file__).parent / "mock_cmsis_nn"
 STRICT = "-O1 -Wall -Wextra -Werror -fPIC -fvisibility=default"
 
 

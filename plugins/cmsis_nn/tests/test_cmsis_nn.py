@@ -277,7 +277,7 @@ def test_builds_of_others_are_told_what_they_lack(small, tmp_path):
 def test_a_library_that_wants_more_scratch_memory_is_an_error(small, tmp_path):
     """And none that writes where other tensors are."""
     net, library = small
-    network = loaded(library, tmp_path, "CFLAGS=-fPIC -O1 -DSTAND_IN_MORE=64")
+    network = loaded(library, tmp_path, "CFLAGS=-fPIC -O1 -DMOCK_EXTRA_SCRATCH=64")
     results = [np.zeros(t.shape, t.dtype) for t in library.summary.outputs]
     assert network.call(list(net.inputs.values()), results) != 0
     network.shared.TVMGetLastError.restype = ctypes.c_char_p

@@ -12,7 +12,7 @@ from tvmrt import devices
 from tvmrt.cli import main
 from tvmrt.conformance import firmware
 
-STAND_IN = Path(__file__).parents[2] / "cmsis_nn/tests/stand_in"
+STAND_IN = Path(__file__).parents[2] / "cmsis_nn/tests/mock_cmsis_nn"
 OPERATORS = ["Conv", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "Softmax"]
 
 

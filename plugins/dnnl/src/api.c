@@ -31,10 +31,10 @@ static bool has_room(api_pool* pool) {
 
 /* Allocated separately: layouts point to the descriptors, and the list moves when it grows. */
 static dnnl_status_t keep(api_pool* pool, const dnnl_memory_desc_t* md, layout* out) {
-  dnnl_memory_desc_t* kept = has_room(pool) ? malloc(sizeof(*kept)) : NULL;
-  if (kept == NULL) return dnnl_out_of_memory;
-  *kept = *md;
-  out->md = pool->items[pool->count++] = kept;
+  dnnl_memory_desc_t* copy = has_room(pool) ? malloc(sizeof(*copy)) : NULL;
+  if (copy == NULL) return dnnl_out_of_memory;
+  *copy = *md;
+  out->md = pool->items[pool->count++] = copy;
   return dnnl_success;
 }
 
@@ -53,9 +53,9 @@ static dnnl_status_t make(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnn
 
 /* The descriptor is copied, since oneDNN's own is freed with the primitive's. */
 static dnnl_status_t keep(api_pool* pool, const_dnnl_memory_desc_t md, layout* out) {
-  dnnl_memory_desc_t kept = NULL;
-  dnnl_status_t status = has_room(pool) ? dnnl_memory_desc_clone(&kept, md) : dnnl_out_of_memory;
-  if (status == dnnl_success) out->md = pool->items[pool->count++] = kept;
+  dnnl_memory_desc_t copy = NULL;
+  dnnl_status_t status = has_room(pool) ? dnnl_memory_desc_clone(&copy, md) : dnnl_out_of_memory;
+  if (status == dnnl_success) out->md = pool->items[pool->count++] = copy;
   return status;
 }
 

@@ -30,8 +30,8 @@ int build_set(plan* p, int32_t tensor, const view* v) {
 
 /* The group that begins with a node. */
 typedef struct {
-  post posts[BUILD_MAX_POSTS];
-  int num_posts;
+  post_op post_ops[BUILD_MAX_POST_OPS];
+  int num_post_ops;
   int32_t end; /* its last node; -1: the node belongs to another group */
 } group;
 
@@ -67,7 +67,7 @@ static void extend(sorting* s, int32_t number) {
   while (s->readers[flow] == 1) {
     const int32_t next = s->reader[flow];
     if (next < 0 || s->owner[next] >= 0) return;
-    if (!post_read(s->p, next, flow, g->posts, &g->num_posts)) return;
+    if (!post_op_read(s->p, next, flow, g->post_ops, &g->num_post_ops)) return;
     s->owner[next] = number;
     g->end = next;
     flow = s->r->nodes[next].outputs[0];
@@ -86,7 +86,7 @@ static int sort_nodes(sorting* s) {
     }
     if (s->owner[i] < 0) {
       s->owner[i] = s->groups[i].end = i;
-      if (product_takes_posts(product_find(node->op))) extend(s, i);
+      if (weighted_op_takes_post_ops(weighted_op_find(node->op))) extend(s, i);
     }
   }
   return 0;
@@ -97,11 +97,11 @@ static int sort_nodes(sorting* s) {
 /* The operand with the result's extents is the main one: oneDNN broadcasts the other one. */
 static int build_pointwise(plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
-  post alone;
+  post_op single;
   int i, count = 0;
   for (i = 0; i < node->num_inputs; ++i) {
-    if (node->inputs[i] < 0 || !post_read(p, number, node->inputs[i], &alone, &count)) continue;
-    return post_build_alone(p, node->inputs[i], &alone, 1);
+    if (node->inputs[i] < 0 || !post_op_read(p, number, node->inputs[i], &single, &count)) continue;
+    return post_op_build_separate(p, node->inputs[i], &single, 1);
   }
   return plan_fail(p, "operator %s with these operands is none of oneDNN's", node->op);
 }
@@ -110,17 +110,17 @@ static int build_pointwise(plan* p, int32_t number) {
  * primitives. Each attempt starts again; conversions of a failed attempt stay in the plan. */
 static int build_group(plan* p, int32_t number, const group* g) {
   const tvmrt_region_node* node = &p->region->nodes[number];
-  const product_kind* kind = product_find(node->op);
+  const weighted_op* kind = weighted_op_find(node->op);
   int32_t flow = node->outputs[0];
-  int count = g->num_posts, rc;
+  int count = g->num_post_ops, rc;
   p->node = number;
   if (kind == NULL) return build_pointwise(p, number);
   do {
-    rc = product_build(p, kind, node, g->posts, count);
+    rc = weighted_op_build(p, kind, node, g->post_ops, count);
   } while (rc == PLAN_UNSUITABLE && count-- > 0);
   if (rc != 0) return -1;
-  if (count > 0) flow = g->posts[count - 1].result;
-  return post_build_alone(p, flow, &g->posts[count], g->num_posts - count);
+  if (count > 0) flow = g->post_ops[count - 1].result;
+  return post_op_build_separate(p, flow, &g->post_ops[count], g->num_post_ops - count);
 }
 
 /* A group is built at its last node, when all its operands exist. */

@@ -65,13 +65,13 @@ int layout_channels_last(plan* p, const layout* of, layout* out) {
 
 /* Whether the compiler guarantees row-major tensors for this region. The first node has the
  * attribute, since regions have no attributes. */
-static bool has_dense_borders(const tvmrt_region* r) {
+static bool has_dense_boundary(const tvmrt_region* r) {
   return r->num_nodes > 0 && strcmp(tvmrt_node_text(&r->nodes[0], "borders", ""), "dense") == 0;
 }
 
 /* Layout of the call's tensor, or else the runtime's most likely one: channels last, which the
  * compiler's own layers pass to this device. If a call has other strides, the plan is rebuilt. */
-int layout_border(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides) {
+int layout_boundary(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const DLTensor* given = p->options.from_call ? p->region->data[tensor] : NULL;
   const dnnl_data_type_t dtype = layout_dtype(t->dtype);
@@ -84,7 +84,7 @@ int layout_border(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides) {
   if (t->ndim == 0) return layout_dense(p, 0, NULL, dtype, out);
   if (given != NULL && given->strides != NULL) {
     memcpy(strides, given->strides, (size_t)t->ndim * sizeof(*strides));
-  } else if (given == NULL && t->ndim >= 3 && !has_dense_borders(p->region)) {
+  } else if (given == NULL && t->ndim >= 3 && !has_dense_boundary(p->region)) {
     channels_last_strides(t->ndim, t->shape, strides);
   } else {
     row_major_strides(t->ndim, t->shape, strides);

@@ -100,14 +100,14 @@ int plan_source(plan* p, int32_t tensor, view* out) {
 /* Primitives ---------------------------------------------------------------------------------- */
 
 /* The step being added has the number num_steps. */
-static void touch(plan* p, const view* v) {
+static void extend_lifetime(plan* p, const view* v) {
   plan_store* s = &p->stores[v->store];
   if (s->first < 0) s->first = p->num_steps;
   s->last = p->num_steps;
 }
 
 /* The plan provides scratch memory, so that primitives allocate none at run time; its size is the
- * maximum. Memory objects are created by plan_place(), since stores have no addresses yet. */
+ * maximum. Memory objects are created by plan_assign_memory(), since stores have no addresses yet. */
 static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan_arg* args,
                      int num_args) {
   view scratch = {.store = -1};
@@ -126,7 +126,7 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
   PLAN_TRY(plan_status(p, dnnl_primitive_create(&s->primitive, pd), "a primitive"));
   for (i = 0; i < num_args; ++i) {
     s->pending[i] = args[i];
-    touch(p, &args[i].v);
+    extend_lifetime(p, &args[i].v);
   }
   if (bytes > 0) s->pending[num_args] = (plan_arg){DNNL_ARG_SCRATCHPAD, scratch};
   return 0;
@@ -160,30 +160,30 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
 /* Boundary tensors ---------------------------------------------------------------------------- */
 
 /* Record the strides that the plan assumes for plan_fits_call(). */
-static int note_border(plan* p, int32_t tensor) {
-  plan_border* b = &p->borders[p->num_borders++];
+static int record_boundary(plan* p, int32_t tensor) {
+  plan_boundary* b = &p->boundaries[p->num_boundaries++];
   layout md;
   b->tensor = tensor;
-  return layout_border(p, tensor, &md, b->strides);
+  return layout_boundary(p, tensor, &md, b->strides);
 }
 
 /* Called first: layouts of boundary tensors are needed while nodes are built. */
-static int note_borders(plan* p) {
+static int record_boundaries(plan* p) {
   const tvmrt_region* r = p->region;
   size_t count = (size_t)r->num_inputs + (size_t)r->num_outputs;
   int32_t i;
   /* one more, so the size is never 0 */
-  p->borders = calloc(count + 1, sizeof(plan_border));
-  if (p->borders == NULL) return plan_fail(p, "out of memory");
-  for (i = 0; i < r->num_inputs; ++i) PLAN_TRY(note_border(p, r->inputs[i]));
-  for (i = 0; i < r->num_outputs; ++i) PLAN_TRY(note_border(p, r->outputs[i]));
+  p->boundaries = calloc(count + 1, sizeof(plan_boundary));
+  if (p->boundaries == NULL) return plan_fail(p, "out of memory");
+  for (i = 0; i < r->num_inputs; ++i) PLAN_TRY(record_boundary(p, r->inputs[i]));
+  for (i = 0; i < r->num_outputs; ++i) PLAN_TRY(record_boundary(p, r->outputs[i]));
   return 0;
 }
 
 /* The store is the caller's memory and needs no arena space. */
-static int enter_border(plan* p, int32_t tensor, view* out) {
-  plan_store s = {.kind = STORE_BORDER, .tensor = tensor, .first = -1, .last = -1};
-  PLAN_TRY(layout_border(p, tensor, &out->md, NULL));
+static int enter_boundary(plan* p, int32_t tensor, view* out) {
+  plan_store s = {.kind = STORE_BOUNDARY, .tensor = tensor, .first = -1, .last = -1};
+  PLAN_TRY(layout_boundary(p, tensor, &out->md, NULL));
   s.bytes = api_bytes(&out->md);
   return add_store(p, &s, &out->store);
 }
@@ -211,7 +211,7 @@ static int enter_tensors(plan* p) {
     if (r->tensors[i].data != NULL) PLAN_TRY(enter_constant(p, i));
   }
   for (i = 0; i < r->num_inputs; ++i) {
-    PLAN_TRY(enter_border(p, r->inputs[i], &v));
+    PLAN_TRY(enter_boundary(p, r->inputs[i], &v));
     p->views[r->inputs[i]] = v;
   }
   return 0;
@@ -231,14 +231,14 @@ static int leave_output(plan* p, int32_t tensor) {
   layout md;
   view from, to;
   PLAN_TRY(plan_source(p, tensor, &from));
-  PLAN_TRY(layout_border(p, tensor, &md, NULL));
+  PLAN_TRY(layout_boundary(p, tensor, &md, NULL));
   if (can_write_directly(p, &from, &md)) {
     /* its primitives need no change: they refer to the store by index */
-    p->stores[from.store].kind = STORE_BORDER;
+    p->stores[from.store].kind = STORE_BOUNDARY;
     p->stores[from.store].tensor = tensor;
     return 0;
   }
-  PLAN_TRY(enter_border(p, tensor, &to));
+  PLAN_TRY(enter_boundary(p, tensor, &to));
   return layout_copy(p, &from, &to);
 }
 
@@ -249,12 +249,12 @@ static int build(plan* p, plan_builder build_nodes) {
   const tvmrt_region* r = p->region;
   int32_t i;
   for (i = 0; i < r->num_tensors; ++i) p->views[i].store = -1;
-  PLAN_TRY(note_borders(p));
+  PLAN_TRY(record_boundaries(p));
   PLAN_TRY(enter_tensors(p));
   PLAN_TRY(build_nodes(p));
   p->node = -1;
   for (i = 0; i < r->num_outputs; ++i) PLAN_TRY(leave_output(p, r->outputs[i]));
-  return plan_place(p);
+  return plan_assign_memory(p);
 }
 
 /* The error text is per thread; the region's failed_node is the node. On failure *out is NULL and
@@ -289,7 +289,7 @@ void plan_free(plan* p) {
   }
   free(p->steps);
   free(p->stores);
-  free(p->borders);
+  free(p->boundaries);
   free(p->bindings);
   free(p->versions);
   free(p->views);
@@ -302,7 +302,7 @@ void plan_free(plan* p) {
 
 /* Whether a tensor has the assumed strides; strides of extents of 1 are irrelevant. A missing
  * tensor is reported by the run. */
-static bool border_fits(const plan* p, const plan_border* b) {
+static bool boundary_fits(const plan* p, const plan_boundary* b) {
   const DLTensor* t = p->region->data[b->tensor];
   int64_t dense = 1;
   int i;
@@ -318,8 +318,8 @@ static bool border_fits(const plan* p, const plan_border* b) {
 /* Called before each run; makes no oneDNN calls. */
 bool plan_fits_call(const plan* p) {
   int32_t i;
-  for (i = 0; i < p->num_borders; ++i) {
-    if (!border_fits(p, &p->borders[i])) return false;
+  for (i = 0; i < p->num_boundaries; ++i) {
+    if (!boundary_fits(p, &p->boundaries[i])) return false;
   }
   return true;
 }

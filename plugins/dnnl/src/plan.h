@@ -19,9 +19,9 @@
 #define PLAN_UNSUITABLE 1
 
 typedef enum {
-  STORE_ARENA,   /* between primitives; shares memory with stores of disjoint lifetimes */
-  STORE_BORDER,  /* the caller's memory of tensor `tensor`, bound at each run */
-  STORE_CONSTANT /* `data`; freed with the plan if `owned` */
+  STORE_ARENA,    /* between primitives; shares memory with stores of disjoint lifetimes */
+  STORE_BOUNDARY, /* the caller's memory of tensor `tensor`, bound at each run */
+  STORE_CONSTANT  /* `data`; freed with the plan if `owned` */
 } store_kind;
 
 typedef struct {
@@ -57,7 +57,7 @@ typedef struct {
 typedef struct {
   int32_t tensor;
   dnnl_dims_t strides;
-} plan_border;
+} plan_boundary;
 
 /* A memory object over the caller's memory. */
 typedef struct {
@@ -88,8 +88,8 @@ typedef struct {
   int32_t num_stores, cap_stores;
   plan_step* steps;
   int32_t num_steps, cap_steps;
-  plan_border* borders; /* inputs, then outputs */
-  int32_t num_borders;
+  plan_boundary* boundaries; /* inputs, then outputs */
+  int32_t num_boundaries;
   plan_binding* bindings;
   int32_t num_bindings, cap_bindings;
   plan_version* versions;
@@ -135,8 +135,8 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
 /* The view of an existing tensor. */
 int plan_source(plan* p, int32_t tensor, view* out);
 
-/* place.c: once all primitives are known, allocate the arena and create memory objects. */
-int plan_place(plan* p);
+/* memory_plan.c: once all primitives are known, allocate the arena and create memory objects. */
+int plan_assign_memory(plan* p);
 /* Start address of the view; boundary tensors are bound at each run. */
 void* plan_address(const plan* p, const view* v);
 
@@ -150,7 +150,7 @@ int layout_channels_last(plan* p, const layout* of, layout* out);
 /* Layout chosen by the primitive. */
 int layout_any(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out);
 /* Layout of a boundary tensor; also its strides unless that is NULL. */
-int layout_border(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides);
+int layout_boundary(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides);
 
 /* The tensor in another layout; adds a reorder if needed. */
 int layout_convert(plan* p, const view* v, const layout* md, view* out);

@@ -59,21 +59,21 @@ static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted,
 
 /* Inputs are arguments, the last tensor is the output, all others are in the scratch memory. Each
  * result has its own memory, so no operator overwrites an operand of a later one. */
-static float* place_of(const examplejson_subgraph* s, size_t id, float* const* arguments,
-                       float* scratch) {
+static float* tensor_data(const examplejson_subgraph* s, size_t id, float* const* arguments,
+                          float* scratch) {
   const examplejson_tensor* t = &s->tensors[id];
-  if (t->is_input) return arguments[t->place];
+  if (t->is_input) return arguments[t->position];
   if (id + 1 == s->num_tensors) return arguments[s->num_inputs];
-  return scratch + t->place;
+  return scratch + t->position;
 }
 
 /* In the order of the text, where operands precede results. Cannot fail. */
 static void run_nodes(const examplejson_subgraph* s, float* const* arguments, float* scratch) {
   for (size_t i = 0; i < s->num_nodes; ++i) {
     const examplejson_node* n = &s->nodes[i];
-    n->run(place_of(s, n->inputs[0], arguments, scratch),
-           place_of(s, n->inputs[1], arguments, scratch),
-           place_of(s, n->output, arguments, scratch), s->tensors[n->output].size);
+    n->run(tensor_data(s, n->inputs[0], arguments, scratch),
+           tensor_data(s, n->inputs[1], arguments, scratch),
+           tensor_data(s, n->output, arguments, scratch), s->tensors[n->output].size);
   }
 }
 
@@ -82,9 +82,9 @@ static int bind_all(const examplejson_subgraph* s, const TVMValue* args, const i
                     float** arguments) {
   for (size_t i = 0; i < s->num_tensors; ++i) {
     const examplejson_tensor* t = &s->tensors[i];
-    size_t place = t->is_input ? t->place : s->num_inputs;
+    size_t position = t->is_input ? t->position : s->num_inputs;
     if (!t->is_input && i + 1 != s->num_tensors) continue;
-    if (bind(s, t, args[place], codes[place], &arguments[place]) != 0) return -1;
+    if (bind(s, t, args[position], codes[position], &arguments[position]) != 0) return -1;
   }
   return 0;
 }

@@ -13,7 +13,7 @@ typedef struct examplejson_tensor {
   size_t size; /* number of elements */
   /* Of an input: its argument index. Of a result: its offset among the intermediate values, in
    * elements; the last result of a subgraph is the argument after the inputs. */
-  size_t place;
+  size_t position;
   int is_input;
 } examplejson_tensor;
 

@@ -164,7 +164,7 @@ static int read_input(Reader* in, examplejson_subgraph* s) {
   if (read_number(in, &id) != 0 || add_tensor(in, s, id, &tensor) != 0) return -1;
   /* lint: add_tensor() has set it where it gives 0 */
   tensor->is_input = 1;
-  tensor->place = s->num_inputs++;
+  tensor->position = s->num_inputs++;
   return read_shape(in, tensor);
 }
 
@@ -213,7 +213,7 @@ static int read_operator(Reader* in, examplejson_subgraph* s, examplejson_node* 
   if (read_number(in, &id) != 0 || read_operands(in, s, node) != 0) return -1;
   if (add_tensor(in, s, id, &result) != 0 || read_shape(in, result) != 0) return -1;
   node->output = (size_t)id;
-  result->place = s->scratch_elements;
+  result->position = s->scratch_elements;
   s->scratch_elements += result->size;
   for (int i = 0; i < 2; ++i) {
     if (check_operand(in, s, (int64_t)node->inputs[i], result) != 0) return -1;

@@ -1,6 +1,6 @@
 /* Every allocation of the module kind "examplejson" fails, from reading a graph to running it, saving
  * it and reading it back. */
-#include "failing_allocations.h"
+#include "allocation_faults.h"
 
 int register_examplejson_device(void);
 int unregister_examplejson_device(void);

@@ -122,7 +122,7 @@ int opencl_context_create(opencl_context** out) {
   int rc;
   *out = NULL;
   if (c == NULL) return device_fail("out of memory");
-  rc = opencl_programs_open(c);
+  rc = opencl_program_cache_open(c);
   if (rc == 0) rc = choose_device(c);
   if (rc == 0) rc = describe_device(c);
   if (rc == 0) rc = create_objects(c);
@@ -138,7 +138,7 @@ int opencl_context_create(opencl_context** out) {
 /* Also frees a partly created context; NULL does nothing. */
 void opencl_context_free(opencl_context* c) {
   if (c == NULL) return;
-  programs_close(&c->programs);
+  program_cache_close(&c->programs);
   if (c->queue != NULL) clReleaseCommandQueue(c->queue);
   if (c->context != NULL) clReleaseContext(c->context);
   free(c->identity);

@@ -8,8 +8,8 @@
 /* Linear search, since a kernel has few parameters. */
 bool opencl_is_image(const launch* l, cl_uint index) {
   int32_t i;
-  for (i = 0; i < l->num_pictures; ++i) {
-    if (l->pictures[i].index == index) return true;
+  for (i = 0; i < l->num_image_args; ++i) {
+    if (l->image_args[i].index == index) return true;
   }
   return false;
 }
@@ -39,41 +39,40 @@ static void set_extents(const tvmrt_region_tensor* t, bool has_layers, size_t* o
 
 /* One image per operand and plan, filled again in each run. Elements are in the red channel; OpenCL
  * defines the values of the others. */
-static int create_image(opencl_plan* p, const char* who, bool has_layers, picture* out) {
+static int create_image(opencl_plan* p, const char* op_name, bool has_layers, image_arg* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[out->tensor];
   const cl_image_format format = {CL_R, channel_type(t->dtype)};
-  cl_image_desc about;
+  cl_image_desc desc;
   cl_int status = CL_SUCCESS;
   set_extents(t, has_layers, out->extents);
-  memset(&about, 0, sizeof(about));
-  about.image_type = has_layers ? CL_MEM_OBJECT_IMAGE2D_ARRAY : CL_MEM_OBJECT_IMAGE2D;
-  about.image_width = out->extents[0];
-  about.image_height = out->extents[1];
+  memset(&desc, 0, sizeof(desc));
+  desc.image_type = has_layers ? CL_MEM_OBJECT_IMAGE2D_ARRAY : CL_MEM_OBJECT_IMAGE2D;
+  desc.image_width = out->extents[0];
+  desc.image_height = out->extents[1];
   /* must be 0 without layers */
-  about.image_array_size = has_layers ? out->extents[2] : 0;
-  out->image =
-      clCreateImage(p->context->context, CL_MEM_READ_WRITE, &format, &about, NULL, &status);
+  desc.image_array_size = has_layers ? out->extents[2] : 0;
+  out->image = clCreateImage(p->context->context, CL_MEM_READ_WRITE, &format, &desc, NULL, &status);
   if (status == CL_SUCCESS) return 0;
   out->image = NULL;
   return device_fail(
       "%s: the device has no image of %zu x %zu x %zu elements of the type of tensor %s (%d); let "
       "the "
       "kernel take a __global pointer",
-      who, out->extents[2], out->extents[1], out->extents[0], t->name, (int)status);
+      op_name, out->extents[2], out->extents[1], out->extents[0], t->name, (int)status);
 }
 
 /* One word of "images" per parameter; any other word means a buffer. The image is counted
  * immediately, so that it is freed after a later failure. */
-static int add_picture(opencl_plan* p, const char* who, const char* word, int32_t tensor,
-                       bool is_input, cl_uint index, launch* l) {
+static int add_image_arg(opencl_plan* p, const char* op_name, const char* word, int32_t tensor,
+                         bool is_input, cl_uint index, launch* l) {
   const bool has_layers = strncmp(word, "array", 5) == 0;
-  picture* at = &l->pictures[l->num_pictures];
+  image_arg* at = &l->image_args[l->num_image_args];
   if (!has_layers && strncmp(word, "2d", 2) != 0) return 0;
   at->tensor = tensor;
   at->is_input = is_input;
   at->index = index;
-  if (create_image(p, who, has_layers, at) != 0) return -1;
-  l->num_pictures++;
+  if (create_image(p, op_name, has_layers, at) != 0) return -1;
+  l->num_image_args++;
   return opencl_check(clSetKernelArg(l->kernel, index, sizeof(cl_mem), &at->image),
                       "setting an image");
 }
@@ -81,18 +80,18 @@ static int add_picture(opencl_plan* p, const char* who, const char* word, int32_
 /* Omitted operands have no parameter and no word. On failure the images are freed with the plan. */
 int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* at = tvmrt_node_text(node, "images", "");
-  const char* who = tvmrt_node_text(node, "operator", node->op);
+  const char* op_name = tvmrt_node_text(node, "operator", node->op);
   const int32_t count = node->num_inputs + node->num_outputs;
   cl_uint index = 0;
   int32_t i;
   if (*at == '\0') return 0;
-  l->pictures = calloc((size_t)count, sizeof(*l->pictures));
-  if (l->pictures == NULL) return device_fail("out of memory");
+  l->image_args = calloc((size_t)count, sizeof(*l->image_args));
+  if (l->image_args == NULL) return device_fail("out of memory");
   for (i = 0; i < count && *at != '\0'; ++i) {
     const bool is_input = i < node->num_inputs;
     const int32_t tensor = is_input ? node->inputs[i] : node->outputs[i - node->num_inputs];
     if (tensor < 0) continue;
-    if (add_picture(p, who, at, tensor, is_input, index++, l) != 0) return -1;
+    if (add_image_arg(p, op_name, at, tensor, is_input, index++, l) != 0) return -1;
     at += strcspn(at, " ");
     at += strspn(at, " ");
   }
@@ -103,8 +102,8 @@ int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* 
 int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   const size_t origin[3] = {0, 0, 0};
   int32_t i;
-  for (i = 0; i < l->num_pictures; ++i) {
-    const picture* at = &l->pictures[i];
+  for (i = 0; i < l->num_image_args; ++i) {
+    const image_arg* at = &l->image_args[i];
     const buffer* b = opencl_buffer(p, at->tensor);
     /* the tensor's memory in this run */
     const cl_mem memory = b->bound != NULL ? b->bound : b->memory;
@@ -122,8 +121,8 @@ int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
 /* The driver keeps an image alive while a queued kernel uses it. */
 void opencl_images_free(launch* l) {
   int32_t i;
-  for (i = 0; i < l->num_pictures; ++i) clReleaseMemObject(l->pictures[i].image);
-  free(l->pictures);
-  l->pictures = NULL;
-  l->num_pictures = 0;
+  for (i = 0; i < l->num_image_args; ++i) clReleaseMemObject(l->image_args[i].image);
+  free(l->image_args);
+  l->image_args = NULL;
+  l->num_image_args = 0;
 }

@@ -57,20 +57,20 @@ static bool set_value(double given, kernel_scalar* s) {
 
 /* Numbers are stored as doubles, which represent every int, uint and float; a half is stored as its
  * bits. *out points into the node's text, which lives as long as the region. */
-int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_scalar* out) {
+int kernel_read_scalar(const tvmrt_region_node* node, int32_t index, kernel_scalar* out) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   const tvmrt_attr* all = tvmrt_node_attr(node, "scalars");
   double given;
   int32_t i;
-  if (all == NULL || number >= all->count || all->kind == TVMRT_ATTR_TEXT) {
+  if (all == NULL || index >= all->count || all->kind == TVMRT_ATTR_TEXT) {
     return device_fail("there are fewer scalars than scalar types");
   }
-  given = all->kind == TVMRT_ATTR_INTS ? (double)all->ints[number] : all->floats[number];
-  for (i = 0; i < number; ++i) at = next_word(at);
+  given = all->kind == TVMRT_ATTR_INTS ? (double)all->ints[index] : all->floats[index];
+  for (i = 0; i < index; ++i) at = next_word(at);
   out->type = at;
   out->type_length = strcspn(at, " ");
   if (set_value(given, out)) return 0;
-  return device_fail("scalar %d of a kernel is %g, which is not of type %.*s", (int)number, given,
+  return device_fail("scalar %d of a kernel is %g, which is not of type %.*s", (int)index, given,
                      (int)out->type_length, at);
 }
 

@@ -23,7 +23,7 @@ int32_t kernel_num_tensors(const tvmrt_region_node* node);
 int32_t kernel_num_scalars(const tvmrt_region_node* node);
 
 /* -1 with the error text set if the scalar is missing or does not fit its type. */
-int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_scalar* out);
+int kernel_read_scalar(const tvmrt_region_node* node, int32_t index, kernel_scalar* out);
 
 /* Check the results' extents against the compiled ones; -1 with the error text set. */
 int kernel_check_extents(const tvmrt_region* region, const tvmrt_region_node* node);

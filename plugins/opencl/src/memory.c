@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "blocks.h"
+#include "memory_blocks.h"
 #include "opencl.h"
 
 static memory_blocks blocks = BLOCKS_INIT;

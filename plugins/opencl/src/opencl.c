@@ -12,8 +12,8 @@ int register_opencl_device(void);
 int unregister_opencl_device(void);
 
 /* (): one line per kernel, see opencl.h. */
-static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                        void* resource) {
+static int return_profile(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                          void* resource) {
   TVMValue value;
   int code = kTVMStr, rc;
   char* text = opencl_profile_text();
@@ -31,7 +31,7 @@ static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetVal
 /* Register the functions that report statistics of runs. */
 static int register_functions(void) {
   if (register_moved_bytes("device.opencl.moved", opencl_moved()) != 0) return -1;
-  return register_function("device.opencl.profile", give_profile, NULL);
+  return register_function("device.opencl.profile", return_profile, NULL);
 }
 
 /* If the device works in the host's memory, weights are read from the library without a copy. After

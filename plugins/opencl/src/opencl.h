@@ -4,7 +4,7 @@
  *   context.c   the platform's device, one context for the process
  *   program.c   programs, built once and cached in the process and on disk
  *   memory.c    memory of kDLOpenCL tensors: allocation and copies
- *   border.c    inputs and outputs of a run: used in place on the device, or copied
+ *   boundary.c    inputs and outputs of a run: used in place on the device, or copied
  *   image.c     operands that user kernels take as images
  *   plan.c      a region as buffers and kernels
  *   opencl.c    the slots
@@ -22,7 +22,7 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/device.h>
 
-#include "programs.h"
+#include "program_cache.h"
 #include "registration.h"
 
 /* Return -1 with an error text for the call, unless the status is success. */
@@ -37,7 +37,7 @@ typedef struct {
   cl_command_queue queue; /* for copies outside regions */
   char* identity;         /* name and versions of device and driver: part of the key of programs */
   bool is_unified;        /* it works in the host's memory, as CPUs do */
-  program_list programs;
+  program_cache programs;
 } opencl_context;
 
 /*
@@ -54,9 +54,9 @@ void opencl_context_free(opencl_context* c);
  * (TVMRT_OPENCL_CACHE, else tvmrt/opencl in the user's cache; an empty variable turns it off), or
  * built now. Borrowed; lives as long as the context. Errors contain the compiler's log.
  */
-int opencl_program(opencl_context* c, const program_text* text, cl_program* out);
-/* Open the list of a new context; programs_close() closes it. */
-int opencl_programs_open(opencl_context* c);
+int opencl_program(opencl_context* c, const program_source* text, cl_program* out);
+/* Open the list of a new context; program_cache_close() closes it. */
+int opencl_program_cache_open(opencl_context* c);
 
 /* Memory ---------------------------------------------------------------------------------------- */
 

@@ -18,8 +18,8 @@
 
 /* Buffer of a tensor: first the buffers of the arena, then one per tensor with its own buffer. */
 buffer* opencl_buffer(const opencl_plan* p, int32_t tensor) {
-  const region_place* at = &p->plan.places[tensor];
-  return &p->buffers[at->kind == PLACE_BUFFER ? at->number : p->plan.num_buffers + at->number];
+  const tensor_location* at = &p->plan.locations[tensor];
+  return &p->buffers[at->kind == LOCATION_BUFFER ? at->number : p->plan.num_buffers + at->number];
 }
 
 /* The constant's buffer in the region's first plan; NULL in that plan. Borrowed from it; it lives
@@ -55,11 +55,11 @@ static int enter_constant(opencl_plan* p, int32_t tensor) {
 
 /* Boundary buffers are allocated when a run has a host tensor. An empty tensor has one byte, since
  * buffers cannot be empty. */
-static void enter_border(opencl_plan* p, int32_t tensor) {
+static void enter_boundary(opencl_plan* p, int32_t tensor) {
   buffer* b = &p->buffers[p->plan.num_buffers + tensor];
   const size_t bytes = (size_t)p->region->tensors[tensor].num_bytes;
   b->bytes = bytes == 0 ? 1 : bytes;
-  b->border = tensor;
+  b->boundary_tensor = tensor;
 }
 
 /* Constants and boundary tensors have one buffer per tensor, after the arena's buffers. Aliases
@@ -68,7 +68,7 @@ static int enter_buffers(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   cl_int status = CL_SUCCESS;
   int32_t i;
-  for (i = 0; i < p->num_buffers; ++i) p->buffers[i].border = -1;
+  for (i = 0; i < p->num_buffers; ++i) p->buffers[i].boundary_tensor = -1;
   for (i = 0; i < p->plan.num_buffers; ++i) {
     buffer* b = &p->buffers[i];
     b->bytes = p->plan.buffer_bytes[i];
@@ -76,9 +76,9 @@ static int enter_buffers(opencl_plan* p) {
     if (opencl_check(status, "clCreateBuffer") != 0) return -1;
   }
   for (i = 0; i < r->num_tensors; ++i) {
-    const region_place* at = &p->plan.places[i];
-    if (at->kind == PLACE_CONSTANT && at->number == i && enter_constant(p, i) != 0) return -1;
-    if (at->kind == PLACE_BORDER && at->number == i) enter_border(p, i);
+    const tensor_location* at = &p->plan.locations[i];
+    if (at->kind == LOCATION_CONSTANT && at->number == i && enter_constant(p, i) != 0) return -1;
+    if (at->kind == LOCATION_BOUNDARY && at->number == i) enter_boundary(p, i);
   }
   return 0;
 }
@@ -135,8 +135,8 @@ static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const la
 static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* source = tvmrt_node_text(node, "source", NULL);
   const char* function = tvmrt_node_text(node, "function", NULL);
-  const program_text text = {tvmrt_node_text(node, "operator", node->op), source,
-                             tvmrt_node_text(node, "build_options", "")};
+  const program_source text = {tvmrt_node_text(node, "operator", node->op), source,
+                               tvmrt_node_text(node, "build_options", "")};
   cl_int status = CL_SUCCESS;
   cl_program program;
   size_t i, num_local = read_sizes(node, "local_size", l->local);
@@ -146,13 +146,13 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
     return device_fail("source, function or global_size are missing");
   }
   if (l->has_local && num_local != l->dimensions) {
-    return device_fail("%s: local_size has %d sizes, global_size %d", text.who, (int)num_local,
+    return device_fail("%s: local_size has %d sizes, global_size %d", text.op_name, (int)num_local,
                        (int)l->dimensions);
   }
   for (i = 0; i < l->dimensions; ++i) {
     if (l->global[i] == 0 || (l->has_local && l->local[i] == 0) ||
         (l->has_local && l->global[i] % l->local[i] != 0)) {
-      return device_fail("%s: global_size is not a multiple of local_size", text.who);
+      return device_fail("%s: global_size is not a multiple of local_size", text.op_name);
     }
   }
   /* truncated; only for errors and profiles */
@@ -160,7 +160,7 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
   if (opencl_program(p->context, &text, &program) != 0) return -1;
   l->kernel = clCreateKernel(program, function, &status);
   if (status == CL_INVALID_KERNEL_NAME) {
-    return device_fail("the OpenCL source of %s has no kernel %s", text.who, function);
+    return device_fail("the OpenCL source of %s has no kernel %s", text.op_name, function);
   }
   if (opencl_check(status, "clCreateKernel") != 0) return -1;
   if (opencl_images_create(p, node, l) != 0) return -1;
@@ -237,7 +237,7 @@ void opencl_plan_free(opencl_plan* p) {
     opencl_images_free(&p->launches[i]);
     if (p->launches[i].kernel != NULL) clReleaseKernel(p->launches[i].kernel);
   }
-  opencl_borders_free(p);
+  opencl_boundary_free(p);
   if (p->queue != NULL) clReleaseCommandQueue(p->queue);
   free(p->buffers);
   region_plan_free(&p->plan);
@@ -266,16 +266,16 @@ static int launch_kernel(opencl_plan* p, launch* l) {
 static int enqueue(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
-  if (opencl_borders_bind(p) != 0) return -1;
+  if (opencl_boundary_bind(p) != 0) return -1;
   for (i = 0; i < r->num_inputs; ++i) {
-    if (opencl_borders_move(p, r->inputs[i], true, NULL) != 0) return -1;
+    if (opencl_boundary_move(p, r->inputs[i], true, NULL) != 0) return -1;
   }
   for (i = 0; i < p->num_launches; ++i) {
     if (launch_kernel(p, &p->launches[i]) != 0) return -1;
   }
   p->region->failed_node = -1;
   for (i = 0; i < r->num_outputs; ++i) {
-    if (opencl_borders_move(p, r->outputs[i], false, i == r->num_outputs - 1 ? &p->done : NULL) !=
+    if (opencl_boundary_move(p, r->outputs[i], false, i == r->num_outputs - 1 ? &p->done : NULL) !=
         0) {
       return -1;
     }
@@ -290,8 +290,8 @@ static int enqueue(opencl_plan* p) {
 }
 
 /* The run has ended, successfully or not; the caller's memory is no longer used. */
-static void forget_run(opencl_plan* p, bool well) {
-  opencl_profile_end_run(p, well);
+static void end_run(opencl_plan* p, bool succeeded) {
+  opencl_profile_end_run(p, succeeded);
   if (p->done != NULL) clReleaseEvent(p->done);
   p->done = NULL;
 }
@@ -307,7 +307,7 @@ int opencl_plan_start(opencl_plan* p, tvmrt_region* region) {
 /* On return the run has ended, and the caller's memory is no longer used. Errors are ignored. */
 void opencl_plan_stop(opencl_plan* p) {
   (void)clFinish(p->queue);
-  forget_run(p, false);
+  end_run(p, false);
 }
 
 /* A kernel error is a negative status of the last event. BUSY leaves the run unchanged; any other
@@ -325,6 +325,6 @@ int opencl_plan_wait(opencl_plan* p, int try_wait) {
     rc = opencl_check(clWaitForEvents(1, &p->done), "running a region");
   }
   if (rc != 0) (void)clFinish(p->queue);
-  forget_run(p, rc == 0);
+  end_run(p, rc == 0);
   return rc;
 }

@@ -12,9 +12,9 @@
 typedef struct {
   cl_mem memory; /* NULL: not allocated yet */
   size_t bytes;
-  int32_t border; /* the boundary tensor that owns this buffer; -1: none */
-  cl_mem bound;   /* sub-buffer of the boundary tensor on the device, used in place of `memory` */
-  cl_mem parent;  /* the buffer that contains it, and the offset in that */
+  int32_t boundary_tensor; /* the boundary tensor that owns this buffer; -1: none */
+  cl_mem bound;  /* sub-buffer of the boundary tensor on the device, used in place of `memory` */
+  cl_mem parent; /* the buffer that contains it, and the offset in that */
   size_t offset;
 } buffer;
 
@@ -25,12 +25,12 @@ typedef struct {
   int32_t tensor;
   bool is_input;
   size_t extents[3];
-} picture;
+} image_arg;
 
 typedef struct {
   cl_kernel kernel;
-  picture* pictures;
-  int32_t num_pictures;
+  image_arg* image_args;
+  int32_t num_image_args;
   int32_t node;
   cl_uint dimensions;
   size_t global[MAX_SIZES], local[MAX_SIZES];
@@ -59,10 +59,10 @@ buffer* opencl_buffer(const opencl_plan* p, int32_t tensor);
 
 /* Boundary tensors of a run: those on the device are used in place, others have a buffer of the
  * plan. Only changed kernel arguments are set again. */
-int opencl_borders_bind(opencl_plan* p);
-void opencl_borders_free(opencl_plan* p);
+int opencl_boundary_bind(opencl_plan* p);
+void opencl_boundary_free(opencl_plan* p);
 /* Copy to or from the host, or on the device if a tensor cannot be used in place. */
-int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event);
+int opencl_boundary_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event);
 /* Set the buffers of a node, from parameter *index on, which is advanced. */
 int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,
                        cl_uint* index);
@@ -78,6 +78,6 @@ void opencl_images_free(launch* l);
 void opencl_profile_add(opencl_plan* p);
 void opencl_profile_remove(const opencl_plan* p);
 /* At the end of a run: add the times of its kernels if it succeeded, and release its events. */
-void opencl_profile_end_run(opencl_plan* p, bool well);
+void opencl_profile_end_run(opencl_plan* p, bool succeeded);
 
 #endif

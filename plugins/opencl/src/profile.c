@@ -48,13 +48,13 @@ static void add_time(launch* l) {
 
 /* Events are driver memory, one per kernel and run, and are released with the run, also after a
  * failure. The lock is held, since the times may be read at any moment. */
-void opencl_profile_end_run(opencl_plan* p, bool well) {
+void opencl_profile_end_run(opencl_plan* p, bool succeeded) {
   int32_t i;
   (void)pthread_mutex_lock(&profiled_lock);
   for (i = 0; i < p->num_launches; ++i) {
     launch* l = &p->launches[i];
     if (l->event == NULL) continue;
-    if (well) add_time(l);
+    if (succeeded) add_time(l);
     clReleaseEvent(l->event);
     l->event = NULL;
   }

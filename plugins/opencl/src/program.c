@@ -1,6 +1,6 @@
 /* OpenCL programs.
  *
- * Implements the callbacks of the list of programs (programs.h): building from source, loading
+ * Implements the callbacks of the list of programs (program_cache.h): building from source, loading
  * binaries, releasing. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 
 #define MAX_LOG_BYTES 2500 /* of the compiler's log in an error */
 
-static const program_store disk = {"TVMRT_OPENCL_CACHE", "opencl", "clbin"};
+static const disk_cache disk = {"TVMRT_OPENCL_CACHE", "opencl", "clbin"};
 
 /* Returns NULL without an error if the driver rejects the binary, such as another driver's; the
  * program is then built from source. */
-static void* load(void* context, const program_text* text, const void* bytes, size_t size) {
+static void* load(void* context, const program_source* text, const void* bytes, size_t size) {
   const opencl_context* c = context;
   const unsigned char* view = bytes;
   cl_int status = CL_SUCCESS, loaded = CL_SUCCESS;
@@ -50,23 +50,24 @@ static void* get_binary(cl_program program, size_t* out_size) {
 
 /* Returns -1. The error contains the beginning of the driver's log, where its first error is. The
  * caller releases the program. */
-static int build_error(const opencl_context* c, const char* who, cl_program program,
+static int build_error(const opencl_context* c, const char* op_name, cl_program program,
                        cl_int status) {
   char log[MAX_LOG_BYTES] = "";
-  char* whole;
+  char* full_log;
   size_t size = 0;
   (void)clGetProgramBuildInfo(program, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
-  whole = size == 0 ? NULL : calloc(1, size + 1);
-  if (whole != NULL) {
-    (void)clGetProgramBuildInfo(program, c->device, CL_PROGRAM_BUILD_LOG, size, whole, NULL);
-    (void)snprintf(log, sizeof(log), "%s", whole);
+  full_log = size == 0 ? NULL : calloc(1, size + 1);
+  if (full_log != NULL) {
+    (void)clGetProgramBuildInfo(program, c->device, CL_PROGRAM_BUILD_LOG, size, full_log, NULL);
+    (void)snprintf(log, sizeof(log), "%s", full_log);
   }
-  free(whole);
-  return device_fail("the OpenCL source of %s does not compile (%d):\n%s", who, (int)status, log);
+  free(full_log);
+  return device_fail("the OpenCL source of %s does not compile (%d):\n%s", op_name, (int)status,
+                     log);
 }
 
 /* The binary is optional: a program without one works as well. */
-static void* build(void* context, const program_text* text, void** out_bytes, size_t* out_size) {
+static void* build(void* context, const program_source* text, void** out_bytes, size_t* out_size) {
   const opencl_context* c = context;
   const char* source = text->source;
   cl_int status;
@@ -74,7 +75,7 @@ static void* build(void* context, const program_text* text, void** out_bytes, si
   if (opencl_check(status, "clCreateProgramWithSource") != 0) return NULL;
   status = clBuildProgram(program, 1, &c->device, text->options, NULL, NULL);
   if (status != CL_SUCCESS) {
-    (void)build_error(c, text->who, program, status);
+    (void)build_error(c, text->op_name, program, status);
     clReleaseProgram(program);
     return NULL;
   }
@@ -89,15 +90,15 @@ static void release(void* context, void* program) {
 }
 
 /* The list keeps the programs in the process and on disk. */
-int opencl_programs_open(opencl_context* c) {
-  static const program_maker maker = {load, build, release};
-  return programs_open(&c->programs, &maker, &disk, c);
+int opencl_program_cache_open(opencl_context* c) {
+  static const program_callbacks callbacks = {load, build, release};
+  return program_cache_open(&c->programs, &callbacks, &disk, c);
 }
 
 /* *out is borrowed from the list. The driver's version is part of the key, since binaries are valid
  * only for it. */
-int opencl_program(opencl_context* c, const program_text* text, cl_program* out) {
+int opencl_program(opencl_context* c, const program_source* text, cl_program* out) {
   const char* const key[] = {c->identity, text->options, text->source, NULL};
-  *out = programs_get(&c->programs, text, key);
+  *out = program_cache_get(&c->programs, text, key);
   return *out == NULL ? -1 : 0;
 }

@@ -26,7 +26,7 @@ bool region_is_alias(const tvmrt_region_node* node) {
 }
 
 /* Aligned for the drivers' requirements on offsets; never 0, also for empty tensors. */
-size_t region_place_bytes(const tvmrt_region* region, int32_t tensor) {
+size_t region_buffer_bytes(const tvmrt_region* region, int32_t tensor) {
   const size_t bytes = (size_t)region->tensors[tensor].num_bytes;
   return bytes == 0 ? ALIGN_BYTES : (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
@@ -74,31 +74,32 @@ static void claim_outputs(planner* p) {
   }
 }
 
-/* An alias gets its operand's place from place_alias() instead. */
-static void set_place(planner* p, int32_t tensor, int kind, int32_t number) {
-  region_place* at = &p->plan->places[tensor];
+/* An alias gets its operand's place from locate_alias() instead. */
+static void set_location(planner* p, int32_t tensor, int kind, int32_t number) {
+  tensor_location* at = &p->plan->locations[tensor];
   at->kind = kind;
   at->number = number;
 }
 
 /* An input that also has a constant value is read from the caller. */
-static void place_constants_and_inputs(planner* p) {
+static void locate_constants_and_inputs(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
   for (i = 0; i < r->num_tensors; ++i) {
-    if (r->tensors[i].data != NULL) set_place(p, i, PLACE_CONSTANT, i);
+    if (r->tensors[i].data != NULL) set_location(p, i, LOCATION_CONSTANT, i);
   }
-  for (i = 0; i < r->num_inputs; ++i) set_place(p, r->inputs[i], PLACE_BORDER, r->inputs[i]);
+  for (i = 0; i < r->num_inputs; ++i)
+    set_location(p, r->inputs[i], LOCATION_BOUNDARY, r->inputs[i]);
 }
 
 /* Use the smallest sufficient free buffer, else a new one, so that larger ones stay free for larger
  * results. There are never more buffers than tensors. */
-static void place_result(planner* p, int32_t tensor, int32_t node) {
-  const size_t bytes = region_place_bytes(p->region, tensor);
+static void locate_result(planner* p, int32_t tensor, int32_t node) {
+  const size_t bytes = region_buffer_bytes(p->region, tensor);
   region_plan* plan = p->plan;
   int32_t best = -1, i;
   if (p->root[tensor] < 0) {
-    set_place(p, tensor, PLACE_BORDER, -1 - p->root[tensor]);
+    set_location(p, tensor, LOCATION_BOUNDARY, -1 - p->root[tensor]);
     return;
   }
   for (i = 0; i < plan->num_buffers; ++i) {
@@ -112,11 +113,11 @@ static void place_result(planner* p, int32_t tensor, int32_t node) {
   }
   /* an unused result needs its buffer while its node runs */
   p->buffer_last[best] = p->last[tensor] > node ? p->last[tensor] : node;
-  set_place(p, tensor, PLACE_BUFFER, best);
+  set_location(p, tensor, LOCATION_BUFFER, best);
 }
 
 /* Both names share one place, so a reshape costs nothing at run time. */
-static int place_alias(planner* p, const tvmrt_region_node* node) {
+static int locate_alias(planner* p, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* tensors = p->region->tensors;
   const int32_t to = node->outputs[0];
   if (node->num_inputs != 1 || node->inputs[0] < 0) {
@@ -125,38 +126,38 @@ static int place_alias(planner* p, const tvmrt_region_node* node) {
   if (tensors[node->inputs[0]].num_bytes != tensors[to].num_bytes) {
     return device_fail("reshape %s has an operand of another size than its result", node->name);
   }
-  p->plan->places[to] = p->plan->places[node->inputs[0]];
+  p->plan->locations[to] = p->plan->locations[node->inputs[0]];
   return 0;
 }
 
 /* An operand without a place has not been computed by an earlier node. */
-static int place_node(planner* p, int32_t number) {
+static int locate_node(planner* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   int32_t k;
   p->region->failed_node = number;
   for (k = 0; k < node->num_inputs; ++k) {
-    if (node->inputs[k] >= 0 && p->plan->places[node->inputs[k]].kind == PLACE_NONE) {
+    if (node->inputs[k] >= 0 && p->plan->locations[node->inputs[k]].kind == LOCATION_NONE) {
       return device_fail("an operand is read before it is computed");
     }
   }
-  if (region_is_alias(node)) return place_alias(p, node);
-  for (k = 0; k < node->num_outputs; ++k) place_result(p, node->outputs[k], number);
+  if (region_is_alias(node)) return locate_alias(p, node);
+  for (k = 0; k < node->num_outputs; ++k) locate_result(p, node->outputs[k], number);
   return 0;
 }
 
 /* On failure failed_node is the invalid node, or -1. */
-static int place_all(planner* p) {
+static int locate_all(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
   find_last_readers(p);
   claim_outputs(p);
-  place_constants_and_inputs(p);
+  locate_constants_and_inputs(p);
   for (i = 0; i < r->num_nodes; ++i) {
-    if (place_node(p, i) != 0) return -1;
+    if (locate_node(p, i) != 0) return -1;
   }
   p->region->failed_node = -1;
   for (i = 0; i < r->num_outputs; ++i) {
-    if (p->plan->places[r->outputs[i]].kind == PLACE_NONE) {
+    if (p->plan->locations[r->outputs[i]].kind == LOCATION_NONE) {
       return device_fail("an output is not computed");
     }
   }
@@ -169,16 +170,16 @@ int region_plan_make(tvmrt_region* region, region_plan* out) {
   planner p = {.region = region, .plan = out};
   int rc;
   memset(out, 0, sizeof(*out));
-  out->places = calloc(tensors, sizeof(*out->places));
+  out->locations = calloc(tensors, sizeof(*out->locations));
   out->buffer_bytes = calloc(tensors, sizeof(*out->buffer_bytes));
   p.last = calloc(tensors, sizeof(*p.last));
   p.root = calloc(tensors, sizeof(*p.root));
   p.buffer_last = calloc(tensors, sizeof(*p.buffer_last));
-  if (out->places == NULL || out->buffer_bytes == NULL || p.last == NULL || p.root == NULL ||
+  if (out->locations == NULL || out->buffer_bytes == NULL || p.last == NULL || p.root == NULL ||
       p.buffer_last == NULL) {
     rc = device_fail("out of memory");
   } else {
-    rc = place_all(&p);
+    rc = locate_all(&p);
   }
   free(p.last);
   free(p.root);
@@ -188,13 +189,13 @@ int region_plan_make(tvmrt_region* region, region_plan* out) {
 
 /* A plan that was never made is zeroed, and free() accepts NULL. */
 void region_plan_free(region_plan* plan) {
-  free(plan->places);
+  free(plan->locations);
   free(plan->buffer_bytes);
   memset(plan, 0, sizeof(*plan));
 }
 
 /* Common numbering of inputs and outputs, for loops over both. */
-int32_t region_border(const tvmrt_region* region, int32_t number) {
+int32_t region_boundary_tensor(const tvmrt_region* region, int32_t number) {
   return number < region->num_inputs ? region->inputs[number]
                                      : region->outputs[number - region->num_inputs];
 }
@@ -212,7 +213,7 @@ bool region_is_shared(const tvmrt_region* region, int32_t output) {
   const DLDeviceType type = region->data[output]->device.device_type;
   int32_t i;
   for (i = 0; i < region->num_inputs + region->num_outputs; ++i) {
-    const int32_t other = region_border(region, i);
+    const int32_t other = region_boundary_tensor(region, i);
     const uintptr_t its = (uintptr_t)region_memory(region, other);
     if (other == output || region->data[other]->device.device_type != type) continue;
     if (begin < its + (uintptr_t)region->tensors[other].num_bytes && its < end) return true;

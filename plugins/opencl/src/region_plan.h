@@ -12,17 +12,17 @@
 
 typedef struct {
   enum {
-    PLACE_NONE,
-    PLACE_CONSTANT, /* `number` is the constant's */
-    PLACE_BUFFER,   /* `number` is the index of the plan's buffer */
-    PLACE_BORDER    /* `number` is the input or output whose memory contains the tensor */
+    LOCATION_NONE,
+    LOCATION_CONSTANT, /* `number` is the constant's */
+    LOCATION_BUFFER,   /* `number` is the index of the plan's buffer */
+    LOCATION_BOUNDARY  /* `number` is the input or output whose memory contains the tensor */
   } kind;
   int32_t number;
-} region_place;
+} tensor_location;
 
 typedef struct {
-  region_place* places; /* per tensor */
-  size_t* buffer_bytes; /* non-zero multiples of 256; reused after a tensor's last reader */
+  tensor_location* locations; /* per tensor */
+  size_t* buffer_bytes;       /* non-zero multiples of 256; reused after a tensor's last reader */
   int32_t num_buffers;
 } region_plan;
 
@@ -30,7 +30,7 @@ typedef struct {
 bool region_is_alias(const tvmrt_region_node* node);
 
 /* Bytes of a tensor in a buffer: a non-zero multiple of 256. */
-size_t region_place_bytes(const tvmrt_region* region, int32_t tensor);
+size_t region_buffer_bytes(const tvmrt_region* region, int32_t tensor);
 
 /*
  * Make a plan. -1 with the error text and the region's failed_node set if nodes read uncomputed
@@ -40,7 +40,7 @@ int region_plan_make(tvmrt_region* region, region_plan* out);
 void region_plan_free(region_plan* plan);
 
 /* Inputs, then outputs. */
-int32_t region_border(const tvmrt_region* region, int32_t number);
+int32_t region_boundary_tensor(const tvmrt_region* region, int32_t number);
 
 /* Start of the caller's tensor; the runtime ensures that it is compact. */
 char* region_memory(const tvmrt_region* region, int32_t tensor);

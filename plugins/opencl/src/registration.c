@@ -29,8 +29,8 @@ int register_function(const char* name, TVMPackedCFunc function, void* resource)
 }
 
 /* Returns the address of a struct, since packed functions cannot return structs. */
-static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                         void* resource) {
+static int return_resource(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                           void* resource) {
   TVMValue value;
   int code = kTVMOpaqueHandle;
   (void)args;
@@ -43,13 +43,13 @@ static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetVa
 /* The struct is a constant of the device and not copied. The cast removes the const, which the
  * reader restores. */
 int register_memory_api(const char* name, const tvmrt_memory_device* api) {
-  return register_function(name, give_resource, (void*)(uintptr_t)api);
+  return register_function(name, return_resource, (void*)(uintptr_t)api);
 }
 
 /* The counters may change concurrently: each value is consistent, but the three may be from
  * different moments. */
-static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                      void* resource) {
+static int return_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                        void* resource) {
   moved_bytes* moved = resource;
   TVMValue value;
   int code = kTVMStr;
@@ -64,5 +64,5 @@ static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValue
 }
 
 int register_moved_bytes(const char* name, moved_bytes* moved) {
-  return register_function(name, give_moved, moved);
+  return register_function(name, return_moved, moved);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "functions.h"
-#include "sdk/bytes.h"
+#include "sdk/base.h"
 #include "sdk/modules.h"
 #include "sdk/system.h"
 
@@ -36,7 +36,7 @@ tvmrt_box* tvmrt__metric_new(tvmrt_type type, double value) {
   tvmrt_box* box = tvmrt__box_new(type);
   if (box == NULL) return NULL;
   if (type == TVMRT_TYPE_COUNT) {
-    box->as.integer = tvmrt__int_of_real(value);
+    box->as.integer = tvmrt__float_to_int(value);
   } else {
     box->as.real = value;
   }
@@ -204,7 +204,7 @@ TVMRT_PLUGIN_NATIVE(profiling_make_report) {
     if (calls->items[i] != NULL && calls->items[i]->type_index == TVMRT_TYPE_MAP) continue;
     /* only the map is owned by this function so far */
     tvmrt__release(&configuration->base);
-    return tvmrt__fail_type("%s: call %zu is not a map from names to metrics.", in.who, i);
+    return tvmrt__fail_type("%s: call %zu is not a map from names to metrics.", in.callee, i);
   }
   tvmrt__retain(&calls->base);
   tvmrt__retain(&devices->base);
@@ -341,9 +341,9 @@ TVMRT_PLUGIN_NATIVE(profiling_profile_function) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 5, TVMRT_TYPE_ARRAY, &collectors));
   if (collectors->size != 0) {
     return tvmrt__fail_value("%s: collectors are objects of C++ that this runtime cannot call.",
-                             in.who);
+                             in.callee);
   }
-  if (p.warmup < 0) return tvmrt__fail_value("%s: a number of runs is negative.", in.who);
+  if (p.warmup < 0) return tvmrt__fail_value("%s: a number of runs is negative.", in.callee);
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(module, name, true, &p.function));
   if (p.function == NULL) {
     /* Python's error kind, which clients catch. */

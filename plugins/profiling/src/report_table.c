@@ -49,7 +49,7 @@ static bool same_text(const tvmrt_map* a, const tvmrt_map* b, const char* key) {
 
 /* Calls are merged if function, shapes and device are equal. A hash, if present, identifies the
  * function with its shapes. */
-static bool same_row(const tvmrt_map* a, const tvmrt_map* b) {
+static bool is_same_call(const tvmrt_map* a, const tvmrt_map* b) {
   const char* name = tvmrt__report_get(a, "Hash") != NULL ? "Hash" : name_column;
   return same_text(a, b, name) && same_text(a, b, "Argument Shapes") && same_text(a, b, "Device");
 }
@@ -95,7 +95,7 @@ static int merge(tvmrt_map* row, const tvmrt_map* call, size_t merged) {
 static int add_row(rows* r, const tvmrt_map* call, bool aggregate) {
   size_t i = r->count;
   if (aggregate) {
-    for (i = 0; i < r->count && !same_row(r->maps[i], call); ++i) continue;
+    for (i = 0; i < r->count && !is_same_call(r->maps[i], call); ++i) continue;
   }
   if (i == r->count) {
     r->maps[i] = tvmrt__map_new();
@@ -283,9 +283,9 @@ static int write_configuration(const tvmrt_map* configuration, tvmrt_buf* out) {
 int tvmrt__report_table(const tvmrt_report* report, bool sort, bool aggregate, bool sums,
                         tvmrt_buf* out) {
   const size_t calls = report->calls->size;
-  const size_t room = calls + 2 + report->device_metrics->size;
-  rows r = {(tvmrt_map**)tvmrt__calloc(room, sizeof(*r.maps)),
-            tvmrt__calloc(room, sizeof(*r.merged)), 0};
+  const size_t padding = calls + 2 + report->device_metrics->size;
+  rows r = {(tvmrt_map**)tvmrt__calloc(padding, sizeof(*r.maps)),
+            tvmrt__calloc(padding, sizeof(*r.merged)), 0};
   int rc = r.maps == NULL || r.merged == NULL ? -1 : 0;
   size_t i;
   for (i = 0; i < calls && rc == 0; ++i) {

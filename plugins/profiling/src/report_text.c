@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "report.h"
-#include "sdk/bytes.h"
+#include "sdk/base.h"
 #include "sdk/tensors.h"
 
 /* In reports made by frontends, keys may also be devices. */
@@ -108,7 +108,8 @@ static int by_text(const void* a, const void* b) {
 }
 
 /* Collect the names of all columns, without duplicates; the map's values are only marks. */
-static int gather(tvmrt_map* const* maps, size_t count, tvmrt_strmap* names, tvmrt_buf* list) {
+static int collect_names(tvmrt_map* const* maps, size_t count, tvmrt_strmap* names,
+                         tvmrt_buf* list) {
   size_t i;
   size_t k;
   for (i = 0; i < count; ++i) {
@@ -128,7 +129,7 @@ static int gather(tvmrt_map* const* maps, size_t count, tvmrt_strmap* names, tvm
 }
 
 /* Swap the names of `first` to the front; sort the others. */
-static void put_in_order(const char** names, size_t count, const char* const* first) {
+static void order_names(const char** names, size_t count, const char* const* first) {
   size_t done = 0;
   size_t i;
   for (; *first != NULL; ++first) {
@@ -146,10 +147,10 @@ tvmrt_array* tvmrt__report_columns(tvmrt_map* const* maps, size_t count, const c
   tvmrt_strmap names = {0};
   tvmrt_buf list = {NULL, 0, 0};
   tvmrt_array* columns = NULL;
-  if (gather(maps, count, &names, &list) == 0) {
+  if (collect_names(maps, count, &names, &list) == 0) {
     const char** texts = (const char**)(void*)list.data;
     const size_t n = list.size / sizeof(*texts);
-    if (n != 0) put_in_order(texts, n, first);
+    if (n != 0) order_names(texts, n, first);
     columns = tvmrt__array_of_texts(texts, n);
   }
   tvmrt__strmap_free(&names);

@@ -2,7 +2,7 @@
  * into the program, since allocations of libraries do not fail. */
 #include <tvm/runtime/plugin.h>
 
-#include "failing_allocations.h"
+#include "allocation_faults.h"
 
 extern const tvmrt_plugin tvmrt_plugin_table_profiling;
 

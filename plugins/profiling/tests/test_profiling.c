@@ -4,7 +4,7 @@
 #include "support.h"
 
 /* Numbers that an integer has no place for: the nearest, and 0 for none. */
-static void test_counts_of_any_size(void** state) {
+static void test_large_counts(void** state) {
   static const struct {
     const char* json;
     int64_t count;
@@ -32,7 +32,7 @@ static void test_counts_of_any_size(void** state) {
   }
 }
 
-static void test_profile_of_an_executor_is_a_report(void** state) {
+static void test_executor_profile_is_a_report(void** state) {
   static const int64_t shape[] = {2, 3};
   DLTensor* input = make_tensor(2, shape, NULL);
   TVMModuleHandle factory = load("FIXTURE_GRAPH");
@@ -57,8 +57,8 @@ static void test_profile_of_an_executor_is_a_report(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts_of_any_size),
-      cmocka_unit_test(test_profile_of_an_executor_is_a_report),
+      cmocka_unit_test(test_large_counts),
+      cmocka_unit_test(test_executor_profile_is_a_report),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ enum {
   MESSAGE_BYTES = 1 << 16, /* maximum bytes of a message from a board */
   LOG_BYTES = 256,
   LONG_CALL = 60, /* multiple of the time limit for an answer */
-  MOST_WAIT = 8   /* maximum wait between two attempts, as a multiple of the first */
+  MAX_WAIT = 8    /* maximum wait between two attempts, as a multiple of the first */
 };
 
 struct tvmrt_board {
@@ -73,9 +73,9 @@ static int send_message(tvmrt_board* b, tvmrt_message_type type, const void* bod
   return send_text(b);
 }
 
-/* Receive at most `most` bytes before the time `until`; *got is 0 on timeout. *out points into
+/* Receive at most `capacity` bytes before the time `until`; *got is 0 on timeout. *out points into
  * *owner, which the caller releases. */
-static int receive(tvmrt_board* b, size_t most, double until, TVMByteArray* out,
+static int receive(tvmrt_board* b, size_t capacity, double until, TVMByteArray* out,
                    tvmrt_object** owner) {
   const double left = until - tvmrt__seconds();
   TVMValue args[2];
@@ -83,9 +83,9 @@ static int receive(tvmrt_board* b, size_t most, double until, TVMByteArray* out,
   int codes[2] = {kTVMArgInt, kTVMArgInt};
   int code = kTVMNullptr;
   const tvmrt_args in = {"the function that receives from a board", &result, &code, 1};
-  args[0].v_int64 = (int64_t)most;
+  args[0].v_int64 = (int64_t)capacity;
   /* microseconds, rounded up and never 0, which would mean no limit */
-  args[1].v_int64 = left > 0 ? tvmrt__int_of_real(left * 1e6 + 1) : 1;
+  args[1].v_int64 = left > 0 ? tvmrt__float_to_int(left * 1e6 + 1) : 1;
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(b->options.receive, args, codes, 2, &result, &code));
   *owner = tvmrt__value_object(&result, code);
   return tvmrt__arg_bytes(&in, 0, out);
@@ -96,17 +96,17 @@ static int next_message(tvmrt_board* b, double until, size_t* size) {
   *size = 0;
   while (*size < TVMRT_MESSAGE_HEAD_BYTES) {
     /* Never request more than the frame needs, so that no byte of the next frame is consumed. */
-    const size_t needs = tvmrt__frame_needs(&b->frames);
+    const size_t missing = tvmrt__frame_missing_bytes(&b->frames);
     TVMByteArray bytes = {NULL, 0};
     tvmrt_object* owner = NULL;
     size_t i;
-    int rc = receive(b, needs, until, &bytes, &owner);
-    if (rc == 0 && bytes.size > needs) {
+    int rc = receive(b, missing, until, &bytes, &owner);
+    if (rc == 0 && bytes.size > missing) {
       rc = tvmrt__fail("RPCError: more bytes came from %s than were asked.", b->name);
     }
     /* a frame is complete with the last requested byte at the earliest */
     for (i = 0; rc == 0 && i < bytes.size; ++i) {
-      if (tvmrt__frame_take(&b->frames, (uint8_t)bytes.data[i]) == TVMRT_FRAME_WHOLE) {
+      if (tvmrt__frame_take(&b->frames, (uint8_t)bytes.data[i]) == TVMRT_FRAME_COMPLETE) {
         *size = b->frames.length;
       }
     }
@@ -207,7 +207,7 @@ static int collect(tvmrt_board* b) {
       return give_up(b, was_taken);
     } else if (b->is_numbered && tvmrt__seconds() >= again) {
       TVMRT_RETURN_IF_ERROR(transmit(b));
-      if (wait < MOST_WAIT * b->options.retry) wait *= 2;
+      if (wait < MAX_WAIT * b->options.retry) wait *= 2;
       again = tvmrt__seconds() + wait;
     }
   }
@@ -232,7 +232,7 @@ static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, 
 }
 
 /* Return bytes of the inbox; when it is empty, wait for the answer. */
-static int channel_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
+static int channel_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
   tvmrt_board* b = ch->self;
   if (b->at == b->inbox.size) {
     b->inbox.size = 0;
@@ -240,7 +240,7 @@ static int channel_receive(tvmrt_channel* ch, void* out, size_t most, size_t* go
     if (!b->is_waiting) return tvmrt__fail("RPCError: an answer of %s is too short.", b->name);
     TVMRT_RETURN_IF_ERROR(collect(b));
   }
-  *got = b->inbox.size - b->at < most ? b->inbox.size - b->at : most;
+  *got = b->inbox.size - b->at < capacity ? b->inbox.size - b->at : capacity;
   if (*got != 0) memcpy(out, b->inbox.data + b->at, *got);
   b->at += *got;
   return 0;
@@ -398,10 +398,10 @@ int tvmrt__board_open(const tvmrt_board_options* options, tvmrt_board** out) {
 
 /* Close the line without losing the current error text. */
 static void close_line(TVMFunctionHandle close) {
-  char* kept = tvmrt__strdup(TVMGetLastError());
+  char* saved = tvmrt__strdup(TVMGetLastError());
   (void)tvmrt__func_call(close, NULL, NULL, 0);
-  if (kept != NULL) TVMPackedFuncSetLastError(kept);
-  free(kept);
+  if (saved != NULL) TVMPackedFuncSetLastError(saved);
+  free(saved);
 }
 
 /* NULL does nothing. The functions are released after the line is closed with one of them. */

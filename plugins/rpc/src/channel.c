@@ -19,10 +19,10 @@ void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void
   ch->end = 0;
 }
 
-/* Take at most `most` bytes from the buffer. */
-static size_t take(tvmrt_channel* ch, char* out, size_t most) {
+/* Take at most `capacity` bytes from the buffer. */
+static size_t take(tvmrt_channel* ch, char* out, size_t capacity) {
   size_t there = ch->end - ch->begin;
-  if (there > most) there = most;
+  if (there > capacity) there = capacity;
   if (there != 0) memcpy(out, ch->buffer + ch->begin, there);
   ch->begin += there;
   return there;
@@ -76,7 +76,7 @@ int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
 
 /* Parse "HOST:PORT". *out_host is owned by the caller; NULL if nothing was given. The last colon
  * separates, since addresses may contain others. */
-int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port) {
+int tvmrt__split_host_port(const char* what, const char* where, char** out_host, int* out_port) {
   const char* colon = where == NULL ? NULL : strrchr(where, ':');
   char* end = NULL;
   long port;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "platform/sockets.h"
-#include "sdk/bytes.h"
+#include "sdk/base.h"
 
 typedef struct tvmrt_channel tvmrt_channel;
 
@@ -16,8 +16,8 @@ typedef struct tvmrt_channel_kind {
   /* Send all of `head`, then all of `tail`. */
   int (*send)(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
               size_t tail_bytes);
-  /* Receive 1 to `most` bytes; *got is 0 at the end of the stream. */
-  int (*receive)(tvmrt_channel* ch, void* out, size_t most, size_t* got);
+  /* Receive 1 to `capacity` bytes; *got is 0 at the end of the stream. */
+  int (*receive)(tvmrt_channel* ch, void* out, size_t capacity, size_t* got);
 } tvmrt_channel_kind;
 
 enum { TVMRT_CHANNEL_BUFFER_BYTES = 8192 };
@@ -55,7 +55,7 @@ void tvmrt__channel_over(tvmrt_channel* ch, int fd);
  * total nor per system call. */
 void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds);
 /* Split "host:port". *out_host is the caller's; NULL gives NULL. `what` is for the error text. */
-int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port);
+int tvmrt__split_host_port(const char* what, const char* where, char** out_host, int* out_port);
 /* *out_fd is the caller's; close it with tvmrt__stream_close(). `seconds` <= 0: no limit. */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
 /* Listen at the first free port in [port, port_end), 0: any; *out_port is that port. */

@@ -82,7 +82,7 @@ TVMRT_PLUGIN_NATIVE(rpc_local_session) {
 static int arg_seconds(const tvmrt_args* in, int i, double otherwise, double* out) {
   int64_t micros;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &micros));
-  if (micros < 0) return tvmrt__fail_value("%s: a time is negative.", in->who);
+  if (micros < 0) return tvmrt__fail_value("%s: a time is negative.", in->callee);
   *out = micros == 0 ? otherwise : (double)micros * 1e-6;
   return 0;
 }
@@ -147,7 +147,7 @@ static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes
 
 /* The bytes are copied and released before the next call, since they may be in the thread's slot.
  * An empty result means that the peer has disconnected. */
-static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
+static int functions_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
   const function_pair* pair = ch->self;
   TVMValue arg;
   TVMValue result;
@@ -156,10 +156,11 @@ static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* 
   int code = kTVMNullptr;
   const tvmrt_args in = {"the function that receives", &result, &code, 1};
   int rc;
-  arg.v_int64 = (int64_t)most;
+  arg.v_int64 = (int64_t)capacity;
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(pair->receive, &arg, &kind, 1, &result, &code));
   rc = tvmrt__arg_bytes(&in, 0, &bytes);
-  if (rc == 0 && bytes.size > most) rc = tvmrt__fail("RPCError: more bytes came than were asked.");
+  if (rc == 0 && bytes.size > capacity)
+    rc = tvmrt__fail("RPCError: more bytes came than were asked.");
   if (rc == 0 && bytes.size != 0) memcpy(out, bytes.data, bytes.size);
   *got = bytes.size;
   tvmrt__release(tvmrt__value_object(&result, code));

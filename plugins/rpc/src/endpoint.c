@@ -21,7 +21,7 @@ const tvmrt_rpc_limits tvmrt__rpc_default_limits = {
     .handles = 65536,
 };
 
-enum { KEPT_BYTES = 1 << 20 /* of a packet's buffer, reused for the next packet */ };
+enum { MAX_RETAINED_BYTES = 1 << 20 /* of a packet's buffer, reused for the next packet */ };
 
 /* ---- answers ---- */
 
@@ -248,7 +248,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
   }
   /* the buffer is reused for the next packet, up to a limit */
   ep->body.size = 0;
-  if (code == TVMRT_RPC_CALL && bytes > KEPT_BYTES) {
+  if (code == TVMRT_RPC_CALL && bytes > MAX_RETAINED_BYTES) {
     TVMRT_RETURN_IF_ERROR(tvmrt__rpc_try_upload(ep, bytes, &upload));
     if (upload == TVMRT_UPLOAD_FAILED) return send_error(ep);
     if (upload == TVMRT_UPLOAD_DONE) {
@@ -261,7 +261,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
   tvmrt__forget_error();
   tvmrt__reader_init(&in, "the packet", ep->body.data, ep->body.size);
   if (answer(ep, code, &in) != 0) return send_error(ep);
-  if (ep->body.capacity > KEPT_BYTES) tvmrt__buf_free(&ep->body);
+  if (ep->body.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&ep->body);
   return send_reply(ep, NULL, 0);
 }
 
@@ -272,18 +272,18 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
   char bytes[TVMRT_RPC_TENSOR_HEAD_BYTES + 8 * (TVMRT_MAX_NDIM + 2)];
   int64_t extents[TVMRT_MAX_NDIM];
   tvmrt_reader in;
-  size_t rest;
+  size_t extents_size;
   if (*left < TVMRT_RPC_TENSOR_HEAD_BYTES) return tvmrt__fail_value("a copy has no tensor.");
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, TVMRT_RPC_TENSOR_HEAD_BYTES, NULL));
   *left -= TVMRT_RPC_TENSOR_HEAD_BYTES;
   tvmrt__reader_init(&in, "the packet", bytes, TVMRT_RPC_TENSOR_HEAD_BYTES);
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_head(&in, t));
-  rest = ((size_t)t->ndim + 2) * 8;
-  if (*left < rest) return tvmrt__fail_value("a copy's tensor ends too early.");
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, rest, NULL));
-  *left -= rest;
-  tvmrt__reader_init(&in, "the packet", bytes, rest);
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_rest(&in, t, extents));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_header(&in, t));
+  extents_size = ((size_t)t->ndim + 2) * 8;
+  if (*left < extents_size) return tvmrt__fail_value("a copy's tensor ends too early.");
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, extents_size, NULL));
+  *left -= extents_size;
+  tvmrt__reader_init(&in, "the packet", bytes, extents_size);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_extents(&in, t, extents));
   t->shape = NULL; /* copies count bytes, so the shape is not needed */
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, out_bytes));
   if (!ep->initialised) return tvmrt__fail("the session has not begun.");
@@ -297,8 +297,9 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
  * exceeds every limit. */
 static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
   static const TVMValue none = {0};
-  const uint64_t most = ep->limits.packet_bytes > ep->limits.memory_bytes ? ep->limits.packet_bytes
-                                                                          : ep->limits.memory_bytes;
+  const uint64_t max_bytes = ep->limits.packet_bytes > ep->limits.memory_bytes
+                                 ? ep->limits.packet_bytes
+                                 : ep->limits.memory_bytes;
   DLTensor t;
   uint64_t bytes = 0;
   int rc = read_copy(ep, &left, &t, &bytes);
@@ -307,7 +308,7 @@ static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
                            (unsigned long long)left);
   }
   if (rc != 0) {
-    if (left > most) return refuse(ep);
+    if (left > max_bytes) return refuse(ep);
     TVMRT_RETURN_IF_ERROR(send_error(ep)); /* first, so that a broken connection fails here */
     return tvmrt__channel_skip(ep->channel, left);
   }

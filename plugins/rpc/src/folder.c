@@ -2,7 +2,7 @@
  *
  * The folder is created on the first upload and removed at the end of the session. Clients give
  * file names, never paths. If the session has its own process, the server has created the folder
- * (`lent`). Otherwise each thread has a stack of folders, since a session may be served inside
+ * (`borrowed_folder`). Otherwise each thread has a stack of folders, since a session may be served inside
  * another.
  *
  * The upload limit equals the memory limit of the session. Files are never overwritten in place, so
@@ -21,7 +21,7 @@
 /* session served by this thread */
 static _Thread_local tvmrt_rpc_folder* current;
 /* folder of a process that serves only one session; NULL: none */
-static const char* lent;
+static const char* borrowed_folder;
 
 /* Create a folder that only this user can access; the caller frees *out. */
 int tvmrt__rpc_folder_make(char** out) {
@@ -47,7 +47,7 @@ int tvmrt__rpc_folder_make(char** out) {
 void tvmrt__rpc_folder_remove(const char* path) { tvmrt__remove_folder(path); }
 
 /* Called once, before serving; the path stays the caller's. */
-void tvmrt__rpc_folder_lend(const char* path) { lent = path; }
+void tvmrt__rpc_folder_borrow(const char* path) { borrowed_folder = path; }
 
 /* Sessions may be nested, so each stores the enclosing one. Enter and leave enclose one packet. */
 void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
@@ -84,14 +84,14 @@ static int check_name(const char* name) {
 /* Path of a file of that name, existing or not. Frontends may replace this function. */
 TVMRT_PLUGIN_NATIVE(rpc_workpath) {
   const char* name;
-  const char* folder = lent;
+  const char* folder = borrowed_folder;
   tvmrt_buf path = {NULL, 0, 0};
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   TVMRT_RETURN_IF_ERROR(check_name(name));
   if (folder == NULL && current == NULL) {
-    return tvmrt__fail("%s: this thread serves no session.", in.who);
+    return tvmrt__fail("%s: this thread serves no session.", in.callee);
   }
   if (folder == NULL) {
     if (current->path == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__rpc_folder_make(&current->path));
@@ -146,11 +146,11 @@ bool tvmrt__rpc_is_upload(const tvmrt_object* function) {
 
 /* Uses a small buffer, which stays in the caches. */
 static int receive_into(tvmrt_channel* ch, FILE* file, uint64_t* left) {
-  static const size_t most = 1 << 18;
-  char* buffer = tvmrt__alloc(most);
+  static const size_t part_size = 1 << 18;
+  char* buffer = tvmrt__alloc(part_size);
   int rc = buffer == NULL ? -1 : 0;
   while (rc == 0 && *left != 0) {
-    const size_t part = *left < most ? (size_t)*left : most;
+    const size_t part = *left < part_size ? (size_t)*left : part_size;
     rc = tvmrt__channel_read(ch, buffer, part, NULL);
     if (rc != 0) break;
     *left -= part;
@@ -239,7 +239,7 @@ static int append_name(void* ctx, const char* name) {
 /* List the files of the session. Newer clients pass a folder, which is ignored. */
 TVMRT_PLUGIN_NATIVE(rpc_listdir) {
   tvmrt_buf names = {NULL, 0, 0};
-  const char* folder = lent;
+  const char* folder = borrowed_folder;
   int rc;
   TVMRT_GLOBAL_ARGS;
   if (folder == NULL && current != NULL) folder = current->path;

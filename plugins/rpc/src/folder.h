@@ -29,6 +29,6 @@ int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool
 int tvmrt__rpc_folder_make(char** out);
 void tvmrt__rpc_folder_remove(const char* path);
 /* Use this folder for all sessions of the process. It stays the caller's, with its path. */
-void tvmrt__rpc_folder_lend(const char* path);
+void tvmrt__rpc_folder_borrow(const char* path);
 
 #endif

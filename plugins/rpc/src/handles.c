@@ -15,15 +15,15 @@
 #include "sdk/values.h"
 
 /* At most a million slots, and 2,048 generations before a handle repeats. */
-enum { FREE = -1, PLACE_BITS = 20 };
+enum { FREE = -1, SLOT_BITS = 20 };
 
 /* A handle fits 31 bits, for 32-bit clients. */
-static uint64_t number_of(const tvmrt_rpc_handles* all, size_t i) {
-  return ((uint64_t)(all->items[i].generation & 0x7ff) << PLACE_BITS) | (i + 1);
+static uint64_t handle_of(const tvmrt_rpc_handles* all, size_t i) {
+  return ((uint64_t)(all->items[i].generation & 0x7ff) << SLOT_BITS) | (i + 1);
 }
 
 /* Reuse a free slot first; the table grows up to the session's limit. */
-static int find_place(tvmrt_rpc_handles* all, size_t* out) {
+static int find_free_slot(tvmrt_rpc_handles* all, size_t* out) {
   void* items = all->items;
   if (all->first_free != 0) {
     *out = all->first_free - 1;
@@ -48,7 +48,7 @@ int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned
   size_t i;
   tvmrt_rpc_handle* h;
   *out = 0;
-  if (find_place(all, &i) != 0) {
+  if (find_free_slot(all, &i) != 0) {
     tvmrt__release(owned);
     return -1;
   }
@@ -64,16 +64,16 @@ int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned
     /* a tensor whose size overflows has no bytes that a copy may touch */
     if (tvmrt__tensor_bytes(t, &h->bytes) != 0) h->bytes = 0;
   }
-  *out = number_of(all, i);
+  *out = handle_of(all, i);
   return 0;
 }
 
 /* Find the slot of a client's handle. 0 gives an invalid slot. Memory entries have no object, so no
  * handle names them: clients know only the address. */
-static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) {
-  const size_t i = (size_t)(number & ((1u << PLACE_BITS) - 1)) - 1;
+static int slot_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) {
+  const size_t i = (size_t)(number & ((1u << SLOT_BITS) - 1)) - 1;
   if (i >= all->count || all->items[i].object == NULL || all->items[i].code == FREE ||
-      number_of(all, i) != number) {
+      handle_of(all, i) != number) {
     return tvmrt__fail_value("there is no handle %llu in this session; it may have been freed.",
                              (unsigned long long)number);
   }
@@ -85,7 +85,7 @@ static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) 
 int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int code,
                             tvmrt_object** out) {
   size_t i = 0;
-  TVMRT_RETURN_IF_ERROR(place_of(all, number, &i));
+  TVMRT_RETURN_IF_ERROR(slot_of(all, number, &i));
   if (all->items[i].code != code) {
     return tvmrt__fail_type("handle %llu is %s, not %s.", (unsigned long long)number,
                             tvmrt__code_name(all->items[i].code), tvmrt__code_name(code));
@@ -108,7 +108,7 @@ static void clear(tvmrt_rpc_handles* all, size_t i) {
 int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number) {
   size_t i = 0;
   tvmrt_object* object;
-  TVMRT_RETURN_IF_ERROR(place_of(all, number, &i));
+  TVMRT_RETURN_IF_ERROR(slot_of(all, number, &i));
   object = all->items[i].object;
   clear(all, i);
   tvmrt__release(object);
@@ -120,7 +120,7 @@ int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void*
                                   uint64_t bytes) {
   size_t i;
   tvmrt_rpc_handle* h;
-  TVMRT_RETURN_IF_ERROR(find_place(all, &i));
+  TVMRT_RETURN_IF_ERROR(find_free_slot(all, &i));
   h = &all->items[i];
   h->code = kTVMOpaqueHandle;
   h->object = NULL;
@@ -148,8 +148,8 @@ int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uint
 }
 
 /* Whether the entry contains the client's range; the comparisons avoid overflow. */
-static bool holds(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, uint64_t offset,
-                  uint64_t bytes) {
+static bool contains(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, uint64_t offset,
+                     uint64_t bytes) {
   if (h->code != kTVMOpaqueHandle && h->code != kTVMNDArrayHandle) return false;
   if (h->device.device_type != device.device_type || data < h->data) return false;
   if (data - h->data > h->bytes || offset > h->bytes - (data - h->data)) return false;
@@ -162,11 +162,11 @@ int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void
   const uintptr_t at = (uintptr_t)data;
   size_t i;
   if (all->last_found < all->count &&
-      holds(&all->items[all->last_found], device, at, byte_offset, bytes)) {
+      contains(&all->items[all->last_found], device, at, byte_offset, bytes)) {
     return 0;
   }
   for (i = 0; i < all->count; ++i) {
-    if (!holds(&all->items[i], device, at, byte_offset, bytes)) continue;
+    if (!contains(&all->items[i], device, at, byte_offset, bytes)) continue;
     all->last_found = i;
     return 0;
   }

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "sdk/bytes.h"
+#include "sdk/base.h"
 #include "wire.h"
 
 /* Keys are a few words, so longer ones are rejected. */
@@ -106,24 +106,25 @@ static bool matches(char* text, const char* expected, double* out_seconds) {
 /* ---- the server's part ---- */
 
 /* The magic word is checked first, so that a peer with another protocol is rejected at once. */
-int tvmrt__rpc_greeting_needs(const tvmrt_buf* come, size_t* out) {
+int tvmrt__rpc_greeting_missing_bytes(const tvmrt_buf* received, size_t* out) {
   uint32_t size;
-  *out = 4 - come->size;
-  if (come->size < 4) return 0;
-  if (word_at(come->data) != TVMRT_RPC_MAGIC) {
+  *out = 4 - received->size;
+  if (received->size < 4) return 0;
+  if (word_at(received->data) != TVMRT_RPC_MAGIC) {
     return tvmrt__fail("RPCError: the other side is not an RPC client.");
   }
-  *out = HEAD_BYTES - come->size;
-  if (come->size < HEAD_BYTES) return 0;
-  size = word_at(come->data + 4);
+  *out = HEAD_BYTES - received->size;
+  if (received->size < HEAD_BYTES) return 0;
+  size = word_at(received->data + 4);
   TVMRT_RETURN_IF_ERROR(check_key_bytes(size));
-  *out = HEAD_BYTES + size - come->size;
+  *out = HEAD_BYTES + size - received->size;
   return 0;
 }
 
-bool tvmrt__rpc_greeting_matches(const tvmrt_buf* come, const char* expected, double* out_seconds) {
+bool tvmrt__rpc_greeting_matches(const tvmrt_buf* received, const char* expected,
+                                 double* out_seconds) {
   *out_seconds = 0;
-  return matches(come->data + HEAD_BYTES, expected, out_seconds);
+  return matches(received->data + HEAD_BYTES, expected, out_seconds);
 }
 
 int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key) {

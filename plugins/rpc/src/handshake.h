@@ -12,10 +12,11 @@ int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where);
 
 /* Minimum number of bytes missing for the next step; 0: the greeting is complete. Reading exactly
  * this many leaves the bytes after the greeting in the stream. */
-int tvmrt__rpc_greeting_needs(const tvmrt_buf* come, size_t* out);
+int tvmrt__rpc_greeting_missing_bytes(const tvmrt_buf* received, size_t* out);
 /* Whether a complete greeting is "client:" with the `expected` key. *out_seconds is the client's
  * session timeout; 0: none. Changes the bytes. */
-bool tvmrt__rpc_greeting_matches(const tvmrt_buf* come, const char* expected, double* out_seconds);
+bool tvmrt__rpc_greeting_matches(const tvmrt_buf* received, const char* expected,
+                                 double* out_seconds);
 
 /* Answers of a server: the session begins, or the key does not match. */
 int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key);

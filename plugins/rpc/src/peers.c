@@ -24,7 +24,7 @@ static tvmrt_rpc_peer* oldest(tvmrt_rpc_peers* peers, bool greeted) {
   return found;
 }
 
-bool tvmrt__rpc_peers_have_room(const tvmrt_rpc_peers* peers) {
+bool tvmrt__rpc_peers_can_accept(const tvmrt_rpc_peers* peers) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     if (!peers->all[i].used || !peers->all[i].greeted) return true;
@@ -32,26 +32,26 @@ bool tvmrt__rpc_peers_have_room(const tvmrt_rpc_peers* peers) {
   return false;
 }
 
-/* Must only be called if tvmrt__rpc_peers_have_room(). */
-tvmrt_rpc_peer* tvmrt__rpc_peers_place(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** ousted) {
+/* Must only be called if tvmrt__rpc_peers_can_accept(). */
+tvmrt_rpc_peer* tvmrt__rpc_peers_slot(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** evicted) {
   int i;
-  *ousted = NULL;
+  *evicted = NULL;
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     if (!peers->all[i].used) return &peers->all[i];
   }
-  *ousted = oldest(peers, false);
-  return *ousted;
+  *evicted = oldest(peers, false);
+  return *evicted;
 }
 
-void tvmrt__rpc_peer_take(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* place, int fd, bool joined,
+void tvmrt__rpc_peer_init(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* slot, int fd, bool joined,
                           double seconds) {
-  memset(place, 0, sizeof(*place));
-  place->used = true;
-  place->fd = fd;
-  place->joined = joined;
-  place->order = peers->arrived++;
-  place->deadline = tvmrt__seconds() + seconds;
-  tvmrt__stream_set_waiting(fd, false);
+  memset(slot, 0, sizeof(*slot));
+  slot->used = true;
+  slot->fd = fd;
+  slot->joined = joined;
+  slot->order = peers->arrived++;
+  slot->deadline = tvmrt__seconds() + seconds;
+  tvmrt__stream_set_blocking(fd, false);
 }
 
 /* In order of arrival, as in the system's queue. */
@@ -59,9 +59,9 @@ tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers) { return oldest(pe
 
 /* Compare the key. A client with a wrong key gets an answer; its greeting has been read completely
  * by then, so closing the connection does not discard the answer. */
-static int judge(tvmrt_rpc_peer* p, const char* expected) {
+static int check_key(tvmrt_rpc_peer* p, const char* expected) {
   tvmrt_channel ch;
-  p->greeted = expected != NULL && tvmrt__rpc_greeting_matches(&p->come, expected, &p->seconds);
+  p->greeted = expected != NULL && tvmrt__rpc_greeting_matches(&p->received, expected, &p->seconds);
   if (p->greeted) return 0;
   if (!p->joined) {
     tvmrt__channel_over(&ch, p->fd);
@@ -73,21 +73,21 @@ static int judge(tvmrt_rpc_peer* p, const char* expected) {
 /* Read no more than the greeting, since the following bytes belong to the session. A client that
  * disconnects or sends more before it is answered is dropped. */
 int tvmrt__rpc_peer_read(tvmrt_rpc_peer* p, const char* expected) {
-  size_t needs = 0;
+  size_t missing = 0;
   if (p->greeted) return -1;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_greeting_needs(&p->come, &needs));
-  while (needs != 0) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_greeting_missing_bytes(&p->received, &missing));
+  while (missing != 0) {
     char part[512];
     size_t got = 0;
     tvmrt_why why;
-    const tvmrt_stream_rc rc =
-        tvmrt__stream_receive(p->fd, part, needs < sizeof(part) ? needs : sizeof(part), &got, &why);
-    if (rc == TVMRT_STREAM_LATE) return 0;
+    const tvmrt_stream_rc rc = tvmrt__stream_receive(
+        p->fd, part, missing < sizeof(part) ? missing : sizeof(part), &got, &why);
+    if (rc == TVMRT_STREAM_TIMEOUT) return 0;
     if (rc != TVMRT_STREAM_OK || got == 0) return -1;
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&p->come, part, got));
-    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_greeting_needs(&p->come, &needs));
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&p->received, part, got));
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_greeting_missing_bytes(&p->received, &missing));
   }
-  return judge(p, expected);
+  return check_key(p, expected);
 }
 
 /* A client joined by a proxy has been answered already, so it may send packets now. */
@@ -97,9 +97,9 @@ int tvmrt__rpc_peer_fd(const tvmrt_rpc_peer* p) {
 
 int tvmrt__rpc_peer_release(tvmrt_rpc_peer* p) {
   const int fd = p->fd;
-  tvmrt__buf_free(&p->come);
+  tvmrt__buf_free(&p->received);
   memset(p, 0, sizeof(*p));
-  tvmrt__stream_set_waiting(fd, true);
+  tvmrt__stream_set_blocking(fd, true);
   return fd;
 }
 

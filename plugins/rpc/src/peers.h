@@ -6,19 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sdk/bytes.h"
+#include "sdk/base.h"
 
 enum { TVMRT_RPC_MAX_PEERS = 128 };
 
 typedef struct tvmrt_rpc_peer {
   bool used;
-  bool joined;     /* by a proxy, which has answered the client */
-  bool greeted;    /* has sent the key */
-  int fd;          /* owned */
-  uint64_t order;  /* of arrival */
-  double deadline; /* for the whole greeting */
-  double seconds;  /* session timeout requested by the client; 0: none */
-  tvmrt_buf come;  /* the greeting so far */
+  bool joined;        /* by a proxy, which has answered the client */
+  bool greeted;       /* has sent the key */
+  int fd;             /* owned */
+  uint64_t order;     /* of arrival */
+  double deadline;    /* for the whole greeting */
+  double seconds;     /* session timeout requested by the client; 0: none */
+  tvmrt_buf received; /* the greeting so far */
 } tvmrt_rpc_peer;
 
 typedef struct tvmrt_rpc_peers {
@@ -27,11 +27,11 @@ typedef struct tvmrt_rpc_peers {
 } tvmrt_rpc_peers;
 
 /* Whether another peer fits: a slot is free, or taken by a peer that has not sent the key. */
-bool tvmrt__rpc_peers_have_room(const tvmrt_rpc_peers* peers);
+bool tvmrt__rpc_peers_can_accept(const tvmrt_rpc_peers* peers);
 /* Return a slot for a connection. If all are taken, *ousted is the oldest peer without the key,
  * which the caller drops first; otherwise NULL. */
-tvmrt_rpc_peer* tvmrt__rpc_peers_place(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** ousted);
-void tvmrt__rpc_peer_take(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* place, int fd, bool joined,
+tvmrt_rpc_peer* tvmrt__rpc_peers_slot(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** evicted);
+void tvmrt__rpc_peer_init(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* slot, int fd, bool joined,
                           double seconds);
 /* The oldest peer that has sent the key; NULL: none. */
 tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers);

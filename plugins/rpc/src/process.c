@@ -31,7 +31,7 @@ static int serve(const tvmrt_rpc_server* server, int fd, bool joined) {
 /* Does not return: the process ends here. */
 static void serve_in(const tvmrt_rpc_server* server, const char* folder, const int streams[2],
                      bool joined) {
-  tvmrt__rpc_folder_lend(folder);
+  tvmrt__rpc_folder_borrow(folder);
   tvmrt__process_leave(serve(server, streams[0], joined) == 0 ? 0 : 1);
 }
 
@@ -79,7 +79,7 @@ int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
 }
 
 /* Replaces the server's loop in a process started for one session. Does not return. */
-void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server) {
+void tvmrt__rpc_server_run_task(const tvmrt_rpc_server* server) {
   tvmrt__process_begin_task();
   serve_in(server, server->folder, server->task.streams, server->joined);
 }
@@ -87,7 +87,7 @@ void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server) {
 /* ---- in the server ---- */
 
 /* The server checks its number of sessions first, so NULL is an internal error. */
-static tvmrt_rpc_process* free_place(tvmrt_rpc_server* server) {
+static tvmrt_rpc_process* free_slot(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (server->processes[i].process == 0) return &server->processes[i];
@@ -123,16 +123,16 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
 }
 
 /* A client may only shorten the server's time limit; 0: no limit. */
-static double deadline_of(const tvmrt_rpc_server* server, double asked) {
+static double deadline_of(const tvmrt_rpc_server* server, double requested) {
   const double allowed = server->options.session_seconds;
-  if (asked <= 0 || (allowed > 0 && allowed < asked)) asked = allowed;
-  return asked > 0 ? tvmrt__seconds() + asked : 0;
+  if (requested <= 0 || (allowed > 0 && allowed < requested)) requested = allowed;
+  return requested > 0 ? tvmrt__seconds() + requested : 0;
 }
 
 /* The peer's slot is freed before the process starts, so that the copy does not close its
  * stream. */
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer) {
-  tvmrt_rpc_process* p = free_place(server);
+  tvmrt_rpc_process* p = free_slot(server);
   const bool joined = peer->joined;
   const double deadline = deadline_of(server, peer->seconds);
   const int fd = tvmrt__rpc_peer_release(peer);

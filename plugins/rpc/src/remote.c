@@ -46,7 +46,7 @@ static void abandon(tvmrt_rpc_ref* ref) {
 /* ---- arguments ---- */
 
 /* The type of a session's device contains the session's number; others are rejected. */
-static int check_place(const tvmrt_rpc_session* s, DLDevice dev, int i, const char* what) {
+static int check_device(const tvmrt_rpc_session* s, DLDevice dev, int i, const char* what) {
   const int session = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
   if (session == tvmrt__rpc_session_index(s)) return 0;
   if (session >= 0) {
@@ -113,9 +113,9 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
     case kTVMDLTensorHandle:
     case kTVMNDArrayHandle:
       *code = kTVMDLTensorHandle;
-      return check_place(s, ((const DLTensor*)value->v_handle)->device, i, "a tensor");
+      return check_device(s, ((const DLTensor*)value->v_handle)->device, i, "a tensor");
     case kDLDevice:
-      return check_place(s, value->v_device, i, "a device");
+      return check_device(s, value->v_device, i, "a device");
     case kTVMObjectHandle:
     case kTVMModuleHandle:
     case kTVMPackedFuncHandle:
@@ -156,15 +156,15 @@ static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes,
 static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
   /* enough for most calls */
-  enum { FEW = 16 };
-  TVMValue few_values[FEW];
-  int few_codes[FEW];
+  enum { MAX_INLINE_VALUES = 16 };
+  TVMValue inline_values[MAX_INLINE_VALUES];
+  int inline_codes[MAX_INLINE_VALUES];
   const size_t n = num_args < 0 ? 0 : (size_t)num_args;
-  TVMValue* values = few_values;
-  int* codes = few_codes;
+  TVMValue* values = inline_values;
+  int* codes = inline_codes;
   tvmrt_rpc_result result = {out, out_code};
   int rc;
-  if (n > FEW) {
+  if (n > MAX_INLINE_VALUES) {
     values = tvmrt__alloc(n * (sizeof(*values) + sizeof(*codes)));
     if (values == NULL) return -1;
     codes = (int*)(void*)(values + n);
@@ -174,7 +174,7 @@ static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* 
     memcpy(codes, type_codes, n * sizeof(*codes));
   }
   rc = call_prepared(resource_handle, values, codes, (int)n, &result);
-  if (n > FEW) free(values);
+  if (n > MAX_INLINE_VALUES) free(values);
   return rc;
 }
 

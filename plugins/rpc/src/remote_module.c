@@ -19,7 +19,7 @@ typedef struct remote_module {
 /* ---- functions ---- */
 
 /* out->func stays NULL if the peer has no such function. */
-static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_found* out) {
+static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_lookup_result* out) {
   static const int code = kTVMStr;
   TVMValue arg;
   uint64_t handle = 0;
@@ -32,7 +32,7 @@ static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_found* out)
 }
 
 /* Calls a global function of the peer, since the protocol has no packet for this. */
-static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_found* out) {
+static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_lookup_result* out) {
   static const int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
   TVMValue args[3];
   TVMValue value;
@@ -62,7 +62,7 @@ TVMRT_NATIVE(close_connection) {
 }
 
 /* Looked up again each time, since the peer's functions may change without notice. */
-static int find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+static int find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
   const remote_module* mod = (const remote_module*)self;
   if (mod->ref->handle == 0 && strcmp(name, "CloseRPCConnection") == 0) {
     out->fn = close_connection;
@@ -113,14 +113,14 @@ static int arg_remote(const tvmrt_args* in, int i, const tvmrt_rpc_ref** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, i, &mod));
   *out = tvmrt__rpc_ref_of_module(mod);
   if (*out != NULL) return 0;
-  return tvmrt__fail_type("%s: argument %d must be a module of an RPC session.", in->who, i);
+  return tvmrt__fail_type("%s: argument %d must be a module of an RPC session.", in->callee, i);
 }
 
 /* Call a global function of the peer. It is looked up for each call: these are rare, and the
  * function may be replaced. */
 static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, int* codes,
                        int count, TVMValue* out, int* out_code) {
-  tvmrt_found found;
+  tvmrt_lookup_result found;
   int rc;
   memset(&found, 0, sizeof(found));
   TVMRT_RETURN_IF_ERROR(find_global(s, name, &found));
@@ -133,11 +133,11 @@ static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, i
 /* (module, function, device type, device id, ...): make a time evaluator on the peer. */
 TVMRT_PLUGIN_NATIVE(rpc_time_evaluator) {
   const tvmrt_rpc_ref* ref;
-  enum { MOST = 12 };
-  TVMValue values[MOST]; /* a copy, so the caller's values stay unchanged */
-  int codes[MOST];
+  enum { MAX_ARGS = 12 };
+  TVMValue values[MAX_ARGS]; /* a copy, so the caller's values stay unchanged */
+  int codes[MAX_ARGS];
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, MOST));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, MAX_ARGS));
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
   memcpy(values, args, (size_t)num_args * sizeof(*values));
   memcpy(codes, type_codes, (size_t)num_args * sizeof(*codes));

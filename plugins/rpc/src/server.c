@@ -147,21 +147,21 @@ static int open_sessions(const tvmrt_rpc_server* server) {
 }
 
 /* The earlier of two times; 0 means none. */
-static double sooner(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+static double earlier(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
 /* Milliseconds until the next time limit; -1: none. */
 static int time_left(const tvmrt_rpc_server* server, bool looks) {
   double next = 0;
   double left;
   int i;
-  /* maximum seconds between two calls of tend() for a tracker or a proxy */
+  /* maximum seconds between two calls of poll_tracker_and_proxy() for a tracker or a proxy */
   if (looks) next = tvmrt__seconds() + 0.5;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (server->processes[i].process != 0) next = sooner(next, server->processes[i].deadline);
+    if (server->processes[i].process != 0) next = earlier(next, server->processes[i].deadline);
   }
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     const tvmrt_rpc_peer* p = &server->peers.all[i];
-    if (p->used && !p->greeted) next = sooner(next, p->deadline);
+    if (p->used && !p->greeted) next = earlier(next, p->deadline);
   }
   if (next == 0) return -1;
   left = next - tvmrt__seconds();
@@ -170,7 +170,7 @@ static int time_left(const tvmrt_rpc_server* server, bool looks) {
 }
 
 /* A client with a pending call gets the reason as its answer. */
-static void end_late_ones(tvmrt_rpc_server* server) {
+static void end_expired_sessions(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     tvmrt_rpc_process* p = &server->processes[i];
@@ -187,25 +187,25 @@ static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
     tvmrt__rpc_server_log(server, "a client has gone before its session began");
   } else if (p->joined) {
     tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
-    tvmrt__rpc_proxy_rest(&server->proxy);
+    tvmrt__rpc_proxy_delay_retry(&server->proxy);
   } else {
     tvmrt__rpc_server_log(server, "a client sent a wrong key");
   }
   tvmrt__rpc_peer_drop(p);
 }
 
-/* Must only be called if tvmrt__rpc_peers_have_room(). */
+/* Must only be called if tvmrt__rpc_peers_can_accept(). */
 static void take(tvmrt_rpc_server* server, int fd, bool joined) {
-  tvmrt_rpc_peer* ousted;
-  tvmrt_rpc_peer* place = tvmrt__rpc_peers_place(&server->peers, &ousted);
-  if (ousted != NULL) drop(server, ousted);
-  tvmrt__rpc_peer_take(&server->peers, place, fd, joined, server->options.greet_seconds);
+  tvmrt_rpc_peer* evicted;
+  tvmrt_rpc_peer* slot = tvmrt__rpc_peers_slot(&server->peers, &evicted);
+  if (evicted != NULL) drop(server, evicted);
+  tvmrt__rpc_peer_init(&server->peers, slot, fd, joined, server->options.greet_seconds);
 }
 
 /* Accept all queued connections, up to a limit. */
-static void take_all(tvmrt_rpc_server* server) {
+static void accept_all(tvmrt_rpc_server* server) {
   int i;
-  for (i = 0; i < TVMRT_RPC_MAX_PEERS && tvmrt__rpc_peers_have_room(&server->peers); ++i) {
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS && tvmrt__rpc_peers_can_accept(&server->peers); ++i) {
     const int fd = tvmrt__stream_accept(server->listener);
     if (fd < 0) return;
     take(server, fd, false);
@@ -213,7 +213,7 @@ static void take_all(tvmrt_rpc_server* server) {
 }
 
 /* Handle data or the end of a peer's connection. A tracker's key is valid for one client. */
-static void hear(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
+static void read_peer(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
   if (tvmrt__rpc_peer_read(p, p->joined ? server->options.key : match_key(server)) != 0) {
     drop(server, p);
   } else if (p->greeted) {
@@ -221,7 +221,7 @@ static void hear(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
   }
 }
 
-static void drop_late_ones(tvmrt_rpc_server* server) {
+static void drop_expired_peers(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     tvmrt_rpc_peer* p = &server->peers.all[i];
@@ -247,17 +247,17 @@ static void begin(tvmrt_rpc_server* server) {
 /* ---- the loop ---- */
 
 /* Register the server with its tracker or proxy. */
-static void tend(tvmrt_rpc_server* server) {
+static void poll_tracker_and_proxy(tvmrt_rpc_server* server) {
   const tvmrt_rpc_server_options* o = &server->options;
   const char* line;
-  tvmrt__rpc_tracker_tend(&server->tracker, o->key, server->port, o->custom_addr, &line);
+  tvmrt__rpc_tracker_poll(&server->tracker, o->key, server->port, o->custom_addr, &line);
   if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
-  tvmrt__rpc_proxy_tend(&server->proxy, o->key, &line);
+  tvmrt__rpc_proxy_poll(&server->proxy, o->key, &line);
   if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
 }
 
-/* Whether tend() must be called periodically. */
-static bool tends(const tvmrt_rpc_server* server) {
+/* Whether poll_tracker_and_proxy() must be called periodically. */
+static bool needs_polling(const tvmrt_rpc_server* server) {
   return server->tracker.host != NULL || (server->proxy.host != NULL && server->proxy.fd < 0);
 }
 
@@ -272,17 +272,17 @@ static bool has_joined_peer(const tvmrt_rpc_server* server) {
 
 enum { WAKE, LISTENER, PROXY, PROCESSES, PEERS = PROCESSES + TVMRT_RPC_MAX_PROCESSES };
 enum { EVENTS = PEERS + TVMRT_RPC_MAX_PEERS };
-_Static_assert((int)EVENTS <= (int)TVMRT_STREAMS_MOST, "all that a server waits for");
+_Static_assert((int)EVENTS <= (int)TVMRT_STREAMS_MAX, "all that a server waits for");
 
 /* If all slots are taken by clients with the key, further clients stay in the system's queue. */
 static void list_events(const tvmrt_rpc_server* server, bool accepts,
                         tvmrt_stream_event events[EVENTS]) {
-  const bool room = tvmrt__rpc_peers_have_room(&server->peers);
+  const bool can_accept = tvmrt__rpc_peers_can_accept(&server->peers);
   int i;
   for (i = 0; i < EVENTS; ++i) events[i] = (tvmrt_stream_event){-1, false};
   events[WAKE].fd = server->wake[0];
-  if (room) events[LISTENER].fd = server->listener;
-  if (room && accepts) events[PROXY].fd = server->proxy.fd;
+  if (can_accept) events[LISTENER].fd = server->listener;
+  if (can_accept && accepts) events[PROXY].fd = server->proxy.fd;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (server->processes[i].process != 0) events[PROCESSES + i].fd = server->processes[i].end;
   }
@@ -299,10 +299,10 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   int i;
   begin(server);
   accepts = is_free(server) && !has_joined_peer(server);
-  if (accepts) tend(server);
+  if (accepts) poll_tracker_and_proxy(server);
   list_events(server, accepts, events);
-  if (tvmrt__streams_wait(events, EVENTS, time_left(server, accepts && tends(server)), &why) !=
-      TVMRT_STREAM_OK) {
+  if (tvmrt__streams_wait(events, EVENTS, time_left(server, accepts && needs_polling(server)),
+                          &why) != TVMRT_STREAM_OK) {
     return tvmrt__fail("OSError: waiting for clients: %s.", why.text);
   }
   *stop = events[WAKE].ready;
@@ -310,13 +310,13 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
     if (events[PROCESSES + i].ready) tvmrt__rpc_process_reap(server, &server->processes[i]);
   }
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
-    if (events[PEERS + i].ready) hear(server, &server->peers.all[i]);
+    if (events[PEERS + i].ready) read_peer(server, &server->peers.all[i]);
   }
   /* After the events: a session that has just ended, or a key just received, is not late. */
-  end_late_ones(server);
-  drop_late_ones(server);
+  end_expired_sessions(server);
+  drop_expired_peers(server);
   if (*stop) return 0;
-  if (events[LISTENER].ready) take_all(server);
+  if (events[LISTENER].ready) accept_all(server);
   if (events[PROXY].ready) take(server, tvmrt__rpc_proxy_take(&server->proxy), true);
   return 0;
 }
@@ -329,7 +329,7 @@ static int rpc_server_run(tvmrt_rpc_server* server) {
   char bytes[16];
   size_t got = 0;
   tvmrt_why why;
-  if (server->task.text != NULL) tvmrt__rpc_server_do_task(server);
+  if (server->task.text != NULL) tvmrt__rpc_server_run_task(server);
   while (rc == 0 && !stop) rc = wait_once(server, &stop);
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (server->processes[i].process == 0) continue;

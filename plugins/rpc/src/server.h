@@ -44,7 +44,7 @@ struct tvmrt_rpc_server {
 /* In a process started for one session: read the task, and serve its connection. The second
  * function does not return. */
 int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server);
-void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server);
+void tvmrt__rpc_server_run_task(const tvmrt_rpc_server* server);
 /* Start the session of a client that has sent the key. Takes over its connection and its slot, also
  * on failure. */
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer);

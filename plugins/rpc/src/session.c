@@ -18,7 +18,7 @@
 /* This many replies fit into every socket's buffer, so the server is not blocked. */
 enum { MAX_UNREAD = 64 };
 
-enum { MAX_SESSIONS = 32, TAIL_BYTES = 4096, KEPT_BYTES = 1 << 20 };
+enum { MAX_SESSIONS = 32, TAIL_BYTES = 4096, MAX_RETAINED_BYTES = 1 << 20 };
 
 struct tvmrt_rpc_session {
   _Atomic int refs;
@@ -27,7 +27,7 @@ struct tvmrt_rpc_session {
   bool closed;            /* by either side, or broken: nothing can be sent any more */
   tvmrt_rpc_local* local; /* the server, if it is this process; or NULL */
   tvmrt_board* board;     /* the line, if the peer is a board; or NULL */
-  uint64_t most_bytes;    /* of a packet, if the peer has a limit; otherwise 0 */
+  uint64_t max_bytes;     /* of a packet, if the peer has a limit; otherwise 0 */
   tvmrt_mutex lock;       /* protects all following members */
   tvmrt_channel channel;
   tvmrt_buf request;
@@ -196,7 +196,7 @@ int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t
   tvmrt__lock(&s->lock);
   rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
   /* a large buffer is not kept for later replies */
-  if (s->body.capacity > KEPT_BYTES) tvmrt__buf_free(&s->body);
+  if (s->body.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&s->body);
   tvmrt__unlock(&s->lock);
   return rc;
 }
@@ -221,8 +221,8 @@ static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, c
 /* How many of the remaining bytes of a copy go into one packet. */
 static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
   enum { HEAD_BYTES = 44 + 8 }; /* of a one-dimensional copy */
-  if (s->most_bytes == 0 || left <= s->most_bytes - HEAD_BYTES) return left;
-  return s->most_bytes - HEAD_BYTES;
+  if (s->max_bytes == 0 || left <= s->max_bytes - HEAD_BYTES) return left;
+  return s->max_bytes - HEAD_BYTES;
 }
 
 /* Receive directly into the destination. A reply of another kind is an error of the peer. */
@@ -284,12 +284,12 @@ static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* value
  * current error text, since objects are freed while an error is propagated. */
 void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
                      const int* codes, int count) {
-  char* kept = TVMGetLastError()[0] == '\0' ? NULL : tvmrt__strdup(TVMGetLastError());
+  char* saved = TVMGetLastError()[0] == '\0' ? NULL : tvmrt__strdup(TVMGetLastError());
   tvmrt__lock(&s->lock);
   if (!s->closed) (void)post(s, code, values, codes, count);
   tvmrt__unlock(&s->lock);
-  TVMPackedFuncSetLastError(kept == NULL ? "" : kept);
-  free(kept);
+  TVMPackedFuncSetLastError(saved == NULL ? "" : saved);
+  free(saved);
 }
 
 /* The type code is sent as well, as TVM's clients do. */
@@ -337,9 +337,9 @@ static int open_channel(tvmrt_rpc_session* s) {
 }
 
 /* Query the board's maximum packet size. */
-static int ask_limit(tvmrt_rpc_session* s) {
+static int query_limit(tvmrt_rpc_session* s) {
   static const int code = kTVMStr;
-  enum { LEAST = 64 };
+  enum { MIN_LIMIT = 64 };
   TVMValue value;
   uint64_t f = 0;
   int result_code = kTVMNullptr;
@@ -351,17 +351,17 @@ static int ask_limit(tvmrt_rpc_session* s) {
   if (f == 0) return 0;
   TVMRT_RETURN_IF_ERROR(
       tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, tvmrt__rpc_take_result, &result));
-  if (result_code != kTVMArgInt || value.v_int64 < LEAST) {
+  if (result_code != kTVMArgInt || value.v_int64 < MIN_LIMIT) {
     tvmrt__release(tvmrt__value_object(&value, result_code));
     return tvmrt__fail("RPCError: the board reports an invalid packet size.");
   }
-  s->most_bytes = (uint64_t)value.v_int64;
+  s->max_bytes = (uint64_t)value.v_int64;
   return 0;
 }
 
 /* The board's line has sent the first packet already. */
 static int first_packets(tvmrt_rpc_session* s, const tvmrt_args* init) {
-  return s->board == NULL ? init_server(s, init) : ask_limit(s);
+  return s->board == NULL ? init_server(s, init) : query_limit(s);
 }
 
 /* Takes over the connection or the board, also on failure. Until the channel is open the session

@@ -9,7 +9,7 @@
 static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
   return tvmrt__fail(
       "RPCError: %s: %s.", what,
-      rc == TVMRT_STREAM_LATE ? "no byte came or went in the time that is allowed" : why->text);
+      rc == TVMRT_STREAM_TIMEOUT ? "no byte came or went in the time that is allowed" : why->text);
 }
 
 /* The system's time limit applies to each call, so a peer could extend it with single bytes. Each
@@ -17,7 +17,7 @@ static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
 static tvmrt_stream_rc allow_call(const tvmrt_channel* ch) {
   const double left = ch->deadline - tvmrt__seconds();
   if (ch->deadline == 0) return TVMRT_STREAM_OK;
-  if (left <= 0) return TVMRT_STREAM_LATE;
+  if (left <= 0) return TVMRT_STREAM_TIMEOUT;
   /* 0 would mean no limit */
   tvmrt__stream_set_timeout(ch->fd, left < 1e-3 ? 1e-3 : left);
   return TVMRT_STREAM_OK;
@@ -52,10 +52,10 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
 }
 
 /* *got is 0 at the end of the stream; the reader decides whether that is an error. */
-static int socket_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
+static int socket_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
   tvmrt_why why;
   tvmrt_stream_rc rc = allow_call(ch);
-  if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_receive(ch->fd, out, most, got, &why);
+  if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_receive(ch->fd, out, capacity, got, &why);
   return rc == TVMRT_STREAM_OK ? 0 : fail_io("waiting for the other side", rc, &why);
 }
 

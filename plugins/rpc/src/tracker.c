@@ -6,33 +6,33 @@
  *
  * A tracker assigns free servers to clients by key. The server announces a one-time key for its
  * next client and polls whether the tracker has assigned it. The server's loop calls
- * tvmrt__rpc_tracker_tend() before each wait; all blocking calls have a time limit. */
+ * tvmrt__rpc_tracker_poll() before each wait; all blocking calls have a time limit. */
 #include "tracker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdk/bytes.h"
+#include "sdk/base.h"
 #include "sdk/system.h"
 
 /* The longest answer is the list of all servers' keys. */
 enum { MAX_ANSWER_BYTES = 1 << 20 };
 
-static const double ask_seconds = 2;   /* between two polls of the one-time key */
-static const double retry_seconds = 5; /* until the tracker is retried */
-static const double claim_seconds = 6; /* for a client with the one-time key to connect */
+static const double query_interval = 2; /* between two polls of the one-time key */
+static const double retry_seconds = 5;  /* until the tracker is retried */
+static const double claim_seconds = 6;  /* for a client with the one-time key to connect */
 static const double answer_seconds =
     10; /* for connecting to the tracker, and for all its answers in one turn */
 
 /* `where` is NULL for a server without a tracker. */
 int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where) {
   t->fd = -1;
-  return tvmrt__socket_place("tracker", where, &t->host, &t->port);
+  return tvmrt__split_host_port("tracker", where, &t->host, &t->port);
 }
 
 /* Send one message and read its answer into `out`. */
-static int ask(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
+static int send_request(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
   uint8_t head[4];
   uint32_t size = (uint32_t)message->size;
   int i;
@@ -87,15 +87,15 @@ static int greet(tvmrt_rpc_tracker* t) {
 }
 
 /* Send a message whose only answer is success. */
-static int tell(tvmrt_rpc_tracker* t, const tvmrt_buf* message) {
+static int send_message(tvmrt_rpc_tracker* t, const tvmrt_buf* message) {
   tvmrt_buf answer = {NULL, 0, 0};
-  int rc = ask(t, message, &answer);
+  int rc = send_request(t, message, &answer);
   if (rc == 0) rc = expect_success(&answer);
   tvmrt__buf_free(&answer);
   return rc;
 }
 
-/* An opened descriptor stays in t->fd, also on failure; hang_up() closes it. */
+/* An opened descriptor stays in t->fd, also on failure; disconnect() closes it. */
 static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
                            const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};
@@ -107,7 +107,7 @@ static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
   (void)snprintf(named, sizeof(named), "server:%s", key);
   rc = greet(t);
   if (rc == 0) rc = write_info(&message, named, port, custom_addr);
-  if (rc == 0) rc = tell(t, &message);
+  if (rc == 0) rc = send_message(t, &message);
   tvmrt__buf_free(&message);
   return rc;
 }
@@ -119,7 +119,7 @@ static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char*
   (void)snprintf(t->match_key, sizeof(t->match_key), "%.120s:0.%llu", key,
                  (unsigned long long)(tvmrt__random_number() & 0xffffffffffffULL));
   rc = write_put(&message, key, t->match_key, port, custom_addr);
-  if (rc == 0) rc = tell(t, &message);
+  if (rc == 0) rc = send_message(t, &message);
   tvmrt__buf_free(&message);
   t->claimed = 0;
   return rc;
@@ -127,11 +127,11 @@ static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char*
 
 /* Poll the unused one-time keys. A key that was assigned but whose client does not connect is
  * replaced. */
-static int look(tvmrt_rpc_tracker* t) {
+static int poll_key(tvmrt_rpc_tracker* t) {
   tvmrt_buf message = {NULL, 0, 0};
   tvmrt_buf answer = {NULL, 0, 0};
   int rc = tvmrt__buf_puts(&message, "[7]");
-  if (rc == 0) rc = ask(t, &message, &answer);
+  if (rc == 0) rc = send_request(t, &message, &answer);
   if (rc == 0 && strstr(answer.data, t->match_key) != NULL) {
     t->claimed = 0;
   } else if (rc == 0 && t->claimed == 0) {
@@ -145,14 +145,14 @@ static int look(tvmrt_rpc_tracker* t) {
 }
 
 /* The tracker removes the announcement when the connection closes. */
-static void hang_up(tvmrt_rpc_tracker* t) {
+static void disconnect(tvmrt_rpc_tracker* t) {
   tvmrt__stream_close(t->fd);
   t->fd = -1;
   t->match_key[0] = '\0';
 }
 
 /* *log is a line for the log, or NULL. After an error the tracker is retried. */
-void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
+void tvmrt__rpc_tracker_poll(tvmrt_rpc_tracker* t, const char* key, int port,
                              const char* custom_addr, const char** log) {
   int rc = 0;
   *log = NULL;
@@ -164,20 +164,20 @@ void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
     rc = connect_tracker(t, key, port, custom_addr);
     if (rc == 0) *log = "registered at the tracker";
   } else if (t->match_key[0] != '\0') {
-    rc = look(t);
+    rc = poll_key(t);
   }
   if (rc == 0 && t->match_key[0] == '\0') rc = announce(t, key, port, custom_addr);
-  t->next = tvmrt__seconds() + (rc == 0 ? ask_seconds : retry_seconds);
+  t->next = tvmrt__seconds() + (rc == 0 ? query_interval : retry_seconds);
   if (rc == 0) return;
   *log = "the tracker does not answer; it is tried again";
-  hang_up(t);
+  disconnect(t);
 }
 
-/* The client with the key has connected; the next tend() makes a new key. */
+/* The client with the key has connected; the next tvmrt__rpc_tracker_poll() makes a new key. */
 void tvmrt__rpc_tracker_used(tvmrt_rpc_tracker* t) { t->match_key[0] = '\0'; }
 
 /* The tracker removes the server when the connection closes. */
 void tvmrt__rpc_tracker_close(tvmrt_rpc_tracker* t) {
-  hang_up(t);
+  disconnect(t);
   free(t->host);
 }

@@ -49,7 +49,7 @@ static int read_dtype(tvmrt_reader* in, DLDataType* out) {
 }
 
 /* The address is the peer's and has not been checked yet. */
-int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out) {
+int tvmrt__rpc_read_tensor_header(tvmrt_reader* in, DLTensor* out) {
   uint64_t data;
   memset(out, 0, sizeof(*out));
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &data));
@@ -65,7 +65,7 @@ int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out) {
 }
 
 /* Any extent is accepted here; tvmrt__tensor_bytes() rejects invalid shapes. */
-int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
+int tvmrt__rpc_read_tensor_extents(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
   int i;
   for (i = 0; i < out->ndim; ++i) {
     uint64_t extent;
@@ -79,8 +79,8 @@ int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extent
 static int read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
   const size_t at = seq->extents.size;
   int64_t extents[TVMRT_MAX_NDIM];
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_head(in, out));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_rest(in, out, extents));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_header(in, out));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_extents(in, out, extents));
   out->shape = (int64_t*)(uintptr_t)at;
   return tvmrt__buf_append(&seq->extents, extents, (size_t)out->ndim * sizeof(*extents));
 }
@@ -138,7 +138,7 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
 }
 
 /* One block for four arrays, the largest alignment first. Earlier content is discarded. */
-static int make_room(tvmrt_rpc_seq* seq, int count) {
+static int reserve(tvmrt_rpc_seq* seq, int count) {
   const size_t n = (size_t)count;
   const size_t each =
       sizeof(*seq->values) + sizeof(*seq->tensors) + sizeof(*seq->bytes) + sizeof(*seq->codes);
@@ -181,7 +181,7 @@ int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   if (count < 0 || count > MAX_VALUES || (size_t)count > tvmrt__reader_left(in) / 4) {
     return tvmrt__reader_fail(in, "there are more values than bytes, or than 65536");
   }
-  TVMRT_RETURN_IF_ERROR(make_room(seq, count));
+  TVMRT_RETURN_IF_ERROR(reserve(seq, count));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(&seq->extents, 0));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_i32(in, &seq->codes[i]));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_value(in, seq, i));

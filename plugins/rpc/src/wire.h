@@ -5,7 +5,7 @@
 
 #include <tvm/runtime/c_runtime_api.h>
 
-#include "sdk/bytes.h"
+#include "sdk/base.h"
 
 #define TVMRT_RPC_MAGIC 0x000ff271
 #define TVMRT_RPC_DUPLICATE 0x000ff272
@@ -61,8 +61,8 @@ int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* out);
 void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq);
 
 /* Read a tensor's header, then its `ndim` extents. */
-int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out);
-int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extents);
+int tvmrt__rpc_read_tensor_header(tvmrt_reader* in, DLTensor* out);
+int tvmrt__rpc_read_tensor_extents(tvmrt_reader* in, DLTensor* out, int64_t* extents);
 
 /* Begin a packet in `out`, which is cleared. End it with the number of bytes that follow
  * separately. */

@@ -17,14 +17,14 @@
 
 #include "recorded_sessions.h"
 
-enum { MOST_PACKET_BYTES = 1 << 14, MOST_NAMES = 512 };
+enum { MAX_PACKET_BYTES = 1 << 14, MAX_NAMES = 512 };
 
 typedef struct counts {
   uint64_t packets, sessions, results, errors, broken;
 } counts;
 
 static recorded_session recorded[RECORDED_SESSIONS];
-static const char* names[MOST_NAMES]; /* global functions that may be called */
+static const char* names[MAX_NAMES]; /* global functions that may be called */
 static size_t name_count;
 static uint64_t current; /* session, for whoever looks at a crash */
 
@@ -288,7 +288,7 @@ static void run_session(session* s, uint64_t number, uint64_t seed, counts* c) {
       make_packet(&s->p.in, packet);
       if (happens(2) && i > 0) --i; /* besides */
     }
-    if (s->p.in.size > 0 && s->p.in.size <= MOST_PACKET_BYTES) send_packet(s, c);
+    if (s->p.in.size > 0 && s->p.in.size <= MAX_PACKET_BYTES) send_packet(s, c);
   }
   tvmrt__rpc_endpoint_end(&s->ep);
   c->sessions++;
@@ -322,13 +322,13 @@ static void find_names(void) {
   FUZZ_REQUIRE(TVMFuncListGlobalNames(&count, &all) == 0);
   for (int i = 0; i < count; ++i) {
     if (!may_be_called(all[i])) continue;
-    FUZZ_REQUIRE(name_count < MOST_NAMES);
+    FUZZ_REQUIRE(name_count < MAX_NAMES);
     names[name_count] = tvmrt__strdup(all[i]);
     FUZZ_REQUIRE(names[name_count++] != NULL);
   }
 }
 
-static void tell_session(int signal_number) {
+static void print_session(int signal_number) {
   (void)fprintf(stderr, "hostile_packets: signal %d in session %llu\n", signal_number,
                 (unsigned long long)current);
   (void)signal(signal_number, SIG_DFL);
@@ -349,10 +349,10 @@ int main(int argc, char** argv) {
   static session s;
   counts c = {0, 0, 0, 0, 0};
   double begin;
-  (void)signal(SIGABRT, tell_session);
-  (void)signal(SIGSEGV, tell_session);
-  (void)signal(SIGBUS, tell_session);
-  (void)signal(SIGFPE, tell_session);
+  (void)signal(SIGABRT, print_session);
+  (void)signal(SIGSEGV, print_session);
+  (void)signal(SIGBUS, print_session);
+  (void)signal(SIGFPE, print_session);
   enter_rpc();
   record_sessions(recorded);
   find_names();

@@ -202,7 +202,7 @@ static void record(int fd, recorded_session* out) {
   tvmrt__channel_init(&server, &pipes_kind, &p);
   tvmrt__rpc_endpoint_begin(&ep, &server, &recorded_limits);
   while (read_packet(&line, &packet)) {
-    FUZZ_REQUIRE(out->count < MOST_RECORDED);
+    FUZZ_REQUIRE(out->count < MAX_RECORDED);
     p.at = p.in.size = p.out.size = 0;
     FUZZ_REQUIRE(tvmrt__buf_append(&p.in, packet.data, packet.size) == 0);
     mark_addresses(&ep.handles, &packet);

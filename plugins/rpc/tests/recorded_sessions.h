@@ -4,14 +4,14 @@
 
 #include "fuzz/rpc_server.h"
 
-enum { MOST_RECORDED = 128, ADDRESS_BYTE = 0xa1 };
+enum { MAX_RECORDED = 128, ADDRESS_BYTE = 0xa1 };
 
 /*
  * The packets of one session, its head in each. Where one has an address of the server's memory there
  * are seven bytes ADDRESS_BYTE, and the place of that memory in the server's table in the eighth.
  */
 typedef struct recorded_session {
-  tvmrt_buf packets[MOST_RECORDED];
+  tvmrt_buf packets[MAX_RECORDED];
   size_t count;
 } recorded_session;
 

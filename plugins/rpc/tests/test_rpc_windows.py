@@ -76,7 +76,7 @@ def test_remote_calls_are_served_there(wine, far_server, tmp_path):
 
 @pytest.mark.slow
 def test_clients_there_reach_servers_here(built, wine):
-    program = program_of(built, Path(__file__).parent / "far_client.c")
+    program = program_of(built, Path(__file__).parent / "remote_client.c")
     server = rpc.Server(key="key", silent=True)
     try:
         said = wine(program, "127.0.0.1", str(server.port), "key")

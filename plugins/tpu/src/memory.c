@@ -8,7 +8,7 @@ static int64_t round_up(int64_t n) { return (n + TPU_LANES - 1) / TPU_LANES * TP
 
 /* Missing leading axes have extent 1 and stride 0, so all loops have four. num_words includes the
  * padding. Any rank up to four; a scalar is a row with one used word. */
-void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
+void tpu_set_layout(const tvmrt_region_tensor* from, tpu_tensor* out) {
   const int missing = TPU_MAX_RANK - from->ndim;
   const int channels = from->ndim == TPU_MAX_RANK ? 1 : TPU_MAX_RANK - 1;
   int64_t stride;
@@ -28,14 +28,14 @@ void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
 }
 
 /* Sum of all tensors, plus twice the largest for operands in reduced precision. Must equal the sum
- * in tpu_place(). */
+ * in tpu_assign_memory(). */
 uint64_t tpu_words_of(const tvmrt_region* region) {
   uint64_t sum = 0;
   uint64_t largest = 0;
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
     tpu_tensor t = {0};
-    tpu_lay_out(&region->tensors[i], &t);
+    tpu_set_layout(&region->tensors[i], &t);
     sum += (uint64_t)t.num_words;
     if ((uint64_t)t.num_words > largest) largest = (uint64_t)t.num_words;
   }
@@ -44,14 +44,14 @@ uint64_t tpu_words_of(const tvmrt_region* region) {
 
 /* Constants are copied once, here; inputs with each run. Tensors are contiguous and never freed
  * individually. */
-void tpu_place(tpu_program* program) {
+void tpu_assign_memory(tpu_program* program) {
   const tvmrt_region* region = program->region;
   float* at = program->memory;
   int64_t largest = 0;
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
     tpu_tensor* t = &program->tensors[i];
-    tpu_lay_out(&region->tensors[i], t);
+    tpu_set_layout(&region->tensors[i], t);
     t->words = at;
     at += t->num_words;
     if (t->num_words > largest) largest = t->num_words;

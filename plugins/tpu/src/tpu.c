@@ -94,7 +94,7 @@ static int tpu_init(tvmrt_device* device) {
 
 /* A forked child has no worker and cannot use the condition that the worker waited for: it records
  * a thread that never wakes, so broadcasting or destroying it would block. */
-static bool is_parents(const accelerator* a) {
+static bool is_parent_process(const accelerator* a) {
   return a->worker_process != 0 && a->worker_process != getpid();
 }
 
@@ -111,7 +111,7 @@ static bool forget_worker(accelerator* a) {
  * library. */
 static int tpu_release_device(tvmrt_device* device) {
   accelerator* a = device->privacy;
-  if (!is_parents(a)) {
+  if (!is_parent_process(a)) {
     (void)pthread_mutex_lock(&a->lock);
     a->is_closing = true;
     (void)pthread_cond_broadcast(&a->changed);
@@ -246,7 +246,7 @@ static int make_program(accelerator* a, job* j, const tvmrt_region* region, cons
   p->tensors = calloc((size_t)region->num_tensors + 1, sizeof(*p->tensors));
   p->memory = calloc((size_t)tpu_words_of(region) + 1, sizeof(*p->memory));
   if (p->tensors == NULL || p->memory == NULL) return fail("MemoryError: no memory to simulate.");
-  tpu_place(p);
+  tpu_assign_memory(p);
   return 0;
 }
 
@@ -292,7 +292,7 @@ static void stay_busy(accelerator* a, const job* j, const struct timespec* until
 
 /* Absolute time on the clock of conditions. If that clock is set, the run's duration changes, which
  * only affects the simulation. */
-static struct timespec later(int64_t microseconds) {
+static struct timespec deadline_after(int64_t microseconds) {
   struct timespec t;
   /* the clock of pthread_cond_timedwait(), unless a condition is made with another */
   if (clock_gettime(CLOCK_REALTIME, &t) != 0) memset(&t, 0, sizeof(t));
@@ -323,7 +323,7 @@ static void compute(job* j) {
 /* Execute one run on the worker. Called and left with the lock held. A fault makes the run fail;
  * "lost" stays in effect for the whole device. */
 static void run_job(accelerator* a, job* j) {
-  const struct timespec end = later(j->duration_us);
+  const struct timespec end = deadline_after(j->duration_us);
   const bool is_lost = a->is_lost || strcmp(j->fault, "lost") == 0;
   j->state = RUNNING;
   if (strcmp(j->fault, "hang") == 0) stay_busy(a, j, NULL);
@@ -341,7 +341,7 @@ static void run_job(accelerator* a, job* j) {
 
 /* The only worker executes the runs of all regions in queue order. Each run wakes all waiting
  * threads, which check the state of their own job. */
-static void* work(void* argument) {
+static void* worker_main(void* argument) {
   accelerator* a = argument;
   (void)pthread_mutex_lock(&a->lock);
   while (!a->is_closing) {
@@ -363,7 +363,8 @@ static void* work(void* argument) {
 static int start_worker(accelerator* a) {
   if (a->worker_process == getpid()) return 0;
   if (a->worker_process != 0 && !forget_worker(a)) return fail("there is no condition to be had.");
-  if (pthread_create(&a->worker, NULL, work, a) != 0) return fail("there is no thread to be had.");
+  if (pthread_create(&a->worker, NULL, worker_main, a) != 0)
+    return fail("there is no thread to be had.");
   a->worker_process = getpid();
   return 0;
 }
@@ -389,7 +390,7 @@ static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
 }
 
 /* Called with the lock held, since the worker changes the state. */
-static bool is_under_way(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
+static bool is_running(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
 
 /* A real device would report the failed node; the simulation reports the last one. */
 static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
@@ -398,7 +399,7 @@ static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wa
   job_state state;
   bool is_lost;
   (void)pthread_mutex_lock(&a->lock);
-  while (is_under_way(j) && !try_wait) (void)pthread_cond_wait(&a->changed, &a->lock);
+  while (is_running(j) && !try_wait) (void)pthread_cond_wait(&a->changed, &a->lock);
   state = j->state;
   is_lost = a->is_lost;
   (void)pthread_mutex_unlock(&a->lock);
@@ -424,9 +425,9 @@ static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
     j->state = IDLE;
   }
   j->is_stopped = true;
-  if (!is_parents(a)) { /* the parent's worker does not exist here */
+  if (!is_parent_process(a)) { /* the parent's worker does not exist here */
     (void)pthread_cond_broadcast(&a->changed);
-    while (is_under_way(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
+    while (is_running(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
   }
   (void)pthread_mutex_unlock(&a->lock);
   return 0;

@@ -29,11 +29,11 @@ typedef struct tpu_program {
 } tpu_program;
 
 /* Compute the layout: sets everything except `words`. */
-void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out);
+void tpu_set_layout(const tvmrt_region_tensor* from, tpu_tensor* out);
 /* Words of device memory that a region needs. */
 uint64_t tpu_words_of(const tvmrt_region* region);
 /* Assign the tensors' addresses and copy the constants. */
-void tpu_place(tpu_program* program);
+void tpu_assign_memory(tpu_program* program);
 
 /* Iterator over a tensor's elements in row-major order. {t, {0}, 0} is the first element, which
  * always exists, as empty tensors are rejected. */

@@ -102,7 +102,7 @@ static window read_window(const tvmrt_region_node* node) {
 
 /* The input element of tap `k` and output element `o` along an axis; -1 in the padding. The bounds
  * of is_window() avoid overflow. */
-static int64_t meet(const window* w, int axis, int64_t o, int64_t k, int64_t extent) {
+static int64_t intersect_window(const window* w, int axis, int64_t o, int64_t k, int64_t extent) {
   const int64_t i = o * w->stride[axis] + k * w->dilation[axis] - w->before[axis];
   return i < 0 || i >= extent ? -1 : i;
 }
@@ -127,9 +127,9 @@ static sum convolve(const convolution* c, int64_t n, int64_t oc, int64_t oy, int
   int64_t kx;
   int64_t ic;
   for (ky = 0; ky < w->extent[2]; ++ky) {
-    const int64_t iy = meet(&c->window, 0, oy, ky, x->extent[2]);
+    const int64_t iy = intersect_window(&c->window, 0, oy, ky, x->extent[2]);
     for (kx = 0; iy >= 0 && kx < w->extent[3]; ++kx) {
-      const int64_t ix = meet(&c->window, 1, ox, kx, x->extent[3]);
+      const int64_t ix = intersect_window(&c->window, 1, ox, kx, x->extent[3]);
       const int64_t at_x = n * x->stride[0] + first + iy * x->stride[2] + ix * x->stride[3];
       const int64_t at_w = oc * w->stride[0] + ky * w->stride[2] + kx * w->stride[3];
       for (ic = 0; ix >= 0 && ic < c->channels; ++ic) {
@@ -219,8 +219,8 @@ static float pool_window(const tvmrt_region_node* node, const tpu_tensor* x, con
   int64_t kx;
   for (ky = 0; ky < win->kernel[0]; ++ky) {
     for (kx = 0; kx < win->kernel[1]; ++kx) {
-      const int64_t iy = meet(win, 0, at[2], ky, x->extent[2]);
-      const int64_t ix = meet(win, 1, at[3], kx, x->extent[3]);
+      const int64_t iy = intersect_window(win, 0, at[2], ky, x->extent[2]);
+      const int64_t ix = intersect_window(win, 1, at[3], kx, x->extent[3]);
       const int64_t where[TPU_MAX_RANK] = {at[0], at[1], iy, ix};
       if (iy >= 0 && ix >= 0) {
         const float value = x->words[offset_of(x, where)];
@@ -249,8 +249,8 @@ static float add(float a, float b) { return a + b; }
 static float subtract(float a, float b) { return a - b; }
 static float multiply(float a, float b) { return a * b; }
 /* NaN in either operand is propagated. */
-static float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
-static float smaller(float a, float b) { return a < b || isnan(a) ? a : b; }
+static float maximum(float a, float b) { return a > b || isnan(a) ? a : b; }
+static float minimum(float a, float b) { return a < b || isnan(a) ? a : b; }
 
 /* Unary functions. NaN is propagated. */
 static float relu(float a, float unused) {
@@ -335,7 +335,7 @@ const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
 /* Layout of a node's tensor, without memory. */
 static tpu_tensor laid_out(const tvmrt_region* region, int32_t tensor) {
   tpu_tensor t;
-  tpu_lay_out(&region->tensors[tensor], &t);
+  tpu_set_layout(&region->tensors[tensor], &t);
   return t;
 }
 
@@ -424,8 +424,8 @@ static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* 
   X("add", 2, POINTWISE, add)                   \
   X("sub", 2, POINTWISE, subtract)              \
   X("mul", 2, POINTWISE, multiply)              \
-  X("max", 2, POINTWISE, larger)                \
-  X("min", 2, POINTWISE, smaller)               \
+  X("max", 2, POINTWISE, maximum)               \
+  X("min", 2, POINTWISE, minimum)               \
   X("neg", 1, POINTWISE, negate)                \
   X("relu", 1, POINTWISE, relu)                 \
   X("sigmoid", 1, POINTWISE, sigmoid)           \

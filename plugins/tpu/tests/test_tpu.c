@@ -68,7 +68,7 @@ static void test_threads_share_regions(void** unused) {
   TVMModFree(mod);
 }
 
-static void test_hanging_run_does_not_keep_others(void** unused) {
+static void test_hanging_run_does_not_block_others(void** unused) {
   TVMModuleHandle hanging;
   TVMModuleHandle mod;
   (void)unused;
@@ -82,7 +82,7 @@ static void test_hanging_run_does_not_keep_others(void** unused) {
   TVMModFree(mod);
 }
 
-static void test_device_comes_and_goes(void** unused) {
+static void test_device_is_unregistered_and_registered_again(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
   for (int i = 0; i < 3; ++i) {
@@ -98,8 +98,8 @@ int main(void) {
   tvmrt_device* device;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_threads_share_regions),
-      cmocka_unit_test(test_hanging_run_does_not_keep_others),
-      cmocka_unit_test(test_device_comes_and_goes),
+      cmocka_unit_test(test_hanging_run_does_not_block_others),
+      cmocka_unit_test(test_device_is_unregistered_and_registered_again),
   };
   if (tvmrt_device_find("tpu", &device) != 0 || device == NULL) return 77; /* skipped */
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
  * The bridge is a separate library, libtvmrt_tvm_ffi.so. libtvm_runtime loads it when a library
  * exports tvm-ffi functions, or when its global function for bridge_open() is requested. It does
  * not link with libtvm_ffi: the structures of the C ABI are declared below. If the process has
- * loaded libtvm_ffi, its functions are used, otherwise the stubs in stand_in.c.
+ * loaded libtvm_ffi, its functions are used, otherwise the stubs in stubs.c.
  *
  * Errors: functions of the bridge return 0, or -1 with a text in the classic error slot
  * (TVMGetLastError()). For calls from the tvm-ffi side, bridge_raise() passes that text on.
@@ -129,7 +129,7 @@ extern const FfiApi* _Atomic bridge_api;
 /*! \brief Content of an object after the header. */
 static inline void* ffi_body(const FfiObject* object) { return (char*)object + sizeof(*object); }
 
-#define FFI_ONE_WEAK (UINT64_C(1) << 32)
+#define FFI_ONE_WEAK_REF (UINT64_C(1) << 32)
 
 /*! \brief Take a reference without calling the library. */
 static inline void ffi_retain(void* object) {
@@ -145,12 +145,12 @@ static inline void ffi_release(void* object) {
   if ((uint32_t)before != 1) return;
   atomic_thread_fence(memory_order_acquire);
   if (head->u.deleter == NULL) return;
-  if (before == (FFI_ONE_WEAK | 1)) {
+  if (before == (FFI_ONE_WEAK_REF | 1)) {
     head->u.deleter(head, CONTENT | BLOCK);
     return;
   }
   head->u.deleter(head, CONTENT);
-  before = atomic_fetch_sub_explicit(&head->ref_counts, FFI_ONE_WEAK, memory_order_release);
+  before = atomic_fetch_sub_explicit(&head->ref_counts, FFI_ONE_WEAK_REF, memory_order_release);
   if (before >> 32 != 1) return;
   atomic_thread_fence(memory_order_acquire);
   head->u.deleter(head, BLOCK);

@@ -9,12 +9,12 @@
 
 #include "error.h"
 #include "sdk/system.h"
-#include "stand_in.h"
+#include "stubs.h"
 
 /* The 0.1 releases agree in everything declared in abi.h. */
 enum { KNOWN_MAJOR = 0, KNOWN_MINOR = 1 };
 
-const FfiApi* _Atomic bridge_api = &stand_in_api;
+const FfiApi* _Atomic bridge_api = &stub_api;
 
 static const struct {
   const char* name;
@@ -66,7 +66,7 @@ static tvmrt_mutex joining = TVMRT_MUTEX_INIT;
 /* The first thread publishes its table; other threads have found the same functions. */
 static void show(const FfiApi* found) {
   tvmrt__lock(&joining);
-  if (atomic_load(&bridge_api) == &stand_in_api) {
+  if (atomic_load(&bridge_api) == &stub_api) {
     joined = *found;
     atomic_store_explicit(&bridge_api, &joined, memory_order_release);
   }
@@ -76,7 +76,7 @@ static void show(const FfiApi* found) {
 /* May be called again, with the same library or another; the first one stays in use. */
 int bridge_open(const char* path, FfiVersion* version) {
   FfiApi found;
-  void* library = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);
+  void* library = tvmrt__library_load_file(path, TVMRT_LOAD_NOW);
   if (library == NULL)
     return bridge_fail("the library of tvm-ffi cannot be loaded: %s", tvmrt__library_error());
   if (find_symbols(library, path, &found, version) != 0) {
@@ -93,7 +93,7 @@ static const char kName[] = "libtvm_ffi.so";
 int bridge_join_loaded(void) {
   FfiVersion version;
   void* library;
-  if (atomic_load(&bridge_api) != &stand_in_api) return 1;
+  if (atomic_load(&bridge_api) != &stub_api) return 1;
   library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
   if (library == NULL) return 0;
   tvmrt__library_unload(library);

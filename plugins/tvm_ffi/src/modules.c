@@ -13,7 +13,7 @@
 typedef int (*FindGlobal)(const TVMByteArray* name, void** out);
 
 /* Get a module's function; *out is None if there is none. */
-static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
+static int call_module_function(FfiObject* module, const char* name, FfiAny* out) {
   static const char kAsk[] = "ffi.ModuleGetFunction";
   const TVMByteArray key = {kAsk, sizeof(kAsk) - 1};
   FfiAny args[3] = {{.type_index = kFfiModule, .u.v_obj = module},
@@ -40,7 +40,8 @@ static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
 static int get_function(void* self, const char* name, tvmrt_module_function* out) {
   FfiAny found = {.type_index = kFfiNone};
   int rc = 0;
-  if (ask_module(self, strcmp(name, "__tvm_main__") == 0 ? "main" : name, &found) != 0) return -1;
+  if (call_module_function(self, strcmp(name, "__tvm_main__") == 0 ? "main" : name, &found) != 0)
+    return -1;
   if (found.type_index == kFfiFunction) {
     rc = bridge_function_to_classic(found.u.v_obj, &out->handle);
   }

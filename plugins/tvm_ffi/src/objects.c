@@ -24,7 +24,7 @@ FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)
     return NULL;
   }
   object = (FfiObject*)(void*)(block + PREFIX_BYTES);
-  atomic_init(&object->ref_counts, FFI_ONE_WEAK | 1);
+  atomic_init(&object->ref_counts, FFI_ONE_WEAK_REF | 1);
   object->type_index = type_index;
   object->u.deleter = deleter;
   /* lint: the block goes with the object, by ffi_free_object() */
@@ -245,7 +245,7 @@ int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous
 }
 
 /* Called once, on any thread. */
-static void end_shown(DLManagedTensor* shown) {
+static void delete_shown(DLManagedTensor* shown) {
   ffi_release(shown->manager_ctx);
   free(shown);
 }
@@ -256,6 +256,6 @@ int ffi_show_tensor(void* tensor, DLManagedTensor** out) {
   *out = shown;
   if (shown == NULL) return no_memory();
   ffi_retain(tensor);
-  *shown = (DLManagedTensor){*(const DLTensor*)ffi_body(tensor), tensor, end_shown};
+  *shown = (DLManagedTensor){*(const DLTensor*)ffi_body(tensor), tensor, delete_shown};
   return 0;
 }

@@ -10,7 +10,7 @@
 #include "objects.h"
 #include "raise.h"
 #include "sdk/system.h"
-#include "stand_in.h"
+#include "stubs.h"
 #include "tensor.h"
 
 /* `later`: this function in a libtvm_ffi that was loaded later; NULL if none was. */
@@ -67,7 +67,7 @@ void TVMFFIGetVersion(FfiVersion* out) {
     later(out);
     return;
   }
-  stand_in_api.get_version(out);
+  stub_api.get_version(out);
 }
 
 /* Needs no later library: the reference count is in the object, and both libraries count alike. */
@@ -199,7 +199,7 @@ int TVMFFITensorToDLPack(void* tensor, DLManagedTensor** out) {
 const FfiTypeInfoHead* TVMFFIGetTypeInfo(int32_t type_index) {
   FIND_LATER(TVMFFIGetTypeInfo);
   if (later != NULL) return later(type_index);
-  return stand_in_api.get_type_info(type_index);
+  return stub_api.get_type_info(type_index);
 }
 
 /* Return an empty column, since type attributes are not stored here; callers do not check for
@@ -219,7 +219,7 @@ int32_t TVMFFITypeGetOrAllocIndex(const TVMByteArray* key, int32_t static_index,
                                   int32_t child_slots, int32_t overflow, int32_t parent) {
   FIND_LATER(TVMFFITypeGetOrAllocIndex);
   if (later != NULL) return later(key, static_index, depth, child_slots, overflow, parent);
-  return stand_in_type_index(key, static_index, parent);
+  return stub_type_index(key, static_index, parent);
 }
 
 /* Reflection data is for other languages' bindings. There are none here, so it is discarded. */
@@ -273,13 +273,13 @@ int TVMFFIHandleDeinitOnce(void** handle, int (*deinit)(void* handle)) {
 int TVMFFIEnvSetStream(int32_t type, int32_t id, void* stream, void** old) {
   FIND_LATER(TVMFFIEnvSetStream);
   if (later != NULL) return later(type, id, stream, old);
-  return stand_in_api.env_set_stream(type, id, stream, old);
+  return stub_api.env_set_stream(type, id, stream, old);
 }
 
 void* TVMFFIEnvGetStream(int32_t type, int32_t id) {
   FIND_LATER(TVMFFIEnvGetStream);
   if (later != NULL) return later(type, id);
-  return stand_in_api.env_get_stream(type, id);
+  return stub_api.env_get_stream(type, id);
 }
 
 /* There is no interpreter to check here; an interpreter has loaded its own library. */

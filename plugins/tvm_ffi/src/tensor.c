@@ -98,61 +98,62 @@ typedef struct {
   DLManagedTensor managed;
   FfiObject* tensor;
   int64_t extents[]; /* shape, then strides, which tvm-ffi always requires */
-} Loan;
+} BorrowedTensor;
 
 /* The struct is the loan's first member, so this frees the loan. */
-static void free_loan(DLManagedTensor* managed) { free(managed); }
+static void free_borrowed(DLManagedTensor* managed) { free(managed); }
 
 /* A Tensor kept by the callee becomes a tensor without elements. */
-static void end_loan(void* what) {
-  Loan* loan = what;
-  DLTensor* content = ffi_body(loan->tensor);
+static void end_borrowed(void* what) {
+  BorrowedTensor* borrowed = what;
+  DLTensor* content = ffi_body(borrowed->tensor);
   content->data = NULL;
   content->ndim = content->ndim > 1 ? content->ndim : 1;
-  content->shape = loan->extents;
-  for (int i = 0; i < content->ndim; i++) loan->extents[i] = 0;
-  ffi_release(loan->tensor);
+  content->shape = borrowed->extents;
+  for (int i = 0; i < content->ndim; i++) borrowed->extents[i] = 0;
+  ffi_release(borrowed->tensor);
 }
 
-/* At least one dimension, for end_loan(). Freed by free_loan() through the Tensor's last
+/* At least one dimension, for end_borrowed(). Freed by free_borrowed() through the Tensor's last
  * reference. */
-static Loan* new_loan(const DLTensor* tensor) {
-  size_t room = tensor->ndim > 1 ? (size_t)tensor->ndim : 1;
-  size_t bytes = sizeof(Loan) + 2 * room * sizeof(int64_t);
-  Loan* loan = calloc(1, bytes);
-  if (loan == NULL) {
+static BorrowedTensor* new_borrowed(const DLTensor* tensor) {
+  size_t extents_bytes = tensor->ndim > 1 ? (size_t)tensor->ndim : 1;
+  size_t bytes = sizeof(BorrowedTensor) + 2 * extents_bytes * sizeof(int64_t);
+  BorrowedTensor* borrowed = calloc(1, bytes);
+  if (borrowed == NULL) {
     (void)bridge_fail_memory(bytes);
     return NULL;
   }
-  loan->managed = (DLManagedTensor){*tensor, NULL, free_loan};
-  loan->managed.dl_tensor.dtype = bridge_dtype_to_ffi(tensor->dtype);
-  loan->managed.dl_tensor.shape = loan->extents;
-  loan->managed.dl_tensor.strides = loan->extents + room;
-  for (int i = 0; i < tensor->ndim; i++) loan->extents[i] = tensor->shape[i];
+  borrowed->managed = (DLManagedTensor){*tensor, NULL, free_borrowed};
+  borrowed->managed.dl_tensor.dtype = bridge_dtype_to_ffi(tensor->dtype);
+  borrowed->managed.dl_tensor.shape = borrowed->extents;
+  borrowed->managed.dl_tensor.strides = borrowed->extents + extents_bytes;
+  for (int i = 0; i < tensor->ndim; i++) borrowed->extents[i] = tensor->shape[i];
   if (tensor->strides == NULL) {
-    fill_strides(tensor, loan->extents + room);
+    fill_strides(tensor, borrowed->extents + extents_bytes);
   } else {
-    for (int i = 0; i < tensor->ndim; i++) loan->extents[room + (size_t)i] = tensor->strides[i];
+    for (int i = 0; i < tensor->ndim; i++)
+      borrowed->extents[extents_bytes + (size_t)i] = tensor->strides[i];
   }
-  return loan;
+  return borrowed;
 }
 
 /* *owned ends the loan after the call. The callee may keep the Tensor, but it has no elements
  * then. */
-int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned) {
+int bridge_borrow_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned) {
   void* made = NULL;
-  Loan* loan;
+  BorrowedTensor* borrowed;
   *out = NULL;
   if (check_ndim(tensor) != 0) return -1;
-  loan = new_loan(tensor);
-  if (loan == NULL) return -1;
-  if (ffi.tensor_from_dlpack(&loan->managed, 0, 0, &made) != 0) {
-    free(loan);
+  borrowed = new_borrowed(tensor);
+  if (borrowed == NULL) return -1;
+  if (ffi.tensor_from_dlpack(&borrowed->managed, 0, 0, &made) != 0) {
+    free(borrowed);
     return bridge_catch();
   }
-  loan->tensor = made;
+  borrowed->tensor = made;
   *out = made;
-  *owned = (Owned){end_loan, loan};
+  *owned = (Owned){end_borrowed, borrowed};
   return 0;
 }
 
@@ -170,10 +171,10 @@ static uint64_t span_bytes(const DLTensor* tensor) {
 
 /* Compares the first element's address: a callee returns views of its arguments, or its own
  * memory. */
-int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole) {
+int bridge_lies_within(const DLTensor* tensor, const DLTensor* container) {
   uint64_t start = (uintptr_t)tensor->data + tensor->byte_offset;
-  uint64_t first = (uintptr_t)whole->data + whole->byte_offset;
-  return start >= first && start - first < span_bytes(whole);
+  uint64_t first = (uintptr_t)container->data + container->byte_offset;
+  return start >= first && start - first < span_bytes(container);
 }
 
 /* ---- tvm-ffi to classic ---- */

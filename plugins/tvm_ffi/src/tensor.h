@@ -17,9 +17,9 @@ int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out);
  *
  * *owned ends the loan. A Tensor kept by the callee then has no elements.
  */
-int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned);
+int bridge_borrow_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned);
 /*! \brief Whether a tensor's elements start in the memory of another tensor. */
-int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole);
+int bridge_lies_within(const DLTensor* tensor, const DLTensor* container);
 /*!
  * \brief Make an NDArray that shares the memory of a Tensor; *out is owned.
  *

@@ -6,10 +6,10 @@
 
 #include "convert.h"
 #include "error.h"
-#include "link.h"
 #include "raise.h"
 #include "streams.h"
 #include "tensor.h"
+#include "wrapper_table.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments need an allocation */
 
@@ -105,7 +105,7 @@ int bridge_owned_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned
 }
 
 /* Whether an array shares memory that was lent to the callee for the call. */
-static int is_lent(const DLTensor* array, const TVMValue* values, const int* codes, int count) {
+static int is_borrowed(const DLTensor* array, const TVMValue* values, const int* codes, int count) {
   for (int i = 0; i < count; i++) {
     const DLTensor* view = codes[i] == kTVMDLTensorHandle ? values[i].v_handle : NULL;
     if (view != NULL && bridge_lies_within(array, view)) return 1;
@@ -119,7 +119,8 @@ static int convert_result(Result* result, const TVMValue* values, const int* cod
     return -1;
   }
   if (result->code == kTVMDLTensorHandle) return copy_result(result);
-  if (result->code == kTVMNDArrayHandle && is_lent(result->value.v_handle, values, codes, count)) {
+  if (result->code == kTVMNDArrayHandle &&
+      is_borrowed(result->value.v_handle, values, codes, count)) {
     return copy_result(result);
   }
   return 0;
@@ -172,30 +173,30 @@ static int call_and_return(const Callee* callee, TVMValue* values, int* codes, i
 /* ---- functions ---- */
 
 /* TVMRuntimeCPackedFunc */
-static int call_linked(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                       void* link) {
-  Callee callee = {((BridgeLink*)link)->inner, NULL, NULL};
+static int call_wrapped(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                        void* wrapper) {
+  Callee callee = {((BridgeWrapper*)wrapper)->inner, NULL, NULL};
   return call_and_return(&callee, args, type_codes, num_args, ret);
 }
 
 /* Called when the last reference to the classic function is released; on any thread. */
-static void release_linked(void* link) { ffi_release(bridge_link_remove(link)); }
+static void release_wrapped(void* wrapper) { ffi_release(bridge_wrapper_remove(wrapper)); }
 
 static void retain_function(void* function) { (void)TVMObjectRetain(function); }
 
 /* Marked as strided: tvm-ffi functions check strides themselves, so views are passed unchanged. */
 int bridge_function_to_classic(FfiObject* function, TVMFunctionHandle* out) {
-  BridgeLink* link;
-  *out = bridge_link_find(function, retain_function);
+  BridgeWrapper* wrapper;
+  *out = bridge_wrapper_find(function, retain_function);
   if (*out != NULL) return 0; /* it is a wrapper of a classic function */
-  link = bridge_link_new(function);
-  if (link == NULL) return bridge_fail_memory(sizeof(*link));
-  if (TVMFuncCreateFromCFunc(call_linked, link, release_linked, out) != 0) {
-    free(link);
+  wrapper = bridge_wrapper_new(function);
+  if (wrapper == NULL) return bridge_fail_memory(sizeof(*wrapper));
+  if (TVMFuncCreateFromCFunc(call_wrapped, wrapper, release_wrapped, out) != 0) {
+    free(wrapper);
     return -1;
   }
   ffi_retain(function);
-  bridge_link_add(link, *out);
+  bridge_wrapper_add(wrapper, *out);
   return tvmrt_func_set_strided(*out);
 }
 

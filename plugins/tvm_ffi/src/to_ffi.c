@@ -7,9 +7,9 @@
 
 #include "convert.h"
 #include "error.h"
-#include "link.h"
 #include "raise.h"
 #include "streams.h"
+#include "wrapper_table.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments need an allocation */
 
@@ -143,35 +143,35 @@ int bridge_safe_call(void* self, const FfiAny* args, int32_t num_args, FfiAny* r
 }
 
 /* FfiSafeCall whose handle is the link. */
-static int call_linked(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
-  Callee callee = {((BridgeLink*)self)->inner, NULL, NULL};
+static int call_wrapped(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
+  Callee callee = {((BridgeWrapper*)self)->inner, NULL, NULL};
   return call_from_ffi(&callee, args, num_args, result);
 }
 
 /* Called when the last reference to the tvm-ffi function is released; on any thread. */
-static void release_linked(void* self) { (void)TVMFuncFree(bridge_link_remove(self)); }
+static void release_wrapped(void* self) { (void)TVMFuncFree(bridge_wrapper_remove(self)); }
 
 /* Called under the link's lock. */
 static void retain_object(void* object) { ffi_retain(object); }
 
 /* A function that was wrapped before is unwrapped instead of wrapped twice. */
 int bridge_function_to_ffi(TVMFunctionHandle function, FfiObject** out) {
-  BridgeLink* link;
+  BridgeWrapper* wrapper;
   void* made = NULL;
-  *out = bridge_link_find(function, retain_object);
+  *out = bridge_wrapper_find(function, retain_object);
   if (*out != NULL) return 0; /* it is a wrapper of a tvm-ffi function */
-  link = bridge_link_new(function);
-  if (link == NULL) return bridge_fail_memory(sizeof(*link));
+  wrapper = bridge_wrapper_new(function);
+  if (wrapper == NULL) return bridge_fail_memory(sizeof(*wrapper));
   if (TVMObjectRetain(function) != 0) {
-    free(link);
+    free(wrapper);
     return -1;
   }
-  if (ffi.function_create(link, call_linked, release_linked, &made) != 0) {
+  if (ffi.function_create(wrapper, call_wrapped, release_wrapped, &made) != 0) {
     (void)TVMFuncFree(function);
-    free(link);
+    free(wrapper);
     return bridge_catch();
   }
-  bridge_link_add(link, made);
+  bridge_wrapper_add(wrapper, made);
   *out = made;
   return 0;
 }

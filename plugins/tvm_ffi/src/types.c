@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "sdk/system.h"
-#include "stand_in.h"
+#include "stubs.h"
 
 /* libtvm_ffi's layout of a type description; fields and methods are left empty. */
 typedef struct TypeInfo {
@@ -74,7 +74,7 @@ static const TypeInfo* find_type(int32_t type_index) {
 }
 
 /* The result is never freed: callers keep it. */
-const FfiTypeInfoHead* stand_in_type_info(int32_t type_index) {
+const FfiTypeInfoHead* stub_type_info(int32_t type_index) {
   const TypeInfo* type = find_type(type_index);
   return type == NULL ? NULL : &type->head;
 }
@@ -115,7 +115,7 @@ static int32_t enter_type(const TVMByteArray* key, int32_t parent) {
 }
 
 /* A predefined index is the caller's and needs no entry. */
-int32_t stand_in_type_index(const TVMByteArray* key, int32_t fixed, int32_t parent) {
+int32_t stub_type_index(const TVMByteArray* key, int32_t fixed, int32_t parent) {
   int32_t index;
   if (fixed >= 0) return fixed;
   tvmrt__lock(&lock);

@@ -226,7 +226,7 @@ static int array_to_ffi(TVMArrayHandle array, FfiAny* any, Owned* owned) {
 /* A bare DLTensor would be enough for C++, but Python's wrapper of it cannot be exported. */
 static int view_to_ffi(const DLTensor* view, FfiAny* any, Owned* owned) {
   if (view == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
-  if (bridge_lend_to_ffi(view, &any->u.v_obj, owned) != 0) return -1;
+  if (bridge_borrow_to_ffi(view, &any->u.v_obj, owned) != 0) return -1;
   any->type_index = any->u.v_obj->type_index;
   return 0;
 }

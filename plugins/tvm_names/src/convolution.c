@@ -9,25 +9,25 @@
 #include <tvm/runtime/kernels/scalar/half.h>
 
 #include "functions.h"
-#include "products.h"
+#include "matmul.h"
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
 typedef struct {
-  const char* who;
+  const char* callee;
   const DLTensor *in, *weights, *out;
   bool channels_last;
   int64_t batch, groups;
-  int64_t channels, height, width; /* of the input; channels per group */
-  int64_t filters, tall, wide;     /* of the weights; filters per group */
-  int64_t rows, columns;           /* of the result */
-  int64_t pads[4], strides[2];     /* top, bottom, left, right; vertical, horizontal */
-  int64_t seen;                    /* input elements per output element */
+  int64_t channels, height, width;              /* of the input; channels per group */
+  int64_t filters, kernel_height, kernel_width; /* of the weights; filters per group */
+  int64_t rows, columns;                        /* of the result */
+  int64_t pads[4], strides[2];                  /* top, bottom, left, right; vertical, horizontal */
+  int64_t im2col;                               /* input elements per output element */
 } convolution;
 
 /* Scratch memory of a convolution; one block. */
 typedef struct {
-  float *weights, *seen, *row, *product;
+  float *weights, *im2col, *row, *output_row;
 } scratch;
 
 /* ---- arguments ---- */
@@ -39,13 +39,13 @@ static int take_tensor(const tvmrt_args* in, int i, const DLTensor** out) {
   *out = t;
   if (t->ndim != 4 || t->device.device_type != kDLCPU || !tvmrt__is_compact(t)) {
     return tvmrt__fail_value("%s: argument %d must be a compact tensor of 4 dimensions on the CPU.",
-                             in->who, i);
+                             in->callee, i);
   }
   if (t->dtype.lanes == 1 && ((t->dtype.code == kDLFloat && t->dtype.bits == 32) ||
                               (t->dtype.code == kDLBfloat && t->dtype.bits == 16))) {
     return 0;
   }
-  return tvmrt__fail_value("%s: argument %d must be of float32 or bfloat16.", in->who, i);
+  return tvmrt__fail_value("%s: argument %d must be of float32 or bfloat16.", in->callee, i);
 }
 
 /* Weights are (filters, channels, rows, columns), or with channels last (rows, columns, channels,
@@ -58,19 +58,19 @@ static void take_shapes(convolution* c) {
   c->height = x[last ? 1 : 2];
   c->width = x[last ? 2 : 3];
   c->filters = (last ? w[3] : w[0]) / c->groups;
-  c->tall = w[last ? 0 : 2];
-  c->wide = w[last ? 1 : 3];
+  c->kernel_height = w[last ? 0 : 2];
+  c->kernel_width = w[last ? 1 : 3];
   c->rows = y[last ? 1 : 2];
   c->columns = y[last ? 2 : 3];
-  c->seen = c->channels * c->tall * c->wide;
+  c->im2col = c->channels * c->kernel_height * c->kernel_width;
 }
 
 /* Size of the result along one axis; -1 if there is none. */
 static int64_t pixels(int64_t extent, int64_t before, int64_t after, int64_t kernel,
                       int64_t stride) {
   /* pads have 32 bits and extents are those of a tensor, so this does not overflow */
-  const int64_t room = extent + before + after - kernel;
-  return room < 0 ? -1 : room / stride + 1;
+  const int64_t span = extent + before + after - kernel;
+  return span < 0 ? -1 : span / stride + 1;
 }
 
 /* Check the result's shape, which the caller has chosen. */
@@ -78,17 +78,18 @@ static int check_shapes(const convolution* c) {
   const int axis = c->channels_last ? 3 : 1;
   const int64_t* p = c->pads;
   if (c->in->shape[axis] != c->channels * c->groups) {
-    return tvmrt__fail_value("%s: %lld channels are not %lld groups of the weights' %lld.", c->who,
-                             (long long)c->in->shape[axis], (long long)c->groups,
+    return tvmrt__fail_value("%s: %lld channels are not %lld groups of the weights' %lld.",
+                             c->callee, (long long)c->in->shape[axis], (long long)c->groups,
                              (long long)c->channels);
   }
   if (c->out->shape[0] == c->batch && c->out->shape[axis] == c->filters * c->groups &&
       c->weights->shape[c->channels_last ? 3 : 0] == c->filters * c->groups &&
-      c->rows == pixels(c->height, p[0], p[1], c->tall, c->strides[0]) &&
-      c->columns == pixels(c->width, p[2], p[3], c->wide, c->strides[1])) {
+      c->rows == pixels(c->height, p[0], p[1], c->kernel_height, c->strides[0]) &&
+      c->columns == pixels(c->width, p[2], p[3], c->kernel_width, c->strides[1])) {
     return 0;
   }
-  return tvmrt__fail_value("%s: the result has another shape than the convolution gives.", c->who);
+  return tvmrt__fail_value("%s: the result has another shape than the convolution gives.",
+                           c->callee);
 }
 
 /* (input, weights, result, padding at top, bottom, left and right, vertical and horizontal stride,
@@ -96,7 +97,7 @@ static int check_shapes(const convolution* c) {
 static int take(const tvmrt_args* in, convolution* c) {
   int64_t last;
   int i;
-  c->who = in->who;
+  c->callee = in->callee;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 11, 13));
   TVMRT_RETURN_IF_ERROR(take_tensor(in, 0, &c->in));
   TVMRT_RETURN_IF_ERROR(take_tensor(in, 1, &c->weights));
@@ -107,17 +108,18 @@ static int take(const tvmrt_args* in, convolution* c) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 10, &last));
   for (i = 0; i < 4; ++i) {
     if (c->pads[i] < 0 || c->pads[i] > INT32_MAX) {
-      return tvmrt__fail_value("%s: pads are not negative.", c->who);
+      return tvmrt__fail_value("%s: pads are not negative.", c->callee);
     }
   }
   if (c->strides[0] < 1 || c->strides[1] < 1 || c->groups < 1) {
-    return tvmrt__fail_value("%s: strides and groups are at least 1.", c->who);
+    return tvmrt__fail_value("%s: strides and groups are at least 1.", c->callee);
   }
   c->channels_last = last != 0;
   take_shapes(c);
   TVMRT_RETURN_IF_ERROR(check_shapes(c));
-  if (c->columns == 0 || c->seen <= INT32_MAX / c->columns) return 0;
-  return tvmrt__fail_value("%s: a row of the result is made of more than 2^31 elements.", c->who);
+  if (c->columns == 0 || c->im2col <= INT32_MAX / c->columns) return 0;
+  return tvmrt__fail_value("%s: a row of the result is made of more than 2^31 elements.",
+                           c->callee);
 }
 
 /* ---- elements ---- */
@@ -140,8 +142,8 @@ static void write_element(const DLTensor* t, int64_t i, float value) {
 }
 
 /* Index of an element in NCHW order, or with channels last. */
-static int64_t place(const convolution* c, int64_t n, int64_t channel, int64_t channels,
-                     int64_t row, int64_t rows, int64_t column, int64_t columns) {
+static int64_t offset_of(const convolution* c, int64_t n, int64_t channel, int64_t channels,
+                         int64_t row, int64_t rows, int64_t column, int64_t columns) {
   if (c->channels_last) return ((n * rows + row) * columns + column) * channels + channel;
   return ((n * channels + channel) * rows + row) * columns + column;
 }
@@ -154,9 +156,10 @@ static void copy_weights(const convolution* c, int64_t group, float* out) {
   int64_t f, i, k;
   for (f = group * c->filters; f < (group + 1) * c->filters; ++f) {
     for (i = 0; i < c->channels; ++i) {
-      for (k = 0; k < c->tall * c->wide; ++k) {
-        const int64_t at = c->channels_last ? (k * c->channels + i) * all + f
-                                            : (f * c->channels + i) * c->tall * c->wide + k;
+      for (k = 0; k < c->kernel_height * c->kernel_width; ++k) {
+        const int64_t at = c->channels_last
+                               ? (k * c->channels + i) * all + f
+                               : (f * c->channels + i) * c->kernel_height * c->kernel_width + k;
         *out++ = read_element(c->weights, at);
       }
     }
@@ -164,14 +167,14 @@ static void copy_weights(const convolution* c, int64_t group, float* out) {
 }
 
 /* Fill one im2col row: the input element of each output pixel, 0 in the padding. */
-static void copy_seen(const convolution* c, int64_t n, int64_t channel, int64_t y, int64_t kx,
-                      float* out) {
+static void copy_im2col(const convolution* c, int64_t n, int64_t channel, int64_t y, int64_t kx,
+                        float* out) {
   int64_t x;
   for (x = 0; x < c->columns; ++x) {
     const int64_t at = x * c->strides[1] + kx - c->pads[2];
     const bool inside = y >= 0 && y < c->height && at >= 0 && at < c->width;
-    out[x] = inside ? read_element(c->in, place(c, n, channel, c->channels * c->groups, y,
-                                                c->height, at, c->width))
+    out[x] = inside ? read_element(c->in, offset_of(c, n, channel, c->channels * c->groups, y,
+                                                    c->height, at, c->width))
                     : 0.0f;
   }
 }
@@ -180,19 +183,19 @@ static void copy_seen(const convolution* c, int64_t n, int64_t channel, int64_t 
 static void run_row(const convolution* c, int64_t n, int64_t group, int64_t row, const scratch* s) {
   const int64_t first = group * c->filters, all = c->filters * c->groups;
   const float* from = s->row;
-  float* seen = s->seen;
+  float* im2col = s->im2col;
   int64_t i, ky, kx, f, x;
   for (i = group * c->channels; i < (group + 1) * c->channels; ++i) {
-    for (ky = 0; ky < c->tall; ++ky) {
-      for (kx = 0; kx < c->wide; ++kx, seen += c->columns) {
-        copy_seen(c, n, i, row * c->strides[0] + ky - c->pads[0], kx, seen);
+    for (ky = 0; ky < c->kernel_height; ++ky) {
+      for (kx = 0; kx < c->kernel_width; ++kx, im2col += c->columns) {
+        copy_im2col(c, n, i, row * c->strides[0] + ky - c->pads[0], kx, im2col);
       }
     }
   }
-  names_product_f32(c->filters, c->seen, c->columns, s->weights, s->seen, s->row, s->product);
+  names_gemm_f32(c->filters, c->im2col, c->columns, s->weights, s->im2col, s->row, s->output_row);
   for (f = first; f < first + c->filters; ++f) {
     for (x = 0; x < c->columns; ++x) {
-      write_element(c->out, place(c, n, f, all, row, c->rows, x, c->columns), *from++);
+      write_element(c->out, offset_of(c, n, f, all, row, c->rows, x, c->columns), *from++);
     }
   }
 }
@@ -212,19 +215,19 @@ static void run(const convolution* c, const scratch* s) {
 TVMRT_PLUGIN_NATIVE(names_conv2d) {
   convolution c;
   scratch s;
-  size_t weights, seen, row;
+  size_t weights, im2col, row;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(take(&in, &c));
-  weights = (size_t)(c.filters * c.seen);
-  seen = (size_t)(c.seen * c.columns);
+  weights = (size_t)(c.filters * c.im2col);
+  im2col = (size_t)(c.im2col * c.columns);
   row = (size_t)(c.filters * c.columns);
   /* The sizes are bounded by those of tensors, and by the check of a row in take(). */
-  s.product = tvmrt__calloc(NAMES_PRODUCT_FLOATS + weights + seen + row, sizeof(float));
-  if (s.product == NULL) return -1;
-  s.weights = s.product + NAMES_PRODUCT_FLOATS;
-  s.seen = s.weights + weights;
-  s.row = s.seen + seen;
+  s.output_row = tvmrt__calloc(NAMES_GEMM_SCRATCH_FLOATS + weights + im2col + row, sizeof(float));
+  if (s.output_row == NULL) return -1;
+  s.weights = s.output_row + NAMES_GEMM_SCRATCH_FLOATS;
+  s.im2col = s.weights + weights;
+  s.row = s.im2col + im2col;
   run(&c, &s);
-  free(s.product);
+  free(s.output_row);
   return 0;
 }

@@ -43,7 +43,7 @@ TVMRT_PLUGIN_NATIVE(names_random_fill) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &t));
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
   if (t->device.device_type != kDLCPU || !tvmrt__is_compact(t)) {
-    return tvmrt__fail_value("%s fills compact CPU tensors only.", in.who);
+    return tvmrt__fail_value("%s fills compact CPU tensors only.", in.callee);
   }
   fill(t, bytes);
   return 0;

@@ -27,7 +27,7 @@ typedef struct {
 /* The slices of a tensor along one axis, and scratch memory for one slice. */
 typedef struct {
   const DLTensor* in;
-  const char* who;
+  const char* callee;
   int axis;
   int64_t count; /* extent of the axis */
   int64_t outer, inner;
@@ -142,7 +142,7 @@ static void write_values(const slices* s, const DLTensor* out, int64_t o, int64_
 #define WIDE_TYPES "float32 float64 int32 int64"
 
 /* Check that the name of a type is a word of a list. */
-static int check_type(const char* who, const char* what, DLDataType type, const char* known) {
+static int check_type(const char* callee, const char* what, DLDataType type, const char* known) {
   char name[TVMRT_DTYPE_TEXT_BYTES];
   size_t length;
   tvmrt__dtype_to_text(type, name);
@@ -151,30 +151,30 @@ static int check_type(const char* who, const char* what, DLDataType type, const 
     bool starts = at == known || at[-1] == ' ';
     if (starts && (at[length] == ' ' || at[length] == '\0')) return 0;
   }
-  return tvmrt__fail("%s: Unsupported %s dtype: %s; give one of %s.", who, what, name, known);
+  return tvmrt__fail("%s: Unsupported %s dtype: %s; give one of %s.", callee, what, name, known);
 }
 
 /* Also ensures that products of extents do not overflow. */
-static int check_tensor(const char* who, const DLTensor* t) {
+static int check_tensor(const char* callee, const DLTensor* t) {
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
   if (t->device.device_type != kDLCPU || !tvmrt__is_compact(t)) {
-    return tvmrt__fail_value("%s works on compact CPU tensors only.", who);
+    return tvmrt__fail_value("%s works on compact CPU tensors only.", callee);
   }
   return 0;
 }
 
-/* An output has the input's shape, except for an extent of at least `least` along the axis. */
-static int check_output(const slices* s, const DLTensor* out, int64_t least) {
+/* An output has the input's shape, except for an extent of at least `minimum` along the axis. */
+static int check_output(const slices* s, const DLTensor* out, int64_t minimum) {
   bool fits;
-  TVMRT_RETURN_IF_ERROR(check_tensor(s->who, out));
-  fits = out->ndim == s->in->ndim && out->shape[s->axis] >= least;
+  TVMRT_RETURN_IF_ERROR(check_tensor(s->callee, out));
+  fits = out->ndim == s->in->ndim && out->shape[s->axis] >= minimum;
   for (int d = 0; fits && d < out->ndim; ++d) {
     fits = d == s->axis || out->shape[d] == s->in->shape[d];
   }
   if (!fits) {
     char a[TVMRT_TENSOR_TEXT_BYTES], b[TVMRT_TENSOR_TEXT_BYTES];
-    return tvmrt__fail_value("%s: the result %s does not hold that of %s along axis %d.", s->who,
+    return tvmrt__fail_value("%s: the result %s does not hold that of %s along axis %d.", s->callee,
                              tvmrt__tensor_text(out, a), tvmrt__tensor_text(s->in, b), s->axis);
   }
   return 0;
@@ -188,14 +188,14 @@ static int64_t product(const DLTensor* t, int first, int end) {
 }
 
 /* Fails before memory is allocated. */
-static int cut(slices* s, const tvmrt_args* in, int64_t axis, const char* types) {
+static int make_slices(slices* s, const tvmrt_args* in, int64_t axis, const char* types) {
   const DLTensor* t = s->in;
-  s->who = in->who;
-  TVMRT_RETURN_IF_ERROR(check_tensor(in->who, t));
-  TVMRT_RETURN_IF_ERROR(check_type(in->who, "input", t->dtype, types));
+  s->callee = in->callee;
+  TVMRT_RETURN_IF_ERROR(check_tensor(in->callee, t));
+  TVMRT_RETURN_IF_ERROR(check_type(in->callee, "input", t->dtype, types));
   if (axis < -t->ndim || axis >= t->ndim) {
-    return tvmrt__fail_value("%s: Axis out of boundary for input ndim %d: %lld.", in->who, t->ndim,
-                             (long long)axis);
+    return tvmrt__fail_value("%s: Axis out of boundary for input ndim %d: %lld.", in->callee,
+                             t->ndim, (long long)axis);
   }
   s->axis = (int)(axis < 0 ? axis + t->ndim : axis);
   s->count = t->shape[s->axis];
@@ -256,7 +256,7 @@ static int same_type(const slices* s, const DLTensor* out) {
   if (tvmrt__same_dtype(s->in->dtype, out->dtype)) return 0;
   tvmrt__dtype_to_text(s->in->dtype, a);
   tvmrt__dtype_to_text(out->dtype, b);
-  return tvmrt__fail_type("%s: values of %s cannot go into a tensor of %s.", s->who, a, b);
+  return tvmrt__fail_type("%s: values of %s cannot go into a tensor of %s.", s->callee, a, b);
 }
 
 /* (input, output, axis, is_ascend) */
@@ -269,8 +269,8 @@ static int sort_to(const tvmrt_args* in, bool to_indices) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &out));
   TVMRT_RETURN_IF_ERROR(order(in, 2, &s, &axis));
   s.in = from;
-  TVMRT_RETURN_IF_ERROR(cut(&s, in, axis, WIDE_TYPES " float16"));
-  TVMRT_RETURN_IF_ERROR(to_indices ? check_type(in->who, "output", out->dtype, WIDE_TYPES)
+  TVMRT_RETURN_IF_ERROR(make_slices(&s, in, axis, WIDE_TYPES " float16"));
+  TVMRT_RETURN_IF_ERROR(to_indices ? check_type(in->callee, "output", out->dtype, WIDE_TYPES)
                                    : same_type(&s, out));
   TVMRT_RETURN_IF_ERROR(check_output(&s, out, s.count));
   return run_all(&s, to_indices ? NULL : out, to_indices ? out : NULL, s.count);
@@ -301,16 +301,16 @@ TVMRT_PLUGIN_NATIVE(names_argsort_nms) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 2, &to));
   TVMRT_RETURN_IF_ERROR(order(&in, 3, &s, &axis));
   s.in = scores;
-  TVMRT_RETURN_IF_ERROR(cut(&s, &in, axis, "float32"));
-  TVMRT_RETURN_IF_ERROR(check_tensor(in.who, valid));
-  TVMRT_RETURN_IF_ERROR(check_type(in.who, "valid_count", valid->dtype, "int32"));
-  TVMRT_RETURN_IF_ERROR(check_type(in.who, "output", to->dtype, "int32"));
+  TVMRT_RETURN_IF_ERROR(make_slices(&s, &in, axis, "float32"));
+  TVMRT_RETURN_IF_ERROR(check_tensor(in.callee, valid));
+  TVMRT_RETURN_IF_ERROR(check_type(in.callee, "valid_count", valid->dtype, "int32"));
+  TVMRT_RETURN_IF_ERROR(check_type(in.callee, "output", to->dtype, "int32"));
   TVMRT_RETURN_IF_ERROR(check_output(&s, to, s.count));
   if (is_empty(&s)) return 0;
   number = product(valid, 0, valid->ndim);
   if (number < s.outer * s.inner) {
-    return tvmrt__fail_value("%s: valid_count has %lld elements and the input %lld slices.", in.who,
-                             (long long)number, (long long)(s.outer * s.inner));
+    return tvmrt__fail_value("%s: valid_count has %lld elements and the input %lld slices.",
+                             in.callee, (long long)number, (long long)(s.outer * s.inner));
   }
   TVMRT_RETURN_IF_ERROR(take_scratch(&s));
   for (int64_t o = 0; o < s.outer; ++o) {
@@ -344,10 +344,10 @@ TVMRT_PLUGIN_NATIVE(names_topk) {
     return tvmrt__fail_value(
         "%s: Unsupported ret type: %s with %d arguments; give \"both\" with 7,"
         " \"values\" or \"indices\" with 6.",
-        in.who, kind, in.count);
+        in.callee, kind, in.count);
   }
   s.in = from;
-  TVMRT_RETURN_IF_ERROR(cut(&s, &in, axis, WIDE_TYPES " float16 uint8 int8"));
+  TVMRT_RETURN_IF_ERROR(make_slices(&s, &in, axis, WIDE_TYPES " float16 uint8 int8"));
   /* all elements, as in TVM */
   if (k < 1 || k > s.count) k = s.count;
   if (which != 2) {
@@ -358,7 +358,7 @@ TVMRT_PLUGIN_NATIVE(names_topk) {
   if (which != 1) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, at, &results[1]));
     TVMRT_RETURN_IF_ERROR(
-        check_type(in.who, "output", results[1]->dtype, WIDE_TYPES " uint8 int8"));
+        check_type(in.callee, "output", results[1]->dtype, WIDE_TYPES " uint8 int8"));
     TVMRT_RETURN_IF_ERROR(check_output(&s, results[1], k));
   }
   return run_all(&s, results[0], results[1], k);

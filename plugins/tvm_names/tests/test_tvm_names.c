@@ -1,7 +1,7 @@
 /* Functions that libraries compiled by TVM call: what they return, and what they refuse. */
 #include "support.h"
 
-static void fill_and_check(int code, int bits, double most) {
+static void fill_and_check(int code, int bits, double maximum) {
   const int64_t shape = 64;
   DLTensor* t = NULL;
   call c = {0};
@@ -13,14 +13,14 @@ static void fill_and_check(int code, int bits, double most) {
     double value = code != kDLFloat ? ((const signed char*)t->data)[i]
                    : bits == 32     ? (double)((const float*)t->data)[i]
                                     : ((const double*)t->data)[i];
-    assert_true(value >= 0 && value <= most);
+    assert_true(value >= 0 && value <= maximum);
     distinct += value > 0;
   }
   assert_in_range(distinct, 10, 64);
   (void)TVMArrayFree(t);
 }
 
-static void test_random_numbers_lie_in_their_range(void** state) {
+static void test_random_numbers_are_in_range(void** state) {
   (void)state;
   fill_and_check(kDLFloat, 32, 10);
   fill_and_check(kDLFloat, 64, 10);
@@ -70,7 +70,7 @@ static void test_tensors_with_gaps_are_refused(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_numbers_lie_in_their_range),
+      cmocka_unit_test(test_random_numbers_are_in_range),
       cmocka_unit_test(test_tensors_without_a_shape_are_refused),
       cmocka_unit_test(test_tensors_with_gaps_are_refused),
   };

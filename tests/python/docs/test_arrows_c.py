@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "src_backend": set(),
     "src_runtime/firmware": {"src_backend"},
     "src_runtime/platform": {"src_backend"},
-    "src_runtime/base": {"platform", "firmware/json.h", "firmware/params_bytes.h"},
+    "src_runtime/base": {"platform", "firmware/json.h", "firmware/params_reader.h"},
     "src_runtime/core": {"platform", "base", "firmware/dtype.h"},
     "src_runtime/tensors": {"platform", "base", "core"},
     "src_runtime/modules": {"platform", "base", "core", "tensors"},

@@ -86,7 +86,7 @@ def test_a_firmware_archive_has_what_project_generators_look_for(tmp_path):
 def test_a_network_compiled_ahead_of_time_brings_no_reader_of_graphs(tmp_path):
     folder = unpacked(tvmrt.compile(small_network(), **BOARD), tmp_path)
     files = {path.name for path in (folder / "runtime/src_runtime/firmware").iterdir()}
-    assert {"aot_executor.c", "tensor_bytes.c"} <= files
+    assert {"aot_executor.c", "tensor_size.c"} <= files
     assert not {"json.c", "graph_executor.c", "graph_read.c", "graph.h", "json.h"} & files
     assert not list((folder / "runtime/include").rglob("graph*.h"))
 

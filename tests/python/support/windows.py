@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples" / "digits"
 COMPILER = "x86_64-w64-mingw32-gcc"
 # What loads libraries, starts threads, writes files, and calls.
-C_TESTS = ("executors", "many_threads", "refusals")
+C_TESTS = ("executors", "thread_stress", "invalid_calls")
 FIXTURES = ("graph", "const", "flat", "aot", "aot_pools", "plain", "llvm")
 
 

@@ -25,8 +25,8 @@
 
 static inline int net_start(void) { return 0; }
 static inline int net_error(void) { return errno; }
-static inline bool net_is_late(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-static inline bool net_is_gone(int error) { return error == ECONNRESET; }
+static inline bool net_is_timeout(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+static inline bool net_is_disconnected(int error) { return error == ECONNRESET; }
 static inline void net_close(int fd) { (void)close(fd); }
 static inline void net_shut_down(int fd) { (void)shutdown(fd, SHUT_RDWR); }
 static inline int net_open(const struct addrinfo* a) {
@@ -43,10 +43,10 @@ static inline void net_explain_name(int error, tvmrt_why* why) {
 }
 
 /* Not inherited by programs that this one starts. */
-static inline void net_keep(int fd) { (void)fcntl(fd, F_SETFD, FD_CLOEXEC); }
+static inline void net_close_on_exec(int fd) { (void)fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
-static inline void net_set_waiting(int fd, bool waits) {
-  (void)fcntl(fd, F_SETFL, waits ? 0 : O_NONBLOCK);
+static inline void net_set_blocking(int fd, bool blocking) {
+  (void)fcntl(fd, F_SETFL, blocking ? 0 : O_NONBLOCK);
 }
 
 /* Allow listening at a port that was used a moment ago. */
@@ -57,7 +57,7 @@ static inline void net_prepare_listener(int fd) {
 
 static inline void net_set_limit(int fd, int direction, double seconds) {
   struct timeval limit;
-  limit.tv_sec = tvmrt__whole_seconds(seconds);
+  limit.tv_sec = tvmrt__floor_seconds(seconds);
   limit.tv_usec = tvmrt__nanoseconds(seconds) / 1000;
   (void)setsockopt(fd, SOL_SOCKET, direction, &limit, sizeof(limit));
 }
@@ -107,16 +107,16 @@ static inline ptrdiff_t net_send(int fd, const tvmrt_part parts[2]) {
   return sent;
 }
 
-static inline ptrdiff_t net_receive(int fd, void* out, size_t most) {
+static inline ptrdiff_t net_receive(int fd, void* out, size_t capacity) {
   ssize_t count;
   do {
-    count = read(fd, out, most);
+    count = read(fd, out, capacity);
   } while (count < 0 && errno == EINTR);
   return count;
 }
 
 static inline int net_wait(tvmrt_stream_event* events, size_t count, int milliseconds) {
-  struct pollfd rows[TVMRT_STREAMS_MOST];
+  struct pollfd rows[TVMRT_STREAMS_MAX];
   size_t i;
   int ready;
   for (i = 0; i < count; ++i) rows[i] = (struct pollfd){events[i].fd, POLLIN, 0};

@@ -14,7 +14,7 @@ typedef struct tvmrt_why {
 typedef enum {
   TVMRT_STREAM_OK,
   TVMRT_STREAM_FAILED,    /* see tvmrt_why */
-  TVMRT_STREAM_LATE,      /* no byte was transferred within the time limit */
+  TVMRT_STREAM_TIMEOUT,   /* no byte was transferred within the time limit */
   TVMRT_STREAM_NO_ADDRESS /* the host name has no address; see tvmrt_why */
 } tvmrt_stream_rc;
 
@@ -37,11 +37,12 @@ typedef struct tvmrt_part {
   size_t size;
 } tvmrt_part;
 tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* sent, tvmrt_why* why);
-/* Receive 1 to `most` bytes; *got is 0 at the end, also if the peer reset the connection. */
-tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* got, tvmrt_why* why);
+/* Receive 1 to `capacity` bytes; *got is 0 at the end, also if the peer reset the connection. */
+tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t capacity, size_t* got,
+                                      tvmrt_why* why);
 
-/* Set blocking mode; non-blocking calls return TVMRT_STREAM_LATE if nothing can be transferred. */
-void tvmrt__stream_set_waiting(int fd, bool waits);
+/* Set blocking mode; non-blocking calls return TVMRT_STREAM_TIMEOUT if nothing can be transferred. */
+void tvmrt__stream_set_blocking(int fd, bool blocking);
 /* Time limit for each call in both directions; 0: none. */
 void tvmrt__stream_set_timeout(int fd, double seconds);
 /* Shut down both directions, which wakes up blocked threads. */
@@ -50,8 +51,8 @@ void tvmrt__stream_shut_down(int fd);
 void tvmrt__stream_wake(int fd);
 
 /* Wait for data, for `milliseconds` (-1: no limit) or for a signal; `ready` marks the streams with
- * data. Entries of -1 are skipped. At most TVMRT_STREAMS_MOST entries. */
-enum { TVMRT_STREAMS_MOST = 256 };
+ * data. Entries of -1 are skipped. At most TVMRT_STREAMS_MAX entries. */
+enum { TVMRT_STREAMS_MAX = 256 };
 typedef struct tvmrt_stream_event {
   int fd;
   bool ready;

@@ -11,7 +11,7 @@
 
 /* A time limit is not reported as a connection error. */
 static tvmrt_stream_rc fail(int error, tvmrt_why* why) {
-  if (net_is_late(error)) return TVMRT_STREAM_LATE;
+  if (net_is_timeout(error)) return TVMRT_STREAM_TIMEOUT;
   net_explain(error, why);
   return TVMRT_STREAM_FAILED;
 }
@@ -21,7 +21,7 @@ static tvmrt_stream_rc fail(int error, tvmrt_why* why) {
 static void prepare(int fd) {
   const int on = 1;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, (const void*)&on, sizeof(on));
-  net_keep(fd);
+  net_close_on_exec(fd);
 }
 
 /* On success the caller frees *out with freeaddrinfo(). */
@@ -49,13 +49,13 @@ static int connect_one(const struct addrinfo* where, double seconds, int* out) {
   int error;
   if (fd < 0) return net_error();
   prepare(fd);
-  net_set_waiting(fd, false);
+  net_set_blocking(fd, false);
   error = net_connect(fd, where, seconds);
   if (error != 0) {
     net_close(fd);
     return error;
   }
-  net_set_waiting(fd, true);
+  net_set_blocking(fd, true);
   *out = fd;
   return 0;
 }
@@ -90,7 +90,8 @@ static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   memset(&name, 0, sizeof(name));
   prepare(fd);
   net_prepare_listener(fd);
-  net_set_waiting(fd, false); /* accept() must not block if the client has disconnected meanwhile */
+  net_set_blocking(fd,
+                   false); /* accept() must not block if the client has disconnected meanwhile */
   if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, QUEUE) != 0 ||
       getsockname(fd, (struct sockaddr*)&name, &size) != 0) {
     const int error = net_error();
@@ -125,7 +126,7 @@ int tvmrt__stream_accept(int listener) {
   const int fd = net_accept(listener);
   if (fd < 0) return -1;
   prepare(fd);
-  net_set_waiting(fd, true); /* some systems inherit the listener's mode */
+  net_set_blocking(fd, true); /* some systems inherit the listener's mode */
   return fd;
 }
 
@@ -142,7 +143,7 @@ tvmrt_stream_rc tvmrt__stream_pair(int out[2], tvmrt_why* why) {
   }
   for (i = 0; i < 2; ++i) {
     prepare(out[i]);
-    net_set_waiting(out[i], false);
+    net_set_blocking(out[i], false);
   }
   return TVMRT_STREAM_OK;
 }
@@ -152,7 +153,7 @@ void tvmrt__stream_close(int fd) {
   if (fd >= 0) net_close(fd);
 }
 
-/* Sends what fits; the caller sends the remainder. TVMRT_STREAM_LATE if no byte was sent within the
+/* Sends what fits; the caller sends the remainder. TVMRT_STREAM_TIMEOUT if no byte was sent within the
  * time limit. */
 tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* sent,
                                    tvmrt_why* why) {
@@ -163,17 +164,19 @@ tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* se
 }
 
 /* A connection reset is an end of the stream like any other, which the callers report. */
-tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* got, tvmrt_why* why) {
-  const ptrdiff_t count = net_receive(fd, out, most);
+tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t capacity, size_t* got,
+                                      tvmrt_why* why) {
+  const ptrdiff_t count = net_receive(fd, out, capacity);
   *got = 0;
-  if (count < 0 && net_is_gone(net_error())) return TVMRT_STREAM_OK; /* a reset counts as the end */
+  if (count < 0 && net_is_disconnected(net_error()))
+    return TVMRT_STREAM_OK; /* a reset counts as the end */
   if (count < 0) return fail(net_error(), why);
   *got = (size_t)count;
   return TVMRT_STREAM_OK;
 }
 
 /* New streams are blocking. */
-void tvmrt__stream_set_waiting(int fd, bool waits) { net_set_waiting(fd, waits); }
+void tvmrt__stream_set_blocking(int fd, bool blocking) { net_set_blocking(fd, blocking); }
 
 /* Time limit of each system call; connecting has its own limit above. */
 void tvmrt__stream_set_timeout(int fd, double seconds) {

@@ -30,10 +30,10 @@ static inline int net_start(void) {
 }
 
 static inline int net_error(void) { return WSAGetLastError(); }
-static inline bool net_is_late(int error) {
+static inline bool net_is_timeout(int error) {
   return error == WSAETIMEDOUT || error == WSAEWOULDBLOCK;
 }
-static inline bool net_is_gone(int error) {
+static inline bool net_is_disconnected(int error) {
   return error == WSAECONNRESET || error == WSAECONNABORTED;
 }
 static inline void net_close(int fd) { (void)closesocket((SOCKET)fd); }
@@ -49,7 +49,7 @@ static inline void net_explain(int error, tvmrt_why* why) {
   const DWORD count =
       FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, (DWORD)error,
                      0, text, (DWORD)(sizeof(why->text) / 3), NULL);
-  if (count == 0 || !tvmrt__narrow(text, why->text, sizeof(why->text))) {
+  if (count == 0 || !tvmrt__wide_to_utf8(text, why->text, sizeof(why->text))) {
     (void)snprintf(why->text, sizeof(why->text), "error %d of Windows", error);
   }
   for (end = strlen(why->text); end != 0 && strchr(" .\r\n", why->text[end - 1]) != NULL; --end) {
@@ -59,12 +59,12 @@ static inline void net_explain(int error, tvmrt_why* why) {
 
 static inline void net_explain_name(int error, tvmrt_why* why) { net_explain(error, why); }
 
-static inline void net_keep(int fd) {
+static inline void net_close_on_exec(int fd) {
   (void)SetHandleInformation((HANDLE)(intptr_t)fd, HANDLE_FLAG_INHERIT, 0);
 }
 
-static inline void net_set_waiting(int fd, bool waits) {
-  u_long off = waits ? 0 : 1;
+static inline void net_set_blocking(int fd, bool blocking) {
+  u_long off = blocking ? 0 : 1;
   (void)ioctlsocket((SOCKET)fd, (long)FIONBIO, &off);
 }
 
@@ -92,7 +92,7 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
   FD_ZERO(&done);
   FD_SET((SOCKET)fd, &done);
   failed = done; /* WSAPoll() does not report failed connections before Windows 10 version 2004 */
-  limit.tv_sec = tvmrt__whole_seconds(seconds);
+  limit.tv_sec = tvmrt__floor_seconds(seconds);
   limit.tv_usec = tvmrt__nanoseconds(seconds) / 1000;
   count = select(0, NULL, &done, &failed, seconds <= 0 ? NULL : &limit);
   if (count == 0) return WSAETIMEDOUT;
@@ -153,13 +153,13 @@ static inline ptrdiff_t net_send(int fd, const tvmrt_part parts[2]) {
   return WSASend((SOCKET)fd, rows, count, &sent, 0, NULL, NULL) == 0 ? (ptrdiff_t)sent : -1;
 }
 
-static inline ptrdiff_t net_receive(int fd, void* out, size_t most) {
-  return recv((SOCKET)fd, out, most > INT_MAX ? INT_MAX : (int)most, 0);
+static inline ptrdiff_t net_receive(int fd, void* out, size_t capacity) {
+  return recv((SOCKET)fd, out, capacity > INT_MAX ? INT_MAX : (int)capacity, 0);
 }
 
 static inline int net_wait(tvmrt_stream_event* events, size_t count, int milliseconds) {
-  WSAPOLLFD rows[TVMRT_STREAMS_MOST];
-  size_t of[TVMRT_STREAMS_MOST];
+  WSAPOLLFD rows[TVMRT_STREAMS_MAX];
+  size_t of[TVMRT_STREAMS_MAX];
   ULONG used = 0;
   ULONG i;
   size_t k;

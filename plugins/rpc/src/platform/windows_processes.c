@@ -30,7 +30,7 @@ typedef struct head {
 static wchar_t* write_variable(const char* key, HANDLE from) {
   char text[160];
   (void)snprintf(text, sizeof(text), "%.100s %lld", key, (long long)(intptr_t)from);
-  return tvmrt__wide(text);
+  return tvmrt__utf8_to_wide(text);
 }
 
 /* Start the program again from its own file, which may differ from its command line's first
@@ -117,7 +117,7 @@ static HANDLE find_task(const char* key) {
   const size_t size = strlen(key);
   const DWORD got = GetEnvironmentVariableW(variable, wide, sizeof(wide) / sizeof(wide[0]));
   if (got == 0 || got >= sizeof(wide) / sizeof(wide[0])) return NULL;
-  if (!tvmrt__narrow(wide, text, sizeof(text))) return NULL;
+  if (!tvmrt__wide_to_utf8(wide, text, sizeof(text))) return NULL;
   if (strncmp(text, key, size) != 0 || text[size] != ' ') return NULL;
   (void)SetEnvironmentVariableW(variable, NULL); /* not inherited by child processes */
   return (HANDLE)(intptr_t)strtoll(text + size + 1, NULL, 10);

@@ -30,9 +30,9 @@ static int pipes_send(tvmrt_channel* ch, const void* head, size_t head_bytes, co
   return tvmrt__buf_append(&p->out, tail, tail_bytes);
 }
 
-static int pipes_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
+static int pipes_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
   pipes* p = ch->self;
-  *got = p->in.size - p->at < most ? p->in.size - p->at : most;
+  *got = p->in.size - p->at < capacity ? p->in.size - p->at : capacity;
   if (*got != 0) memcpy(out, p->in.data + p->at, *got);
   p->at += *got;
   return 0;

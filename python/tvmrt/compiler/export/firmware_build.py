@@ -20,24 +20,24 @@ ERRORS = "errors"
 SERVER = "server"  # of remote calls: callees of MicroTVMRpcServerInit and MicroTVMRpcServerLoop
 EXECUTOR_FILES = {
     "aot": {
-        BACKEND: "bytes.h compiler.h error_slot.h func_call.c func_registry.c mutable_registry.c "
-        "stack_allocator.c text.h workspace.c",
+        BACKEND: "compiler.h error_slot.h func_call.c func_registry.c mem_functions.h "
+        "mutable_registry.c stack_allocator.c string_functions.h workspace.c",
         FIRMWARE: "aot_executor.c aot_metadata.c aot_metadata.h aot_module.c dtype.h globals.c "
-        "modules.c packed.h packed_func.h registry.h tensor_bytes.c tensor_bytes.h",
+        "modules.c packed.h packed_func.h registry.h tensor_size.c tensor_size.h",
     },
     "graph": {
-        BACKEND: "bytes.h compiler.h error_slot.h func_registry.c mutable_registry.c "
-        "stack_allocator.c text.h workspace.c",
+        BACKEND: "compiler.h error_slot.h func_registry.c mem_functions.h mutable_registry.c "
+        "stack_allocator.c string_functions.h workspace.c",
         FIRMWARE: "dtype.c dtype.h dtype_bits.c globals.c graph.h graph_arena.c graph_executor.c "
         "graph_heap.c graph_module.c graph_params.c graph_read.c graph_walk.h json.c json.h "
-        "modules.c packed.h packed_func.h params_bytes.c params_bytes.h registry.h tensor_bytes.c "
-        "tensor_bytes.h",
+        "modules.c packed.h packed_func.h params_reader.c params_reader.h registry.h tensor_size.c "
+        "tensor_size.h",
     },
     SERVER: {
-        BACKEND: "bytes.h compiler.h page_allocator.c text.h",
+        BACKEND: "compiler.h mem_functions.h page_allocator.c string_functions.h",
         FIRMWARE: "devices.c dtype.h frames.c frames.h microtvm_rpc_server.c modules.c "
-        "packed.h packed_func.h registry.h remote.h remote_packets.c remote_things.c "
-        "remote_timer.c remote_values.c tensor_bytes.c tensor_bytes.h",
+        "packed.h packed_func.h registry.h remote.h remote_handles.c remote_packets.c "
+        "remote_timer.c remote_values.c tensor_size.c tensor_size.h",
     },
     # callees of device C code in packages: TVMAPISetLastError() with TVMGetLastError()
     ERRORS: {BACKEND: "compiler.h error_slot.c error_slot.h last_error.c"},

@@ -1,9 +1,0 @@
-/* Errors and buffers, byte streams, JSON text. */
-#ifndef TVMRT_SRC_RUNTIME_SDK_BYTES_H_
-#define TVMRT_SRC_RUNTIME_SDK_BYTES_H_
-
-#include "../base/error.h"
-#include "../base/json.h"
-#include "../base/stream.h"
-
-#endif

@@ -1,2 +1,0 @@
-/* A library needs at least one source. */
-typedef int tvmrt_nothing;
