@@ -15,7 +15,7 @@ JUDGES = {
     Judge.REFERENCE: "the reference evaluator",
     Judge.EXACT: "exact arithmetic",
     Judge.RULE: "this rule",
-    Judge.NOBODY: "not compared",
+    Judge.UNDEFINED: "not compared",
 }
 
 

@@ -95,7 +95,7 @@ class Network(BackendRep):
         assert executor is not None  # OpenNetwork overrides run()
         for name, value in self._by_name(inputs).items():
             bundle = self._bundles.get(name)
-            parts = {name: value} if bundle is None else bundle.spread(name, value)
+            parts = {name: value} if bundle is None else bundle.flatten(name, value)
             for part, array in parts.items():
                 executor.set_input(part, array)
         executor.run()

@@ -174,7 +174,7 @@ def add_floats(kernel: MicroKernel, name: str, layers: Layers, number: int) -> N
     fields = {
         "type": "CK_F32", "has_residual": int(not plain and random.chance(0.6)),
         "has_epilogue": int(not plain and random.chance(0.3)), "scratch": up(scratch) + 16,
-        "in_place": int(one.over_input), "has_nan": int(number % 5 == 4), **low_high,
+        "in_place": int(one.may_overwrite_input), "has_nan": int(number % 5 == 4), **low_high,
     }  # fmt: skip
     layers.need([kernel.header], [])
     arrays = [w, None, packed.weights, bias, packed.bias, None, None, None]

@@ -28,7 +28,7 @@ from worker import FAILED
 
 import tvmrt
 from tvmrt.compiler.export.toolchain import find_compiler
-from tvmrt.compiler.ir.extent import most, symbols_of
+from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.libinfo import find_include_path
 
 __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "run_batch"]
@@ -136,7 +136,7 @@ def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
     for each, type in zip(library.summary.inputs, library.program.input_types):
         if not _is_of_numpy(each.dtype) or each.nbytes > MOST_BYTES:
             return {}
-        dtype, shape = np.dtype(each.dtype), [most(extent) for extent in type.shape]
+        dtype, shape = np.dtype(each.dtype), [upper_bound(extent) for extent in type.shape]
         if dtype.kind == "f":
             feeds[each.name] = source.standard_normal(shape).astype(dtype)
         else:

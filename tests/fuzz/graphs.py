@@ -73,7 +73,7 @@ def run_batch(members: Sequence[Case], ways: Sequence[Build]) -> list[Record]:
                 member = batch.compile_member(
                     case.name, case.model, build, len(compiled), 0, case.runs, case.dims
                 )
-                if not batch.is_small(member.library) or member.library.program.counts:
+                if not batch.is_small(member.library) or member.library.program.data_dependent_dims:
                     raise ValueError("it is too large to run here, or its results have any size")
             except Exception as problem:
                 records.append(_not_compiled(case, build, problem))

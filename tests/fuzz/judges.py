@@ -22,7 +22,7 @@ import onnx
 from ai_edge_litert import schema_py_generated as schema
 
 from tvmrt.compiler.differences import Judge, differences_of
-from tvmrt.compiler.differences.parts import nodes_to_evaluate, run_in_parts
+from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate, run_with_reference
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
 
@@ -35,7 +35,7 @@ def right_outputs(model: Model, feeds: Feeds) -> list[np.ndarray]:
     if isinstance(model, bytes):
         return by_litert(model, feeds)
     if nodes_to_evaluate(model):
-        found = run_in_parts(model, feeds, _named_by_onnxruntime)
+        found = run_with_reference(model, feeds, _named_by_onnxruntime)
         return [np.asarray(found[each.name]) for each in model.graph.output]
     try:
         return by_onnxruntime(model, feeds)
@@ -74,7 +74,7 @@ def by_reference(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
     """The outputs by the onnx package's reference evaluator, coordinates of Resize in fractions."""
     from onnx.reference import ReferenceEvaluator
 
-    from tvmrt.compiler.differences.exact import evaluators
+    from tvmrt.compiler.differences.exact_reference import evaluators
 
     evaluator = ReferenceEvaluator(model, new_ops=evaluators())
     with np.errstate(all="ignore"):

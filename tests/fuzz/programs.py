@@ -146,7 +146,7 @@ def compile_networks(
 def is_optional(source: Path, library: Any) -> bool:
     """Whether a plain run of a network does without a file."""
     endings = ["_step", "_metadata"]
-    if not library.program.dims() and not library.program.counts:
+    if not library.program.dims() and not library.program.data_dependent_dims:
         endings.append("_checked")
     return source.stem.endswith(tuple(endings))
 

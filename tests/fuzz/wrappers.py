@@ -95,7 +95,10 @@ def _measure(library: Any) -> list[str]:
     """C that asks for the shapes of a run, and tells those of outputs."""
     name = library.module_name
     sizes = ", ".join(f"dims[{i}]" for i in range(len(library.program.dims())))
-    dims, counts = "&sizes_of_run, " * bool(sizes), "NULL, " * bool(library.program.counts)
+    dims, counts = (
+        "&sizes_of_run, " * bool(sizes),
+        "NULL, " * bool(library.program.data_dependent_dims),
+    )
     lines = [
         f"  struct tvmgen_{name}_dims sizes_of_run = {{{sizes}}};" if sizes else "",
         f"  struct tvmgen_{name}_shapes shapes;",
@@ -125,7 +128,7 @@ def _plain(library: Any) -> str:
         "outputs": ", ".join(f"out[{i}]" for i in range(outputs)),
     }
     dims = "&sizes_of_run, " * bool(library.program.dims())
-    if library.program.counts:
+    if library.program.data_dependent_dims:
         return "\n".join([
             text, *_measure(library), f"  struct tvmgen_{name}_counts counts;",
             f"  code = tvmgen_{name}_run_checked(&inputs, &outputs, {dims}&counts, &sizes);",

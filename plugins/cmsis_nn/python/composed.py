@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Node, Value, windows
+from tvmrt.compiler.ir import Node, Value, reference_conv
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.exponentials import multiplier_of
 from tvmrt.plugins.cmsis_nn.layers import (
@@ -65,7 +65,7 @@ def _mean(found: Found, x: Value, y: Value) -> Pool:
         window = _whole(found.node("reduce_sum"), x)
     _check(found.values, {"nothing": 0})
     source, result = window.source[1:3], window.result[1:3]
-    taps = windows.inside(source, window.kernel, window.strides, window.pads, result)
+    taps = reference_conv.inside(source, window.kernel, window.strides, window.pads, result)
     told = [("count", taps), ("half", taps // 2), ("less", -(taps // 2))]
     for name, numbers in told:
         data = found.values[name].data

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from tvmrt.compiler.ir.fixed_exp import exp_fraction
 from tvmrt.compiler.ir.fixed_point import scale
+from tvmrt.compiler.ir.fixed_point_exp import exp_fraction
 from tvmrt.plugins.cmsis_nn.layers import EXPONENT_BITS, INTEGER_BITS, least_difference
 
 NEAR = 64  # maximum error of a multiplier estimated from one entry

@@ -11,7 +11,7 @@ from typing import Union
 import numpy as np
 
 from tvmrt.compiler.ir import Node, Value
-from tvmrt.compiler.ir.multiplier import multiplier, multipliers
+from tvmrt.compiler.ir.quantized_multiplier import multiplier, multipliers
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.matching import other_operand
 

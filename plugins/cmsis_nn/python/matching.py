@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Graph, Node, Value
-from tvmrt.compiler.ir.readers import Readers
+from tvmrt.compiler.ir.value_users import ValueUsers
 from tvmrt.plugins.cmsis_nn.patterns import find
 
 ALONE = frozenset({"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"})
@@ -18,7 +18,7 @@ STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
 
 def matches(graph: Graph) -> list[list[Node]]:
     """Return the nodes of each layer in order; no node is in two layers."""
-    readers = Readers(graph)
+    readers = ValueUsers(graph)
     place = {node: i for i, node in enumerate(graph.nodes)}
     found, taken = [], set[Node]()
     for node in graph.nodes:
@@ -36,17 +36,17 @@ def matches(graph: Graph) -> list[list[Node]]:
     return found
 
 
-def _is_closed(nodes: Sequence[Node], readers: Readers) -> bool:
+def _is_closed(nodes: Sequence[Node], readers: ValueUsers) -> bool:
     """Whether only the last node's result is read by other nodes."""
-    return all(readers.are_among(v, nodes) for node in nodes[:-1] for v in node.outputs)
+    return all(readers.all_within(v, nodes) for node in nodes[:-1] for v in node.outputs)
 
 
-def _behind(node: Node, readers: Readers) -> Node | None:
+def _behind(node: Node, readers: ValueUsers) -> Node | None:
     """Return the only node that reads this node's result, or None."""
     return readers.only(node.output) if len(node.outputs) == 1 else None
 
 
-def _layer(node: Node, readers: Readers) -> list[Node]:
+def _layer(node: Node, readers: ValueUsers) -> list[Node]:
     if node.op in ALONE:
         return [node]
     if node.op in PRODUCTS:
@@ -56,7 +56,7 @@ def _layer(node: Node, readers: Readers) -> list[Node]:
     return []
 
 
-def _with_steps(node: Node, readers: Readers) -> list[Node]:
+def _with_steps(node: Node, readers: ValueUsers) -> list[Node]:
     """Return the matmul and its requantisation up to the cast; without one, only the matmul."""
     nodes, steps = [node], list(STEPS)
     while steps:
@@ -69,7 +69,7 @@ def _with_steps(node: Node, readers: Readers) -> list[Node]:
     return nodes
 
 
-def _softmax(node: Node, readers: Readers) -> list[Node]:
+def _softmax(node: Node, readers: ValueUsers) -> list[Node]:
     middle = _behind(node, readers)
     last = _behind(middle, readers) if middle is not None else None
     if middle is None or last is None:

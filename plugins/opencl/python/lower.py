@@ -6,8 +6,8 @@ from __future__ import annotations
 from tvmrt.compiler.ir import Graph, Node, Value
 from tvmrt.compiler.ir.custom import text_of_types
 from tvmrt.compiler.ir.op import VIEW, get_op
-from tvmrt.compiler.ir.readers import Readers
 from tvmrt.compiler.ir.strided import dense
+from tvmrt.compiler.ir.value_users import ValueUsers
 from tvmrt.plugins.opencl import gather, pointwise, quantized  # these register their kernels
 from tvmrt.plugins.opencl.kernel import Kernel, Operand
 from tvmrt.plugins.opencl.kernels import BUILDERS, copy
@@ -38,7 +38,7 @@ class _Lowering:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.readers = Readers(graph)
+        self.readers = ValueUsers(graph)
         self.old = list(graph.nodes)
         self.operand: dict[Value, Operand] = {}
         self.nodes: list[Node] = []
@@ -87,7 +87,7 @@ class _Lowering:
     def _emit(self, kernel: Kernel, node: Node, result: Value) -> None:
         attrs = kernel.attributes(text_of_types([result.type]))
         made = Node(KERNEL, kernel.buffers, attrs, node.name, node.sources)
-        made.give([result])
+        made.set_outputs([result])
         self.nodes.append(made)
 
     def _view(self, node: Node) -> None:
@@ -103,7 +103,7 @@ class _Lowering:
         """Emit a user's kernel, whose operands are row-major."""
         buffers = [None if v is None else self._dense(v, node).buffer for v in node.inputs]
         made = Node(KERNEL, buffers, node.attrs, node.name, node.sources)
-        made.give(node.outputs)
+        made.set_outputs(node.outputs)
         self.nodes.append(made)
 
     # Pointwise nodes

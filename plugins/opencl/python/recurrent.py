@@ -51,7 +51,7 @@ def lower_cell(node: Node, buffers: list[Value | None]) -> Node:
         "types": text_of_types([v.type for v in node.outputs]),
     }
     made = Node(KERNEL, given, attrs, node.name, node.sources)
-    made.give(node.outputs)
+    made.set_outputs(node.outputs)
     return made
 
 

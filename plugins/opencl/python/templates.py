@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tvmrt.compiler.ir import get_op
 from tvmrt.compiler.ir.dtype import DType
-from tvmrt.compiler.ir.pointwise import PointwiseOp, of_family
+from tvmrt.compiler.ir.pointwise import PointwiseOp, entry_for_dtype
 
 # OpenCL C functions with the operators' names.
 _FUNCTIONS = (
@@ -59,4 +59,4 @@ def template_of(op: str, dtype: DType) -> str | None:
     if op in _ALIKE and isinstance(rule, PointwiseOp):
         found = rule.template(dtype)
         return found and found.text
-    return of_family(TEMPLATES.get(op, {}), dtype)
+    return entry_for_dtype(TEMPLATES.get(op, {}), dtype)

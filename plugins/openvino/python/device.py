@@ -16,7 +16,7 @@ from tvmrt.compiler.devices.region_json import Constants, describe_region
 from tvmrt.compiler.devices.registry import register
 from tvmrt.compiler.ir import DTYPES, Node, Region, Value
 from tvmrt.compiler.ir.custom import copy_graph
-from tvmrt.compiler.ir.recurrent import speak_plainly
+from tvmrt.compiler.ir.recurrent import drop_default_attributes
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.byte_meanings import BYTES
 from tvmrt.plugins.region_writers.quantized_to_onnx import PRODUCTS, QUANTIZED_FORMS
@@ -67,7 +67,7 @@ class OpenVino(PackageDevice):
         """Reject a node that ONNX cannot express, and regions without heavy operators."""
         constants = Constants()
         plain = dataclasses.replace(region, graph=copy_graph(region.graph))
-        speak_plainly(plain.graph.nodes)
+        drop_default_attributes(plain.graph.nodes)
         try:
             region_to_onnx(describe_region(plain, constants), constants.tobytes())
         except UnsupportedError as problem:
@@ -85,7 +85,7 @@ class OpenVino(PackageDevice):
 
     def optimize(self, region: Region) -> Region:
         """Convert recurrent cells to the form that the region's JSON can express."""
-        speak_plainly(region.graph.nodes)
+        drop_default_attributes(region.graph.nodes)
         return region
 
     def enter_runtime(self) -> None:

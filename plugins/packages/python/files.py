@@ -90,7 +90,7 @@ def _check(library) -> None:
             "packages cannot build objects or C files with extra compiler options, which custom "
             "operators or devices of the network have; write a .tar"
         )
-    if any(pool.lent for pool in library.program.pools) or library.program.is_sized():
+    if any(pool.lent for pool in library.program.pools) or library.program.has_dynamic_dims():
         raise UnsupportedError(
             "the example of a package passes only inputs and outputs; put the pools into the "
             "image (--pool NAME=BYTES@SECTION), fix dimensions with --shape, or write a .tar"

@@ -9,10 +9,10 @@ from typing import Any
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.export.summary import OperatorSummary, Summary
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.extent import Extent, most, shown
+from tvmrt.compiler.ir.extent import Extent, extent_text, upper_bound
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Program, Step
-from tvmrt.compiler.ir.reduced import BFLOAT16, is_reduced
-from tvmrt.compiler.pictures.kinds import kind_of
+from tvmrt.compiler.ir.reduced_precision import BFLOAT16, is_reduced
+from tvmrt.compiler.pictures.operator_kinds import kind_of
 from tvmrt.libinfo import __version__
 from tvmrt.plugins.report import FORMAT, VERSION
 
@@ -117,8 +117,8 @@ def _access(access: Access) -> dict[str, Any]:
     return {
         "name": buffer.name,
         "dtype": str(buffer.dtype),
-        "shape": [shown(n) if isinstance(n, Extent) else n for n in shape],
-        "nbytes": buffer.dtype.nbytes(most(access.at.size)),
+        "shape": [extent_text(n) if isinstance(n, Extent) else n for n in shape],
+        "nbytes": buffer.dtype.nbytes(upper_bound(access.at.size)),
         "constant": buffer.kind == CONSTANT,
     }
 

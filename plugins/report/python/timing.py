@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.symbols import PACKED_ENDING
+from tvmrt.compiler.symbols import PACKED_SUFFIX
 
 RUNS = 20  # the median per operator is reported
 SECONDS = 2.0  # of profiled runs, after at least three
@@ -47,7 +47,7 @@ def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any
 
 def names_of(operator: dict[str, Any]) -> tuple[str, ...]:
     """Return the operator's names in the graph executor and in the ahead-of-time executor."""
-    return operator["symbol"] + PACKED_ENDING, operator["symbol"], operator["name"]
+    return operator["symbol"] + PACKED_SUFFIX, operator["symbol"], operator["name"]
 
 
 def times_of(run: Callable[[], object], seconds: float) -> list[float]:

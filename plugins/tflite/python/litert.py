@@ -44,7 +44,7 @@ def inputs_of(
 def _largest(choices: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes that the user set, with symbolic dimensions at their maximum."""
     from tvmrt.compiler.frontend.dims import Dims, parse_dim
-    from tvmrt.compiler.ir.extent import most
+    from tvmrt.compiler.ir.extent import upper_bound
 
     dims, shapes = Dims(choices["dims"]), choices["shapes"] or {}
 
@@ -54,7 +54,7 @@ def _largest(choices: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         if extent not in dims:
             extent, bounds = parse_dim(extent)
             dims.declare(extent, bounds)
-        return most(dims.extent(extent))
+        return upper_bound(dims.extent(extent))
 
     return {name: tuple(map(size, shape)) for name, shape in shapes.items()}
 

@@ -10,7 +10,7 @@ import pytest
 from tflite_case import FILES, Net
 
 import tvmrt
-from tvmrt.compiler.ir import stowed
+from tvmrt.compiler.ir import mmap_constants
 from tvmrt.error import TVMError, UnforeseenError, UnsupportedError
 from tvmrt.plugins.tflite.frontend import import_model, load_model
 
@@ -204,7 +204,7 @@ def test_weights_of_a_file_take_no_memory_and_stay_when_it_is_written_anew(tmp_p
     (tensor,) = load_model(path).subgraphs[0].tensors
     path.write_bytes(b"")
     np.testing.assert_array_equal(tensor.data, weights)
-    assert stowed.stowed(tensor.data) is tensor.data
+    assert mmap_constants.mmap_array(tensor.data) is tensor.data
 
 
 def test_names_are_those_of_the_signature_or_distinct_ones_of_tensors():

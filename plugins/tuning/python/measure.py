@@ -27,10 +27,10 @@ from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import DTYPES, Builder, Graph, Node, TensorType, Value, constant
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.ir.recurrent import ACTIVATIONS
-from tvmrt.compiler.ir.reduced import BFLOAT16, PRECISION
+from tvmrt.compiler.ir.reduced_precision import BFLOAT16, PRECISION
 from tvmrt.compiler.ir.tuned import BYTES, CELLS, CONVOLUTIONS, Choice, Layer, Tuned
 from tvmrt.compiler.planner import plan_program
-from tvmrt.compiler.symbols import PACKED_ENDING
+from tvmrt.compiler.symbols import PACKED_SUFFIX
 
 if TYPE_CHECKING:
     from tvmrt.runtime.executor import GraphModule
@@ -240,4 +240,4 @@ def _load(program: Program, target: Target, cc: str | None) -> tuple[GraphModule
     executor = GraphModule(module["tuning"](cpu(0)))
     names = [node.get("attrs", {}).get("func_name") for node in json.loads(text)["nodes"]]
     measured = [f for f in sources.functions if f.step.group.root.op != "identity"]
-    return executor, [names.index(f"{function.symbol}{PACKED_ENDING}") for function in measured]
+    return executor, [names.index(f"{function.symbol}{PACKED_SUFFIX}") for function in measured]

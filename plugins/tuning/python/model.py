@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.codegen.window.tiles_f32 import row_cycles
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.tuned import BYTES, CELLS, LEAST_WORK, Choice, Layer
+from tvmrt.compiler.ir.tuned import BYTES, CELLS, MIN_MACS, Choice, Layer
 
 if TYPE_CHECKING:
     from tvmrt.plugins.tuning.database import Entry
@@ -180,7 +180,7 @@ class Model:
         """Choose by cost, see ``ir.tuned.Guide``. Return None for a level without coefficients or
         with too few fitted layers, and for a layer that is too small to tune."""
         found = self._known.get((level, kind_of(layer)))
-        if found is None or found.layers < FEWEST_LAYERS or layer.macs < LEAST_WORK:
+        if found is None or found.layers < FEWEST_LAYERS or layer.macs < MIN_MACS:
             return None
         choices = options()[:MOST_CHOICES]
         if not choices:

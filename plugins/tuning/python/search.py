@@ -15,7 +15,7 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.tuned import (
     BYTES,
     CELLS,
-    LEAST_WORK,
+    MIN_MACS,
     Choice,
     Layer,
     layer_of,
@@ -63,7 +63,7 @@ def layers_of(program: Program) -> dict[Layer, int]:
     found: dict[Layer, int] = {}
     for step in (part for whole in program.steps for part in whole.lowering.parts(whole)):
         layer = layer_of(step.group.root)
-        if layer is None or layer.macs < LEAST_WORK:
+        if layer is None or layer.macs < MIN_MACS:
             continue
         if step.lowering.options(step):
             found[layer] = found.get(layer, 0) + 1

@@ -16,7 +16,7 @@ from tvmrt.cli.call_graph import Depth
 from tvmrt.cli.footprint import Footprint, FunctionCost, measure
 from tvmrt.cli.table import Table
 from tvmrt.compiler.codegen.target import Target
-from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
+from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.error import CompileError
 
 MOST_PLANS = 6  # maximum number of memory plans in one line
@@ -39,7 +39,7 @@ class Measured:
         prefix = prefix_of(module.get("model_name", ""))
         run = self.function(f"{prefix}_run")
         rows = module["memory"]["functions"].get("operator_functions", [])
-        packed = (self.function(f"{row['function_name']}{PACKED_ENDING}") for row in rows)
+        packed = (self.function(f"{row['function_name']}{PACKED_SUFFIX}") for row in rows)
         return [run] if run is not None else [cost for cost in packed if cost is not None]
 
     def code_bytes(self, modules: Mapping[str, Any]) -> int:

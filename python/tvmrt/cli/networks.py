@@ -272,7 +272,7 @@ def _by_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
 ) -> tuple[dict[str, Any], str]:
     """Return every output by name, and the reference: onnxruntime except where it is wrong."""
-    from tvmrt.compiler.differences.parts import nodes_to_evaluate, run_in_parts
+    from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate, run_with_reference
 
     def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
         return _run_onnxruntime(part, feeds, optimise)
@@ -280,7 +280,7 @@ def _by_onnxruntime(
     chosen = nodes_to_evaluate(model)
     if chosen:
         try:
-            values = run_in_parts(model, inputs, run)
+            values = run_with_reference(model, inputs, run)
         except ValueError:  # the model cannot be split into parts
             return run(model, inputs), "onnxruntime"
         found = {
@@ -305,7 +305,7 @@ def _evaluate_reference(
     from onnx.reference import ReferenceEvaluator
 
     from tvmrt.cli.labels import in_numbers
-    from tvmrt.compiler.differences.exact import evaluators
+    from tvmrt.compiler.differences.exact_reference import evaluators
 
     try:
         own = [*operators, *evaluators()]

@@ -220,7 +220,7 @@ def _one_of(operator: Kernel, index: int) -> Kernel:
 
 def _fits(operator: Kernel, case: Case) -> bool:
     return all(
-        layout.misfit(array.shape) is None
+        layout.mismatch(array.shape) is None
         for i, array in _present(case.arrays)
         for layout in operator.inputs[i].parsed_layouts()
     )

@@ -69,7 +69,7 @@ def _places(
 
 def _bounds(value: onnx.ValueInfoProto, dims: Dims) -> list[tuple[int, int]] | None:
     """Return minimum and maximum of each extent of a result; None if one has no bound."""
-    from tvmrt.compiler.ir.extent import least, most
+    from tvmrt.compiler.ir.extent import lower_bound, upper_bound
 
     found = []
     for dim in value.type.tensor_type.shape.dim:
@@ -77,7 +77,7 @@ def _bounds(value: onnx.ValueInfoProto, dims: Dims) -> list[tuple[int, int]] | N
             found.append((dim.dim_value, dim.dim_value))
         elif dim.dim_param in dims:
             extent = dims.extent(dim.dim_param)
-            found.append((least(extent), most(extent)))
+            found.append((lower_bound(extent), upper_bound(extent)))
         else:
             return None
     return found or None

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from tvmrt.cli import connections, console, files, images, networks, options, sounds
 from tvmrt.cli.console import format_shape
-from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
+from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -163,7 +163,7 @@ def _excerpt(value: np.ndarray) -> str:
 
 def _own_name(symbol: str) -> str:
     """Return an operator's name without the prefix and the suffix of its symbol."""
-    return symbol.removeprefix(f"{prefix_of('default')}_").removesuffix(PACKED_ENDING)
+    return symbol.removeprefix(f"{prefix_of('default')}_").removesuffix(PACKED_SUFFIX)
 
 
 def _print_profile(operators: Sequence[Mapping[str, Any]]) -> None:

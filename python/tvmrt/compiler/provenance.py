@@ -16,7 +16,7 @@ from tvmrt.compiler.ir import Graph
 from tvmrt.compiler.request import Request, every_row
 
 # Options of the machine that compiles, or with values that are not short data.
-LEFT_OUT = {
+EXCLUDED_OPTIONS = {
     "calibration", "cc", "device_options", "dump_dir", "levels", "max_memory", "module_name",
     "operators", "progress", "target",
 }  # fmt: skip
@@ -27,14 +27,14 @@ def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
 
     Raises OSError if the network's file cannot be read.
     """
-    asked = {
+    chosen_options = {
         name: _plain(request.value_of(name))
         for name, (default, row, _type) in every_row().items()
-        if name not in LEFT_OUT
+        if name not in EXCLUDED_OPTIONS
         and getattr(row, "recorded", True)
         and _is_chosen(request.value_of(name), default)
     }
-    return Provenance(_sha256(model), graph.licence, dict(sorted(asked.items())))
+    return Provenance(_sha256(model), graph.licence, dict(sorted(chosen_options.items())))
 
 
 def _is_chosen(value: Any, default: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PACKED_ENDING = "_packed"  # suffix of packed functions after their operator's symbol
+PACKED_SUFFIX = "_packed"  # suffix of packed functions after their operator's symbol
 
 
 def prefix_of(module_name: str) -> str:

@@ -245,7 +245,7 @@ class Network:
             given[name] = value
         for name, bundle in self._facts.bundles.items():
             if name in names:
-                given.update(bundle.spread(name, given.pop(name, None)))
+                given.update(bundle.flatten(name, given.pop(name, None)))
         return given
 
     def _public_inputs(self) -> list[str]:

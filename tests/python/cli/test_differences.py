@@ -14,8 +14,8 @@ from onnx.reference import ReferenceEvaluator
 
 from tvmrt.cli import app, networks
 from tvmrt.compiler.differences import TABLE, Judge, differences_of, intentional_differences
-from tvmrt.compiler.differences.exact import evaluators
-from tvmrt.compiler.differences.parts import nodes_to_evaluate
+from tvmrt.compiler.differences.exact_reference import evaluators
+from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate
 
 pytest.importorskip("onnxruntime")
 

@@ -14,8 +14,8 @@ from onnx import helper
 
 from tvmrt.cli import console, main, schemas
 from tvmrt.compiler.export.summary import PoolSummary, Summary
-from tvmrt.compiler.ir.narrow import NarrowRow
-from tvmrt.compiler.partition.report import RegionRow
+from tvmrt.compiler.ir.weight_quantization import WeightQuantization
+from tvmrt.compiler.partition.report import RegionSummary
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[3]
@@ -164,7 +164,11 @@ def test_an_output_that_breaks_its_schema_is_found():
 
 def test_schemas_have_the_members_of_the_records_that_are_printed():
     """Of those that small networks have no rows of."""
-    rows = (schemas.NARROWED, NarrowRow), (schemas.REGION, RegionRow), (schemas.POOL, PoolSummary)
+    rows = (
+        (schemas.NARROWED, WeightQuantization),
+        (schemas.REGION, RegionSummary),
+        (schemas.POOL, PoolSummary),
+    )
     for of, record in (*rows, (schemas.SUMMARY, Summary)):
         assert set(of["properties"]) == {field.name for field in dataclasses.fields(record)}
 

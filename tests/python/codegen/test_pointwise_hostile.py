@@ -15,13 +15,13 @@ from contract_samples import sample
 
 from tvmrt.compiler.codegen.loops.chain import expression
 from tvmrt.compiler.ir import DTYPES, OPS, Node, TensorType, Value
-from tvmrt.compiler.ir.conversion import Cast, PowWhole
+from tvmrt.compiler.ir.conversion import Cast, PowInteger
 from tvmrt.compiler.ir.pointwise import PointwiseOp
 from tvmrt.libinfo import find_include_path
 
 HALVES = ("float16", "bfloat16")
 # those of fewer bits have operators of their own
-CAST = [name for name, dtype in DTYPES.items() if not dtype.is_small]
+CAST = [name for name, dtype in DTYPES.items() if not dtype.is_low_bit]
 NUMBERS = [name for name in CAST if name not in HALVES]
 
 
@@ -50,7 +50,7 @@ def signatures():
                 half = (source in HALVES, to in HALVES)
                 if not any(half) or "float32" in (source, to):
                     yield name, [source], {"to": to}
-        elif isinstance(rule, PowWhole):
+        elif isinstance(rule, PowInteger):
             wholes = [n for n in NUMBERS if DTYPES[n].is_int]
             for pair in itertools.product([n for n in NUMBERS if DTYPES[n].is_signed], wholes):
                 yield name, list(pair), {}

@@ -11,7 +11,7 @@ from contract_samples import sample
 
 from tvmrt.compiler.codegen.loops.chain import expression
 from tvmrt.compiler.ir import DTYPES, Builder, Graph, Node, TensorType, Value
-from tvmrt.compiler.ir.conversion import BitCast, Cast, PowWhole
+from tvmrt.compiler.ir.conversion import BitCast, Cast, PowInteger
 from tvmrt.compiler.ir.op import OPS
 from tvmrt.compiler.ir.pointwise import PointwiseOp
 from tvmrt.compiler.ir.quantized import Dequantize, Quantize
@@ -40,7 +40,7 @@ def nodes() -> Iterator[Node]:
             elif isinstance(op, (Cast, BitCast)):
                 for to in DTYPES:
                     yield emitted(name, [dtype], to=to)
-            elif isinstance(op, PowWhole):
+            elif isinstance(op, PowInteger):
                 for exponent in DTYPES:
                     yield emitted(name, [dtype, exponent])
             elif isinstance(op, Quantize):

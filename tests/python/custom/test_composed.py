@@ -174,7 +174,7 @@ def test_composed_operator_takes_the_place_of_a_built_in_one(tmp_path):
     np.testing.assert_array_equal(y, [-1, 2])
 
 
-class Whole(Device):
+class SymInt(Device):
     """Takes one composed operator as it is, by its name; its code is written by hand."""
 
     name = "whole"
@@ -210,14 +210,14 @@ def test_device_claims_a_named_node_whole_even_inside_of_another(tmp_path):
     x = np.arange(3, dtype=np.float32)
     v = g.input("x", (3,))
     g.output("y", g.add(nested, g.add(twice, v, factor=5.0)))
-    library = tvmrt.compile(g, devices=[Whole()])
+    library = tvmrt.compile(g, devices=[SymInt()])
     taken = [n.op for r in library.partition.regions for n in r.nodes]
     assert taken == ["composed"] * 4
     np.testing.assert_array_equal(run(library, {"x": x}, tmp_path)[0], 35 * x)
 
 
 def test_region_that_the_device_gives_back_is_expanded_on_the_cpu(tmp_path):
-    class Fickle(Whole):
+    class Fickle(SymInt):
         def evaluate(self, region):
             return "not today"
 

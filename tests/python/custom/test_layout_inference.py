@@ -13,8 +13,8 @@ from tvmrt.compiler.codegen.builder import build_program
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.layout import parse_layout
-from tvmrt.compiler.transform import layouts as inference
-from tvmrt.compiler.transform.blocked_layouts import write_blocks
+from tvmrt.compiler.transform import layout_inference as inference
+from tvmrt.compiler.transform.blocked_layouts import lower_blocked_layouts
 from tvmrt.custom import C, GraphBuilder, Kernel, Tensor, composed
 
 # One channel after the other, one pixel after the other, blocks of four channels: each element is
@@ -205,7 +205,7 @@ def test_random_graphs_give_the_same_with_no_more_copies_than_any_choice(tmp_pat
         nodes = [n for n in trial.nodes if n.op == "custom"]
         for node, names in zip(nodes, row):
             node.attrs["layouts"] = names
-        write_blocks(trial)
+        lower_blocked_layouts(trial)
         fewest.append(copies(build_program(trial, target)))
     library = tvmrt.compile(random_graph(seed))
     assert copies(library) <= min(fewest)

@@ -16,7 +16,7 @@ import tvmrt
 from tvmrt import devices
 from tvmrt.cli.options import parse_dims
 from tvmrt.compiler.devices.ask import ANSWERS
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.error import UnsupportedError
 
 X = np.ones((2, 3), np.float32)
@@ -107,7 +107,7 @@ def of_rows(limit, **members):
     """A device that takes so many elements, and a network of n rows of k elements."""
 
     def evaluate(self, region):
-        size = most(region.inputs[0].type.size)
+        size = upper_bound(region.inputs[0].type.size)
         return f"it holds {limit} elements" if size > limit else None
 
     members = {"evaluate": evaluate, "prepares_sizes": lambda self: True, **members}

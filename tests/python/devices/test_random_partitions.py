@@ -16,7 +16,7 @@ from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.ir import Graph, regions_of
 from tvmrt.compiler.ir.verifier import verify
 from tvmrt.compiler.partition import partition
-from tvmrt.compiler.partition.merge import merge, single_results
+from tvmrt.compiler.partition.merge_regions import merge, split_by_result
 from tvmrt.devices import Context
 
 ONNX = {"add": "Add", "sub": "Sub", "mul": "Mul", "neg": "Neg", "abs": "Abs"}
@@ -117,7 +117,7 @@ def test_pieces_of_one_result_are_convex(case):
     device = {n: "one" for n in graph.nodes if set(n.sources) <= takes["one"]}
     users, outputs = graph.consumers(), set(graph.outputs)
     for region in merge(graph, device, []):
-        for piece in single_results(graph, region):
+        for piece in split_by_result(graph, region):
             assert not path_leaves_and_returns(graph, piece)
             leaving = [
                 v

@@ -76,7 +76,7 @@ def counted(model):
     """The names of the sizes that a run finds."""
     library = tvmrt.compile(model)
     found = {s.name for step in library.program.steps for s in step.symbols()}
-    return found | {s.name for s in library.program.counts}
+    return found | {s.name for s in library.program.data_dependent_dims}
 
 
 @pytest.mark.parametrize("name", MASKS)

@@ -9,7 +9,7 @@ from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
 
 import tvmrt
-from tvmrt.compiler.ir.extent import Symbol, bounds, largest, smallest, symbols_of
+from tvmrt.compiler.ir.extent import Symbol, bounds, sym_max, sym_min, symbols_of
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -102,7 +102,7 @@ def test_smallest_and_largest_are_those_of_numbers():
     """At all values, with exact bounds; what they are made of cancels."""
     n, m = (Symbol(name, low, 9, f"n_{name}").extent for name, low in (("n", 0), ("m", 1)))
     for a, b in ((n, 5), (5, n), (2 * n, m + 3), (n * m, 12), (7, 3 * n - m)):
-        low, high = smallest(a, b), largest(a, b)
+        low, high = sym_min(a, b), sym_max(a, b)
         values = [{"n": i, "m": j} for i in range(10) for j in range(1, 10)]
 
         def numbers(extent, values=values):
@@ -112,6 +112,6 @@ def test_smallest_and_largest_are_those_of_numbers():
         assert ours == [(min(pair), max(pair)) for pair in pairs]
         assert low + high == a + b
         assert bounds(low) == (min(map(min, pairs)), max(map(min, pairs)))
-    assert smallest(n, 9) == n and largest(n, 0) == n and smallest(n, -1) == -1
+    assert sym_min(n, 9) == n and sym_max(n, 0) == n and sym_min(n, -1) == -1
     wide = [Symbol(name, 1, 4000, f"n_{name}").extent for name in "abc"]
-    assert bounds(wide[0] * wide[1] * smallest(wide[2], 128)) == (1, 4000 * 4000 * 128)
+    assert bounds(wide[0] * wide[1] * sym_min(wide[2], 128)) == (1, 4000 * 4000 * 128)

@@ -10,8 +10,13 @@ from test_layers_by_rows import compile_within, network
 
 from tvmrt.compiler.codegen.operators.patches import Columns, ColumnWindow, find_columns
 from tvmrt.compiler.planner import live_bytes_of_steps
-from tvmrt.compiler.planner.row_chains import RowSources
-from tvmrt.compiler.planner.row_plans import CORTEX_M, Chain, frontier, live_bytes
+from tvmrt.compiler.planner.row_fusion_schedule import RowSources
+from tvmrt.compiler.planner.row_fusion_selection import (
+    CORTEX_M,
+    FusableChain,
+    live_bytes,
+    pareto_frontier,
+)
 
 ALIGN = 16
 
@@ -61,16 +66,18 @@ def test_of_all_choices_that_fit_the_fastest_is_taken(seed):
     program = compile_within(network("dense"), None).program
     draw, count = random.Random(seed), len(program.steps)
     chains = {
-        (first, last, patches): Chain((), draw.randrange(16, 4000, 16), False, draw.randint(1, 99))
+        (first, last, patches): FusableChain(
+            (), draw.randrange(16, 4000, 16), False, draw.randint(1, 99)
+        )
         for first in range(count)
         for last in range(first + 1, count)
         for patches in (1, 2, 3)
         if draw.random() < 0.6
     }
     lives = {way: live_bytes(program, way, each, ALIGN) for way, each in chains.items()}
-    found = frontier(program, chains, ALIGN)
+    found = pareto_frontier(program, chains, ALIGN)
     whole = found[0].bound_bytes
-    single = [bound.bound_bytes for bound in frontier(program, {}, ALIGN)]
+    single = [bound.bound_bytes for bound in pareto_frontier(program, {}, ALIGN)]
     assert found[0].chains == () and single == [whole]
     choices = list(every_choice(chains))
     for limit, taken in [(c.bound_bytes, c) for c in found]:

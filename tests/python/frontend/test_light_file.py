@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.frontend.onnx.light_file import read_light
-from tvmrt.compiler.ir import stowed
+from tvmrt.compiler.ir import mmap_constants
 
 ROWS, COLUMNS = 160, 128  # 80 KiB of float32
 
@@ -147,7 +147,7 @@ def test_without_a_place_for_files_they_stay_in_memory(tmp_path, monkeypatch):
     array = large(np.float32)
     onnx.save(model(numpy_helper.from_array(array, "w")), tmp_path / "net.onnx")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    monkeypatch.setattr(stowed, "_store", stowed._Store())
+    monkeypatch.setattr(mmap_constants, "_store", mmap_constants._Store())
     found, _ = outputs(tmp_path / "net.onnx")
     np.testing.assert_array_equal(found, array)
     assert not lies_aside(found)
@@ -155,9 +155,9 @@ def test_without_a_place_for_files_they_stay_in_memory(tmp_path, monkeypatch):
 
 def test_pages_that_are_dropped_come_back():
     array = np.arange(1 << 18)
-    there = stowed.stowed(array)
-    stowed.drop_pages()
+    there = mmap_constants.mmap_array(array)
+    mmap_constants.drop_pages()
     np.testing.assert_array_equal(there, array)
-    assert stowed.stowed(there[100:]).base is not None
+    assert mmap_constants.mmap_array(there[100:]).base is not None
     with pytest.raises(ValueError, match="read-only"):
         there[0] = 1

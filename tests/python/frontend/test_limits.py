@@ -144,7 +144,7 @@ def test_windows_gathered_by_tables_are_right(tmp_path):
 def test_the_page_says_the_bounds():
     page = (ROOT / "docs" / "reference" / "limits.md").read_text()
     tables = limits.MAX_TABLE, limits.MAX_TABLES, limits.MAX_FOLDED_BYTES
-    written = limits.MAX_ROUNDS, limits.MAX_WRITTEN_NODES
+    written = limits.MAX_UNROLLED_ITERATIONS, limits.MAX_UNROLLED_NODES
     for bound in (limits.MAX_MEMORY, limits.MAX_ELEMENTS, *tables, *written):
         assert f"{bound:,}" in page
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvmrt.compiler.ir import DTYPES, TensorType
-from tvmrt.compiler.ir.contract import LIMIT, Contract, Misfit, holds, let
+from tvmrt.compiler.ir.contract import LIMIT, Contract, ContractError, holds, let
 
 
 def typed(text: str) -> TensorType:
@@ -128,7 +128,7 @@ MISFITS = {
 
 @pytest.mark.parametrize("contract, operands, attrs, sentence", MISFITS.values(), ids=MISFITS)
 def test_what_does_not_fit_is_a_sentence(contract, operands, attrs, sentence):
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(ContractError) as caught:
         contract.bind(types(operands), attrs)
     assert sentence in str(caught.value)
 
@@ -148,13 +148,15 @@ WRONG_ATTRIBUTES = {
 
 @pytest.mark.parametrize("change, sentence", WRONG_ATTRIBUTES.values(), ids=WRONG_ATTRIBUTES)
 def test_a_wrong_attribute_is_a_sentence(change, sentence):
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(ContractError) as caught:
         WINDOW.bind(types("float32 1 4 8 8, float32 6 2 3 3"), {**ONE, **change})
     assert sentence in str(caught.value)
 
 
 def test_a_missing_attribute_is_named():
-    with pytest.raises(Misfit, match="attribute groups is missing; expected an integer from 1"):
+    with pytest.raises(
+        ContractError, match="attribute groups is missing; expected an integer from 1"
+    ):
         WINDOW.bind(types("float32 1 4 8 8, float32 6 2 3 3"), {"strides": (1, 1)})
 
 
@@ -178,7 +180,7 @@ def test_an_open_application_may_lack_attributes_and_have_others():
     ],
 )
 def test_attributes_that_depend_on_an_operand(attrs, sentence):
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(ContractError) as caught:
         TAKE.bind(types("int8 2 3, int32 4"), attrs)
     assert sentence in str(caught.value)
 
@@ -187,9 +189,9 @@ def test_elements_are_looked_at_where_they_are_known():
     operands, attrs = types("int8 2 3, int32 2"), {"axis": 1, "zero": -128}
     TAKE.bind(operands, attrs)
     TAKE.bind(operands, attrs, data=[None, np.array([0, 2])])
-    with pytest.raises(Misfit, match=r"places are inside the axis; found .*\[0, 3\]"):
+    with pytest.raises(ContractError, match=r"places are inside the axis; found .*\[0, 3\]"):
         TAKE.bind(operands, attrs, data=[None, np.array([0, 3])])
-    with pytest.raises(Misfit, match="operand places is computed at run time"):
+    with pytest.raises(ContractError, match="operand places is computed at run time"):
         TAKE.bind(operands, attrs, data=[None, None])
 
 
@@ -213,5 +215,5 @@ def test_a_line_that_cannot_be_read_is_refused_where_it_is_written(operand, prob
 def test_a_result_beyond_what_kernels_count_is_refused():
     wide = Contract("x: any[*S] -> y: int8[*shape]", "shape: ints 0..")
     for shape in ((LIMIT, 2), (1 << 20, 1 << 20, 1 << 20)):
-        with pytest.raises(Misfit, match="a tensor has at most 2147483647 elements"):
+        with pytest.raises(ContractError, match="a tensor has at most 2147483647 elements"):
             wide.result_types(wide.bind(types("int8 2"), {"shape": shape}))

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 from tvmrt.cli import networks
-from tvmrt.compiler.ir import windows
+from tvmrt.compiler.ir import reference_conv
 from tvmrt.custom import composed, gather
 
 RNG = np.random.default_rng(6)
@@ -37,7 +37,7 @@ def test_convolutions():
     b = RNG.normal(size=4).astype(np.float32)
     attrs = {"strides": (2, 1), "dilations": (1, 2), "pads_before": (1, 0), "pads_after": (2, 1)}
     y = judged("Conv", X, w, b, group=2, strides=[2, 1], dilations=[1, 2], pads=[1, 0, 2, 1])
-    np.testing.assert_allclose(windows.conv(X, w, b, {**attrs, "groups": 2}), y, atol=1e-5)
+    np.testing.assert_allclose(reference_conv.conv(X, w, b, {**attrs, "groups": 2}), y, atol=1e-5)
 
 
 @pytest.mark.parametrize("rounds_up", [0, 1])
@@ -51,11 +51,13 @@ def test_pools(rounds_up):
     attrs = {"kernel": (3, 3), "strides": (2, 2), "dilations": (1, 1), **PADS}
     for counts in (0, 1):
         y = judged("AveragePool", X, **given, count_include_pad=counts)
-        found = windows.avg_pool(X, {**attrs, "out_spatial": y.shape[2:], "count_pads": counts})
+        found = reference_conv.avg_pool(
+            X, {**attrs, "out_spatial": y.shape[2:], "count_pads": counts}
+        )
         np.testing.assert_allclose(found, y, atol=1e-6)
     y = judged("MaxPool", X, **given, dilations=[1, 2])
     sizes = {"dilations": (1, 2), "out_spatial": y.shape[2:]}
-    np.testing.assert_array_equal(windows.max_pool(X, {**attrs, **sizes}), y)
+    np.testing.assert_array_equal(reference_conv.max_pool(X, {**attrs, **sizes}), y)
 
 
 def test_operators_composed_of_them_have_a_judge():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvmrt.compiler.ir.winograd import SIZES, matrices
+from tvmrt.compiler.ir.winograd import SIZES, transform_matrices
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_values_at_points_tell_a_convolution(size: int) -> None:
-    inputs, weights, results = matrices(size)
+    inputs, weights, results = transform_matrices(size)
     rng = np.random.default_rng(size)
     x, w = rng.normal(size=size + 2), rng.normal(size=3)
     by_points = results @ ((weights @ w) * (inputs @ x))

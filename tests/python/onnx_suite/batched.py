@@ -98,4 +98,4 @@ def stands_alone(library: CompiledLibrary) -> bool:
     """Whether a network has what a library can have only once, or is large."""
     large = len(library.sources.weights) > 1 << 20
     macros = any(function.macros for function in library.sources.functions)
-    return bool(library.program.is_sized() or library.sources.modules or large or macros)
+    return bool(library.program.has_dynamic_dims() or library.sources.modules or large or macros)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import tvmrt
-from tvmrt.compiler.ir.program import RowPlan
+from tvmrt.compiler.ir.program import RowFusionPlan
 from tvmrt.compiler.pictures.memory_picture import FREE, Box, Picture, of_libraries, svg, text
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -59,10 +59,10 @@ def test_bytes_that_two_tensors_share_are_held_once():
 
 def test_plans_with_less_memory_are_drawn_with_what_they_cost():
     plans = [
-        RowPlan(1000, 0, ()),
-        RowPlan(700, 20_000, (("conv", "pool"),), (1,)),
-        RowPlan(690, 30_000, (("conv", "pool"),), (1,)),
-        RowPlan(300, 3_000_000, (("conv", "dense"),), (3,), 55_000),
+        RowFusionPlan(1000, 0, ()),
+        RowFusionPlan(700, 20_000, (("conv", "pool"),), (1,)),
+        RowFusionPlan(690, 30_000, (("conv", "pool"),), (1,)),
+        RowFusionPlan(300, 3_000_000, (("conv", "dense"),), (3,), 55_000),
     ]
     root = ElementTree.fromstring(svg(replace(PICTURE, plans=[(690, plans)])))
     found = [c for c in root.iter(f"{NAMESPACE}circle") if c.get("class").startswith("plan")]

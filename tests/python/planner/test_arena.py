@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmrt.compiler.planner.arena import Interval, liveness_bound, place
+from tvmrt.compiler.planner.arena import Interval, assign_offsets, liveness_bound
 
 intervals = st.lists(
     st.builds(
@@ -20,7 +20,7 @@ intervals = st.lists(
 
 @given(intervals)
 def test_no_two_intervals_that_live_together_overlap(rows):
-    offsets = place(rows)
+    offsets = assign_offsets(rows)
     for i, a in enumerate(rows):
         for j in range(i):
             b = rows[j]
@@ -30,7 +30,7 @@ def test_no_two_intervals_that_live_together_overlap(rows):
 
 @given(intervals)
 def test_top_is_at_least_the_bound_and_at_most_the_sum(rows):
-    offsets = place(rows)
+    offsets = assign_offsets(rows)
     top = max((o + r.size for o, r in zip(offsets, rows)), default=0)
     assert liveness_bound(rows) <= top <= sum(r.size for r in rows)
 
@@ -44,10 +44,10 @@ def test_bound_is_the_largest_sum_alive_at_one_step(rows):
 
 @given(intervals)
 def test_the_same_intervals_get_the_same_places(rows):
-    assert place(rows) == place(list(rows))
+    assert assign_offsets(rows) == assign_offsets(list(rows))
 
 
 def test_chain_of_layers_reaches_the_bound():
     rows = [Interval(64 * (1 + i % 5), i, i + 1) for i in range(50)]
-    offsets = place(rows)
+    offsets = assign_offsets(rows)
     assert max(o + r.size for o, r in zip(offsets, rows)) == liveness_bound(rows)

@@ -6,7 +6,13 @@ import random
 
 import pytest
 
-from tvmrt.compiler.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, plan_chain
+from tvmrt.compiler.planner.row_fusion_schedule import (
+    OUTSIDE,
+    ChainPlan,
+    RowLayer,
+    RowSources,
+    plan_chain,
+)
 
 ALIGN = 16
 
@@ -20,7 +26,7 @@ def random_chain(seed: int) -> list[RowLayer]:
         kind = draw.choice(("window", "ring", "pairs", "pointwise", "pointwise"))
         out = draw.choice((3, 16, 40))
         if kind == "pointwise":
-            layers.append(RowLayer(rows, rows, width, out, over_input=out <= width))
+            layers.append(RowLayer(rows, rows, width, out, may_overwrite_input=out <= width))
         else:
             stride = draw.choice((1, 2))
             reach = 3 if kind == "pairs" else draw.choice((2, 3, 5))
@@ -38,7 +44,9 @@ def random_chain(seed: int) -> list[RowLayer]:
             rows = made
         width = out
     if draw.random() < 0.3 and rows > 1:  # sums over all rows
-        layers.append(RowLayer(rows, 1, width, width, rows, rows, 0, 1, 64, over_input=True))
+        layers.append(
+            RowLayer(rows, 1, width, width, rows, rows, 0, 1, 64, may_overwrite_input=True)
+        )
     return layers if len(layers) > 1 else random_chain(seed + 1000)
 
 
@@ -59,11 +67,11 @@ def random_branches(seed: int) -> tuple[list[RowLayer], list[RowSources]]:
             layers.append(RowLayer(rows, made, width, out, 2, stride, 0))
             sources.append(RowSources(begin))
         wide = draw.choice((16, 40))
-        layers.append(RowLayer(rows, rows, width, wide, over_input=wide <= width))
+        layers.append(RowLayer(rows, rows, width, wide, may_overwrite_input=wide <= width))
         sources.append(RowSources(begin))
         layers.append(RowLayer(rows, made, wide, out, reach, stride, reach // 2))
         sources.append(RowSources(len(layers) - 2, () if skip == OUTSIDE else (skip,)))
-        layers.append(RowLayer(made, made, out, out, over_input=True))
+        layers.append(RowLayer(made, made, out, out, may_overwrite_input=True))
         sources.append(RowSources(len(layers) - 2))
         rows, width, begin = made, out, len(layers) - 1
     return layers, sources
@@ -81,7 +89,7 @@ class Machine:
         self.copied: list[set[int]] = [set() for _ in plan.layers]
         self.written = 0
         for k, layer in enumerate(plan.layers):
-            for at in range(plan.rings[k], plan.rings[k] + layer.ring_bytes):
+            for at in range(plan.line_buffers[k], plan.line_buffers[k] + layer.line_buffer_bytes):
                 assert self.memory[at] is None, "two rings overlap"
                 self.memory[at] = (-1, k)
 
@@ -91,25 +99,25 @@ class Machine:
         assert self.made[-1] == self.plan.layers[-1].out_rows
         for k, layer in enumerate(self.plan.layers):
             assert self.made[k] <= layer.out_rows
-            assert all((-1, k) == self.memory[self.plan.rings[k] + i]
-                       for i in range(layer.ring_bytes)), "a ring was written over"  # fmt: skip
+            assert all((-1, k) == self.memory[self.plan.line_buffers[k] + i]
+                       for i in range(layer.line_buffer_bytes)), "a ring was written over"  # fmt: skip
 
     def call(self, k: int, rows: int, dropped: int) -> None:
         layer, sources = self.plan.layers[k], self.plan.sources[k]
         outside = sources.main == OUTSIDE
         there = layer.in_rows if outside else self.made[sources.main]
-        lying = range(self.first[k], there)
-        for row in lying if not outside else ():
+        in_memory = range(self.first[k], there)
+        for row in in_memory if not outside else ():
             self.check_row(sources.main, row)
         wanted = self.windows(k, self.made[k], rows)
         if layer.reach == layer.stride == layer.in_rows:
-            assert not self.copied[k] & set(lying), "a row is summed up twice"
+            assert not self.copied[k] & set(in_memory), "a row is summed up twice"
         if layer.unit:
-            self.copy_slots(k, lying)
+            self.copy_slots(k, in_memory)
             assert rows <= layer.step
             assert wanted <= self.copied[k], "a ring lacks rows"
         else:
-            assert wanted <= set(lying), "a window lacks rows"
+            assert wanted <= set(in_memory), "a window lacks rows"
         for source in sources.added:
             for row in range(self.made[k], self.made[k] + rows):
                 assert row < self.made[source], "a row to be added is not there"
@@ -128,13 +136,13 @@ class Machine:
         read = {b + i for b in begins for i in range(layer.reach)}
         return {r for r in read if 0 <= r < layer.in_rows}
 
-    def copy_slots(self, k: int, lying: range) -> None:
+    def copy_slots(self, k: int, in_memory: range) -> None:
         """As the kernels do it: whole slots, no more than the next step reads."""
         layer = self.plan.layers[k]
         for slot in range(layer.slots(self.made[k])):
             rows = range(slot * layer.unit - layer.pad, (slot + 1) * layer.unit - layer.pad)
             real = {r for r in rows if 0 <= r < layer.in_rows}
-            if real <= set(lying):
+            if real <= set(in_memory):
                 self.copied[k] |= real
 
     def place(self, k: int, row: int) -> range:
@@ -184,7 +192,7 @@ def test_every_call_finds_its_rows_and_each_is_made_once(seed):
     layers = random_chain(seed)
     plan = plan_chain(layers, ALIGN)
     Machine(plan).run()
-    assert all(at % ALIGN == 0 for at in (*plan.places, *plan.rings))
+    assert all(at % ALIGN == 0 for at in (*plan.places, *plan.line_buffers))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -197,20 +205,23 @@ def test_rows_that_several_layers_read_stay_for_the_last_of_them(seed):
 
 
 def test_two_layers_of_equal_width_use_one_place():
-    wide = RowLayer(40, 40, 64, 64, over_input=True)
+    wide = RowLayer(40, 40, 64, 64, may_overwrite_input=True)
     plan = plan_chain([wide, wide, wide, wide], ALIGN)
     assert plan.nbytes == 2 * 64
     assert plan.overlaps(1) and plan.overlaps(2)
 
 
 def test_a_row_that_is_added_later_waits_for_the_windows_between():
-    wide, window = RowLayer(40, 40, 64, 64, over_input=True), RowLayer(40, 40, 64, 64, 5, 1, 2)
+    wide, window = (
+        RowLayer(40, 40, 64, 64, may_overwrite_input=True),
+        RowLayer(40, 40, 64, 64, 5, 1, 2),
+    )
     sources = [RowSources(OUTSIDE), RowSources(0), RowSources(1, (0,))]
     plan = plan_chain([wide, wide, window], ALIGN, sources)
-    assert plan.heights == (3, 5)
+    assert plan.max_live_rows == (3, 5)
     assert not plan.overlaps(1)
 
 
 def test_a_window_keeps_as_many_rows_as_it_is_high():
     copy, conv = RowLayer(30, 30, 48, 48), RowLayer(30, 30, 48, 32, 5, 1, 2)
-    assert plan_chain([copy, conv], ALIGN).heights == (5,)
+    assert plan_chain([copy, conv], ALIGN).max_live_rows == (5,)

@@ -57,8 +57,10 @@ def sample(op: str, given: dict[str, Any] | None = None) -> Application:
     extents = count(3)
     for operand in contract.operands:
         for name in sorted(operand.shape.symbols - set(known)):
-            run = operand.shape.run
-            known[name] = _axes(run, known) if run and run.name == name else next(extents)
+            variadic = operand.shape.variadic
+            known[name] = (
+                _axes(variadic, known) if variadic and variadic.name == name else next(extents)
+            )
     for operand in contract.operands:
         shape = known.get(operand.name)
         if shape is None:
@@ -81,14 +83,14 @@ def sample(op: str, given: dict[str, Any] | None = None) -> Application:
     return Application(tuple(types), attrs, data)
 
 
-def _axes(run, known) -> tuple[int, ...]:
-    if run.like is not None:
-        return tuple(range(4, 4 + len(known[run.like])))
-    return (5, 6, 7)[: max(run.least, min(2, run.most or 2))]
+def _axes(variadic, known) -> tuple[int, ...]:
+    if variadic.like is not None:
+        return tuple(range(4, 4 + len(known[variadic.like])))
+    return (5, 6, 7)[: max(variadic.min_count, min(2, variadic.max_count or 2))]
 
 
 def _shape(shape, known) -> tuple[int, ...]:
-    if shape.run is not None and shape.run.name is None:
+    if shape.variadic is not None and shape.variadic.name is None:
         return ()
     return shape.extents({**known, "_": 2})
 
@@ -156,9 +158,9 @@ def _wrong_counts(contract: Contract, right: Application) -> Iterator[Mutant]:
     if not contract.repeated:
         more = replace(right, types=(*right.types, None), data=(*right.data, None))
         yield Mutant("one-operand-more", more, "operands, expected")
-    if not contract.least:
+    if not contract.min_count:
         return
-    fewer = contract.least - 1
+    fewer = contract.min_count - 1
     few = replace(right, types=right.types[:fewer], data=right.data[:fewer])
     yield Mutant("one-operand-less", few, "operands, expected")
 
@@ -172,8 +174,8 @@ def _wrong_operands(contract, operand, i: int, right: Application) -> Iterator[M
         if wrong or (operand.elements.allowed is None and dtype != type.dtype):
             changed = _typed(right, i, TensorType(type.shape, dtype))
             yield Mutant(f"{name}-of-{dtype}", changed, f"operand {name} is {dtype}[")
-    run = operand.shape.run
-    if run is None or _reads(contract, run.name) > 1:
+    variadic = operand.shape.variadic
+    if variadic is None or _reads(contract, variadic.name) > 1:
         for shape in ((*type.shape, 1), type.shape[:-1]):
             if len(shape) != type.rank:
                 changed = _typed(right, i, TensorType(shape, type.dtype))
@@ -200,7 +202,7 @@ def _compared_axes(contract: Contract, operand, rank: int) -> Iterator[int]:
     for i, word in enumerate(words):
         place = i if i <= _head(words) else i - len(words) + rank
         if word.startswith("*"):
-            if sum(operand.shape.run.name in o.shape.symbols for o in contract.operands) > 1:
+            if sum(operand.shape.variadic.name in o.shape.symbols for o in contract.operands) > 1:
                 yield from range(i, rank - len(words) + i + 1)
         elif word != "_" and (
             not word.isupper() or words.count(word) > 1 or _reads(contract, word) > 1

@@ -86,7 +86,7 @@ def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
         return session.run(None, feeds)
     from onnx.reference import ReferenceEvaluator
 
-    from tvmrt.compiler.differences.exact import evaluators
+    from tvmrt.compiler.differences.exact_reference import evaluators
 
     return ReferenceEvaluator(model, new_ops=evaluators()).run(None, feeds)
 

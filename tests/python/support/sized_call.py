@@ -94,7 +94,7 @@ def program_text(library) -> str:
             f"  fwrite(outputs.{member}, 1, sizes.{member}, out);",
             f"  free(outputs.{member});",
         ]
-    sized, counted = bool(library.program.dims()), bool(library.program.counts)
+    sized, counted = bool(library.program.dims()), bool(library.program.data_dependent_dims)
     dims, counts = f"struct tvmgen_{name}_dims", f"struct tvmgen_{name}_counts"
     return PROGRAM % {
         "declared": f", const {dims} *dims" * sized + f", {counts} *counts" * counted,

@@ -20,7 +20,7 @@ from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.transform import optimize
 
 optimize_module = importlib.import_module("tvmrt.compiler.transform.optimize")
-REWRITES = ("drop-channels", "fold-pad", "fold-pad-again", "crop-windows")
+REWRITES = ("prune-channels", "fold-pad", "fold-pad-again", "crop-windows")
 STEP, ZERO = 0.05, 3  # of what is between layers; the input has the same
 
 

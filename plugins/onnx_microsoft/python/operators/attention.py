@@ -18,7 +18,7 @@ from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.linear import product
 from tvmrt.compiler.frontend.onnx.quantize import integer_product, scaled_back
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole
+from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
 
@@ -157,7 +157,7 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
     return [join_heads(ctx, y), key, value, stages[0]]
 
 
-def fitted(ctx: NodeContext, x: Value, length: Whole) -> Value:
+def fitted(ctx: NodeContext, x: Value, length: SymInt) -> Value:
     """Zero-pad a tensor over keys to the length of a cache with unused space."""
     missing = length - x.shape[-1]
     if missing == 0:
@@ -208,12 +208,12 @@ def _unpacked(ctx: NodeContext, x: Value, index: int) -> Value:
     return ctx.transpose(ctx.element(x, 3, index), (0, 2, 1, 3))
 
 
-def _causal(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> Value:
+def _causal(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> Value:
     distance = ahead(ctx, query.shape[2], length, past)
     return bias_of(ctx, ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)]), query)
 
 
-def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: Whole) -> Value:
+def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: SymInt) -> Value:
     """Return a bias from a mask of keys [B, T] or [B, S, T], from the end of the valid keys [B], or
     from their end and start [2 * B]."""
     batch = query.shape[0]

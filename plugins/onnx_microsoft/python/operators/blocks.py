@@ -10,7 +10,7 @@ from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import checked_indices
 from tvmrt.compiler.frontend.onnx.linear import product
 from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.blocks import interleaved
+from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
@@ -43,7 +43,7 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
     numbers, scales, points = _weights(ctx, bits, block)
     if block <= MOST_IN_BLOCK and block % 16 == 0 and x.dtype.name == "float32":
         rows = ctx.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
-        operands = [rows, ctx.const(interleaved(numbers, bits)), ctx.const(scales), None]
+        operands = [rows, ctx.const(pack_interleaved(numbers, bits)), ctx.const(scales), None]
         if points is not None:
             operands[3] = ctx.const(points)
         y = ctx.emit("matmul_blocks", operands, bits=bits, block=block)

@@ -11,7 +11,7 @@ from tvmrt.compiler.frontend.onnx.attention import Heads, bias_of, join_heads, s
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import checked_indices
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole
+from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.attention import fitted, put, scale_of
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
@@ -116,7 +116,7 @@ def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
     )
 
 
-def _lengths(ctx: NodeContext, steps: Whole) -> tuple[Whole, bool]:
+def _lengths(ctx: NodeContext, steps: SymInt) -> tuple[SymInt, bool]:
     """Return the length of the resulting cache, and whether no previous keys exist."""
     past = 0 if ctx.input(3) is None else ctx.required(3).shape[2]
     if ctx.is_computed(6):
@@ -131,7 +131,7 @@ def _lengths(ctx: NodeContext, steps: Whole) -> tuple[Whole, bool]:
     return (total if total >= past else past), bool(total == steps)
 
 
-def _declared_length(ctx: NodeContext) -> Whole | None:
+def _declared_length(ctx: NodeContext) -> SymInt | None:
     for name in ctx.node.output[1:3]:
         shape = ctx.importer.declared(name) if name else None
         if shape is not None and len(shape) == 4:
@@ -139,7 +139,7 @@ def _declared_length(ctx: NodeContext) -> Whole | None:
     return None
 
 
-def _starts(ctx: NodeContext, ends: Value, steps: Whole) -> Value:
+def _starts(ctx: NodeContext, ends: Value, steps: SymInt) -> Value:
     """Return the index of each sequence's first new key, [B, 1]: after the past, or 0 in a first
     prompt, where sequences may be shorter than the batch."""
     count = ctx.reshape(ctx.whole_numbers(np.array([steps], object)), (1, 1))
@@ -163,7 +163,7 @@ def _rotated(ctx: NodeContext, x: Value, places: Value) -> Value:
 
 
 def _joined(
-    ctx: NodeContext, past: Value | None, now: Value, start: Value | None, length: Whole
+    ctx: NodeContext, past: Value | None, now: Value, start: Value | None, length: SymInt
 ) -> Value:
     """Return the cache [B, heads, length, D]: the past with the new rows at their index."""
     batch, heads, steps, width = now.shape
@@ -192,7 +192,7 @@ def _joined(
     return ctx.emit("where", [new, taken, room])
 
 
-def _grown(ctx: NodeContext, past: Value | None, now: Value, length: Whole) -> Value:
+def _grown(ctx: NodeContext, past: Value | None, now: Value, length: SymInt) -> Value:
     """Zero-pad the past to the length of the cache."""
     batch, heads, _, width = now.shape
     known = 0 if past is None else past.shape[2]
@@ -204,7 +204,7 @@ def _grown(ctx: NodeContext, past: Value | None, now: Value, length: Whole) -> V
 
 
 def _biases(
-    ctx: NodeContext, query: Value, places: Value, ends: Value, length: Whole
+    ctx: NodeContext, query: Value, places: Value, ends: Value, length: SymInt
 ) -> list[Value]:
     """Return the biases of scores [B, heads, S, T]: the given one, and a mask of valid keys."""
     found = [] if ctx.input(10) is None else [fitted(ctx, ctx.required(10), length)]

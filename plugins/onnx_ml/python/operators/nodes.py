@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.trees import links_fit
+from tvmrt.compiler.ir.tree_ensemble import fits_packed_links
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators.forest_nodes import Nodes
 from tvmrt.plugins.onnx_ml.operators.joined import chains_as_sets, each_its_own
@@ -94,7 +94,7 @@ def emit_forest(
     leaf, here = nodes.mode == LEAF, np.arange(nodes.count)
     left = np.where(leaf, here, nodes.true)
     result = x.dtype.name
-    if not links_fit(nodes.features, left, x.dtype.bits):
+    if not fits_packed_links(nodes.features, left, x.dtype.bits):
         x = ctx.cast(x, "float64")  # float64 holds wider links; no comparison changes
     kind = x.dtype.numpy
     scores = ctx.emit(

@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.text import check_plain, made, marked, operand, string_op
 from tvmrt.compiler.ir import Value, broadcast
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_text.operators import regex
 
@@ -28,9 +28,9 @@ def regex_full_match(ctx: NodeContext) -> Value:
     return ctx.emit("text_match", [operand(ctx, 0), ctx.const(classes), ctx.const(table)])
 
 
-def _most_of(ctx: NodeContext, counts: Value, limit: int, what: str) -> Whole:
+def _most_of(ctx: NodeContext, counts: Value, limit: int, what: str) -> SymInt:
     """Return the maximum of the counts; a run in which it exceeds the limit fails."""
-    if not most(counts.type.size):
+    if not upper_bound(counts.type.size):
         return 0
     flat = ctx.reshape(counts, (counts.type.size,))
     widest = ctx.emit("reduce_max", [flat], axes=(0,), keepdims=0)
@@ -93,7 +93,7 @@ def _without(ctx: NodeContext, x: Value, stops: list[str]) -> Value:
     kept = ctx.emit("less", [place, ctx.like(0, place)])
     number = ctx.emit("count_nonzero", [kept])
     number = ctx.emit("max", [number, ctx.const(1, np.int64)])
-    limit = x.shape[0] if most(x.shape[0]) else 1
+    limit = x.shape[0] if upper_bound(x.shape[0]) else 1
     count = ctx.found(number, 1, limit, "strings")
     return ctx.emit("text_keep", [x, kept], count=count)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.blocks import interleaved
+from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
 from tvmrt.error import UnsupportedError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def product(ctx: OpContext, rows: Value) -> Value:
     numbers = numbers.reshape(units, depth // blocks.size, blocks.size)
     zero = 0 if blocks.zero is None else blocks.zero[..., None]
     if blocks.zero is None and blocks.size % 16 == 0 and blocks.size <= MOST_IN_BLOCK:
-        packed = interleaved((numbers + (1 << bits - 1)).astype(np.uint8), bits)
+        packed = pack_interleaved((numbers + (1 << bits - 1)).astype(np.uint8), bits)
         operands = [rows, ctx.const(packed), ctx.const(blocks.scale), None]
         return ctx.emit("matmul_blocks", operands, bits=bits, block=blocks.size)
     real = ((numbers - zero) * blocks.scale[..., None]).astype(np.float32)

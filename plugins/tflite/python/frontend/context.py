@@ -15,7 +15,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.ir import POINTWISE, Value, broadcast, get_op
-from tvmrt.compiler.ir.extent import Whole, as_extent
+from tvmrt.compiler.ir.extent import SymInt, as_extent
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.model_file import Quantization, Subgraph, Tensor
 
@@ -75,7 +75,7 @@ class OpContext(OperatorContext):
             )
         return value.data
 
-    def ints_of(self, index: int, what: str) -> list[Whole]:
+    def ints_of(self, index: int, what: str) -> list[SymInt]:
         """Return a constant operand, or one computed from shapes, as a flat list of integers."""
         data = self.importer.extents.get(self.required(index))
         if data is None:

@@ -39,7 +39,7 @@ def follow(ctx: OpContext) -> list[Value] | None:
 
 
 def _known(*operands: Elements) -> list[list[int]]:
-    """Return control operands as integers; raise Undecided if one is a symbolic extent."""
+    """Return control operands as integers; raise UndecidedExtent if one is a symbolic extent."""
     return [[int(n) for n in operand.reshape(-1)] for operand in operands]
 
 

@@ -74,7 +74,9 @@ class ImportState:
     def set_state(self, number: int, value: Value) -> None:
         """Set a state to a value from here on; a branch that is skipped leaves it unchanged."""
         if self.builder.guard is not None:
-            value = self.in_branch(self.states.now(number), value, self.builder.emit, "state")
+            value = self.in_branch(
+                self.states.current_value(number), value, self.builder.emit, "state"
+            )
         self.states.set(number, value)
 
     def in_branch(self, before: Value, value: Value, emit: Callable, *name: str) -> Value:

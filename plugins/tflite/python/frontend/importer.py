@@ -163,7 +163,7 @@ class GraphImporter(ImportState):
         if name not in DTYPES:
             raise UnsupportedError(f"tensor {tensor.name} has elements of type {tensor.dtype}")
         if tensor.is_variable:
-            return self.states.now(self._state(subgraph, index))
+            return self.states.current_value(self._state(subgraph, index))
         data = tensor.data
         if data is None:
             data = np.zeros(tensor.shape, DTYPES[name].numpy)

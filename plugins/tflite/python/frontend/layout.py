@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import range_taken
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, most, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
@@ -146,7 +146,7 @@ def strided_slice(ctx: OpContext) -> Value:
         axis += 1
     rest = x.shape[axis:]
     starts, steps = [*starts, *[0] * len(rest)], [*steps, *[1] * len(rest)]
-    steps = [s if most(n) > 1 else 1 for s, n in zip(steps, [*sizes, *rest])]
+    steps = [s if upper_bound(n) > 1 else 1 for s, n in zip(steps, [*sizes, *rest])]
     return ctx.reshape(_slice(ctx, x, starts, steps, [*sizes, *rest]), [*shape, *rest])
 
 
@@ -160,20 +160,20 @@ def _range(o: dict, i: int, begin: int, end: int, step: int, n: int) -> tuple[in
         if not 0 <= first < n:
             raise ValueError(f"element {begin} is outside of an axis of {n}")
         return first, 1
-    least, most = (0, n) if step > 0 else (-1, n - 1)
-    first = min(max(begin + n if begin < 0 else begin, least), most)
-    last = min(max(end + n if end < 0 else end, least), most)
+    least, upper_bound = (0, n) if step > 0 else (-1, n - 1)
+    first = min(max(begin + n if begin < 0 else begin, least), upper_bound)
+    last = min(max(end + n if end < 0 else end, least), upper_bound)
     if o["begin_mask"] >> i & 1:
-        first = least if step > 0 else most
+        first = least if step > 0 else upper_bound
     if o["end_mask"] >> i & 1:
-        last = most if step > 0 else least
+        last = upper_bound if step > 0 else least
     size = max(0, -(-(last - first) // step))
     return (first if size else 0), size
 
 
 def _range_of_extents(
-    o: dict, i: int, begin: Whole, end: Whole, step: int, n: Whole
-) -> tuple[Whole, Whole]:
+    o: dict, i: int, begin: SymInt, end: SymInt, step: int, n: SymInt
+) -> tuple[SymInt, SymInt]:
     """Return (start, size) of a slice whose axis or bounds are symbolic."""
     if o["shrink_axis_mask"] >> i & 1:
         first = begin + n if begin < 0 else begin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.multiplier import multiplier
+from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend import blocks
 from tvmrt.plugins.tflite.frontend.activation import activated

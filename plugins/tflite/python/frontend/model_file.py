@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES
-from tvmrt.compiler.ir.stowed import stowed_from
+from tvmrt.compiler.ir.mmap_constants import mmap_from_file
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.flatbuffer import File, Table
 from tvmrt.plugins.tflite.frontend.options import BUILTIN, CUSTOM, read_options
@@ -168,7 +168,7 @@ def _stowed_file(path: Path) -> memoryview:
     """Return the bytes of a file; a large one is mapped from a private copy, not loaded."""
     with path.open("rb") as file:
         try:
-            return memoryview(stowed_from(file, os.fstat(file.fileno()).st_size))
+            return memoryview(mmap_from_file(file, os.fstat(file.fileno()).st_size))
         except EOFError:
             raise OSError(f"{path} became shorter while it was read; try again") from None
 

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value, windows
+from tvmrt.compiler.ir import Value, reference_conv
 from tvmrt.plugins.tflite.frontend.activation import activated
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
@@ -90,7 +90,7 @@ def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
 def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:
     """Return the number of elements of each window inside the input: [H, W], or one number."""
     names = ("kernel", "strides", "pads_before", "out_spatial")
-    table = windows.inside(spatial, *(attrs[name] for name in names))
+    table = reference_conv.inside(spatial, *(attrs[name] for name in names))
     return int(table.flat[0]) if (table == prod(attrs["kernel"])).all() else table
 
 

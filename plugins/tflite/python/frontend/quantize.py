@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.multiplier import multiplier
 from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.model_file import Tensor

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import rest_of
 from tvmrt.compiler.ir import Value, broadcast
-from tvmrt.compiler.ir.extent import Whole, largest, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, sym_max, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
@@ -103,10 +103,10 @@ def number_range(ctx: OpContext) -> Value:
     return ctx.const(np.arange(start, limit, step), ctx.required(0).dtype.numpy)
 
 
-def _range_of_extents(ctx: OpContext, start: Whole, limit: Whole, step: Whole) -> Value:
+def _range_of_extents(ctx: OpContext, start: SymInt, limit: SymInt, step: SymInt) -> Value:
     if not isinstance(step, int) or step == 0:
         raise UnsupportedError(f"a range by steps of {step!r}")
     apart = limit - start if step > 0 else start - limit
-    count = largest(ceil_div(apart, abs(step)), 0)
+    count = sym_max(ceil_div(apart, abs(step)), 0)
     places = ctx.emit("iota", [], count=count, start=start, step=step)
     return ctx.cast(places, ctx.required(0).dtype.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.fixed_gates import logistic_entries
+from tvmrt.compiler.ir.fixed_point_gates import logistic_entries
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import f32, power_of_two

@@ -9,9 +9,9 @@ import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.extent import symbols_of
-from tvmrt.compiler.ir.fixed_exp import logistic_fraction, shift, tanh_fraction
 from tvmrt.compiler.ir.fixed_point import inverse_square_root
-from tvmrt.compiler.ir.multiplier import multiplier
+from tvmrt.compiler.ir.fixed_point_exp import logistic_fraction, shift, tanh_fraction
+from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import BYTES, QUANTIZED, OpContext

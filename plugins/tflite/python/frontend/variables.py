@@ -67,7 +67,7 @@ def _current(ctx: OpContext, variable: Variable, shape: tuple, dtype: str) -> Va
     """Return a variable's current value; zeros of the given shape and type if it was never set."""
     ctx.importer.check_state()
     if variable.state is not None:
-        return ctx.importer.states.now(variable.state)
+        return ctx.importer.states.current_value(variable.state)
     if variable.now is not None:
         return variable.now
     first = variable.first
@@ -75,7 +75,7 @@ def _current(ctx: OpContext, variable: Variable, shape: tuple, dtype: str) -> Va
         first = ctx.const(np.zeros(shape, dtype))
     if not ctx.importer.initializing and variable.key in _set_in_runs(ctx):
         variable.state = ctx.importer.states.add(first)
-        return ctx.importer.states.now(variable.state)
+        return ctx.importer.states.current_value(variable.state)
     return first
 
 

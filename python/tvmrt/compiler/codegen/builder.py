@@ -11,7 +11,13 @@ from functools import partial
 
 from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
 from tvmrt.compiler.ir.custom import c_refusal
-from tvmrt.compiler.ir.extent import Symbol, counts_in, most, named, symbols_of
+from tvmrt.compiler.ir.extent import (
+    Symbol,
+    data_dependent_symbols,
+    error_context,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.limits import MAX_ELEMENTS
 from tvmrt.compiler.ir.program import (
     ALIGN_BYTES,
@@ -27,8 +33,8 @@ from tvmrt.compiler.ir.program import (
     Program,
     Step,
     channels_last_order,
+    dense_access,
     satisfies,
-    whole,
 )
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.planner import plan_program
@@ -94,16 +100,16 @@ class _ProgramBuilder:
         self._check_operators()
         inputs = []
         for value in self.graph.inputs:
-            access = whole(value.name, value.dtype, value.shape, kind=INPUT)
+            access = dense_access(value.name, value.dtype, value.shape, kind=INPUT)
             self.access[value] = access
             inputs.append(access.buffer)
         copy_operands(self.graph, _kernel_lowering)
         groups = form_groups(self.graph, _takes_epilogue, self._follows, self._apart)
         for group in groups:
-            with named(group.root.sources):
+            with error_context(group.root.sources):
                 self._group(group)
         graph = self.graph
-        shown = len(graph.outputs) - graph.kept
+        shown = len(graph.outputs) - graph.state_count
         states = self._states()
         outputs = self._outputs(shown, states)
         self._leave(states)
@@ -132,11 +138,15 @@ class _ProgramBuilder:
     def _find_counts(self, program: Program) -> None:
         """Attach to steps and outputs the data-dependent dimensions that they read."""
         for step in program.steps:
-            step.counts = self._counts(*step.symbols())
-        program.counts = self._counts(*symbols_of(*(t.shape for t in program.output_types)))
+            step.data_dependent_dims = self._counts(*step.symbols())
+        program.data_dependent_dims = self._counts(
+            *symbols_of(*(t.shape for t in program.output_types))
+        )
 
     def _counts(self, *symbols: Symbol) -> dict[Symbol, Access]:
-        return {s: self._place(s.source) for s in counts_in(*(s.extent for s in symbols))}
+        return {
+            s: self._place(s.source) for s in data_dependent_symbols(*(s.extent for s in symbols))
+        }
 
     def _group(self, group: Group) -> None:
         if get_op(group.root.op).kind == VIEW:
@@ -221,7 +231,7 @@ class _ProgramBuilder:
         node = Node("identity", [value], {}, name, sources)
         node.outputs = [Value(name, value.type, node)]
         group = Group(node)
-        out = target or whole(name, value.dtype, value.shape, order)
+        out = target or dense_access(name, value.dtype, value.shape, order)
         reads = [] if value.is_constant else [value]
         self.steps.append(
             Step(
@@ -270,7 +280,7 @@ class _ProgramBuilder:
         for i, value in enumerate(group.outputs):
             order = lowering.result_order(i, accesses)
             label = f"{name}_{i}" if several else name
-            access = whole(label, value.dtype, value.shape, order)
+            access = dense_access(label, value.dtype, value.shape, order)
             self.access[value] = access
             writes.append(access)
         demands = [
@@ -279,7 +289,7 @@ class _ProgramBuilder:
         ]
         step = Step(name, group, lowering, operands, reads, writes, demands, levels=levels)
         needs = [each.scratch_bytes() for each in (lowering, *levels.values())]
-        step.scratch_bytes = max(map(most, needs))
+        step.scratch_bytes = max(map(upper_bound, needs))
         if step.scratch_bytes:
             step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
         if group.root.guard is not None:
@@ -305,7 +315,7 @@ class _ProgramBuilder:
             order = self._place(value).at.order()
             orders[order] = orders.get(order, 0) + value.type.nbytes
         order = max(orders, key=lambda o: orders[o])
-        out = whole(node.output.name, node.output.dtype, node.output.shape, order)
+        out = dense_access(node.output.name, node.output.dtype, node.output.shape, order)
         self.access[node.output] = out
         axis, start = node.attrs["axis"], 0
         for i, value in enumerate(node.inputs):
@@ -332,10 +342,10 @@ class _ProgramBuilder:
     def _leave(self, states: list[Buffer]) -> None:
         """After all other steps, copy the final state to the buffers that the next run reads. A
         value that lies in another state's buffer is saved first."""
-        if not self.graph.kept:
+        if not self.graph.state_count:
             return
         pairs = []
-        for buffer, value in zip(states[1:], self.graph.outputs[-self.graph.kept :]):
+        for buffer, value in zip(states[1:], self.graph.outputs[-self.graph.state_count :]):
             source = self._place(value)
             if source.buffer is buffer and source.at.is_dense():
                 continue  # already in its own buffer
@@ -367,7 +377,7 @@ class _ProgramBuilder:
                 buffer = access.buffer
                 buffer.kind, buffer.name = OUTPUT, name
             else:
-                target = whole(name, value.dtype, value.shape, kind=OUTPUT)
+                target = dense_access(name, value.dtype, value.shape, kind=OUTPUT)
                 buffer = target.buffer
                 self._emit_copy(value, tuple(range(value.type.rank)), name, target)
             bound.add(buffer)
@@ -377,7 +387,7 @@ class _ProgramBuilder:
     def _know_counts(self, buffer: Buffer, value: Value) -> bool:
         """Return whether every step that touches the buffer depends on all data-dependent extents
         of the value: parts of a concatenation are written before other parts are known."""
-        counts = set(counts_in(value.shape))
+        counts = set(data_dependent_symbols(value.shape))
         touching = [s for s in self.steps if any(a.buffer is buffer for a in s.accesses())]
         return not counts or all(counts <= step.symbols() for step in touching)
 
@@ -392,7 +402,7 @@ def _nested(graph: Graph, target: Target) -> Program:
 def reserve_kernel_scratch(step: Step) -> None:
     """Reserve in the step's scratch the blocks that its kernels would allocate at run time."""
     blocks = step.lowering.kernel_blocks(step)
-    step.kernel_bytes = sum(round_up(most(nbytes), KERNEL_ALIGN_BYTES) for nbytes in blocks)
+    step.kernel_bytes = sum(round_up(upper_bound(nbytes), KERNEL_ALIGN_BYTES) for nbytes in blocks)
     if step.kernel_bytes:
         begin = round_up(step.scratch_bytes, ALIGN_BYTES)
         step.scratch_bytes = begin + step.kernel_bytes
@@ -404,7 +414,7 @@ def _check_sizes(program: Program) -> None:
     """Raise UnsupportedError for tensors whose element count exceeds the range of int."""
     for step in program.steps:
         for access in step.accesses():
-            size = most(access.buffer.size)
+            size = upper_bound(access.buffer.size)
             if size > MAX_ELEMENTS:
                 raise UnsupportedError(
                     f"{', '.join(step.sources)}: a tensor of {size} elements is too large; the "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tvmrt.compiler.ir import digest_of
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
-from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
+from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.libinfo import __version__
 
 from . import levels, manifest
@@ -40,7 +40,7 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
     reserved = (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ()))
-    symbols = Symbols(prefix, reserved, PACKED_ENDING if options.packs_operators else "")
+    symbols = Symbols(prefix, reserved, PACKED_SUFFIX if options.packs_operators else "")
     common = Common(Weights(), symbols, target.threads)
     named = [symbols.function(step.name) for step in program.steps]
     if target.levels:
@@ -71,7 +71,7 @@ def _held(program: Program, buffers: Sequence[Buffer]) -> dict[Buffer, HeldConst
             place = module.constants.get(digest_of(buffer.data))
             if place is not None:
                 found[buffer] = HeldConstant(module, place)
-                buffer.held = True
+                buffer.in_device_module = True
     return found
 
 
@@ -307,7 +307,7 @@ NEEDS = [
 
 
 def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
-    sized = program.is_sized()
+    sized = program.has_dynamic_dims()
     lines = [
         *METADATA_INCLUDES,
         *(placement.HEADERS if placement.is_placed(program) else []),

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Strided
-from tvmrt.compiler.ir.extent import Whole, counts_in, exact_quotient, least, most, symbols_of
+from tvmrt.compiler.ir.extent import (
+    SymInt,
+    data_dependent_symbols,
+    exact_quotient,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
 from tvmrt.compiler.planner.lifetime import lifetimes
 
@@ -87,7 +94,7 @@ def _join(memory: _Memory, copy: Step) -> bool:
     if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
         return False
     at = target.at
-    if counts_in(at.shape, at.strides, at.offset):
+    if data_dependent_symbols(at.shape, at.strides, at.offset):
         return False  # the source may be written before the count in this layout is known
     if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
@@ -155,19 +162,23 @@ def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | Non
     if start is None or None in steps or not _stays_inside(at.shape, start, steps, axes):
         return None
 
-    def moved(counts: list[Whole]) -> Whole:
+    def moved(counts: list[SymInt]) -> SymInt:
         return sum((count * axis.strides[_TARGET] for count, axis in zip(counts, axes)), 0)
 
     return Strided(at.shape, tuple(map(moved, steps)), target.offset + moved(start))
 
 
-def _split(distance: Whole, axes: list[Loop]) -> list[Whole] | None:
+def _split(distance: SymInt, axes: list[Loop]) -> list[SymInt] | None:
     """Return how many steps along each axis a distance in the source is; None if unknown."""
-    counts: list[Whole] = [0] * len(axes)
+    counts: list[SymInt] = [0] * len(axes)
     if symbols_of(distance, [axis.strides[_SOURCE] for axis in axes]):
         for i, axis in enumerate(axes):
             count = exact_quotient(distance, axis.strides[_SOURCE])
-            if count is not None and least(count) >= 0 and least(axis.extent - 1 - count) >= 0:
+            if (
+                count is not None
+                and lower_bound(count) >= 0
+                and lower_bound(axis.extent - 1 - count) >= 0
+            ):
                 counts[i] = count
                 return counts
         return counts if distance == 0 else None
@@ -179,7 +190,7 @@ def _split(distance: Whole, axes: list[Loop]) -> list[Whole] | None:
 
 
 def _stays_inside(
-    shape: Sequence[Whole], start: list[Whole], steps: list[list[Whole]], axes: list[Loop]
+    shape: Sequence[SymInt], start: list[SymInt], steps: list[list[SymInt]], axes: list[Loop]
 ) -> bool:
     """Return whether all elements of an access stay within their axes and never wrap to the next
     step of an outer axis. Only then one stride serves each axis of the access. Comparing corners is
@@ -188,8 +199,8 @@ def _stays_inside(
         first = last = start[i]
         for extent, step in zip(shape, steps):
             way = step[i] * (extent - 1)
-            first, last = (first + way, last) if most(way) < 0 else (first, last + way)
-        if least(first) < 0 or least(axis.extent - 1 - last) < 0:
+            first, last = (first + way, last) if upper_bound(way) < 0 else (first, last + way)
+        if lower_bound(first) < 0 or lower_bound(axis.extent - 1 - last) < 0:
             return False
     return True
 

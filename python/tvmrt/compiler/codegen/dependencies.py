@@ -52,7 +52,11 @@ def dependencies(program: Program) -> list[list[int]]:
 
 
 def _touches(number: int, step: Step) -> list[_Touch]:
-    reads = [*step.reads, *([step.guard[0]] if step.guard else []), *step.counts.values()]
+    reads = [
+        *step.reads,
+        *([step.guard[0]] if step.guard else []),
+        *step.data_dependent_dims.values(),
+    ]
     writes = list(step.writes)
     if step.scratch is not None:
         writes.append(Access(step.scratch, dense((step.scratch.size,))))

@@ -18,9 +18,15 @@ def place_on_devices(program: Program) -> None:
         memory = _memory(step)
         for access in [*step.reads, *step.writes]:
             touched.setdefault(access.buffer, set()).add(memory)
-        for access in [*([step.guard[0]] if step.guard else []), *step.counts.values()]:
+        for access in [
+            *([step.guard[0]] if step.guard else []),
+            *step.data_dependent_dims.values(),
+        ]:
             touched.setdefault(access.buffer, set()).add(None)
-    for buffer in [*program.states, *(access.buffer for access in program.counts.values())]:
+    for buffer in [
+        *program.states,
+        *(access.buffer for access in program.data_dependent_dims.values()),
+    ]:
         touched.setdefault(buffer, set()).add(None)
     for buffer, memories in touched.items():
         if len(memories) == 1 and buffer.kind in (ARENA, INPUT, OUTPUT):

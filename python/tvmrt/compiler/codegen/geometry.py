@@ -8,7 +8,7 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-from tvmrt.compiler.ir.extent import Whole, most, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from .c.initializers import triple
@@ -41,12 +41,12 @@ class Window:
     @classmethod
     def of(
         cls,
-        in_: Sequence[Whole],
-        out: Sequence[Whole],
+        in_: Sequence[SymInt],
+        out: Sequence[SymInt],
         kernel: Sequence[int],
         attrs: Mapping[str, Any],
-        x: Whole,
-        y: Whole,
+        x: SymInt,
+        y: SymInt,
     ) -> Window:
         """Return the window of a node with strides, dilations and padding, from shapes in
         channels-first order; missing extents are 1. ``x`` and ``y`` are the pixel strides."""
@@ -125,7 +125,7 @@ class Window:
         If each window is the pixel of its own index, all pixels of all images form one row. If the
         last axis is trivial, as in an image of one column, it is moved to the front.
         """
-        if self.is_pixels and most(self.pixels) <= MOST_PIXELS:
+        if self.is_pixels and upper_bound(self.pixels) <= MOST_PIXELS:
             row = (1, 1, self.pixels)
             return replace(self, batch=1, in_=row, out=row)
         window = self

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tvmrt.compiler.ir import Graph, Node, Strided, Value
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import (
     ANY,
     CHANNELS_LAST,
@@ -24,7 +24,7 @@ from tvmrt.compiler.ir.program import (
 )
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.ir.tuned import Choice
-from tvmrt.compiler.planner.row_chains import RowLayer
+from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from .target import Target
 
@@ -171,7 +171,7 @@ class Lowering:
 
     def row_work(self, step: Step) -> int:
         """Return the approximate instructions of the row function for all rows."""
-        return ELEMENT_INSTRUCTIONS * most(step.writes[0].at.size)
+        return ELEMENT_INSTRUCTIONS * upper_bound(step.writes[0].at.size)
 
     def pointer(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
         """Return an input by index: an operand, a constant in the demanded layout, or NULL."""
@@ -244,7 +244,9 @@ def thread_bytes(program: Program) -> int:
     steps = [step for step in program.steps if step.lowering.target.hosted]
     ways = ((step, way) for step in steps for way in step.levels.values() or (step.lowering,))
     blocks = (way.kernel_blocks(step) for step, way in ways)
-    return max((sum(round_up(most(n), PAGE_BYTES) for n in each) for each in blocks), default=0)
+    return max(
+        (sum(round_up(upper_bound(n), PAGE_BYTES) for n in each) for each in blocks), default=0
+    )
 
 
 __all__ = [

@@ -13,28 +13,28 @@ from tvmrt.compiler.ir.program import (
     Buffer,
     Group,
     Program,
-    RowPlan,
+    RowFusionPlan,
     Step,
     pixel_stride,
 )
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.planner import live_bytes_of_steps, plan_program
-from tvmrt.compiler.planner.row_chains import (
+from tvmrt.compiler.planner.row_fusion_schedule import (
     OUTSIDE,
     ChainPlan,
     RowLayer,
     RowSources,
-    Walks,
+    ScheduleCache,
     plan_chain,
 )
-from tvmrt.compiler.planner.row_plans import (
+from tvmrt.compiler.planner.row_fusion_selection import (
     CORTEX_M,
     RISCV,
-    Chain,
-    Choice,
-    Way,
-    frontier,
+    ChainRange,
+    FusableChain,
+    FusionChoice,
     live_bytes,
+    pareto_frontier,
 )
 
 from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
@@ -64,7 +64,7 @@ def find_layers(program: Program) -> list[RowLayer | None]:
     layers = []
     for step in program.steps:
         alone = bool(step.reads) and len(step.writes) == 1 and step.guard is None
-        plain = alone and not step.counts and not step.levels and not step.symbols()
+        plain = alone and not step.data_dependent_dims and not step.levels and not step.symbols()
         layers.append(step.lowering.row_layer(step) if plain else None)
     return layers
 
@@ -73,7 +73,7 @@ def find_layers(program: Program) -> list[RowLayer | None]:
 class Joined:
     """Planner's view of a chain; with patches, the columns of its layers in each patch."""
 
-    chain: Chain
+    chain: FusableChain
     windows: tuple[ColumnWindow, ...] = ()
     columns: tuple[tuple[Columns, ...], ...] = ()
 
@@ -85,18 +85,18 @@ class Joined:
         return [cut_patch(steps, self.windows, columns, plan) for columns, plan in each]
 
 
-def find_chains(program: Program) -> dict[Way, Joined]:
+def find_chains(program: Program) -> dict[ChainRange, Joined]:
     """Find all candidate chains."""
     layers = find_layers(program)
     live = live_bytes_of_steps(program, ALIGN_BYTES)
     most = max(live, default=0)
     last_use = last_uses(program)
     known = [layer and CutLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
-    found: dict[Way, Joined] = {}
+    found: dict[ChainRange, Joined] = {}
     for first in range(len(layers)):
         for last in range(first, min(first + MOST_LAYERS, len(layers))):
             chain, steps = known[first : last + 1], program.steps[first : last + 1]
-            if chain[-1] is None or sum(each.layer.ring_bytes for each in chain) > most:
+            if chain[-1] is None or sum(each.layer.line_buffer_bytes for each in chain) > most:
                 break
             sources = _sources(steps)
             if sources is None:
@@ -113,10 +113,10 @@ def find_chains(program: Program) -> dict[Way, Joined]:
 
 def _around(program: Program, first: int, last: int) -> int:
     """Return the minimum live bytes outside the memory of a chain of these steps."""
-    return live_bytes(program, (first, last, 1), Chain((), 0, True), ALIGN_BYTES)
+    return live_bytes(program, (first, last, 1), FusableChain((), 0, True), ALIGN_BYTES)
 
 
-def _are_told(chain: Chain) -> bool:
+def _are_told(chain: FusableChain) -> bool:
     """Return whether all values of the chain's calls fit into their table."""
     calls = [call for plan in chain.plans for call in plan.calls]
     return all(max(call.rows, call.dropped) <= MOST_OF_CALL for call in calls)
@@ -130,14 +130,14 @@ class _Patches:
         self,
         program: Program,
         known: Sequence[CutLayer | None],
-        chains: Mapping[Way, Joined],
+        chains: Mapping[ChainRange, Joined],
     ) -> None:
         self.program, self.known, self.chains = program, known, chains
         self.windows = [
             None if cut is None else column_window(step) for cut, step in zip(known, program.steps)
         ]
         self.cutter = Cutter()
-        self.walks = Walks()
+        self.schedules = ScheduleCache()
         self.live = {
             way: live_bytes(program, way, joined.chain, ALIGN_BYTES)
             for way, joined in chains.items()
@@ -148,7 +148,7 @@ class _Patches:
             for i in range(first, last + 1):
                 self.least[i] = min(self.least[i], live)
 
-    def find(self) -> dict[Way, Joined]:
+    def find(self) -> dict[ChainRange, Joined]:
         """Return all patch-based chains that reduce the peak."""
         bound, found = max(self.least, default=0), {}
         for way, joined in self.chains.items():
@@ -159,11 +159,11 @@ class _Patches:
                 found |= self._of(way, around, bound)
         return found
 
-    def _of(self, way: Way, around: int, bound: int) -> dict[Way, Joined]:
+    def _of(self, way: ChainRange, around: int, bound: int) -> dict[ChainRange, Joined]:
         """Increase the patch count while memory shrinks and work at most doubles."""
         first, last, _ = way
         macs = sum(cut.macs for cut in self.known[first : last + 1])
-        found: dict[Way, Joined] = {}
+        found: dict[ChainRange, Joined] = {}
         before = self.chains[way].chain.scratch_bytes
         for count in PATCHES:
             made = self._cut(first, last, count)
@@ -187,7 +187,7 @@ class _Patches:
             if not cut:
                 return None
             layers = [each.layer for each in cut]
-            plans.append(plan_chain(layers, ALIGN_BYTES, sources, self.walks))
+            plans.append(plan_chain(layers, ALIGN_BYTES, sources, self.schedules))
             found.append(tuple(columns))
             cuts += cut
         whole = self.known[first : last + 1]
@@ -198,7 +198,11 @@ class _Patches:
 def last_uses(program: Program) -> dict[Buffer, int]:
     """Return each buffer's last step; the number of steps for outputs, states and counts."""
     found = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
-    kept = [*program.outputs, *program.states, *(a.buffer for a in program.counts.values())]
+    kept = [
+        *program.outputs,
+        *program.states,
+        *(a.buffer for a in program.data_dependent_dims.values()),
+    ]
     return found | dict.fromkeys(kept, len(program.steps))
 
 
@@ -225,7 +229,7 @@ def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
 
 def _whole_rows(
     steps: Sequence[Step], layers: Sequence[CutLayer], sources: Sequence[RowSources]
-) -> Chain:
+) -> FusableChain:
     plan = plan_chain([each.layer for each in layers], ALIGN_BYTES, sources)
     made = _chain([plan], layers, layers, steps[0].writes[0].shape[0])
     return replace(made, in_place=_over_input(steps, plan))
@@ -233,13 +237,13 @@ def _whole_rows(
 
 def _chain(
     plans: Sequence[ChainPlan], cut: Sequence[CutLayer], whole: Sequence[CutLayer], images: int
-) -> Chain:
+) -> FusableChain:
     """Return the planner's description of plans with the layers ``cut`` over all patches."""
     blocks, nbytes = max(each.blocks for each in cut), max(plan.nbytes for plan in plans)
     scratch = round_up(nbytes, ir_program.ALIGN_BYTES) + round_up(blocks, KERNEL_ALIGN_BYTES)
     slower = sum(each.slower + each.work for each in cut) - sum(each.work for each in whole)
     twice = sum(each.macs for each in cut) - sum(each.macs for each in whole)
-    return Chain(tuple(plans), scratch if blocks else nbytes, False, slower, images, twice)
+    return FusableChain(tuple(plans), scratch if blocks else nbytes, False, slower, images, twice)
 
 
 def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
@@ -263,7 +267,7 @@ def passes(written: Access, read: Access) -> bool:
     return whole and same and pixel_stride(written.at) == written.shape[1]
 
 
-def with_chains(program: Program, target: Target, chains: Mapping[Way, Joined]) -> Program:
+def with_chains(program: Program, target: Target, chains: Mapping[ChainRange, Joined]) -> Program:
     """Return the program with these disjoint chains as one step each."""
     steps: list[Step] = []
     begins = {way[0]: (way[1], joined) for way, joined in chains.items()}
@@ -303,16 +307,16 @@ def _form(steps: Sequence[Step], target: Target, joined: Joined) -> Step:
     return chain
 
 
-def find_plans(program: Program, target: Target) -> list[tuple[RowPlan, Program]]:
+def find_plans(program: Program, target: Target) -> list[tuple[RowFusionPlan, Program]]:
     """Return plans with their programs, ordered by decreasing memory, beginning without chains.
 
     Sizes are those of complete plans in one pool.
     """
     chains = find_chains(program)
-    found: list[tuple[RowPlan, Program]] = []
+    found: list[tuple[RowFusionPlan, Program]] = []
     known = {way: joined.chain for way, joined in chains.items()}
     costs = RISCV if target.name.startswith(("riscv32", "rv32")) else CORTEX_M
-    for choice in frontier(program, known, ALIGN_BYTES, costs):
+    for choice in pareto_frontier(program, known, ALIGN_BYTES, costs):
         made = with_chains(program, target, {way: chains[way] for way in choice.chains})
         plan_program(made, align_bytes=ALIGN_BYTES)
         if found and made.arena_bytes >= found[-1][0].ram_bytes:
@@ -322,12 +326,12 @@ def find_plans(program: Program, target: Target) -> list[tuple[RowPlan, Program]
 
 
 def _row_plan(
-    program: Program, nbytes: int, choice: Choice, chains: Mapping[Way, Chain]
-) -> RowPlan:
+    program: Program, nbytes: int, choice: FusionChoice, chains: Mapping[ChainRange, FusableChain]
+) -> RowFusionPlan:
     names = [(program.steps[a].name, program.steps[b].name) for a, b, _ in choice.chains]
     counts = [count for _, _, count in choice.chains]
     twice = sum(chains[way].surplus_macs for way in choice.chains)
-    return RowPlan(nbytes, choice.instructions, tuple(names), tuple(counts), twice)
+    return RowFusionPlan(nbytes, choice.instructions, tuple(names), tuple(counts), twice)
 
 
 def within(program: Program, target: Target, limit: int, asked: bool) -> Program:
@@ -356,7 +360,9 @@ def _fits(program: Program, limit: int) -> bool:
     return program.arena_bytes <= limit
 
 
-def _too_small(limit: int, least: RowPlan, made: Program, plans: Sequence[RowPlan]) -> str:
+def _too_small(
+    limit: int, least: RowFusionPlan, made: Program, plans: Sequence[RowFusionPlan]
+) -> str:
     live = live_bytes_of_steps(made, ALIGN_BYTES)
     fullest = live.index(max(live))
     rest = [f"{p.ram_bytes} bytes{_more(p)}" for p in plans]
@@ -367,7 +373,7 @@ def _too_small(limit: int, least: RowPlan, made: Program, plans: Sequence[RowPla
     )
 
 
-def _more(plan: RowPlan) -> str:
+def _more(plan: RowFusionPlan) -> str:
     if not plan.chains:
         return ""
     patches = ", in patches" if plan.surplus_macs else ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tvmrt.compiler.ir.extent import certainly
+from tvmrt.compiler.ir.extent import statically_known_true
 from tvmrt.compiler.ir.program import Buffer, Program, Step
 
 from .operators.row_chain import main_read
@@ -51,9 +51,11 @@ def _longest(
     found, end = program.steps[begin], begin + 1
     while end < len(program.steps) and end - begin < MOST_LAYERS:
         before, after = program.steps[end - 1 : end + 1]
-        if last_use[before.writes[0].buffer] != end or not certainly(_joins, before, after):
+        if last_use[before.writes[0].buffer] != end or not statically_known_true(
+            _joins, before, after
+        ):
             break
-        if not asked and not certainly(_wins, before, after, target):
+        if not asked and not statically_known_true(_wins, before, after, target):
             break
         longer = _form(program.steps[begin : end + 1], target)
         if not asked and not longer.lowering.fits_cache:
@@ -84,7 +86,7 @@ def _with_factors(
         return None
     if at + 1 == len(program.steps):
         return None
-    if not certainly(_can_be_cut, program.steps[at + 1]):
+    if not statically_known_true(_can_be_cut, program.steps[at + 1]):
         return None
     after = program.steps[at + 1]
     layer = after.lowering.slab_layer(after)
@@ -95,7 +97,7 @@ def _with_factors(
 
 
 def _can_be_cut(step: Step) -> bool:
-    plain = step.guard is None and not step.counts and len(step.writes) == 1
+    plain = step.guard is None and not step.data_dependent_dims and len(step.writes) == 1
     return plain and bool(step.reads) and step.lowering.slab_layer(step) is not None
 
 

@@ -4,7 +4,7 @@ language models, is stored once, in the matmul's order."""
 from __future__ import annotations
 
 from tvmrt.compiler.ir.program import Program, Step
-from tvmrt.compiler.ir.twins import are_transposed
+from tvmrt.compiler.ir.tied_weights import is_transpose_of
 
 from .operators.indexing import GatherLowering
 from .window.matmul import MatMulLowering
@@ -22,7 +22,7 @@ def tie_tables(program: Program) -> None:
 
 def _are_tied(gather: Step, product: Step) -> bool:
     table, matrix = gather.group.root.inputs[0], product.group.root.inputs[1]
-    return gather.group.root.attrs["axis"] == 0 and are_transposed(table, matrix)
+    return gather.group.root.attrs["axis"] == 0 and is_transpose_of(table, matrix)
 
 
 def _tie(gather: Step, product: Step) -> None:

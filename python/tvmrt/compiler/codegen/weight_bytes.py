@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tvmrt.compiler.ir.mmap_constants import drop_pages
 from tvmrt.compiler.ir.program import ALIGN_BYTES, Buffer
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.ir.stowed import drop_pages
 
 _CHUNK = 1 << 22
 

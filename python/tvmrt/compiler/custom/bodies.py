@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy as np
 
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, as_extent, least, symbols_of
+from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, as_extent, lower_bound, symbols_of
 
 from .operator import Operator
 
@@ -107,12 +107,12 @@ class C:
         """Return the name of the function for a node. Raise ValueError if the source lacks it."""
         return _found("c.function", choose("c.function", self.function, call), self.source, call)
 
-    def scratch_bytes(self, call: Call) -> Whole:
+    def scratch_bytes(self, call: Call) -> SymInt:
         """Return the bytes of scratch memory of a node."""
         if self.scratch is None:
             return 0
         size = call.ask("c.scratch", self.scratch)
-        if not isinstance(size, EXTENT) or least(as_extent(size)) < 0:
+        if not isinstance(size, EXTENT) or lower_bound(as_extent(size)) < 0:
             raise ValueError(f"c.scratch: {size!r} is not a number of bytes")
         return as_extent(size)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Builder, TensorType, Value
 from tvmrt.compiler.ir.custom import enter_operator
-from tvmrt.compiler.ir.extent import as_extent, least, listed
+from tvmrt.compiler.ir.extent import as_extent, describe_symbols, lower_bound
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
 from .halves import narrowed, widened
@@ -291,7 +291,7 @@ class Kernel(Operator):
         if self.opencl is None:
             return f"opencl: {self.name} has no OpenCL body; declare one"
         if call.symbols():
-            chosen = listed(call.symbols())
+            chosen = describe_symbols(call.symbols())
             return f"opencl: {self.name} has dynamic dimensions here ({chosen})"
         if any(type is not None and type.size == 0 for type in call.operands):
             return f"opencl: {self.name} has an empty tensor here, which needs no device"
@@ -324,6 +324,6 @@ def _types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
 
 def _is_shape(shape: Any) -> bool:
     return isinstance(shape, (tuple, list)) and all(
-        isinstance(n, EXTENT) and not isinstance(n, bool) and least(as_extent(n)) >= 0
+        isinstance(n, EXTENT) and not isinstance(n, bool) and lower_bound(as_extent(n)) >= 0
         for n in shape
     )

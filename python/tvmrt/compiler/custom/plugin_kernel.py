@@ -8,7 +8,7 @@ from typing import Any
 import cffi
 
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.extent import least, listed, most, symbols_of
+from tvmrt.compiler.ir.extent import describe_symbols, lower_bound, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 
 from .bodies import C, OpenCL
@@ -107,7 +107,7 @@ class KernelInC(Kernel):
         the lower bounds, and ``joined`` combines both results."""
 
         def ask(*types: TensorType | None, **scalars: Any) -> Any:
-            ends = [most, least] if _symbols(types) else [most]
+            ends = [upper_bound, lower_bound] if _symbols(types) else [upper_bound]
             asked = [self._call(_at(types, end), scalars) for end in ends]
             return joined([convert(function(call.pointer)) for call in asked])
 
@@ -121,7 +121,7 @@ class KernelInC(Kernel):
         if _symbols(types):
             raise UnsupportedError(
                 "its C function takes numbers, not dynamic dimensions "
-                f"({listed(_symbols(types))}); fix them with --shape"
+                f"({describe_symbols(_symbols(types))}); fix them with --shape"
             )
         longest = len(self._ffi.new("tvmrt_op_shape *").dim)
         rows = self._ffi.new("tvmrt_op_shape[]", len(self.outputs))

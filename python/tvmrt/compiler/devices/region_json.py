@@ -27,13 +27,13 @@ from tvmrt.compiler.ir.custom import plain_form
 from tvmrt.compiler.ir.extent import (
     Atom,
     Extent,
-    Positive,
+    MaxWithZero,
     Quotient,
     Symbol,
-    Whole,
-    least,
-    most,
+    SymInt,
+    lower_bound,
     symbols_of,
+    upper_bound,
 )
 from tvmrt.compiler.ir.printer import unique_names
 from tvmrt.error import UnsupportedError
@@ -175,9 +175,9 @@ def _tensor(
     value: Value, label: str, constants: Constants, sizes: Sequence[Symbol]
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"name": label, "dtype": value.dtype.name}
-    row["shape"] = [most(n) for n in value.shape]
+    row["shape"] = [upper_bound(n) for n in value.shape]
     if symbols_of(value.shape):
-        row["least"] = [least(n) for n in value.shape]
+        row["least"] = [lower_bound(n) for n in value.shape]
         if sizes:
             row["extents"] = [_postfix(n, sizes) for n in value.shape]
     if value.data is not None:
@@ -185,12 +185,12 @@ def _tensor(
     return row
 
 
-def _postfix(extent: Whole | Atom, sizes: Sequence[Symbol]) -> str:
+def _postfix(extent: SymInt | Atom, sizes: Sequence[Symbol]) -> str:
     if isinstance(extent, Symbol):
         return f"d{sizes.index(extent)}"
     if isinstance(extent, Quotient):
         return f"{_postfix(extent.number, sizes)} {extent.divisor} /"
-    if isinstance(extent, Positive):
+    if isinstance(extent, MaxWithZero):
         return f"{_postfix(extent.number, sizes)} p"
     if not isinstance(extent, Extent):
         return str(int(extent))

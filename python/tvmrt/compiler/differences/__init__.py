@@ -9,8 +9,8 @@ of ``tests/fuzz``, the operator tests and ``docs/reference/accuracy.md`` read it
     difference(name)                              one row
 """
 
+from .difference_types import Difference, Judge, NodeView
 from .lookup import difference, differences_of, intentional_differences, view_of
-from .row import Difference, Judge, NodeView
 from .table import TABLE
 
 __all__ = [

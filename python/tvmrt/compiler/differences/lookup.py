@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .row import Difference, NodeView
+from .difference_types import Difference, NodeView
 from .table import TABLE
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def intentional_differences(
     condition on an unknown type counts as met if a floating-point type may meet it.
     """
     view = node if isinstance(node, NodeView) else view_of(node, opset, types or {})
-    return [row for row in TABLE if row.holds_for(view)]
+    return [row for row in TABLE if row.applies_to(view)]
 
 
 def differences_of(model: onnx.ModelProto) -> dict[int, list[Difference]]:

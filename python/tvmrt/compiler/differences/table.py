@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .row import Difference, Judge, NodeView
+from .difference_types import Difference, Judge, NodeView
 
 MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
 NUMPY, ORT, REFERENCE = "numpy", "onnxruntime", "the ONNX reference evaluator"
@@ -394,7 +394,7 @@ RANDOM = (
         "the standard leaves the generator open",
         (),
         (ORT, f"{REFERENCE} ({NUMPY}'s generator)"),
-        Judge.NOBODY,
+        Judge.UNDEFINED,
     ),
     Difference(
         "random-dropout",
@@ -404,7 +404,7 @@ RANDOM = (
         "the standard leaves the generator open",
         (),
         (ORT, f"{REFERENCE} ({NUMPY}'s generator)"),
-        Judge.NOBODY,
+        Judge.UNDEFINED,
         lambda node: node.has(2),
     ),
 )  # fmt: skip

@@ -70,7 +70,7 @@ def write_archive(
             executors = {
                 lib.options.executor for lib in libraries if lib.options.interface_api != "c"
             }
-            if "graph" in executors and any(lib.program.is_sized() for lib in libraries):
+            if "graph" in executors and any(lib.program.has_dynamic_dims() for lib in libraries):
                 executors.add(SIZED_GRAPH)
             sources = runtime_sources(executors, any(map(has_foreign_code, libraries)))
             for source, text in sources.items():
@@ -202,7 +202,7 @@ def _module(library) -> dict:
     }
     if summary.row_plans:
         module["memory"]["row_plans"] = [asdict(plan) for plan in summary.row_plans]
-    if library.program.is_sized():
+    if library.program.has_dynamic_dims():
         module["dims"] = described(library.program)
     if library.has_graph_json:
         module["memory"]["sids"] = _storages(library)

@@ -9,12 +9,12 @@ from tvmrt.compiler.codegen.c.writer import Function
 from tvmrt.compiler.codegen.lowering import thread_bytes
 from tvmrt.compiler.ir import TensorType
 from tvmrt.compiler.ir.custom import shown_op
-from tvmrt.compiler.ir.extent import Extent, Whole, most, shown
-from tvmrt.compiler.ir.narrow import NarrowRow
-from tvmrt.compiler.ir.program import ARENA, Buffer, MemoryPool, Program, RowPlan, Step
-from tvmrt.compiler.ir.reduced import ReducedRow
-from tvmrt.compiler.ir.winograd import WinogradRow
-from tvmrt.compiler.partition import BorderRow, NodeRow, RegionRow, border_rows
+from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text, upper_bound
+from tvmrt.compiler.ir.program import ARENA, Buffer, MemoryPool, Program, RowFusionPlan, Step
+from tvmrt.compiler.ir.reduced_precision import ReducedPrecision
+from tvmrt.compiler.ir.weight_quantization import WeightQuantization
+from tvmrt.compiler.ir.winograd import WinogradConversion
+from tvmrt.compiler.partition import BoundaryTensor, NodeAssignment, RegionSummary, boundary_tensors
 from tvmrt.compiler.planner.lifetime import lifetimes
 
 
@@ -101,14 +101,14 @@ class Summary:
     operators: list[OperatorSummary]
     plan: list[PlanRow]
     seconds: dict[str, float] = field(default_factory=dict)
-    nodes: list[NodeRow] = field(default_factory=list)
-    regions: list[RegionRow] = field(default_factory=list)
-    borders: list[BorderRow] = field(default_factory=list)
+    nodes: list[NodeAssignment] = field(default_factory=list)
+    regions: list[RegionSummary] = field(default_factory=list)
+    borders: list[BoundaryTensor] = field(default_factory=list)
     pools: list[PoolSummary] = field(default_factory=list)
-    narrowed: list[NarrowRow] = field(default_factory=list)
-    reduced: list[ReducedRow] = field(default_factory=list)
-    winograd: list[WinogradRow] = field(default_factory=list)
-    row_plans: list[RowPlan] = field(default_factory=list)
+    narrowed: list[WeightQuantization] = field(default_factory=list)
+    reduced: list[ReducedPrecision] = field(default_factory=list)
+    winograd: list[WinogradConversion] = field(default_factory=list)
+    row_plans: list[RowFusionPlan] = field(default_factory=list)
 
 
 def summarise(program: Program, functions: Sequence[Function], weights_bytes: int) -> Summary:
@@ -133,7 +133,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
             for b in program.arena_buffers()
             if b.kind == ARENA
         ],
-        borders=border_rows(program),
+        borders=boundary_tensors(program),
         pools=[summary_of_pool(pool) for pool in program.pools],
         narrowed=list(program.narrowed),
         reduced=list(program.reduced),
@@ -155,7 +155,7 @@ def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummar
         step.name,
         shown_op(step.group.root),
         list(step.sources),
-        most(step.lowering.macs()),
+        upper_bound(step.lowering.macs()),
         _shape(step.writes[0].shape),
         function.symbol,
         live_bytes,
@@ -191,8 +191,8 @@ def covered(spans: Sequence[tuple[int, int]]) -> int:
     return total
 
 
-def _shape(shape: Sequence[Whole]) -> tuple[int | str, ...]:
-    return tuple(shown(n) if isinstance(n, Extent) else n for n in shape)
+def _shape(shape: Sequence[SymInt]) -> tuple[int | str, ...]:
+    return tuple(extent_text(n) if isinstance(n, Extent) else n for n in shape)
 
 
 def _tensor(name: str, type: TensorType, labels: Sequence[str] = ()) -> TensorSummary:

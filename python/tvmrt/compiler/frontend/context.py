@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Value
-from tvmrt.compiler.ir.extent import Extent, Whole, as_extent, bounds, largest, most, smallest
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    as_extent,
+    bounds,
+    sym_max,
+    sym_min,
+    upper_bound,
+)
 
 
 class OperatorContext:
@@ -57,12 +65,12 @@ class OperatorContext:
         self.importer.extents[value] = array
         return value
 
-    def found(self, number: Value, low: int, high: Whole, what: str) -> Whole:
+    def found(self, number: Value, low: int, high: SymInt, what: str) -> SymInt:
         """Turn a data-dependent int64 scalar into an extent from ``low`` to ``high``. A run with a
         number outside of these bounds ends with an error that names ``what``."""
         dims = self.importer.dims
 
-        def make(number: Value, low: int, high: Whole) -> Whole:
+        def make(number: Value, low: int, high: SymInt) -> SymInt:
             return dims.found(self.emit, number, low, high, self.name, what)
 
         if number.data is not None:
@@ -84,7 +92,7 @@ class OperatorContext:
         rank = len(x.shape)
         return self.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
-    def reshape(self, x: Value, shape: Sequence[Whole]) -> Value:
+    def reshape(self, x: Value, shape: Sequence[SymInt]) -> Value:
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
 
@@ -114,25 +122,25 @@ class OperatorContext:
             x = self.emit("max", [x, self.like(low, x)])
         return x if high is None else self.emit("min", [x, self.like(high, x)])
 
-    def slice_axis(self, x: Value, axis: int, start: int, size: Whole, step: int = 1) -> Value:
+    def slice_axis(self, x: Value, axis: int, start: int, size: SymInt, step: int = 1) -> Value:
         """Return the elements start, start + step, ... along one axis."""
         rank = len(x.shape)
         starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
         # with at most one element the step is unused, and files may give it any size
-        starts[axis], steps[axis], sizes[axis] = start, step if most(size) > 1 else 1, size
+        starts[axis], steps[axis], sizes[axis] = start, step if upper_bound(size) > 1 else 1, size
         if tuple(sizes) == x.shape and step == 1:
             return x
         return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
-    def fitted(self, x: Value, axis: int, length: Whole) -> Value:
+    def fitted(self, x: Value, axis: int, length: SymInt) -> Value:
         """Truncate x along an axis to ``length`` elements, or pad it with zeros at the end."""
         missing = length - x.shape[axis]
         low, high = bounds(missing)
         if low < 0:
-            x = self.slice_axis(x, axis, 0, smallest(length, x.shape[axis]))
-        return self.filled_up(x, axis, largest(missing, 0)) if high > 0 else x
+            x = self.slice_axis(x, axis, 0, sym_min(length, x.shape[axis]))
+        return self.filled_up(x, axis, sym_max(missing, 0)) if high > 0 else x
 
-    def filled_up(self, x: Value, axis: int, count: Whole, value: Value | None = None) -> Value:
+    def filled_up(self, x: Value, axis: int, count: SymInt, value: Value | None = None) -> Value:
         """Pad x at the end of an axis by ``count`` elements of ``value`` (default: zeros)."""
         inputs, before, after = [x], (0,) * len(x.shape), [0] * len(x.shape)
         after[axis] = count

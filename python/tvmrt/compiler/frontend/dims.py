@@ -13,13 +13,13 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import (
     Extent,
     Symbol,
-    Whole,
+    SymInt,
     as_extent,
     exact_quotient,
-    least,
-    most,
-    shown,
+    extent_text,
+    lower_bound,
     symbols_of,
+    upper_bound,
 )
 
 from .run_counts import RunCounts
@@ -65,7 +65,7 @@ class Narrowed:
     high: int = 0
     step: int = 1
     first: int = 0
-    same: Whole | None = None
+    same: SymInt | None = None
     node: str = ""
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ class Dims:
 
         return [name for name in every if not follows(name)]
 
-    def extent(self, name: str) -> Whole:
+    def extent(self, name: str) -> SymInt:
         """Return the extent of a declared dimension or expression. Raises ValueError if it depends
         on itself or on an undeclared dimension."""
         if name in self._narrowed:
@@ -159,14 +159,14 @@ class Dims:
         self._open.append(name)
         found = self._computed(name, text)
         self._open.pop()
-        if least(found) < 0 or most(found) > HIGHEST:
+        if lower_bound(found) < 0 or upper_bound(found) > HIGHEST:
             raise ValueError(
-                f"dimension {name} = {text} is from {least(found)} to {most(found)}; declare "
+                f"dimension {name} = {text} is from {lower_bound(found)} to {upper_bound(found)}; declare "
                 "bounds that keep it from being negative"
             )
         return found
 
-    def _narrowed_extent(self, name: str, sizes: Narrowed) -> Whole:
+    def _narrowed_extent(self, name: str, sizes: Narrowed) -> SymInt:
         if sizes.same is not None:
             names = {symbol.name for symbol in symbols_of(sizes.same)}
             return as_extent(sizes.same.at({n: self.extent(n) for n in names}))
@@ -178,8 +178,8 @@ class Dims:
         inner = self._narrowed.get(steps, Narrowed(sizes.low, sizes.high))
         return self._narrowed_extent(steps, inner) * sizes.step + sizes.first
 
-    def _computed(self, name: str, text: str) -> Whole:
-        left: list[Whole] = []
+    def _computed(self, name: str, text: str) -> SymInt:
+        left: list[SymInt] = []
         for term in _terms(name, text):
             if isinstance(term, str):
                 if term not in self:
@@ -208,23 +208,29 @@ class Dims:
         self,
         name: str,
         low: int,
-        high: Whole,
+        high: SymInt,
         source: Any,
-        limit: Whole | None = None,
+        limit: SymInt | None = None,
         product: tuple | None = None,
-    ) -> Whole:
+    ) -> SymInt:
         """Return the extent of a data-dependent size, see ``Symbol``; ``name`` must be unique.
         ``limit``: an upper bound in any run, if that is not ``high``."""
         if limit is None and not isinstance(high, int):
             limit = high
         c, local = self._parameter(name), source is None
-        symbol = Symbol(name, low, most(high), c, source, limit, product, local, zeros=[])
+        symbol = Symbol(name, low, upper_bound(high), c, source, limit, product, local, zeros=[])
         self._symbols[name] = symbol
         return symbol.extent
 
     def found(
-        self, emit: Callable[..., Value], number: Value, low: int, high: Whole, node: str, what: str
-    ) -> Whole:
+        self,
+        emit: Callable[..., Value],
+        number: Value,
+        low: int,
+        high: SymInt,
+        node: str,
+        what: str,
+    ) -> SymInt:
         """Turn a data-dependent int64 scalar into an extent from ``low`` to ``high``. A run with a
         number outside of these bounds ends with an error that names ``what``. ``emit`` adds
         operators for the network's node ``node``."""
@@ -235,7 +241,7 @@ class Dims:
         if same is not None:
             self._replaced.add(name)
             vector = emit("reshape", [number], shape=(1,))
-            text = f"{shown(same)}, which node {reader} needs"
+            text = f"{extent_text(same)}, which node {reader} needs"
             emit("require", [vector] * 2, expected=(same,), where=f"'{node}', {what}", text=text)
             return same
         source = emit("count", [number], extent=name, what=what, low=low, high=high)
@@ -246,7 +252,7 @@ class Dims:
         found = self._narrowed.get(name)
         return found.high if found is not None and found.high else None
 
-    def _required(self, name: str) -> tuple[Whole | None, str]:
+    def _required(self, name: str) -> tuple[SymInt | None, str]:
         """Return the extent that a data-dependent size must equal, in terms of sizes known before
         it, and the node that needs it; None if the size is unconstrained."""
         for other, sizes in self._narrowed.items():
@@ -268,7 +274,7 @@ class Dims:
                 return (found if factor > 0 else -found), sizes.node
         return None, ""
 
-    def _named(self, name: str) -> Whole:
+    def _named(self, name: str) -> SymInt:
         return self.extent(name) if name in self else self._symbols[name].extent
 
     def factors(
@@ -278,7 +284,7 @@ class Dims:
         highs: Sequence[int],
         size: int,
         told: tuple[str, Sequence[str]],
-    ) -> list[Whole]:
+    ) -> list[SymInt]:
         """Turn data-dependent numbers into extents up to ``highs``. The caller ensures that their
         product never exceeds ``size``. ``told``: the node, and a name for each number."""
         node, what = told
@@ -312,7 +318,7 @@ class Dims:
         return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
 
 
-def _at(extent: Whole, values: Mapping[str, Whole]) -> Whole:
+def _at(extent: SymInt, values: Mapping[str, SymInt]) -> SymInt:
     return extent.at(values) if isinstance(extent, Extent) else extent
 
 
@@ -332,11 +338,11 @@ def _short(name: str, text: str) -> str:
     return told if len(told) <= 80 else f"{told[:80]}..."
 
 
-def _count_terms(number: Whole) -> int:
+def _count_terms(number: SymInt) -> int:
     return len(number.terms) if isinstance(number, Extent) else 1
 
 
-def _bounded(number: Whole) -> Whole:
+def _bounded(number: SymInt) -> SymInt:
     """Return the number. Raises OverflowError for too many factors, including in quotients."""
     count, rest = 0, [number]
     while rest:
@@ -349,18 +355,18 @@ def _bounded(number: Whole) -> Whole:
     return number
 
 
-def _multiply(a: Whole, b: Whole) -> Whole:
+def _multiply(a: SymInt, b: SymInt) -> SymInt:
     many = _count_terms(a) * _count_terms(b) > MOST_FACTORS
     return _bounded(1 << MOST_FACTORS if many else a * b)
 
 
-def _divide(a: Whole, b: Whole) -> Whole:
+def _divide(a: SymInt, b: SymInt) -> SymInt:
     if isinstance(b, int) and b == 0:
         raise ZeroDivisionError("is divided by 0")
     return _bounded(a // b)
 
 
-_ARITHMETIC: dict[type, Callable[[Whole, Whole], Whole]] = {
+_ARITHMETIC: dict[type, Callable[[SymInt, SymInt], SymInt]] = {
     ast.Add: lambda a, b: _bounded(a + b),
     ast.Sub: lambda a, b: _bounded(a - b),
     ast.Mult: _multiply,
@@ -368,7 +374,7 @@ _ARITHMETIC: dict[type, Callable[[Whole, Whole], Whole]] = {
 }
 
 
-def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Whole]]:
+def _terms(name: str, text: str) -> list[int | str | Callable[[SymInt, SymInt], SymInt]]:
     """Parse an expression to numbers, names and operators in postfix order. Raises ValueError if it
     is not a supported expression: exporters name dimensions by any function."""
     try:
@@ -379,9 +385,9 @@ def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Wh
         ) from None
 
 
-def _power(base: Whole, times: int) -> Whole:
+def _power(base: SymInt, times: int) -> SymInt:
     """Return a power of a number: exporters write the area of a square image as one."""
-    number: Whole = 1
+    number: SymInt = 1
     for _ in range(times):
         number = _multiply(number, base)
     return number

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, Undecided, bounds
+from tvmrt.compiler.ir.extent import Extent, UndecidedExtent, bounds
 
 MOST_ELEMENTS = 64  # maximum size of a tracked tensor: shapes are short
 
@@ -34,7 +34,7 @@ def followed(rule: Callable, ctx: Any, operands: list) -> list[Elements] | None:
     """Return the results of a rule; None if they are known only at run time."""
     try:
         found = rule(ctx, *operands)
-    except Undecided:
+    except UndecidedExtent:
         return None
     if found is None:
         return None
@@ -66,13 +66,13 @@ def truncated(a, b):
 
 
 def equal(a, b):
-    """Return 1 or 0. Raises Undecided if this is known only at run time."""
+    """Return 1 or 0. Raises UndecidedExtent if this is known only at run time."""
     if a == b:
         return 1
     low, high = bounds(a - b)
     if low > 0 or high < 0:
         return 0
-    raise Undecided(f"whether {a!r} is {b!r} is known only when the network runs")
+    raise UndecidedExtent(f"whether {a!r} is {b!r} is known only when the network runs")
 
 
 def chosen(ctx: Any, condition: Elements, x: Elements, y: Elements) -> Elements | None:

@@ -8,13 +8,13 @@ from math import prod
 from typing import Any
 
 from tvmrt.compiler.ir import Builder, Value
-from tvmrt.compiler.ir.extent import Whole, counts_in, least, most
+from tvmrt.compiler.ir.extent import SymInt, data_dependent_symbols, lower_bound, upper_bound
 from tvmrt.compiler.ir.value_numbering import ValueNumbers
 
 
 @dataclass(frozen=True)
 class _Known:
-    extent: Whole
+    extent: SymInt
     source: Value | None  # the tensor with the size
 
 
@@ -30,9 +30,9 @@ class RunCounts:
         builder: Builder,
         emit: Callable[..., Value],
         number: Value,
-        bounds: tuple[int, Whole],
-        make: Callable[[Value, int, Whole], Whole],
-    ) -> Whole:
+        bounds: tuple[int, SymInt],
+        make: Callable[[Value, int, SymInt], SymInt],
+    ) -> SymInt:
         """Return a data-dependent integer scalar as an extent.
 
         ``make`` declares the extent of a number with its lower and upper bound. It is called only
@@ -44,13 +44,13 @@ class RunCounts:
         for guard in guards:
             for known in self._known.get((key, guard), ()):
                 extent = known.extent * factor
-                fits = least(extent) >= low and most(extent) <= most(high)
+                fits = lower_bound(extent) >= low and upper_bound(extent) <= upper_bound(high)
                 if fits and _is_there(builder, known.source):
                     return extent
         if mask is not None and factor != 1:
             number, high = emit("count_nonzero", [mask]), prod(mask.shape)
         extent = make(number, low if factor == 1 else 0, high)
-        counts = counts_in(extent)
+        counts = data_dependent_symbols(extent)
         source: Any = counts[0].source if counts else None
         guard = source.producer.guard if source is not None else None
         place = guard and (self._values.of(guard[0]), guard[1])

@@ -10,12 +10,12 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import (
     Extent,
     Quotient,
-    Whole,
+    SymInt,
     exact_quotient,
-    largest,
-    most,
-    smallest,
+    sym_max,
+    sym_min,
     symbols_of,
+    upper_bound,
 )
 from tvmrt.compiler.ir.rounding import ceil_div
 
@@ -27,7 +27,7 @@ def plain_window(rank: int, **others: Any) -> dict:
     return {**plain, **others}
 
 
-def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:
+def rest_of(x: Value, others: Sequence[SymInt]) -> SymInt | None:
     """Return the extent that completes the others to x's elements; None if there is none. If
     divisibility depends on dynamic sizes, it is the quotient for divisible ones."""
     known = prod(others)
@@ -42,7 +42,7 @@ def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:
     return _divided(prod(left), known) if known else None
 
 
-def _divided(number: Whole, divisor: Whole) -> Whole | None:
+def _divided(number: SymInt, divisor: SymInt) -> SymInt | None:
     found = exact_quotient(number, divisor)
     if found is not None or not isinstance(number, Extent):
         return found
@@ -57,21 +57,21 @@ def _divided(number: Whole, divisor: Whole) -> Whole | None:
     return None
 
 
-def range_taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, Whole]:
+def range_taken(extent: SymInt, start: SymInt, end: SymInt, step: int) -> tuple[SymInt, SymInt]:
     """Return the first index of a slice and the number of its elements."""
     if not symbols_of(extent, start, end):
         found = range(extent)[start:end:step]
         return (found.start if found else 0), len(found)
     if step < 0:
         first, last = (_inside(n, extent, -1) for n in (start, end))
-        count = ceil_div(largest(first - last, 0), -step)
-        return (largest(first, 0) if most(count) else 0), count
+        count = ceil_div(sym_max(first - last, 0), -step)
+        return (sym_max(first, 0) if upper_bound(count) else 0), count
     first, last = (_inside(n, extent) for n in (start, end))
-    return first, ceil_div(largest(last - first, 0), step)
+    return first, ceil_div(sym_max(last - first, 0), step)
 
 
-def _inside(place: Whole, extent: Whole, shift: int = 0) -> Whole:
+def _inside(place: SymInt, extent: SymInt, shift: int = 0) -> SymInt:
     """Return a non-negative index, clamped to ``shift`` .. ``extent + shift``."""
     if place < 0:
-        return largest(extent + place, shift)
-    return smallest(place, extent + shift)
+        return sym_max(extent + place, shift)
+    return sym_min(place, extent + shift)

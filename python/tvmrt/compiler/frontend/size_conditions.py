@@ -11,15 +11,15 @@ from typing import TypeVar
 import numpy as np
 
 from tvmrt.compiler.ir import Builder
-from tvmrt.compiler.ir.assumptions import Assumptions, Condition, collecting, follows
+from tvmrt.compiler.ir.assumptions import Assumptions, Condition, collect_assumptions, is_implied_by
 from tvmrt.compiler.ir.extent import (
     Extent,
     Symbol,
-    Whole,
-    counts_in,
+    SymInt,
+    data_dependent_symbols,
     exact_quotient,
-    most,
     symbols_of,
+    upper_bound,
 )
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
 from tvmrt.error import Remark, SizesRemark, UnsupportedError
@@ -52,7 +52,7 @@ def import_at_fitting_sizes(attempt: Callable[[Fitting], T]) -> T:
     reasons: dict[str, str] = {}
     for _ in range(MAX_IMPORTS):
         result, problem = None, None
-        with collecting() as assumed:
+        with collect_assumptions() as assumed:
             try:
                 result = attempt(fitting)
             except (ValueError, UnsupportedError) as error:
@@ -102,9 +102,9 @@ def _satisfiable(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     size satisfies all conditions on a dimension."""
     kept: list[Condition] = []
     for condition in conditions:
-        if counts_in(*(symbol.extent for symbol in condition.symbols)):
+        if data_dependent_symbols(*(symbol.extent for symbol in condition.symbols)):
             continue  # a data-dependent size is unknown at the start of a run
-        if follows(condition.zero, [other.zero for other in kept]):
+        if is_implied_by(condition.zero, [other.zero for other in kept]):
             continue
         if condition.holds(_some_sizes(condition.symbols)).any():
             kept.append(condition)
@@ -158,8 +158,8 @@ def _ranges(numbers: np.ndarray) -> str | None:
 
 def _some_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
     """Return all combinations of sizes, or those of the largest sizes of each dimension."""
-    most = int(MAX_SIZES ** (1 / len(symbols)))
-    closer = [replace(s, low=max(s.low, s.high - most + 1)) for s in symbols]
+    upper_bound = int(MAX_SIZES ** (1 / len(symbols)))
+    closer = [replace(s, low=max(s.low, s.high - upper_bound + 1)) for s in symbols]
     return all_sizes(closer, MAX_SIZES) or {}
 
 
@@ -169,7 +169,7 @@ def solve(conditions: Sequence[Condition]) -> dict[str, tuple[Narrowed, str]]:
     fits: dict[Symbol, np.ndarray] = {}
     nodes: dict[str, str] = {}
     for condition in conditions:
-        if counts_in(*(symbol.extent for symbol in condition.symbols)):
+        if data_dependent_symbols(*(symbol.extent for symbol in condition.symbols)):
             found.update(_equal_count(condition, found))
             continue
         same = _replaced(*condition.equal, condition.node, found) if condition.equal else {}
@@ -218,7 +218,7 @@ def _in_steps(symbol: Symbol, step: int, low: int, high: int) -> Narrowed:
 
 
 def _replaced(
-    a: Whole, b: Whole, node: str, taken: Mapping[str, object]
+    a: SymInt, b: SymInt, node: str, taken: Mapping[str, object]
 ) -> dict[str, tuple[Narrowed, str]]:
     """Return a dimension that must equal an extent of others for two extents to be equal."""
     difference = a - b
@@ -246,7 +246,7 @@ def _add_bounds(found: dict[str, tuple[Narrowed, str]], assumed: Assumptions) ->
         for a, b in zip(pair, pair[::-1]):
             if not any(symbol.name in unbounded for symbol in symbols_of(b)):
                 names = (s.name for s in symbols_of(a) if a == s.extent and s.name in unbounded)
-                highs.update((name, most(b)) for name in names if name not in highs)
+                highs.update((name, upper_bound(b)) for name in names if name not in highs)
     for name, high in highs.items():
         sizes, node = found.get(name, (Narrowed(), ""))
         found[name] = replace(sizes, high=high), node
@@ -260,7 +260,7 @@ def _equal_count(
     difference = a - b
     if not isinstance(difference, Extent) or any(s.name in taken for s in condition.symbols):
         return {}
-    for symbol in counts_in(difference):
+    for symbol in data_dependent_symbols(difference):
         factor = dict(difference.terms).get((symbol,))
         if factor is None:
             continue

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, Symbol, Undecided, Whole, symbols_of
+from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, UndecidedExtent, symbols_of
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
 
 from .size_intervals import INTERVALS, Interval, cells, extent_interval
@@ -132,7 +132,7 @@ def _within(number: SizeNumber, operands: list, low: Sizes, high: Sizes) -> Inte
 # Construction.
 
 
-def leaf(value: Whole | float, dtype: str = "int64") -> SizeNumber:
+def leaf(value: SymInt | float, dtype: str = "int64") -> SizeNumber:
     """Return an integer, an extent or a float as a number."""
     if isinstance(value, Extent):
         symbols = frozenset(symbols_of(value))
@@ -146,16 +146,16 @@ def leaf(value: Whole | float, dtype: str = "int64") -> SizeNumber:
 
 
 def combined(op: str, operands: Sequence[SizeNumber], dtype: str) -> SizeNumber:
-    """Return an operator applied to numbers. Raises Undecided if the nesting is too deep."""
+    """Return an operator applied to numbers. Raises UndecidedExtent if the nesting is too deep."""
     depth = 1 + max(o.depth for o in operands)
     if depth > MAX_DEPTH:
-        raise Undecided(f"a size is computed by more than {MAX_DEPTH} operators")
+        raise UndecidedExtent(f"a size is computed by more than {MAX_DEPTH} operators")
     symbols = frozenset().union(*(o.symbols for o in operands))
     key = _key(op, dtype, [o.key for o in operands])
     try:
         rule = "trunc" if op == "cast" and dtype == "int64" else op
         ratio = ratio_of(rule, [o.ratio for o in operands], dtype)
-    except Undecided:
+    except UndecidedExtent:
         ratio = None
     return SizeNumber(op, tuple(operands), dtype, None, key, depth, symbols, ratio)
 
@@ -207,7 +207,7 @@ def bounds(number: SizeNumber) -> tuple[Any, Any] | None:
     return ends[0], ends[1]
 
 
-def exact_extent(number: SizeNumber) -> Whole | None:
+def exact_extent(number: SizeNumber) -> SymInt | None:
     """Return the extent that equals an int64 number at all sizes; None if none is known."""
     if number.ratio is not None and _is_ratio(number):
         return number.ratio.number

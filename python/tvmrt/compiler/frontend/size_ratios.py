@@ -15,7 +15,7 @@ from math import gcd, isfinite
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, Whole, bounds, exact_quotient, largest, smallest
+from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, exact_quotient, sym_max, sym_min
 from tvmrt.compiler.ir.rounding import ceil_div
 
 BITS = {"float16": 11, "float32": 24, "float64": 53, "int64": 62}
@@ -31,7 +31,7 @@ class Ratio:
     """``number / divisor`` in exact arithmetic. ``state``: the network's float is that number
     (EXACT), the nearest float with ``bits`` bits (ROUNDED), or an approximation (UNPROVEN)."""
 
-    number: Whole
+    number: SymInt
     divisor: int = 1
     state: int = EXACT
     bits: int = BITS["int64"]
@@ -41,7 +41,7 @@ class Ratio:
         return self.state == EXACT
 
 
-def leaf_ratio(extent: Whole) -> Ratio:
+def leaf_ratio(extent: SymInt) -> Ratio:
     return Ratio(extent)
 
 
@@ -60,7 +60,7 @@ def constant_ratio(value: float, dtype: str) -> Ratio | None:
 
 def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | None:
     """Return the quotient that an operator computes; None if the result is not one. Raises
-    Undecided if it depends on the sizes."""
+    UndecidedExtent if it depends on the sizes."""
     rule = _RULES.get(op)
     known = [each for each in operands if each is not None]
     if rule is None or len(known) < len(operands):
@@ -81,11 +81,11 @@ def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | N
 _ROUNDED_AGAIN = ("add", "sub", "mul", "div")
 
 
-def _bits(number: Whole) -> int:
+def _bits(number: SymInt) -> int:
     return max(abs(end) for end in bounds(number)).bit_length()
 
 
-def _reduced(number: Whole, divisor: int, state: int, dtype: str) -> Ratio | None:
+def _reduced(number: SymInt, divisor: int, state: int, dtype: str) -> Ratio | None:
     """Cancel common factors; None if the quotient is too large."""
     terms = dict(number.terms) if isinstance(number, Extent) else {(): number}
     common = gcd(divisor, *terms.values())
@@ -166,14 +166,14 @@ def _trunc(a: Ratio) -> tuple | None:
 
 
 _RULES: dict[str, Callable] = {
-    "abs": lambda a: (largest(a.number, -a.number), a.divisor, False),
+    "abs": lambda a: (sym_max(a.number, -a.number), a.divisor, False),
     "add": _add,
     "cast": _cast,
     "ceil": _ceil,
     "div": _div,
     "floor": _floor,
-    "max": _chosen(largest),
-    "min": _chosen(smallest),
+    "max": _chosen(sym_max),
+    "min": _chosen(sym_min),
     "mul": _mul,
     "neg": lambda a: (-a.number, a.divisor, False),
     "round": _round,

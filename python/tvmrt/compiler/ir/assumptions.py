@@ -24,11 +24,11 @@ from .extent import (
     Extent,
     Quotient,
     Symbol,
-    Whole,
+    SymInt,
     bounds,
     exact_quotient,
-    largest,
-    shown,
+    extent_text,
+    sym_max,
     symbols_of,
 )
 
@@ -45,7 +45,7 @@ class Condition:
     zero: Extent
     node: str
     words: str
-    equal: tuple[Whole, Whole] | None = None
+    equal: tuple[SymInt, SymInt] | None = None
 
     @property
     def symbols(self) -> set[Symbol]:
@@ -78,7 +78,7 @@ _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=Non
 
 
 @contextmanager
-def collecting() -> Iterator[Assumptions]:
+def collect_assumptions() -> Iterator[Assumptions]:
     """Assume and record the conditions that the bounds of dimensions leave open."""
     found = Assumptions()
     token = _current.set(found)
@@ -114,7 +114,7 @@ def assume_bound(name: str, problem: str) -> None:
         current.unbounded[name] = problem
 
 
-def note_bound(extent: Whole, high: int) -> None:
+def note_bound(extent: SymInt, high: int) -> None:
     """Record an upper bound for a data-dependent dimension that nothing else bounds."""
     current = _current.get()
     for symbol in symbols_of(extent):
@@ -122,7 +122,7 @@ def note_bound(extent: Whole, high: int) -> None:
             current.bounds.setdefault(symbol.name, high)
 
 
-def are_equal(a: Whole, b: Whole) -> bool:
+def are_equal(a: SymInt, b: SymInt) -> bool:
     """Return whether two extents are equal, or may be and are assumed to be."""
     if a == b:
         return True
@@ -134,28 +134,28 @@ def are_equal(a: Whole, b: Whole) -> bool:
         return False
     if _is_known(difference):
         return True
-    zero = primitive(difference)
+    zero = primitive_part(difference)
     return _assume(zero, _equality(zero), (a, b))
 
 
-def is_at_least(extent: Whole, least: int) -> bool:
+def is_at_least(extent: SymInt, minimum: int) -> bool:
     """Return whether an extent is at least ``least``, or may be and is assumed to be."""
     low, high = bounds(extent)
-    if low >= least or high < least or not isinstance(extent, Extent):
-        return low >= least
-    missing = largest(least - extent, 0)
-    words = f"{extent!r} is at least {least}"
+    if low >= minimum or high < minimum or not isinstance(extent, Extent):
+        return low >= minimum
+    missing = sym_max(minimum - extent, 0)
+    words = f"{extent!r} is at least {minimum}"
     return _is_known(missing) or _assume(missing, words)  # type: ignore[arg-type]
 
 
 def _is_known(extent: Extent) -> bool:
     """Return whether the known equations of its symbols imply that an extent is 0 in each run."""
-    return follows(extent, {zero for symbol in symbols_of(extent) for zero in symbol.zeros})
+    return is_implied_by(extent, {zero for symbol in symbols_of(extent) for zero in symbol.zeros})
 
 
-def follows(extent: Extent, zeros: Collection[Extent]) -> bool:
+def is_implied_by(extent: Extent, zeros: Collection[Extent]) -> bool:
     """Return whether an extent is 0 wherever all ``zeros`` are, by subtracting multiples."""
-    return bool(zeros) and _rest(extent, _basis(frozenset(zeros))) == 0
+    return bool(zeros) and _remainder(extent, _basis(frozenset(zeros))) == 0
 
 
 @lru_cache(maxsize=256)
@@ -163,25 +163,25 @@ def _basis(zeros: frozenset[Extent]) -> tuple[Extent, ...]:
     """Return extents that are 0 wherever ``zeros`` are, with distinct last terms."""
     found: list[Extent] = []
     for zero in sorted(zeros, key=repr):
-        rest = _rest(zero, found)
+        rest = _remainder(zero, found)
         if isinstance(rest, Extent):
             found.append(rest)
     return tuple(found)
 
 
-def _rest(extent: Whole, zeros: Sequence[Extent]) -> Whole:
+def _remainder(extent: SymInt, zeros: Sequence[Extent]) -> SymInt:
     """Return the remainder of an extent, or of a multiple of it, after reduction by ``zeros``."""
     for _ in range(MAX_REDUCTIONS):
         if not isinstance(extent, Extent):
             break
-        less = next((n for zero in zeros if (n := _reduced(extent, zero)) is not None), None)
+        less = next((n for zero in zeros if (n := _eliminate_term(extent, zero)) is not None), None)
         if less is None:
             break
         extent = less
     return extent
 
 
-def _reduced(extent: Extent, zero: Extent) -> Whole | None:
+def _eliminate_term(extent: Extent, zero: Extent) -> SymInt | None:
     """Return a multiple of an extent minus a multiple of ``zero`` that eliminates a term divisible
     by the last term of ``zero``; None without such a term."""
     lead, factor = zero.terms[-1]
@@ -196,7 +196,7 @@ def _reduced(extent: Extent, zero: Extent) -> Whole | None:
     return None
 
 
-def primitive(extent: Extent) -> Extent:
+def primitive_part(extent: Extent) -> Extent:
     """Return an extent that is 0 wherever this one is, without the factors that are never 0 and
     with a positive first coefficient."""
     common = gcd(*(k for _, k in extent.terms))
@@ -220,14 +220,14 @@ def _equality(zero: Extent) -> str:
         [k * sign * _product(atoms) for atoms, k in zero.terms if k * sign > 0] for sign in (1, -1)
     ]
     one, other = sorted(map(sum, sides), key=lambda side: isinstance(side, int))
-    return f"{shown(one)} is {shown(other)}"
+    return f"{extent_text(one)} is {extent_text(other)}"
 
 
-def _product(atoms: tuple) -> Whole:
+def _product(atoms: tuple) -> SymInt:
     return Extent({atoms: 1}) if atoms else 1
 
 
-def _assume(zero: Extent, words: str, equal: tuple[Whole, Whole] | None = None) -> bool:
+def _assume(zero: Extent, words: str, equal: tuple[SymInt, SymInt] | None = None) -> bool:
     current = _current.get()
     symbols = symbols_of(zero)
     if current is None or any(symbol.local for symbol in symbols):

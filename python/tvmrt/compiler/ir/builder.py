@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from . import op as ops
-from .contract import Misfit
+from .contract import ContractError
 from .extent import symbols_of
 from .graph import Graph, Node, Value, constant
 from .limits import MAX_FOLDED_BYTES, MAX_GROWN_BYTES
-from .quantized import remember_integers
+from .quantized import link_integer_sources
 
 
 class Builder:
@@ -54,14 +54,14 @@ class Builder:
         name = name or (self.sources[0] if self.sources else op)
         try:
             types = ops.result_types(op, inputs, attrs)
-        except Misfit as problem:
+        except ContractError as problem:
             # where the network's node is known, the importer names it
             node = op if self.sources else f'{op} "{name}"'
-            raise Misfit(f"{node}: {problem}") from problem
+            raise ContractError(f"{node}: {problem}") from problem
         folded = self._fold(rule, inputs, attrs, types)
         if folded is not None:
             values = [constant(a, f"{name}_{i}") for i, a in enumerate(folded)]
-            remember_integers(op, inputs, attrs, values)
+            link_integer_sources(op, inputs, attrs, values)
             return values
         node = Node(op, inputs, attrs, name, self.sources, self.guard)
         node.outputs = [Value(name, t, node) for t in types]

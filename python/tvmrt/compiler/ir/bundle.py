@@ -45,7 +45,7 @@ class Bundle:
     row_type: str = ""
     lacking: int | str = 0
 
-    def spread(self, name: str, value: Any) -> dict[str, Any]:
+    def flatten(self, name: str, value: Any) -> dict[str, Any]:
         """Return the tensors of an input by name. Raise ValueError if the value does not fit."""
         if self.absent:
             if value is not None:

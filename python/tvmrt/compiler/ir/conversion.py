@@ -15,7 +15,7 @@ from .op import POINTWISE, Expression, Op, broadcast, define
 from .pointwise import HALF, INT, INVERSE, MATH, wrapped_pow
 
 
-def _goes_by_float32(E: DType, to: str) -> bool:
+def _converts_via_float32(E: DType, to: str) -> bool:
     return (not E.is_half or to == "float32") and (not DTYPES[to].is_half or E.name == "float32")
 
 
@@ -32,7 +32,7 @@ class Cast(Op):
     contract = Contract(
         "x: E=computed|half[*S] -> y: to[*S]",
         "to: dtype computed|half",
-        rules=[holds("half precision is cast from and to float32 only", _goes_by_float32)],
+        rules=[holds("half precision is cast from and to float32 only", _converts_via_float32)],
         example={"to": "int8"},
     )
 
@@ -93,7 +93,7 @@ class BitCast(Op):
         return [np.ascontiguousarray(arrays[0]).view(to).reshape(arrays[0].shape)]
 
 
-class PowWhole(Op):
+class PowInteger(Op):
     """Power with an integer exponent. The result has the type of x.
 
     The exponent is used exactly, however large it is, also for the sign of the result.
@@ -127,4 +127,4 @@ class PowWhole(Op):
 
 define(Cast())
 define(BitCast())
-define(PowWhole())
+define(PowInteger())

@@ -8,13 +8,13 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 
-from .extent import Whole
+from .extent import SymInt
 
 _INT, _UINT, _FLOAT, _HANDLE, _BFLOAT = 0, 1, 2, 3, 4  # DLPack type codes
 
 # Floating-point types of at most 8 bits: DLPack type code, bits, name in the classic ABI. The first
 # two have the codes of TVM 0.14 and later, the others have the codes of DLPack.
-_SMALL_FLOATS = {
+_LOW_BIT_FLOATS = {
     "float8_e4m3fn": (6, 8, "e4m3_float8"),
     "float8_e5m2": (7, 8, "e5m2_float8"),
     "float8_e4m3fnuz": (11, 8, "e4m3fnuz_float8"),
@@ -22,7 +22,7 @@ _SMALL_FLOATS = {
     "float8_e8m0fnu": (14, 8, "e8m0fnu_float8"),
     "float4_e2m1fn": (17, 4, "e2m1_float4"),
 }
-_SMALL_INTEGERS = {"int4": (_INT, 4), "uint4": (_UINT, 4), "int2": (_INT, 2), "uint2": (_UINT, 2)}
+_LOW_BIT_INTEGERS = {"int4": (_INT, 4), "uint4": (_UINT, 4), "int2": (_INT, 2), "uint2": (_UINT, 2)}
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class DType:
         """Bytes of one element in memory; for bit-packed types, of one shared byte."""
         return self.numpy.itemsize
 
-    def nbytes(self, count: Whole) -> Whole:
+    def nbytes(self, count: SymInt) -> SymInt:
         """Return the bytes of ``count`` elements in memory."""
         return (count * self.bits + 7) // 8 if self.is_packed else count * self.itemsize
 
     @property
-    def is_small(self) -> bool:
+    def is_low_bit(self) -> bool:
         """Whether it has 8 bits or fewer and no C type: it is only moved and converted."""
-        return self.name in _SMALL_FLOATS or self.is_packed
+        return self.name in _LOW_BIT_FLOATS or self.is_packed
 
     @property
     def is_packed(self) -> bool:
@@ -61,7 +61,7 @@ class DType:
     @property
     def text(self) -> str:
         """Name in the classic ABI."""
-        return _SMALL_FLOATS[self.name][2] if self.name in _SMALL_FLOATS else self.name
+        return _LOW_BIT_FLOATS[self.name][2] if self.name in _LOW_BIT_FLOATS else self.name
 
     @property
     def is_float(self) -> bool:
@@ -93,13 +93,13 @@ def _bfloat16() -> list[DType]:
     return [DType("bfloat16", np.dtype(bfloat16), "uint16_t", _BFLOAT, 16)]
 
 
-def _small() -> list[DType]:
+def _low_bit_types() -> list[DType]:
     """Return the types of at most 8 bits that the installed ml_dtypes has."""
     try:
         import ml_dtypes
     except ImportError:
         return []
-    rows = {**_SMALL_FLOATS, **_SMALL_INTEGERS}
+    rows = {**_LOW_BIT_FLOATS, **_LOW_BIT_INTEGERS}
     return [
         DType(name, np.dtype(getattr(ml_dtypes, name)), "uint8_t", code, bits)
         for name, (code, bits, *_) in rows.items()
@@ -123,7 +123,7 @@ DTYPES = {
         DType("bool", np.dtype("bool"), "uint8_t", _UINT, 1),
         DType("float16", np.dtype("float16"), "uint16_t", _FLOAT, 16),
         *_bfloat16(),
-        *_small(),
+        *_low_bit_types(),
     )
 }
 

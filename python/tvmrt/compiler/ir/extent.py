@@ -3,7 +3,7 @@
 An :class:`Extent` may be used in place of an integer extent, stride or offset. It supports integer
 arithmetic; a result that is the same for all values of its symbols becomes an integer again.
 Questions that depend on these values (a comparison, the truth of ``n``) are answered from the
-bounds. If the bounds do not decide, :class:`Undecided` is raised: no code is chosen by a size that
+bounds. If the bounds do not decide, :class:`UndecidedExtent` is raised: no code is chosen by a size that
 a later run may not have.
 """
 
@@ -26,7 +26,7 @@ from .extent_bounds import bounds
 INT_MAX = 2**31 - 1  # of C's int, the type of generated expressions where it suffices
 
 
-class Undecided(UnsupportedError):
+class UndecidedExtent(UnsupportedError):
     """Error: the compiler needs an extent that is known only at run time."""
 
 
@@ -34,7 +34,7 @@ _printed: ContextVar[set[Symbol] | None] = ContextVar("printed", default=None)
 
 
 @contextmanager
-def printed_symbols() -> Iterator[set[Symbol]]:
+def collect_printed_symbols() -> Iterator[set[Symbol]]:
     """Collect the symbols whose C names are printed in the context; the printer of a function then
     knows which sizes its text uses."""
     found: set[Symbol] = set()
@@ -112,14 +112,14 @@ class Quotient:
 
 
 @dataclass(frozen=True)
-class Positive:
+class MaxWithZero:
     """``max(number, 0)``; the minimum and maximum of two extents are expressed by it."""
 
     number: Extent
     computed: ClassVar[bool] = True
 
     def at(self, values: Mapping[str, Any]) -> Any:
-        return _positive(self.number.at(values))
+        return _max_with_zero(self.number.at(values))
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -134,8 +134,8 @@ class Positive:
         return f"max({number}, 0)" if names else f"({number} > 0 ? {number} : 0)"
 
 
-Atom = Union[Symbol, Quotient, Positive]
-Whole = Union[int, "Extent"]
+Atom = Union[Symbol, Quotient, MaxWithZero]
+SymInt = Union[int, "Extent"]
 
 
 class Extent:
@@ -161,7 +161,7 @@ class Extent:
     def text(self, names: bool = True) -> str:
         """Return it as text with the network's names of the symbols, or as a C expression."""
         parts = []
-        wide = not names and any(_most_of(atoms, k) > INT_MAX for atoms, k in self.terms)
+        wide = not names and any(_max_magnitude(atoms, k) > INT_MAX for atoms, k in self.terms)
         # negative terms after positive ones, a number last: n + 1
         for atoms, k in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
             words = [a.text(names) for a in atoms]
@@ -189,30 +189,30 @@ class Extent:
 
     # Arithmetic.
 
-    def __add__(self, other: Any) -> Whole:
+    def __add__(self, other: Any) -> SymInt:
         terms = _terms(other)
         if terms is None:
             return NotImplemented
         total = dict(self.terms)
         for atoms, k in terms.items():
             total[atoms] = total.get(atoms, 0) + k
-        return _made(total)
+        return _from_terms(total)
 
     __radd__ = __add__
 
-    def __neg__(self) -> Whole:
+    def __neg__(self) -> SymInt:
         return Extent({atoms: -k for atoms, k in self.terms})
 
-    def __pos__(self) -> Whole:
+    def __pos__(self) -> SymInt:
         return self
 
-    def __sub__(self, other: Any) -> Whole:
+    def __sub__(self, other: Any) -> SymInt:
         return NotImplemented if _terms(other) is None else self + -other
 
-    def __rsub__(self, other: Any) -> Whole:
+    def __rsub__(self, other: Any) -> SymInt:
         return NotImplemented if _terms(other) is None else -self + other
 
-    def __mul__(self, other: Any) -> Whole:
+    def __mul__(self, other: Any) -> SymInt:
         terms = _terms(other)
         if terms is None:
             return NotImplemented
@@ -221,92 +221,96 @@ class Extent:
             for others, n in terms.items():
                 both = tuple(sorted(atoms + others, key=_atom_order))
                 total[both] = total.get(both, 0) + k * n
-        return _made(total)
+        return _from_terms(total)
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Any) -> Whole:
+    def __floordiv__(self, other: Any) -> SymInt:
         if _terms(other) is None:
             return NotImplemented
-        return _divided(self, other)
+        return _floor_divide(self, other)
 
-    def __rfloordiv__(self, other: Any) -> Whole:
-        return NotImplemented if _terms(other) is None else _divided(int(other), self)
+    def __rfloordiv__(self, other: Any) -> SymInt:
+        return NotImplemented if _terms(other) is None else _floor_divide(int(other), self)
 
-    def __mod__(self, other: Any) -> Whole:
-        return NotImplemented if _terms(other) is None else self - _divided(self, other) * other
+    def __mod__(self, other: Any) -> SymInt:
+        return (
+            NotImplemented if _terms(other) is None else self - _floor_divide(self, other) * other
+        )
 
-    def __rmod__(self, other: Any) -> Whole:
-        return NotImplemented if _terms(other) is None else other - _divided(other, self) * self
+    def __rmod__(self, other: Any) -> SymInt:
+        return (
+            NotImplemented if _terms(other) is None else other - _floor_divide(other, self) * self
+        )
 
     def __truediv__(self, other: Any) -> float:
-        raise Undecided(f"the quotient {self!r} / {other!r} {_asked(self)}")
+        raise UndecidedExtent(f"the quotient {self!r} / {other!r} {_unknown_text(self)}")
 
     def __rtruediv__(self, other: Any) -> float:
-        raise Undecided(f"the quotient {other!r} / {self!r} {_asked(self)}")
+        raise UndecidedExtent(f"the quotient {other!r} / {self!r} {_unknown_text(self)}")
 
     # Comparisons, decided by bounds.
 
     def __lt__(self, other: Any) -> bool:
-        return _below(self - other, f"{self!r} < {other!r}")
+        return _is_negative(self - other, f"{self!r} < {other!r}")
 
     def __gt__(self, other: Any) -> bool:
-        return _below(other - self, f"{self!r} > {other!r}")
+        return _is_negative(other - self, f"{self!r} > {other!r}")
 
     def __le__(self, other: Any) -> bool:
-        return not _below(other - self, f"{self!r} <= {other!r}")
+        return not _is_negative(other - self, f"{self!r} <= {other!r}")
 
     def __ge__(self, other: Any) -> bool:
-        return not _below(self - other, f"{self!r} >= {other!r}")
+        return not _is_negative(self - other, f"{self!r} >= {other!r}")
 
-    def __abs__(self) -> Whole:
+    def __abs__(self) -> SymInt:
         return -self if self < 0 else self
 
     def __bool__(self) -> bool:
         low, high = bounds(self)
         if low > 0 or high < 0:
             return True
-        raise Undecided(f"whether {self!r} is 0 {_asked(self, True)}")
+        raise UndecidedExtent(f"whether {self!r} is 0 {_unknown_text(self, True)}")
 
     def __index__(self) -> int:
-        raise Undecided(f"the number {self!r} {_asked(self)}")
+        raise UndecidedExtent(f"the number {self!r} {_unknown_text(self)}")
 
     __int__ = __index__
     __float__ = __index__
 
 
-def _most_of(atoms: tuple[Atom, ...], factor: int) -> int:
+def _max_magnitude(atoms: tuple[Atom, ...], factor: int) -> int:
     return abs(factor) * prod(atom.bounds[1] for atom in atoms)
 
 
-def certainly(question: Callable[..., Any], *arguments: Any) -> bool:
+def statically_known_true(question: Callable[..., Any], *arguments: Any) -> bool:
     """Return whether the answer is yes for all sizes, as the condition of an optimisation.
 
     Return False where the bounds do not decide, so that the general form is used.
     """
     try:
         return bool(question(*arguments))
-    except Undecided:
+    except UndecidedExtent:
         return False
 
 
 @contextmanager
-def named(places: Sequence[str]) -> Iterator[None]:
-    """Add these node names to the text of an Undecided error."""
+def error_context(places: Sequence[str]) -> Iterator[None]:
+    """Add these node names to the text of an UndecidedExtent error."""
     try:
         yield
-    except Undecided as problem:
+    except UndecidedExtent as problem:
         raise UnsupportedError(f"{', '.join(places)}: {problem}") from problem
 
 
-def _asked(extent: Extent, by_bounds: bool = False) -> str:
+def _unknown_text(extent: Extent, by_bounds: bool = False) -> str:
     """Return the end of an error text: what is unknown, and which options make it known."""
     help_ = "give it closer bounds with --dim, or fix" if by_bounds else "fix"
-    names = listed(extent.symbols())
+    names = describe_symbols(extent.symbols())
     return f"is known only at run time ({names}); {help_} it with --shape"
 
 
-def linear_form(extent: Whole) -> tuple[Symbol, int, int] | None:
+def linear_form(extent: SymInt) -> tuple[Symbol, int, int] | None:
     """Return (symbol, step, first) of an extent ``step * symbol + first`` with a positive step;
     None for any other."""
     if not isinstance(extent, Extent):
@@ -320,19 +324,19 @@ def linear_form(extent: Whole) -> tuple[Symbol, int, int] | None:
     return (atoms[0], step, first) if known else None  # type: ignore[return-value]
 
 
-def listed(symbols: Iterable[Symbol]) -> str:
+def describe_symbols(symbols: Iterable[Symbol]) -> str:
     """Return symbols with their bounds as text."""
     found = sorted(symbols, key=lambda s: s.name)
     return ", ".join(f"{s.name} = {s.low}..{s.high}" for s in found)
 
 
-def _below(difference: Whole, words: str) -> bool:
+def _is_negative(difference: SymInt, words: str) -> bool:
     low, high = bounds(difference)
     if high < 0:
         return True
     if low >= 0:
         return False
-    raise Undecided(f"whether {words} {_asked(difference, True)}")  # type: ignore[arg-type]
+    raise UndecidedExtent(f"whether {words} {_unknown_text(difference, True)}")  # type: ignore[arg-type]
 
 
 def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
@@ -341,12 +345,12 @@ def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
     if isinstance(value, Integral):
         return {(): int(value)}
     if isinstance(value, Real):
-        raise Undecided(f"a floating-point value computed from {value} and a dimension is known "
+        raise UndecidedExtent(f"a floating-point value computed from {value} and a dimension is known "
         "only at run time; fix the dimension with --shape")  # fmt: skip
     return None
 
 
-def _made(terms: Mapping[tuple[Atom, ...], int]) -> Whole:
+def _from_terms(terms: Mapping[tuple[Atom, ...], int]) -> SymInt:
     kept = {atoms: k for atoms, k in terms.items() if k}
     if not kept.keys() - {()}:
         return kept.get((), 0)
@@ -361,31 +365,31 @@ def _order(atoms: tuple[Atom, ...]) -> tuple:
     return len(atoms), *map(_atom_order, atoms)
 
 
-def _divided(number: Whole, divisor: Whole) -> Whole:
+def _floor_divide(number: SymInt, divisor: SymInt) -> SymInt:
     """Return the quotient rounded down; the divisor must be positive."""
     if not divisor > 0:
-        raise Undecided(f"{number!r} / {divisor!r} may be divided by 0")
+        raise UndecidedExtent(f"{number!r} / {divisor!r} may be divided by 0")
     whole = exact_quotient(number, divisor)
     if whole is not None:
         return whole
     if isinstance(divisor, Extent):
         if 0 <= number < divisor:
             return 0
-        raise Undecided(f"the quotient {number!r} / {divisor!r} {_asked(divisor)}")
-    return _floor(number, int(divisor))  # type: ignore[arg-type]
+        raise UndecidedExtent(f"the quotient {number!r} / {divisor!r} {_unknown_text(divisor)}")
+    return _floor_by_constant(number, int(divisor))  # type: ignore[arg-type]
 
 
-def _floor(number: Extent, divisor: int) -> Whole:
+def _floor_by_constant(number: Extent, divisor: int) -> SymInt:
     """Divide, rounded down, in canonical form: coefficients below the divisor inside, no common
     factor, no nested quotients."""
-    outside = _made({atoms: k // divisor for atoms, k in number.terms})
-    inside = _made({atoms: k % divisor for atoms, k in number.terms})
+    outside = _from_terms({atoms: k // divisor for atoms, k in number.terms})
+    inside = _from_terms({atoms: k % divisor for atoms, k in number.terms})
     low, high = bounds(inside)
     if low // divisor == high // divisor:
         return outside + low // divisor
     factor = gcd(divisor, *(k for atoms, k in inside.terms if atoms))
     if factor > 1:
-        inside = _made({atoms: k // factor for atoms, k in inside.terms})
+        inside = _from_terms({atoms: k // factor for atoms, k in inside.terms})
         divisor //= factor
         if divisor == 1:
             return outside + inside
@@ -394,21 +398,23 @@ def _floor(number: Extent, divisor: int) -> Whole:
         (atom,) = varying[0][0]
         if isinstance(atom, Quotient):
             rest = dict(inside.terms).get((), 0)
-            return outside + _floor(atom.number + rest * atom.divisor, atom.divisor * divisor)
+            return outside + _floor_by_constant(
+                atom.number + rest * atom.divisor, atom.divisor * divisor
+            )
     return outside + Extent({(Quotient(inside, divisor),): 1})
 
 
-def smallest(a: Whole, b: Whole) -> Whole:
+def sym_min(a: SymInt, b: SymInt) -> SymInt:
     """Return the minimum of two extents."""
-    return a - _positive(a - b)
+    return a - _max_with_zero(a - b)
 
 
-def largest(a: Whole, b: Whole) -> Whole:
+def sym_max(a: SymInt, b: SymInt) -> SymInt:
     """Return the maximum of two extents."""
-    return b + _positive(a - b)
+    return b + _max_with_zero(a - b)
 
 
-def _positive(number: Any) -> Any:
+def _max_with_zero(number: Any) -> Any:
     """Return max(number, 0) for a number, an array or an extent. For an extent in canonical form:
     without a common factor, and with a positive last coefficient inside."""
     if not isinstance(number, Extent):
@@ -419,11 +425,11 @@ def _positive(number: Any) -> Any:
     factor = gcd(*(k for _, k in number.terms))
     number = Extent({atoms: k // factor for atoms, k in number.terms})
     if number.terms[-1][1] < 0:
-        return factor * (number + Extent({(Positive(-number),): 1}))  # type: ignore[arg-type]
-    return Extent({(Positive(number),): factor})
+        return factor * (number + Extent({(MaxWithZero(-number),): 1}))  # type: ignore[arg-type]
+    return Extent({(MaxWithZero(number),): factor})
 
 
-def exact_quotient(number: Whole, divisor: Whole) -> Whole | None:
+def exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
     """Return the quotient if it is an integer for all values of the symbols, else None."""
     left, parts = _terms(number), _terms(divisor)
     lead = max(parts, key=_order)
@@ -439,27 +445,27 @@ def exact_quotient(number: Whole, divisor: Whole) -> Whole | None:
             return None
         factor = left[top] // parts[lead]
         total[tuple(rest)] = factor
-        taken = _terms(divisor * _made({tuple(rest): factor}))
+        taken = _terms(divisor * _from_terms({tuple(rest): factor}))
         for atoms, k in taken.items():
             left[atoms] = left.get(atoms, 0) - k
         left = {atoms: k for atoms, k in left.items() if k}
-    return _made(total)
+    return _from_terms(total)
 
 
 # Bounds.
 
 
-def most(value: Whole) -> int:
+def upper_bound(value: SymInt) -> int:
     """Return the maximum of an extent."""
     return bounds(value)[1]
 
 
-def least(value: Whole) -> int:
+def lower_bound(value: SymInt) -> int:
     """Return the minimum of an extent."""
     return bounds(value)[0]
 
 
-def as_extent(value: Any) -> Whole:
+def as_extent(value: Any) -> SymInt:
     """Convert a number of any integer type to int; leave an extent unchanged."""
     return value if isinstance(value, Extent) else int(value)
 
@@ -477,23 +483,23 @@ def symbols_of(*values: Any) -> set[Symbol]:
     return found
 
 
-def counts_in(*values: Any) -> list[Symbol]:
+def data_dependent_symbols(*values: Any) -> list[Symbol]:
     """Return the data-dependent symbols in all extents among values, sorted by name."""
     found = (s for s in symbols_of(*values) if s.source is not None)
     return sorted(found, key=lambda s: s.name)
 
 
-def with_most_counts(value: Whole) -> Whole:
+def allocation_extent(value: SymInt) -> SymInt:
     """Return the extent with data-dependent symbols at their maximum, for memory allocation."""
-    counts = counts_in(value)
+    counts = data_dependent_symbols(value)
     if not counts:
         return value
     others = {s.name: s.extent for s in symbols_of(value)}
-    largest = value.at({**others, **{s.name: s.high for s in counts}})
-    least_ = value.at({**others, **{s.name: s.low for s in counts}})
-    return largest if least(largest - least_) >= 0 else least_
+    sym_max = value.at({**others, **{s.name: s.high for s in counts}})
+    at_minimum = value.at({**others, **{s.name: s.low for s in counts}})
+    return sym_max if lower_bound(sym_max - at_minimum) >= 0 else at_minimum
 
 
-def shown(value: Whole) -> str:
+def extent_text(value: SymInt) -> str:
     """Return an extent as text."""
     return repr(value) if isinstance(value, Extent) else str(value)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 # Combinations of values that are all evaluated if nothing else gives the bounds of an extent.
-MOST_TRIED = 1 << 16
+MAX_POINTS = 1 << 16
 # Combinations of sizes that are all evaluated if a condition on them or a number must be exact.
 MAX_SIZES = 1 << 20
 MAX_CASES = 4  # terms max(number, 0) of an extent that are split into two cases each
@@ -28,12 +28,12 @@ def bounds(value: Any) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _bounds(extent: Any) -> tuple[int, int]:
-    low, high = _bounds_alone(extent)
+    low, high = _bounds_without_limits(extent)
     for symbol in extent.symbols():
         if symbol.limit is not None:
             low, high = _bounds_by_limit(extent, symbol, low, high)
         if symbol.product is not None:
-            high = _most_by_product(extent, *symbol.product, high)
+            high = _bound_by_product_limit(extent, *symbol.product, high)
     return low, high
 
 
@@ -51,7 +51,7 @@ def _bounds_by_limit(extent: Any, symbol: Any, low: int, high: int) -> tuple[int
     return low, min(high, replaced[1])
 
 
-def _most_by_product(extent: Any, names: frozenset[str], size: int, high: int) -> int:
+def _bound_by_product_limit(extent: Any, names: frozenset[str], size: int, high: int) -> int:
     """Tighten the upper bound if a term contains all symbols whose product is limited."""
     for atoms, k in extent.terms:
         factors = {a for a in atoms if not a.computed and a.name in names}
@@ -65,20 +65,20 @@ def _most_by_product(extent: Any, names: frozenset[str], size: int, high: int) -
     return high
 
 
-def _bounds_alone(extent: Any) -> tuple[int, int]:
+def _bounds_without_limits(extent: Any) -> tuple[int, int]:
     if all(k > 0 for _, k in extent.terms):
-        return _summed(extent)  # grows with each atom, and no atom is negative
+        return _bounds_of_sum(extent)  # grows with each atom, and no atom is negative
     symbols = extent.symbols()
     sizes = all_sizes(symbols, dtype=object)  # Python integers do not overflow
     if sizes is not None:
         found = extent.at(sizes)
         return int(found.min()), int(found.max())
-    parts = _independent(extent)
+    parts = _independent_terms(extent)
     if len(parts) > 1:
         ends = [_bounds_of_terms(extent, part) for part in parts]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
-    found = _at_corners(extent, symbols)
-    return found or _by_cases(extent) or _by_factors(extent) or _summed(extent)
+    found = _bounds_at_corners(extent, symbols)
+    return found or _bounds_by_cases(extent) or _bounds_by_factors(extent) or _bounds_of_sum(extent)
 
 
 def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, int]:
@@ -86,7 +86,7 @@ def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, in
     return bounds(type(extent)(dict(terms))) if atoms else (number, number)
 
 
-def _independent(extent: Any) -> list[list[tuple[Any, int]]]:
+def _independent_terms(extent: Any) -> list[list[tuple[Any, int]]]:
     """Return the terms in groups without common symbols; a constant is a group of its own."""
     groups: list[tuple[set, list]] = []
     for atoms, k in extent.terms:
@@ -98,7 +98,7 @@ def _independent(extent: Any) -> list[list[tuple[Any, int]]]:
     return [terms for _, terms in groups]
 
 
-def _by_cases(extent: Any) -> tuple[int, int] | None:
+def _bounds_by_cases(extent: Any) -> tuple[int, int] | None:
     """Bound by both cases of a term max(number, 0) that occurs once; None if there is none."""
     if sum(a.computed for atoms, _ in extent.terms for a in atoms) > MAX_CASES:
         return None  # each doubles the number of cases
@@ -115,10 +115,10 @@ def _by_cases(extent: Any) -> tuple[int, int] | None:
     return None
 
 
-def _by_factors(extent: Any) -> tuple[int, int] | None:
+def _bounds_by_factors(extent: Any) -> tuple[int, int] | None:
     """Bound a product of two extents without common symbols by the bounds of each; None for any
     other extent."""
-    for group in _connected(extent):
+    for group in _connected_symbols(extent):
         pair = _factors(extent, group)
         if pair is not None:
             ends = [a * b for a in bounds(pair[0]) for b in bounds(pair[1])]
@@ -126,7 +126,7 @@ def _by_factors(extent: Any) -> tuple[int, int] | None:
     return None
 
 
-def _connected(extent: Any) -> list[set]:
+def _connected_symbols(extent: Any) -> list[set]:
     """Return the symbols in groups such that each atom has symbols of only one group."""
     groups: list[set] = []
     for atom in {atom for atoms, _ in extent.terms for atom in atoms}:
@@ -156,7 +156,7 @@ def _factors(extent: Any, group: set) -> tuple[Any, Any] | None:
     return type(extent)(one), type(extent)(other)
 
 
-def _summed(extent: Any) -> tuple[int, int]:
+def _bounds_of_sum(extent: Any) -> tuple[int, int]:
     low = high = 0
     for atoms, k in extent.terms:
         least = prod(a.bounds[0] for a in atoms)
@@ -167,7 +167,7 @@ def _summed(extent: Any) -> tuple[int, int]:
 
 
 def all_sizes(
-    symbols: Collection[Any], limit: int = MOST_TRIED, dtype: Any = np.int64
+    symbols: Collection[Any], limit: int = MAX_POINTS, dtype: Any = np.int64
 ) -> dict[str, np.ndarray] | None:
     """Return every combination of the symbols' sizes: by name an array with one axis per symbol;
     None if there are more than ``limit``."""
@@ -177,7 +177,7 @@ def all_sizes(
     return dict(zip((s.name for s in symbols), np.meshgrid(*axes, indexing="ij")))
 
 
-def _at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:
+def _bounds_at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:
     """Bound by the sign of the change with each symbol; None if a sign is not constant."""
     if any(a.computed for atoms, _ in extent.terms for a in atoms):
         return None

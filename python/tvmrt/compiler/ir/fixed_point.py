@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .contract import Contract, let
-from .fixed_exp import LONG, shift
+from .fixed_point_exp import LONG, shift
 from .float_to_int import to_integers
 from .graph import Node
 from .op import GAP, POINTWISE, Expression, Op, broadcast, define

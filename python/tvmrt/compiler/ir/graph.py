@@ -11,15 +11,15 @@ import numpy as np
 
 from .bundle import Bundle
 from .dtype import DType, dtype_of
-from .extent import Whole, counts_in, most, shown
-from .stowed import stowed
+from .extent import SymInt, data_dependent_symbols, extent_text, upper_bound
+from .mmap_constants import mmap_array
 
 
 @dataclass(frozen=True)
 class TensorType:
     """Logical shape (ONNX order) and element type of a tensor; symbolic extents have bounds."""
 
-    shape: tuple[Whole, ...]
+    shape: tuple[SymInt, ...]
     dtype: DType
 
     @property
@@ -27,27 +27,27 @@ class TensorType:
         return len(self.shape)
 
     @property
-    def size(self) -> Whole:
+    def size(self) -> SymInt:
         """Number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Maximum number of bytes of its elements."""
-        return self.dtype.nbytes(most(self.size))
+        return self.dtype.nbytes(upper_bound(self.size))
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(shown, self.shape))}]"
+        return f"{self.dtype}[{', '.join(map(extent_text, self.shape))}]"
 
 
 class Value:
     """Tensor in the graph: an input, a constant (``data`` set) or a node's output.
 
-    A ``kept`` constant is stored in the library in this order of elements in any case: kernels
+    A constant with ``keeps_layout`` is stored in the library in this order of elements in any case: kernels
     that can read this order need no other copy of it.
     """
 
-    __slots__ = ("data", "kept", "name", "producer", "type")
+    __slots__ = ("data", "keeps_layout", "name", "producer", "type")
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Value:
         self.type = type
         self.producer = producer
         self.data = data
-        self.kept = False
+        self.keeps_layout = False
 
     @property
-    def shape(self) -> tuple[Whole, ...]:
+    def shape(self) -> tuple[SymInt, ...]:
         return self.type.shape
 
     @property
@@ -105,7 +105,7 @@ class Node:
         self.sources = sources or (name,)
         self.guard = guard
 
-    def give(self, values: Sequence[Value]) -> None:
+    def set_outputs(self, values: Sequence[Value]) -> None:
         """Make the node the producer of these values; they are its results."""
         self.outputs = list(values)
         for value in values:
@@ -124,7 +124,9 @@ class Node:
         if self.guard is not None:
             found.append(self.guard[0])
         shapes = [v.type.shape for v in self.outputs]
-        found += [s.source for s in counts_in(self.attrs, *shapes) if s.source not in found]
+        found += [
+            s.source for s in data_dependent_symbols(self.attrs, *shapes) if s.source not in found
+        ]
         return found
 
     def __repr__(self) -> str:
@@ -138,7 +140,7 @@ class Graph:
     names, and an input or a constant may be an output. ``op_types``: the network's operator type
     ("Conv") by node name. ``labels``: by output name the class names that its elements index or its
     columns stand for. ``bundles``: tensors of inputs and outputs that are not tensors, by name. The
-    last ``kept`` outputs are the state for the next run, see ``state.py``. ``licence``: the
+    last ``state_count`` outputs are the state for the next run, see ``state.py``. ``licence``: the
     network's licence, "" if it has none. ``aliases``: further names of inputs, with their names.
     """
 
@@ -153,7 +155,7 @@ class Graph:
         self.labels: dict[str, list[str]] = {}
         self.bundles: dict[str, Bundle] = {}
         self.aliases: dict[str, str] = {}
-        self.kept = 0
+        self.state_count = 0
         self.licence = ""
 
     def consumers(self) -> dict[Value, list[Node]]:
@@ -192,7 +194,7 @@ class Graph:
 def constant(array: np.ndarray, name: str) -> Value:
     """Return a constant value. The array is kept; if it is large, it is written to a file."""
     # ascontiguousarray would turn a scalar into a vector of length one
-    data = stowed(np.asarray(array, order="C"))
+    data = mmap_array(np.asarray(array, order="C"))
     return Value(name, TensorType(tuple(data.shape), dtype_of(data)), data=data)
 
 

@@ -26,7 +26,7 @@ class Layout:
     def rank(self) -> int:
         return len(self.order)
 
-    def misfit(self, shape: Sequence[int]) -> str | None:
+    def mismatch(self, shape: Sequence[int]) -> str | None:
         """Return why a tensor of this shape cannot have the layout; None if it can."""
         if len(shape) != self.rank:
             return f"layout {self.name} is for rank {self.rank}, the tensor has {len(shape)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tvmrt.error import UnsupportedError
 
-from .extent import most
+from .extent import upper_bound
 
 if TYPE_CHECKING:
     from .graph import Graph, Value
@@ -38,10 +38,10 @@ MAX_FOLDED_BYTES = 1 << 26
 MAX_GROWN_BYTES = 1 << 30
 
 # Iterations of an unrolled loop; each is a copy of the body in the generated code.
-MAX_ROUNDS = 4096
+MAX_UNROLLED_ITERATIONS = 4096
 
 # Nodes from unrolled loops and inlined functions of a network.
-MAX_WRITTEN_NODES = 1 << 16
+MAX_UNROLLED_NODES = 1 << 16
 
 # Taps of a window with dynamic weights that is expanded to one node per tap.
 MAX_SEPARATE_TAPS = 64
@@ -53,9 +53,9 @@ class MemoryBoundError(UnsupportedError):
 
 def check_table(count: int, what: str, width: int = 1) -> None:
     """Raise ValueError naming ``what`` if a table of ``count`` rows is too large."""
-    most = MAX_TABLE // width
-    if count > most:
-        raise ValueError(f"{what} has {count} elements; the maximum is {most}")
+    upper_bound = MAX_TABLE // width
+    if count > upper_bound:
+        raise ValueError(f"{what} has {count} elements; the maximum is {upper_bound}")
 
 
 def check_tensors(graph: Graph, max_memory: int) -> None:
@@ -79,7 +79,7 @@ def constant_bytes(graph: Graph) -> int:
 
 def _check_values(where: str, values: Iterable[Value], max_memory: int) -> None:
     for value in values:
-        size, nbytes = most(value.type.size), value.type.nbytes
+        size, nbytes = upper_bound(value.type.size), value.type.nbytes
         if size > MAX_ELEMENTS:
             raise MemoryBoundError(
                 f"{where}: a tensor of {size} elements is too large; the maximum is "

@@ -9,7 +9,7 @@ from typing import Any
 
 from .contract import Contract
 from .dtype import DTYPES
-from .extent import Symbol, Whole, most, symbols_of
+from .extent import Symbol, SymInt, symbols_of, upper_bound
 from .graph import Graph, TensorType
 from .op import Op, register
 
@@ -23,9 +23,9 @@ class Growth:
     carried: int
     axis: int
     symbol: Symbol
-    first: Whole
-    after: Whole
-    most: int
+    first: SymInt
+    after: SymInt
+    upper_bound: int
 
 
 @register("loop")
@@ -57,13 +57,13 @@ class Loop(Op):
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         body: Graph = known["body"]
-        carried, sliced, most = known["carried"], known["sliced"], known["most"]
+        carried, sliced, upper_bound = known["carried"], known["sliced"], known["most"]
         grows: tuple[Growth, ...] = known.get("grows") or ()
         wanted = [
-            _stacked(v.type, most) if carried <= i < carried + sliced else v.type
+            _stacked(v.type, upper_bound) if carried <= i < carried + sliced else v.type
             for i, v in enumerate(body.inputs[1:])
         ]
-        wanted = _with(wanted, {(g.carried, g.axis): g.first for g in grows})
+        wanted = _with_extents(wanted, {(g.carried, g.axis): g.first for g in grows})
         found = list(known["values"])
         if found != wanted:
             raise ValueError(
@@ -71,11 +71,11 @@ class Loop(Op):
             )
         made = [v.type for v in body.outputs[known["conditional"] :]]
         inside = [v.type for v in body.inputs[1:]]
-        if _at_rest(made[:carried], grows) != _at_rest(inside[:carried], grows):
+        if _mask_growing_axes(made[:carried], grows) != _mask_growing_axes(inside[:carried], grows):
             raise ValueError("a loop-carried value changes its type in an iteration")
-        collected = [_stacked(type, most) for type in made[carried:]]
+        collected = [_stacked(type, upper_bound) for type in made[carried:]]
         scalar = TensorType((), DTYPES["int64"])
-        left = [_room(type, i, grows) for i, type in enumerate(inside[:carried])]
+        left = [_max_type(type, i, grows) for i, type in enumerate(inside[:carried])]
         given = {s.name: s for s in symbols_of(known["extents"])}
         outside = [_outside(type, given) for type in (*left, *collected)]
         return [*outside, scalar, *[scalar] * len(grows)]
@@ -97,11 +97,13 @@ def _outside(type: TensorType, given: Mapping[str, Symbol]) -> TensorType:
     return TensorType(tuple(shape), type.dtype)
 
 
-def _stacked(type: TensorType, rounds: Whole) -> TensorType:
-    return TensorType((rounds, *type.shape), type.dtype)
+def _stacked(type: TensorType, iterations: SymInt) -> TensorType:
+    return TensorType((iterations, *type.shape), type.dtype)
 
 
-def _with(types: list[TensorType], extents: Mapping[tuple[int, int], Whole]) -> list[TensorType]:
+def _with_extents(
+    types: list[TensorType], extents: Mapping[tuple[int, int], SymInt]
+) -> list[TensorType]:
     """Return the types with these extents at (index of the tensor, axis)."""
     return [
         TensorType(
@@ -111,15 +113,15 @@ def _with(types: list[TensorType], extents: Mapping[tuple[int, int], Whole]) -> 
     ]
 
 
-def _at_rest(types: list[TensorType], grows: tuple[Growth, ...]) -> list[TensorType]:
+def _mask_growing_axes(types: list[TensorType], grows: tuple[Growth, ...]) -> list[TensorType]:
     """Return the types with growing axes masked, to compare them between iterations."""
-    return _with(types, {(g.carried, g.axis): -1 for g in grows})
+    return _with_extents(types, {(g.carried, g.axis): -1 for g in grows})
 
 
-def _room(type: TensorType, index: int, grows: tuple[Growth, ...]) -> TensorType:
+def _max_type(type: TensorType, index: int, grows: tuple[Growth, ...]) -> TensorType:
     """Return the type of the result of a loop-carried value."""
-    large = {g.axis: g.most for g in grows if g.carried == index}
+    large = {g.axis: g.upper_bound for g in grows if g.carried == index}
     if not large:
         return type
-    shape = (large.get(axis, most(n)) for axis, n in enumerate(type.shape))
+    shape = (large.get(axis, upper_bound(n)) for axis, n in enumerate(type.shape))
     return TensorType((prod(shape),), type.dtype)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .assumptions import are_equal
-from .contract import Contract, Misfit
-from .extent import Extent, shown
+from .contract import Contract, ContractError
+from .extent import Extent, extent_text
 from .graph import TensorType, Value
 
 POINTWISE = "pointwise"  # one output element from the elements at the same (broadcast) index
@@ -43,8 +43,8 @@ class Op:
 
     name: str = ""
     kind: str = KERNEL
-    stays: bool = False  # never removed, because it may end a run with an error
-    keeps: bool = False  # whether its results stay valid until the next run
+    has_side_effects: bool = False  # never removed, because it may end a run with an error
+    results_persist: bool = False  # whether its results stay valid until the next run
     host_only: str = ""  # reason why it does not run on boards
     contract: Contract
 
@@ -116,9 +116,9 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     for axis in range(-rank, 0):
         extents = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if not all(are_equal(a, b) for a, b in combinations(extents, 2)):
-            raise Misfit(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+            raise ContractError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
         if len(extents) > 1:  # an integer, or the first in alphabetical order
-            extents = {min(extents, key=lambda n: (isinstance(n, Extent), shown(n)))}
+            extents = {min(extents, key=lambda n: (isinstance(n, Extent), extent_text(n)))}
         out.append(extents.pop() if extents else 1)
     return tuple(out)
 

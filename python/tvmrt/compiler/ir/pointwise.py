@@ -30,7 +30,7 @@ _FAMILIES = {"f32": "float32", "f64": "float64", "int": "signed", "uint": "unsig
 _FAMILIES.update(any="computed", half="half|float8")
 
 
-def _joined(types: str) -> str:
+def _merge_families(types: str) -> str:
     """Replace names of families by the names of larger families."""
     for parts, whole in (
         ("float32|float64", "float"),
@@ -42,7 +42,7 @@ def _joined(types: str) -> str:
     return types
 
 
-_TOLD = {"t", "u", "n", "bits"}  # names in expressions that depend on the element type
+_TYPE_DEPENDENT = {"t", "u", "n", "bits"}  # names in expressions that depend on the element type
 
 
 def _contract(
@@ -52,8 +52,8 @@ def _contract(
     float attributes that ``attributes`` does not declare."""
     declared = set(re.findall(r"(\w+)\??:", attributes))
     named = {name for e in c.values() for name in re.findall(r"{([a-z]\w*)}", e.text)}
-    floats = ", ".join(f"{name}: float" for name in sorted(named - declared - _TOLD))
-    types = _joined("|".join(_FAMILIES.get(family, family) for family in c))
+    floats = ", ".join(f"{name}: float" for name in sorted(named - declared - _TYPE_DEPENDENT))
+    types = _merge_families("|".join(_FAMILIES.get(family, family) for family in c))
     count = 1 + max(int(n) for e in c.values() for n in re.findall(r"{(\d)}", e.text))
     elements = ["bool"] * bools + [f"E={types}"] + ["E"] * (count - bools - 1)
     words = "the operands' extents, broadcast"
@@ -73,7 +73,7 @@ class PointwiseOp(Op):
     function of a kernel header is a pair with the header's name. It may use attributes as
     ``{attr}`` and its element type as ``{t}``, ``{u}`` (unsigned, without overflow), ``{n}`` (IR
     name) and ``{bits}``. ``attributes`` declares attributes; those it leaves out are floats.
-    ``near`` is the C expression for float32 angles that are not huge. The first ``data_from``
+    ``near`` is the C expression for float32 angles that are not huge. The first ``bool_operands``
     operands are bool, the others have one element type. The result has it too unless ``result``
     is given.
     """
@@ -86,29 +86,33 @@ class PointwiseOp(Op):
         c: Mapping[str, str | tuple[str, str]],
         fn: Callable[..., np.ndarray],
         result: DType | None = None,
-        data_from: int = 0,
+        bool_operands: int = 0,
         attributes: str = "",
-        near: tuple[str, str] | None = None,
+        bounded_angle: tuple[str, str] | None = None,
     ) -> None:
         self.name = name
         self.c = {k: Expression(v) if isinstance(v, str) else Expression(*v) for k, v in c.items()}
         self.fn = fn
-        self.data_from = data_from
-        self.contract = _contract(self.c, result, data_from, attributes)
-        self.near = Expression(*near) if near else None
+        self.bool_operands = bool_operands
+        self.contract = _contract(self.c, result, bool_operands, attributes)
+        self.bounded_angle = Expression(*bounded_angle) if bounded_angle else None
 
     def template(self, dtype: DType) -> Expression | None:
         """Return the C expression for operands of this element type."""
-        return of_family(self.c, dtype)
+        return entry_for_dtype(self.c, dtype)
 
-    def filled(
-        self, dtype: DType, operands: Sequence[str], attrs: Mapping[str, Any], near: bool = False
+    def render(
+        self,
+        dtype: DType,
+        operands: Sequence[str],
+        attrs: Mapping[str, Any],
+        bounded_angle: bool = False,
     ) -> Expression:
         """Return the C expression for these operands of one element type and attributes in C form.
 
         With ``near``, return the one for angles that are not huge.
         """
-        template = self.near if near else self.template(dtype)
+        template = self.bounded_angle if bounded_angle else self.template(dtype)
         unsigned = "uint64_t" if dtype.bits == 64 else "uint32_t"
         names = {"t": dtype.c, "u": unsigned, "n": dtype.name, "bits": dtype.bits}
         return template._replace(text=template.text.format(*operands, **names, **attrs))
@@ -117,7 +121,7 @@ class PointwiseOp(Op):
         return [np.asarray(self.fn(*arrays, **attrs))]
 
 
-def of_family(table: Mapping[str, Any], dtype: DType) -> Any:
+def entry_for_dtype(table: Mapping[str, Any], dtype: DType) -> Any:
     """Return a table's entry for an element type: for the first of its families that has one."""
     return next((table[family] for family in _families(dtype) if family in table), None)
 
@@ -129,7 +133,7 @@ def _families(dtype: DType) -> tuple[str, ...]:
         return ("bool", "any")
     if dtype.is_packed:
         return ()  # only converted
-    if dtype.is_half or dtype.is_small:
+    if dtype.is_half or dtype.is_low_bit:
         return ("half",)  # moved and converted, not computed with
     if dtype.is_float:
         return ("f32" if dtype.bits == 32 else "f64", "float", "number", "any")
@@ -177,13 +181,15 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return (0.5 * (np.tanh(0.5 * x) + 1)).astype(x.dtype)
 
 
-def _libm(name: str, fn: Callable[..., np.ndarray], header: str, near: bool = False) -> PointwiseOp:
+def _libm(
+    name: str, fn: Callable[..., np.ndarray], header: str, bounded_angle: bool = False
+) -> PointwiseOp:
     """Return the row of a C library function; float32 uses an implementation in ``kernels/``."""
     return PointwiseOp(
         name,
         {"f32": (f"tvmrt_{name}_f32({{0}})", header), "f64": f"{name}({{0}})"},
         fn,
-        near=(f"tvmrt_near_{name}_f32({{0}})", header) if near else None,
+        bounded_angle=(f"tvmrt_near_{name}_f32({{0}})", header) if bounded_angle else None,
     )
 
 
@@ -287,7 +293,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         lambda a, b: _shift(a, b, False),
     ),
     # select: condition, then, else
-    PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, data_from=1),
+    PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, bool_operands=1),
     PointwiseOp(
         "is_nan",
         {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
@@ -346,9 +352,9 @@ _ROWS: tuple[PointwiseOp, ...] = (
     _libm("exp", np.exp, MATH),
     _libm("expm1", np.expm1, MATH),
     _libm("log", np.log, MATH),
-    _libm("sin", np.sin, MATH, near=True),
-    _libm("cos", np.cos, MATH, near=True),
-    _libm("tan", np.tan, MATH, near=True),
+    _libm("sin", np.sin, MATH, bounded_angle=True),
+    _libm("cos", np.cos, MATH, bounded_angle=True),
+    _libm("tan", np.tan, MATH, bounded_angle=True),
     _libm("asin", np.arcsin, INVERSE),
     _libm("acos", np.arccos, INVERSE),
     _libm("atan", np.arctan, INVERSE),

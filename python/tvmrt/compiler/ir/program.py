@@ -12,13 +12,13 @@ from tvmrt.error import UnsupportedError
 
 from .bundle import Bundle
 from .dtype import DType
-from .extent import Symbol, Whole, counts_in, most, symbols_of
+from .extent import Symbol, SymInt, data_dependent_symbols, symbols_of, upper_bound
 from .graph import Node, Value
-from .narrow import NarrowRow
-from .reduced import ReducedRow
+from .reduced_precision import ReducedPrecision
 from .region import DeviceMemory
 from .strided import Strided, dense
-from .winograd import WinogradRow
+from .weight_quantization import WeightQuantization
+from .winograd import WinogradConversion
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 ALIGN_BYTES = 64
@@ -30,14 +30,24 @@ class Buffer:
     ``size`` counts elements, ``nbytes`` is the maximum size in bytes. The caller owns inputs and
     outputs, the artefact owns constants. Other buffers are in the arena: after planning, at byte
     ``address`` of memory pool number ``pool``. With ``memory``, only regions of one device access
-    it; the caller's buffers may be in that memory, others always are. A ``held`` constant is
+    it; the caller's buffers may be in that memory, others always are. A constant with ``in_device_module`` is
     stored in a device's module.
     """
 
-    __slots__ = ("address", "data", "dtype", "held", "kind", "memory", "name", "pool", "size")
+    __slots__ = (
+        "address",
+        "data",
+        "dtype",
+        "in_device_module",
+        "kind",
+        "memory",
+        "name",
+        "pool",
+        "size",
+    )
 
     def __init__(
-        self, name: str, dtype: DType, size: Whole, kind: str, data: np.ndarray | None = None
+        self, name: str, dtype: DType, size: SymInt, kind: str, data: np.ndarray | None = None
     ) -> None:
         self.name = name
         self.dtype = dtype
@@ -47,11 +57,11 @@ class Buffer:
         self.address: int | None = None
         self.pool = 0
         self.memory: DeviceMemory | None = None
-        self.held = False
+        self.in_device_module = False
 
     @property
     def nbytes(self) -> int:
-        return self.dtype.nbytes(most(self.size))
+        return self.dtype.nbytes(upper_bound(self.size))
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}: {self.dtype} x {self.size}>"
@@ -168,7 +178,7 @@ class Step:
     constants are not operands. ``demands`` has the required layout of each operand, reads, then
     writes. ``in_place`` lists (read index, write index) pairs that may share memory.
     ``scratch_bytes`` are allocated in the arena while the step runs; the kernels that it calls use
-    the last ``kernel_bytes`` of them. ``counts`` has the accesses of the data-dependent dimensions
+    the last ``kernel_bytes`` of them. ``data_dependent_dims`` has the accesses of the data-dependent dimensions
     that the step uses. ``levels`` has the lowering for each ISA level of
     multi-versioned code. ``deferred``: a region that is started, and waited for where its results
     are needed. ``shrinks``: an in-place result may be smaller than the operand whose memory it has.
@@ -186,7 +196,7 @@ class Step:
     kernel_bytes: int = 0
     scratch: Buffer | None = None
     guard: tuple[Access, bool] | None = None
-    counts: dict[Symbol, Access] = field(default_factory=dict)
+    data_dependent_dims: dict[Symbol, Access] = field(default_factory=dict)
     levels: dict[str, object] = field(default_factory=dict)
     deferred: bool = False
     shrinks: bool = False
@@ -211,7 +221,7 @@ class Step:
 
     def accesses(self) -> list[Access]:
         guard = [self.guard[0]] if self.guard else []
-        return [*self.reads, *self.writes, *guard, *self.counts.values()]
+        return [*self.reads, *self.writes, *guard, *self.data_dependent_dims.values()]
 
 
 @dataclass(eq=False)
@@ -238,7 +248,7 @@ class MemoryPool:
 
 
 @dataclass(frozen=True)
-class RowPlan:
+class RowFusionPlan:
     """Plan that computes chains of steps a few rows at a time. ``ram_bytes``: the network's memory
     with it. ``instructions``: estimated extra instructions. ``chains``: their first and last steps.
     ``patches``: number of column patches of each chain. ``surplus_macs``: multiply-adds that are
@@ -276,15 +286,15 @@ class Program:
     pools: list[MemoryPool] = field(default_factory=list)
     concurrent: bool = False  # steps on different devices may run at the same time
     # accesses of the data-dependent dimensions of outputs
-    counts: dict[Symbol, Access] = field(default_factory=dict)
+    data_dependent_dims: dict[Symbol, Access] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
     bundles: dict[str, Bundle] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
-    narrowed: list[NarrowRow] = field(default_factory=list)
-    reduced: list[ReducedRow] = field(default_factory=list)
-    winograd: list[WinogradRow] = field(default_factory=list)
-    row_plans: list[RowPlan] = field(default_factory=list)
+    narrowed: list[WeightQuantization] = field(default_factory=list)
+    reduced: list[ReducedPrecision] = field(default_factory=list)
+    winograd: list[WinogradConversion] = field(default_factory=list)
+    row_plans: list[RowFusionPlan] = field(default_factory=list)
 
     def dims(self) -> list[Symbol]:
         """Return the dimensions that a run may choose, in their order in the inputs."""
@@ -298,15 +308,15 @@ class Program:
         """Return the pools in device memory, with their numbers."""
         return [(i, pool) for i, pool in enumerate(self.pools) if pool.memory is not None]
 
-    def is_sized(self) -> bool:
+    def has_dynamic_dims(self) -> bool:
         """Return whether extents of inputs or outputs are known only at run time."""
         return bool(symbols_of(*(t.shape for t in (*self.input_types, *self.output_types))))
 
-    def refuse_counts(self, why: str) -> None:
+    def reject_data_dependent_outputs(self, why: str) -> None:
         """Raise UnsupportedError for an output with a data-dependent number of elements; ``why``
         completes the error text: the reason, and an alternative."""
         for name, type in zip(self.output_names, self.output_types):
-            for found in counts_in(type.shape)[:1]:
+            for found in data_dependent_symbols(type.shape)[:1]:
                 raise UnsupportedError(
                     f"the size of output {name} ({found.name}) is known only after a run, {why}, "
                     "or change the network to return it padded to a fixed shape"
@@ -324,6 +334,8 @@ class Program:
         return list(found)
 
 
-def whole(name: str, dtype: DType, shape: tuple[int, ...], order=None, kind: str = ARENA) -> Access:
+def dense_access(
+    name: str, dtype: DType, shape: tuple[int, ...], order=None, kind: str = ARENA
+) -> Access:
     """Return an access to all of a new buffer that has exactly the size of a tensor."""
     return Access(Buffer(name, dtype, prod(shape), kind), dense(shape, order))

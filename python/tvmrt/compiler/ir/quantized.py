@@ -59,7 +59,7 @@ class Quantize(Op):
 @register("dequantize")
 class Dequantize(Op):
     """(q - zero) * scale; all three broadcast. Folded results keep a link to their integers, see
-    ``remember_integers``.
+    ``link_integer_sources``.
     """
 
     kind = POINTWISE
@@ -91,19 +91,19 @@ _RESULT = (
 )
 
 
-def _bounds_are_told(to: str, y_zero, low, high) -> bool:
-    told = [n is not None for n in (y_zero, low, high)]
-    return all(told) and low <= high if to in ("int8", "uint8") else not any(told)
+def _bounds_match_type(to: str, y_zero, low, high) -> bool:
+    given = [n is not None for n in (y_zero, low, high)]
+    return all(given) and low <= high if to in ("int8", "uint8") else not any(given)
 
 
 _BOUNDED = holds(
     "y_zero, low and high, not below low, are given if to is int8 or uint8 and only then",
-    _bounds_are_told,
+    _bounds_match_type,
 )
 _PER_CHANNEL = "scale, bias and w_zero have one number, or one for each output channel"
 
 
-def _fit(channels: int, *operands) -> bool:
+def _has_channel_count(channels: int, *operands) -> bool:
     return all(t is None or t.size in (1, channels) for t in operands)
 
 
@@ -132,7 +132,7 @@ class QConv(_Product):
         rules=[
             *CONV_RULES,
             _BOUNDED,
-            holds(_PER_CHANNEL, _fit, "OC scale bias w_zero"),
+            holds(_PER_CHANNEL, _has_channel_count, "OC scale bias w_zero"),
         ],
         example={**CONV_EXAMPLE, "to": "int32"},
     )
@@ -147,7 +147,7 @@ class QMatMul(_Product):
         f"x_zero: int of x, {_RESULT}",
         rules=[
             _BOUNDED,
-            holds(_PER_CHANNEL, _fit, "N scale bias w_zero"),
+            holds(_PER_CHANNEL, _has_channel_count, "N scale bias w_zero"),
         ],
         example={"to": "int32"},
     )
@@ -190,25 +190,25 @@ def storage_range(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def remember_integers(
+def link_integer_sources(
     op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], values: Sequence[Value]
 ) -> None:
     """Link folded constants to the integers that they stand for.
 
     A constant made by dequantising, or a view of one, gets a dequantize node as its producer
-    that is in no graph. Integer matmuls find their weights by it; ``forget_integers`` removes it.
+    that is in no graph. Integer matmuls find their weights by it; ``unlink_integer_sources`` removes it.
     """
     if op == "dequantize":
         parts = list(inputs)
     elif get_op(op).kind == VIEW and inputs[0].producer is not None:
-        parts = [_viewed(op, attrs, v, inputs[0]) for v in inputs[0].producer.inputs]
+        parts = [_view_of_parameter(op, attrs, v, inputs[0]) for v in inputs[0].producer.inputs]
     else:
         return
     node = Node("dequantize", parts, {}, values[0].name)
-    node.give(values[:1])
+    node.set_outputs(values[:1])
 
 
-def _viewed(op: str, attrs: dict[str, Any], part: Value, whole: Value) -> Value:
+def _view_of_parameter(op: str, attrs: dict[str, Any], part: Value, whole: Value) -> Value:
     """Apply a view of the dequantised tensor to its integers or to one of their parameters."""
     if part.type.size == 1:
         return constant(part.data.reshape(()), part.name)
@@ -216,7 +216,7 @@ def _viewed(op: str, attrs: dict[str, Any], part: Value, whole: Value) -> Value:
     return constant(get_op(op).evaluate([full], attrs)[0], part.name)
 
 
-def forget_integers(values: Iterable[Value]) -> None:
+def unlink_integer_sources(values: Iterable[Value]) -> None:
     """Remove the producers of dequantised constants."""
     for value in values:
         if value.is_constant:

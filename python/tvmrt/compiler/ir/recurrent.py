@@ -19,7 +19,7 @@ _ATTRIBUTES = "reverse: bool, activations: object, clip: float 0.."
 _RESULTS = "y: float32[T B H], last: float32[B H]"
 
 
-def speak_plainly(nodes: Sequence[Node]) -> None:
+def drop_default_attributes(nodes: Sequence[Node]) -> None:
     """Remove default attributes from cells, in place; the text form of regions has none of
     them."""
     for node in nodes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .extent import Whole
+from .extent import SymInt
 
 
-def ceil_div(a: Whole, b: int) -> Whole:
+def ceil_div(a: SymInt, b: int) -> SymInt:
     """Return a / b, rounded up; b is positive."""
     return (a + b - 1) // b
 
 
-def round_up(n: Whole, unit: int) -> Whole:
+def round_up(n: SymInt, unit: int) -> SymInt:
     """Return n rounded up to a multiple of a positive unit."""
     return ceil_div(n, unit) * unit

@@ -32,37 +32,37 @@ class States:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._first: list[Value] = []
-        self._found: list[Value] = []
-        self._left: list[Value] = []
+        self._initial: list[Value] = []
+        self._inputs: list[Value] = []
+        self._outputs: list[Value] = []
 
     def add(self, first: Value) -> int:
         """Add a state with the constant ``first`` as initial value. Return its number."""
-        self._first.append(first)
+        self._initial.append(first)
         value = Value(f"state_{first.name}", first.type)
-        self._found.append(value)
-        self._left.append(value)
-        return len(self._first) - 1
+        self._inputs.append(value)
+        self._outputs.append(value)
+        return len(self._initial) - 1
 
-    def now(self, number: int) -> Value:
+    def current_value(self, number: int) -> Value:
         """Return the current value of a state."""
-        return self._left[number]
+        return self._outputs[number]
 
     def set(self, number: int, value: Value) -> None:
         """Set the current value of a state. Raise ValueError if its type differs."""
-        if value.type != self._first[number].type:
-            raise ValueError(f"a state of {self._first[number].type} becomes {value.type}")
-        self._left[number] = value
+        if value.type != self._initial[number].type:
+            raise ValueError(f"a state of {self._initial[number].type} becomes {value.type}")
+        self._outputs[number] = value
 
     def close(self) -> None:
         """Insert the node at the start of the graph, and append the new states to its outputs,
         hidden from the caller. Call it once, at the end."""
-        if not self._first:
+        if not self._initial:
             return
-        node = Node("begin_state", self._first, {}, "begin_state")
+        node = Node("begin_state", self._initial, {}, "begin_state")
         mark = Value("state_mark", TensorType((1,), DTYPES["uint8"]))
-        node.give([mark, *self._found])
+        node.set_outputs([mark, *self._inputs])
         self.graph.nodes.insert(0, node)
-        self.graph.outputs += self._left
-        self.graph.output_names += [f"tvmrt_state:{i}" for i in range(len(self._left))]
-        self.graph.kept = len(self._left)
+        self.graph.outputs += self._outputs
+        self.graph.output_names += [f"tvmrt_state:{i}" for i in range(len(self._outputs))]
+        self.graph.state_count = len(self._outputs)

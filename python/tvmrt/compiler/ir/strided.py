@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from .extent import Whole, exact_quotient, most
+from .extent import SymInt, exact_quotient, upper_bound
 
 
 @dataclass(frozen=True)
 class Strided:
     """Element ``index`` is at ``offset + sum(index[d] * strides[d])``, all in elements."""
 
-    shape: tuple[Whole, ...]
-    strides: tuple[Whole, ...]
-    offset: Whole = 0
+    shape: tuple[SymInt, ...]
+    strides: tuple[SymInt, ...]
+    offset: SymInt = 0
 
     @property
-    def size(self) -> Whole:
+    def size(self) -> SymInt:
         return prod(self.shape)
 
     def order(self) -> tuple[int, ...]:
@@ -27,9 +27,9 @@ class Strided:
         Axes of extent 1 or stride 0 have no order in memory; each follows its logical predecessor
         as far as the others allow.
         """
-        placed = [d for d in range(len(self.shape)) if most(self.shape[d]) > 1]
+        placed = [d for d in range(len(self.shape)) if upper_bound(self.shape[d]) > 1]
         placed = [d for d in placed if self.strides[d] != 0]
-        placed.sort(key=lambda d: -most(abs(self.strides[d])))
+        placed.sort(key=lambda d: -upper_bound(abs(self.strides[d])))
         order = list(placed)
         for d in range(len(self.shape)):
             if d in placed:
@@ -48,17 +48,19 @@ class Strided:
             expected *= self.shape[d]
         return True
 
-    def transpose(self, perm: Sequence[Whole]) -> Strided:
+    def transpose(self, perm: Sequence[SymInt]) -> Strided:
         return Strided(
             tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm), self.offset
         )
 
-    def slice(self, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[Whole]) -> Strided:
+    def slice(
+        self, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[SymInt]
+    ) -> Strided:
         offset = self.offset + sum(s * t for s, t in zip(starts, self.strides))
         strides = tuple(t * s for t, s in zip(self.strides, steps))
         return Strided(tuple(sizes), strides, offset)
 
-    def expand(self, shape: Sequence[Whole]) -> Strided:
+    def expand(self, shape: Sequence[SymInt]) -> Strided:
         """Repeat extents of 1, and new leading axes, to fill ``shape``."""
         lead = len(shape) - len(self.shape)
         strides = [0] * lead + [
@@ -67,7 +69,7 @@ class Strided:
         ]
         return Strided(tuple(shape), tuple(strides), self.offset)
 
-    def reshape(self, shape: Sequence[Whole]) -> Strided | None:
+    def reshape(self, shape: Sequence[SymInt]) -> Strided | None:
         """Return the row-major elements in another shape; None if strides cannot express it."""
         old = [(n, s) for n, s in zip(self.shape, self.strides) if n != 1]
         if prod(self.shape) == 0:
@@ -99,7 +101,7 @@ class Strided:
         return Strided(tuple(shape), tuple(strides), self.offset)
 
 
-def _is_part(group: Whole, total: Whole) -> bool | None:
+def _is_part(group: SymInt, total: SymInt) -> bool | None:
     """Return whether the first of two unequal products needs more factors to equal the second; None
     if neither divides the other."""
     if isinstance(group, int) and isinstance(total, int):
@@ -109,7 +111,7 @@ def _is_part(group: Whole, total: Whole) -> bool | None:
     return None if exact_quotient(group, total) is None else False
 
 
-def compact(shape: Sequence[Whole], order: Sequence[int] | None = None) -> tuple[Whole, ...]:
+def compact(shape: Sequence[SymInt], order: Sequence[int] | None = None) -> tuple[SymInt, ...]:
     """Return strides of a tensor without gaps whose axes have this order, outermost first."""
     order = range(len(shape)) if order is None else order
     strides = [0] * len(shape)
@@ -120,6 +122,8 @@ def compact(shape: Sequence[Whole], order: Sequence[int] | None = None) -> tuple
     return tuple(strides)
 
 
-def dense(shape: Sequence[Whole], order: Sequence[int] | None = None, offset: Whole = 0) -> Strided:
+def dense(
+    shape: Sequence[SymInt], order: Sequence[int] | None = None, offset: SymInt = 0
+) -> Strided:
     """Return the access to a whole buffer that holds exactly this tensor."""
     return Strided(tuple(shape), compact(shape, order), offset)

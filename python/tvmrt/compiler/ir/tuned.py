@@ -15,16 +15,20 @@ from typing import Any, Protocol
 
 from .extent import symbols_of
 from .graph import Node
-from .reduced import BFLOAT16, is_reduced
+from .reduced_precision import BFLOAT16, is_reduced
 
 FLOAT32 = "float32"
 BYTES = ("int8", "uint8")
 CONVOLUTIONS = ("conv", "conv_transpose")
-LEAST_WORK = 10_000  # multiply-adds: less takes some 0.2 us, too little to measure
+MIN_MACS = 10_000  # multiply-adds: less takes some 0.2 us, too little to measure
 CELLS = ("lstm", "gru", "gru_linear", "rnn")
 # keys are operators of the graph
 _OPS = {"qconv": "conv", "qmatmul": "matmul", "conv_winograd": "conv"}
-_SQUARES = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}  # attributes of Winograd nodes
+_WINOGRAD_ATTRIBUTES = {
+    "strides": (1, 1),
+    "dilations": (1, 1),
+    "groups": 1,
+}  # attributes of Winograd nodes
 _RANKS = {"matmul": (2, 2), **dict.fromkeys(CELLS, (3, 2))}  # of x and w
 _ELEMENTS = {
     "conv": (FLOAT32, BFLOAT16, *BYTES),
@@ -146,7 +150,12 @@ def layer_of(node: Node) -> Layer | None:
     if op not in (*CONVOLUTIONS, *_RANKS):
         return None
     x, w = node.inputs[0], node.inputs[1]
-    if w is None or not w.is_constant or w.kept or symbols_of(x.shape, node.outputs[0].shape):
+    if (
+        w is None
+        or not w.is_constant
+        or w.keeps_layout
+        or symbols_of(x.shape, node.outputs[0].shape)
+    ):
         return None
     reduced = BFLOAT16 if is_reduced(node) else FLOAT32
     element = x.dtype.name if x.dtype.name in BYTES else reduced
@@ -158,7 +167,7 @@ def layer_of(node: Node) -> Layer | None:
         return Layer("matmul", element, (prod(x.shape[:-1]), x.shape[-1]), tuple(w.shape))
     if op in CELLS:
         return Layer(op, element, tuple(x.shape), tuple(w.shape))
-    sizes, attrs = (tuple(x.shape), tuple(w.shape)), {**_SQUARES, **node.attrs}
+    sizes, attrs = (tuple(x.shape), tuple(w.shape)), {**_WINOGRAD_ATTRIBUTES, **node.attrs}
     strides, dilations, before = (tuple(attrs[n]) for n in ("strides", "dilations", "pads_before"))
     after = tuple(attrs["pads_after"] if op == "conv" else (0,) * len(before))
     layer = Layer(op, element, *sizes, strides, dilations, before, after, attrs["groups"])
@@ -196,8 +205,8 @@ class Choice:
 
     def members(self) -> dict[str, Any]:
         """Return the fields that are set, in the form of JSON."""
-        unsaid = Choice()
-        chosen = {n: v for n, v in asdict(self).items() if v != getattr(unsaid, n)}
+        defaults = Choice()
+        chosen = {n: v for n, v in asdict(self).items() if v != getattr(defaults, n)}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in chosen.items()}
 
     def __str__(self) -> str:
@@ -249,7 +258,7 @@ class Tuned:
     def __init__(self, level: str, guide: Guide) -> None:
         self.level = level
         self._guide = guide
-        self._found: dict[tuple[str, bool], UsedChoice | None] = {}
+        self._used: dict[tuple[str, bool], UsedChoice | None] = {}
 
     def choice(self, node: Node, options: Callable[[], Sequence[Choice]]) -> Choice:
         """Return the choice for a node; an empty one if there is none."""
@@ -257,7 +266,7 @@ class Tuned:
         if layer is None:
             return Choice()
         level = level_for(layer, self.level)
-        return self._remembered(layer, False, lambda: self._guide.choice(layer, level, options))
+        return self._lookup(layer, False, lambda: self._guide.choice(layer, level, options))
 
     def square(self, node: Node) -> int:
         """Return the Winograd tile extent chosen for a convolution: 1 if direct convolution is
@@ -266,23 +275,23 @@ class Tuned:
         if layer is None:
             return 0
         level = level_for(layer, self.level)
-        return self._remembered(layer, True, lambda: self._guide.square(layer, level)).square
+        return self._lookup(layer, True, lambda: self._guide.square(layer, level)).square
 
-    def _remembered(
-        self, layer: Layer, squares: bool, ask: Callable[[], tuple[Choice, str] | None]
+    def _lookup(
+        self, layer: Layer, winograd: bool, query: Callable[[], tuple[Choice, str] | None]
     ) -> Choice:
-        key = (layer.text, squares)
-        if key not in self._found:
-            found = ask()
+        key = (layer.text, winograd)
+        if key not in self._used:
+            found = query()
             level = level_for(layer, self.level)
-            self._found[key] = found and UsedChoice(layer.text, level, *found)
-        used = self._found[key]
+            self._used[key] = found and UsedChoice(layer.text, level, *found)
+        used = self._used[key]
         return Choice() if used is None else used.choice
 
     @property
     def used(self) -> list[UsedChoice]:
         """Choices that were requested and found, sorted by layer."""
-        return [each for _, each in sorted(self._found.items()) if each is not None]
+        return [each for _, each in sorted(self._used.items()) if each is not None]
 
 
 def level_for(layer: Layer, level: str) -> str:

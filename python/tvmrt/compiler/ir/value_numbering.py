@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .extent import Whole, exact_quotient
+from .extent import SymInt, exact_quotient
 from .graph import Node, Value
 
 _COMMUTATIVE = {
@@ -95,7 +95,7 @@ class ValueNumbers:
         place = node.outputs.index(value)
         return (op, tuple(numbers), frozen(node.attrs), place, guard, value.type)
 
-    def count(self, number: Value) -> tuple[tuple[Any, ...], Value | None, Whole]:
+    def count(self, number: Value) -> tuple[tuple[Any, ...], Value | None, SymInt]:
         """Return (key, mask, factor) of an integer scalar. Two scalars with equal keys have the
         ratio of their factors in every run. The scalar is the factor times the number of nonzero
         elements of the mask; the mask is None if it does not count elements."""
@@ -212,10 +212,10 @@ def counted_mask(node: Node) -> Value | None:
     return None
 
 
-def _unmoved(mask: Value) -> tuple[Value, Whole]:
+def _unmoved(mask: Value) -> tuple[Value, SymInt]:
     """Return a simpler tensor with the nonzero elements of a mask, and the number of elements of
     the mask that each of its elements stands for."""
-    factor: Whole = 1
+    factor: SymInt = 1
     while mask.producer is not None and mask.producer.guard is None:
         node = mask.producer
         x = node.inputs[0] if node.inputs else None
@@ -233,7 +233,7 @@ def _unmoved(mask: Value) -> tuple[Value, Whole]:
     return mask, factor
 
 
-def _times(after: Value, before: Value) -> Whole | None:
+def _times(after: Value, before: Value) -> SymInt | None:
     """Return how often an expansion repeats each element."""
     sizes = prod(after.shape), prod(before.shape)
     return None if 0 in sizes else exact_quotient(*sizes)

@@ -12,7 +12,7 @@ from typing import Union
 
 import numpy as np
 
-from .extent import bounds, least, most
+from .extent import bounds, lower_bound, upper_bound
 from .graph import Node, Value
 
 Number = Union[int, float]
@@ -124,22 +124,22 @@ def _union(*parts: Interval) -> Interval:
 
 
 def _by_unique(node: Node, place: int) -> Interval | None:
-    extent = most(node.outputs[0].shape[0])
+    extent = upper_bound(node.outputs[0].shape[0])
     return (0, max(extent - 1, 0)) if place < 2 else (0, extent)
 
 
 def _by_suppression(node: Node, place: int) -> Interval | None:
     if place:
-        return 0, most(node.attrs["rows"])
+        return 0, upper_bound(node.attrs["rows"])
     scores = node.inputs[1]
-    return (0, max(*map(most, scores.shape), 1) - 1) if scores is not None else None
+    return (0, max(*map(upper_bound, scores.shape), 1) - 1) if scores is not None else None
 
 
 def _by_axis(node: Node, place: int) -> Interval | None:
     x = node.inputs[0]
     if x is None:
         return None
-    return 0, max(most(x.shape[node.attrs["axis"]]) - 1, 0)
+    return 0, max(upper_bound(x.shape[node.attrs["axis"]]) - 1, 0)
 
 
 def _by_extents(node: Node, place: int) -> Interval | None:
@@ -149,16 +149,16 @@ def _by_extents(node: Node, place: int) -> Interval | None:
 
 def _by_iota(node: Node, place: int) -> Interval | None:
     start, step = node.attrs["start"], node.attrs["step"]
-    last = (most(node.attrs["count"]) - 1) * step
-    return least(start) + min(last, 0), most(start) + max(last, 0)
+    last = (upper_bound(node.attrs["count"]) - 1) * step
+    return lower_bound(start) + min(last, 0), upper_bound(start) + max(last, 0)
 
 
 def _by_nonzero(node: Node, place: int) -> Interval | None:
     x = node.inputs[0]
     if x is None:
         return None
-    whole = most(x.type.size)
-    return (0, whole) if node.op == "count_nonzero" else (0, max(*map(most, x.shape), 1) - 1)
+    whole = upper_bound(x.type.size)
+    return (0, whole) if node.op == "count_nonzero" else (0, max(*map(upper_bound, x.shape), 1) - 1)
 
 
 _PLACES: dict[str, Callable[[Node, int], Interval | None]] = {
@@ -221,7 +221,7 @@ def _summed(node: Node, x: Operand) -> Interval:
     axes = node.attrs.get("axes", (node.attrs.get("axis"),))
     count = 1
     for axis in axes:
-        count *= most(operand.shape[axis])
+        count *= upper_bound(operand.shape[axis])
     return _product((0, count), x(0)) if result.dtype.name != "bool" else (0, 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from .contract.extents import too_large
+from .contract.extent_formula import size_problem
 from .graph import Graph, Node, TensorType, Value
 from .op import result_types
 
@@ -39,7 +39,7 @@ def _check_source(value: Value, known: set[Value], after: str) -> None:
     if value in known:
         raise ValueError(f"after {after}: input {value!r} is there twice")
     known.add(value)
-    problem = too_large(value.shape)
+    problem = size_problem(value.shape)
     if problem is not None:
         raise ValueError(f"input {value.name} is {value.type}; {problem}")
 
@@ -51,7 +51,7 @@ def _check_constant(value: Value, sound: set[Value], after: str) -> None:
     if value.data.shape != value.shape or value.data.dtype != value.dtype.numpy:
         found = f"{value.data.dtype}{list(value.data.shape)}"
         raise ValueError(f"after {after}: the elements of {value!r} are {found}")
-    problem = too_large(value.shape)
+    problem = size_problem(value.shape)
     if problem is not None:
         raise ValueError(f"after {after}: constant {value!r}: {problem}")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .assumptions import are_equal
 from .contract import Contract, holds, let
-from .extent import Extent, Whole, certainly, least, most, symbols_of
+from .extent import Extent, SymInt, lower_bound, statically_known_true, symbols_of, upper_bound
 from .extent_bounds import all_sizes
 from .op import VIEW, Op, broadcast, register
 from .strided import Strided
@@ -64,19 +64,19 @@ class Transpose(ViewOp):
         return source.transpose(attrs["perm"])
 
 
-def _inside(extent: Whole, start: Whole, step: int, size: Whole) -> bool:
+def _inside(extent: SymInt, start: SymInt, step: int, size: SymInt) -> bool:
     """Return whether all elements of a slice are inside; an empty slice is inside."""
     if not isinstance(size, Extent) and not size:
         return True
     last = start + (size - 1) * step
     if step > 0:
         return 0 <= start and last < extent  # for an empty slice, last is before start
-    if least(size) == 0 < most(size) and not certainly(gt, extent, start):
+    if lower_bound(size) == 0 < upper_bound(size) and not statically_known_true(gt, extent, start):
         return _inside_where_any(extent, start, last, size)
     return 0 <= start < extent and 0 <= last
 
 
-def _inside_where_any(extent: Whole, start: Whole, last: Whole, size: Whole) -> bool:
+def _inside_where_any(extent: SymInt, start: SymInt, last: SymInt, size: SymInt) -> bool:
     """Return whether the first and last element are inside for all sizes with a nonempty slice."""
     sizes = all_sizes(symbols_of(extent, start, last, size))
     if sizes is None:

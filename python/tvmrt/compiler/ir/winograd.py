@@ -30,7 +30,7 @@ _POINTS = {
 
 
 @dataclass(frozen=True)
-class WinogradRow:
+class WinogradConversion:
     """Report on a convolution that would be faster by Winograd.
 
     Parameters
@@ -54,7 +54,7 @@ class WinogradRow:
 
 
 @cache
-def matrices(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def transform_matrices(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return float64 transforms of the input [n, n], of the weights [n, 3], and of the results
     [size, n] for n = size + 2."""
     points = np.array(_POINTS[size])
@@ -71,7 +71,7 @@ def matrices(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def transformed_weights(w: np.ndarray, size: int) -> np.ndarray:
     """Transform weights [OC, IC, 3, 3] to [elements, OC, IC] in float32, rounded once."""
-    g = matrices(size)[1]
+    g = transform_matrices(size)[1]
     rounded = np.empty((len(g) ** 2, *w.shape[:2]), np.float32)
     some = max(1, _CHUNK // w[:1].size)
     for begin in range(0, len(w), some):
@@ -81,12 +81,12 @@ def transformed_weights(w: np.ndarray, size: int) -> np.ndarray:
     return rounded
 
 
-def squares_of(x: np.ndarray, w: np.ndarray, size: int) -> np.ndarray:
+def winograd_tiles(x: np.ndarray, w: np.ndarray, size: int) -> np.ndarray:
     """Return [tiles, OC, size, size] for input tiles [tiles, IC, size + 2, size + 2].
 
     Computed in float32 like the kernel, except for the order of sums.
     """
-    inputs, _, results = (each.astype(np.float32) for each in matrices(size))
+    inputs, _, results = (each.astype(np.float32) for each in transform_matrices(size))
     values = np.einsum("pi,scij,qj->pqsc", inputs, x.astype(np.float32), inputs, optimize=True)
     values = values.reshape(-1, *values.shape[2:])
     sums = np.matmul(values, transformed_weights(w, size).transpose(0, 2, 1))

@@ -1,18 +1,18 @@
 """Partitioning of a network over devices; see partition.py for the order of the steps."""
 
-from .borders import border_rows
+from .boundary_tensors import boundary_tensors
 from .layer_errors import LayerErrors
 from .partition import Partition, partition
 from .precision import Reducer
-from .report import BorderRow, NodeRow, RegionRow
+from .report import BoundaryTensor, NodeAssignment, RegionSummary
 
 __all__ = [
-    "BorderRow",
+    "BoundaryTensor",
     "LayerErrors",
-    "NodeRow",
+    "NodeAssignment",
     "Partition",
     "Reducer",
-    "RegionRow",
-    "border_rows",
+    "RegionSummary",
+    "boundary_tensors",
     "partition",
 ]

@@ -1,7 +1,7 @@
 """Assignment of nodes to devices.
 
 Contract: every node belongs to the CPU or exactly one device; the nodes of a matched pattern get
-the same device, or none. Non-goal: regions, see merge.py.
+the same device, or none. Non-goal: regions, see merge_regions.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tvmrt.compiler.devices.ask import ask
 from tvmrt.compiler.ir import Graph, Node
-from tvmrt.compiler.ir.extent import Undecided, least, listed, symbols_of
-from tvmrt.compiler.ir.readers import Readers
+from tvmrt.compiler.ir.extent import UndecidedExtent, describe_symbols, lower_bound, symbols_of
+from tvmrt.compiler.ir.value_users import ValueUsers
 
 if TYPE_CHECKING:
     from tvmrt.compiler.devices import Device
@@ -53,8 +53,8 @@ class _Offer:
 def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
     """Query every device for every node, and choose. ``devices`` are in order of preference."""
     result = Assignment()
-    said = {device.name: _asked(graph, device) for device in devices}
-    willing = {d.name: _willing(graph, d, said[d.name], result) for d in devices}
+    answers = {device.name: _query(graph, device) for device in devices}
+    willing = {d.name: _willing(graph, d, answers[d.name], result) for d in devices}
     contested: list[_Offer] = []
     for device in devices:
         free = willing[device.name].difference(result.device)
@@ -71,11 +71,11 @@ def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
         open_ = [o for o in at_once if not any(n in result.device for n in o.nodes)]
         if open_:
             _take(_cheapest(open_, result), result)
-    _note_losers(graph, devices, willing, result)
+    _record_losers(graph, devices, willing, result)
     for node in [n for n, name in result.device.items() if name == CPU]:
         del result.device[node]
     for node, name in result.device.items():
-        wishes = getattr(said[name], "groups", {})
+        wishes = getattr(answers[name], "groups", {})
         if node in wishes:
             result.groups[node] = wishes[node]
     return result
@@ -91,7 +91,7 @@ def _take(offer: _Offer, result: Assignment) -> None:
         result.atoms.append(offer.nodes)
 
 
-def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
+def _record_losers(graph: Graph, devices, willing, result: Assignment) -> None:
     """Record for every device that wanted a node why another device has it."""
     for node in graph.nodes:
         winner = result.device.get(node)
@@ -101,13 +101,13 @@ def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
                 result.refuse(node, device.name, reason)
 
 
-def _willing(graph: Graph, device: Device, said, result: Assignment) -> set[Node]:
+def _willing(graph: Graph, device: Device, answers, result: Assignment) -> set[Node]:
     """Return the nodes that a device supports, and record the reasons for others."""
     willing = set()
     for node in graph.nodes:
-        reason = said.get(node, f"{device.name} takes no {node.op}")
+        reason = answers.get(node, f"{device.name} takes no {node.op}")
         if reason is None and device.name != CPU:
-            reason = _hindrance(node, device)
+            reason = _obstacle(node, device)
         if reason is None:
             willing.add(node)
         else:
@@ -115,19 +115,19 @@ def _willing(graph: Graph, device: Device, said, result: Assignment) -> set[Node
     return willing
 
 
-def _asked(graph: Graph, device: Device) -> dict[Node, str | None]:
+def _query(graph: Graph, device: Device) -> dict[Node, str | None]:
     """Return the device's answer for all nodes. It is queried node by node if it needs an extent
     that is not known."""
     try:
         return ask(device, "annotate", graph)
-    except Undecided:
-        return {node: _asked_of(node, device) for node in graph.nodes}
+    except UndecidedExtent:
+        return {node: _query_node(node, device) for node in graph.nodes}
 
 
-def _asked_of(node: Node, device: Device) -> str | None:
+def _query_node(node: Node, device: Device) -> str | None:
     try:
         return ask(device, "supports", node)
-    except Undecided as problem:
+    except UndecidedExtent as problem:
         return str(problem)
 
 
@@ -142,20 +142,20 @@ def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -
     return [_Offer(device, chain) for chain in chains]
 
 
-def _hindrance(node: Node, device: Device) -> str | None:
+def _obstacle(node: Node, device: Device) -> str | None:
     """Return why a device other than the CPU cannot have a node that it supports."""
     if node.guard is not None:
         return "it is conditional; the CPU evaluates the condition"
     values = [*node.operands(), *node.outputs]
     if symbols_of(node.attrs):
-        chosen = listed(symbols_of(node.attrs))
+        chosen = describe_symbols(symbols_of(node.attrs))
         return f"its attributes depend on dynamic dimensions ({chosen})"
     symbols = symbols_of(*(v.shape for v in values))
     if any(symbol.source is not None for symbol in symbols):
-        return f"its dimensions are data-dependent ({listed(symbols)})"
+        return f"its dimensions are data-dependent ({describe_symbols(symbols)})"
     if symbols and not device.any_size and not ask(device, "prepares_sizes"):
-        return f"its dimensions are dynamic ({listed(symbols)})"
-    if any(least(v.type.size) == 0 for v in values):
+        return f"its dimensions are dynamic ({describe_symbols(symbols)})"
+    if any(lower_bound(v.type.size) == 0 for v in values):
         return "an empty tensor needs no device"
     if all(v is None or v.is_constant for v in node.inputs):
         return "it reads constants only"
@@ -166,7 +166,7 @@ def match_patterns(
     graph: Graph, patterns: Sequence[Sequence[str]], willing: set[Node]
 ) -> list[list[Node]]:
     """Return chains of willing nodes, longest first, each node in at most one."""
-    readers = Readers(graph)
+    readers = ValueUsers(graph)
     taken: set[Node] = set()
     chains = []
     for pattern in sorted(patterns, key=len, reverse=True):
@@ -178,16 +178,16 @@ def match_patterns(
     return chains
 
 
-def _chain(node: Node, pattern: Sequence[str], readers: Readers) -> list[Node] | None:
+def _chain(node: Node, pattern: Sequence[str], readers: ValueUsers) -> list[Node] | None:
     """Return the chain that starts at the node, if it has these operators."""
     chain = [node]
     if node.op != pattern[0]:
         return None
     for op in pattern[1:]:
-        behind = readers.only(chain[-1].output) if len(chain[-1].outputs) == 1 else None
-        if behind is None or behind.op != op:
+        follower = readers.only(chain[-1].output) if len(chain[-1].outputs) == 1 else None
+        if follower is None or follower.op != op:
             return None
-        chain.append(behind)
+        chain.append(follower)
     return chain
 
 
@@ -198,11 +198,11 @@ def _cheapest(offers: list[_Offer], result: Assignment) -> _Offer:
     for offer in offers:
         seconds = _Offer(offer.device, largest).cost()
         unknown = float("inf") if seconds is None else seconds
-        priced.append((unknown + _borders(offer, result), len(priced), offer))
+        priced.append((unknown + _transfer_time(offer, result), len(priced), offer))
     return min(priced, key=lambda row: row[:2])[2]
 
 
-def _borders(offer: _Offer, result: Assignment) -> float:
+def _transfer_time(offer: _Offer, result: Assignment) -> float:
     """Return the time in seconds to transfer operands from other devices."""
     inside = set(offer.nodes)
     total = 0.0

@@ -1,6 +1,6 @@
 """Extraction of regions from a graph.
 
-``cut`` copies nodes into a new graph; ``put`` then replaces them by one node. Between the two the
+``extract_region`` copies nodes into a new graph; ``insert_region`` then replaces them by one node. Between the two the
 network is not changed, so a refused region costs nothing.
 """
 
@@ -14,7 +14,7 @@ from tvmrt.compiler.ir.custom import copy_node
 from tvmrt.compiler.ir.dtype import DTYPES
 
 
-def cut(
+def extract_region(
     graph: Graph, nodes: Sequence[Node], device: str, symbol: str, users: Mapping | None = None
 ) -> tuple[Region, list[Value], list[Value]]:
     """Return the region of these nodes, and the network's values that it reads and writes.
@@ -42,16 +42,16 @@ def cut(
     return Region(device, symbol, part, onnx_nodes=sources), reads, writes
 
 
-def put(
+def insert_region(
     graph: Graph,
     nodes: Sequence[Node],
     region: Region,
     reads: Sequence[Value],
     writes: Sequence[Value],
 ) -> Node:
-    """Replace the nodes by the region; call ``reorder`` afterwards to restore the order."""
+    """Replace the nodes by the region; call ``sort_topologically`` afterwards to restore the order."""
     node = Node("region", list(reads), {"region": region}, region.name, region.onnx_nodes)
-    node.give(writes)
+    node.set_outputs(writes)
     if region.reports_failure:
         node.outputs.append(Value(f"{region.name}_failed", TensorType((), DTYPES["bool"]), node))
     inside = set(nodes)
@@ -64,7 +64,7 @@ def put(
     return node
 
 
-def reorder(graph: Graph) -> None:
+def sort_topologically(graph: Graph) -> None:
     """Sort the nodes topologically, with as few changes of the order as possible."""
     position = {node: i for i, node in enumerate(graph.nodes)}
     waits: dict[Node, int] = {}

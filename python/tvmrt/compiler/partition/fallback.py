@@ -38,6 +38,6 @@ def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None
 
 def _keep_constants(region: Region, nodes: Sequence[Node]) -> None:
     """Mark the constants of the nodes that the region's module holds."""
-    held = region.code.constants if isinstance(region.code, ModuleBlob) else {}
-    for value in {v for node in nodes for v in node.operands() if held and v.is_constant}:
-        value.kept = value.kept or digest_of(value.data) in held
+    digests = region.code.constants if isinstance(region.code, ModuleBlob) else {}
+    for value in {v for node in nodes for v in node.operands() if digests and v.is_constant}:
+        value.keeps_layout = value.keeps_layout or digest_of(value.data) in digests

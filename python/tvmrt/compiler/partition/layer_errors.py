@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Graph, Node, Value
-from tvmrt.compiler.ir.reduced import BFLOAT16, PRECISION
+from tvmrt.compiler.ir.reduced_precision import BFLOAT16, PRECISION
 
 from .precision import Run, copied_graph, feed_of, relative_error
 
@@ -29,7 +29,7 @@ class LayerErrors:
         if not nodes:
             return errors
         copy, full = copied_graph(graph, [node.output for node in nodes])
-        copy.outputs = full + [_reduced_twin(copy, value) for value in full]
+        copy.outputs = full + [_reduced_copy(copy, value) for value in full]
         copy.output_names = [f"v{i}" for i in range(len(copy.outputs))]
         for sample in self._calibration:
             found = self._run(copy, [feed_of(sample, value) for value in graph.inputs])
@@ -38,12 +38,12 @@ class LayerErrors:
         return errors
 
 
-def _reduced_twin(graph: Graph, value: Value) -> Value:
+def _reduced_copy(graph: Graph, value: Value) -> Value:
     """Insert a reduced-precision copy of a value's producer and return its result."""
     node = value.producer
     assert node is not None, "the value is a layer's result"
     attrs = {**node.attrs, PRECISION: BFLOAT16}
-    twin = Node(node.op, node.inputs, attrs, f"{node.name}_reduced", node.sources, node.guard)
-    twin.outputs = [Value(f"{value.name}_reduced", value.type, twin)]
-    graph.nodes.insert(graph.nodes.index(node) + 1, twin)
-    return twin.output
+    copied = Node(node.op, node.inputs, attrs, f"{node.name}_reduced", node.sources, node.guard)
+    copied.outputs = [Value(f"{value.name}_reduced", value.type, copied)]
+    graph.nodes.insert(graph.nodes.index(node) + 1, copied)
+    return copied.output

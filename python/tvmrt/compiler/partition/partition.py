@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 from tvmrt.compiler.devices.ask import DeviceAnswerError, ask
 from tvmrt.compiler.devices.base import Refusal
 from tvmrt.compiler.ir import CSource, Graph, ModuleBlob, Node, Region, Value
-from tvmrt.compiler.ir.extent import Symbol, listed, symbols_of
+from tvmrt.compiler.ir.extent import Symbol, describe_symbols, symbols_of
 from tvmrt.compiler.ir.region import PACKED
 from tvmrt.compiler.ir.verifier import verify
 from tvmrt.compiler.symbols import prefix_of
 from tvmrt.error import TVMError, UnsupportedError
 
 from .annotate import CPU, Assignment, assign
-from .extract import cut, put, reorder
+from .extract import extract_region, insert_region, sort_topologically
 from .fallback import add_fallbacks
-from .merge import merge, single_results
+from .merge_regions import merge, split_by_result
 from .precision import Reducer, optimized
 from .report import Partition
-from .sizes import largest_accepted, listed_sizes, ways_to, with_sizes
+from .size_limits import largest_accepted, listed_sizes, suggest_options, with_sizes
 
 if TYPE_CHECKING:
     from tvmrt.compiler.devices import Context, Device
@@ -44,7 +44,7 @@ class _Candidate:
     reads: list[Value]
     writes: list[Value]
     inner: list[Node] = field(default_factory=list)  # the copies of ``nodes`` in the region
-    taken: tuple[Symbol, ...] = ()  # sizes with smaller bounds; larger ones run on the CPU
+    accepted_sizes: tuple[Symbol, ...] = ()  # sizes with smaller bounds; larger ones run on the CPU
     note: str = ""
 
 
@@ -75,8 +75,8 @@ def partition(
     result = Partition([d.name for d in devices], graph.op_types)
     useful, assignment = _assigned(graph, devices, context)
     result.begin(graph, assignment)
-    cutter = _Cutter(graph, assignment, useful, context)
-    candidates = cutter.cut(assignment.device)
+    cutter = _RegionCutter(graph, assignment, useful, context)
+    candidates = cutter.extract_region(assignment.device)
     if reducer is not None:
         reducer.prepare(graph, [v for c in candidates for v in (*c.reads, *c.writes)])
     accepted = []
@@ -86,7 +86,7 @@ def partition(
     replaced: dict[Node, list[Node]] = {}
     for device, own in zip(useful, accepted):
         replaced |= _put_regions(graph, device, own, context, fallback, result)
-    reorder(graph)
+    sort_topologically(graph)
     if fallback:
         add_fallbacks(graph, replaced)
     order = {node.attrs["region"]: i for i, node in enumerate(graph.nodes) if node.op == "region"}
@@ -127,7 +127,9 @@ def _put_regions(
         candidate.region.note = candidate.note
     replaced = {}
     for candidate in _generate(device, candidates, context, fallback, result):
-        node = put(graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes)
+        node = insert_region(
+            graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes
+        )
         result.place(candidate.nodes, candidate.region)
         replaced[node] = candidate.nodes
     return replaced
@@ -137,36 +139,36 @@ def _symbol(context: Context, device: str, number: int) -> str:
     return f"{prefix_of(context.module_name)}_{device.replace('-', '_')}_main_{number}"
 
 
-class _Cutter:
+class _RegionCutter:
     """Cut nodes into candidate regions; the graph is not changed."""
 
     def __init__(self, graph: Graph, assignment, devices: Sequence[Device], context) -> None:
         self._graph, self._assignment, self._context = graph, assignment, context
         self._devices = {device.name: device for device in devices}
-        self._most = {d.name: d.most_nodes for d in devices if d.most_nodes is not None}
+        self._max_nodes = {d.name: d.most_nodes for d in devices if d.most_nodes is not None}
         self._users = graph.consumers()
 
-    def cut(self, nodes: Iterable[Node]) -> list[_Candidate]:
+    def extract_region(self, nodes: Iterable[Node]) -> list[_Candidate]:
         """Return the regions of these nodes, as large as possible."""
         wishes = self._assignment
         device = {node: wishes.device[node] for node in nodes}
         atoms = [chain for chain in wishes.atoms if chain[0] in device]
         groups = []
-        for group in merge(self._graph, device, atoms, wishes.groups, self._most):
+        for group in merge(self._graph, device, atoms, wishes.groups, self._max_nodes):
             single = self._devices[device[group[0]]].single_result
-            groups += single_results(self._graph, group) if single else [group]
+            groups += split_by_result(self._graph, group) if single else [group]
         return [self._candidate(group, number) for number, group in enumerate(groups)]
 
-    def without(self, nodes: Sequence[Node], lost: Node) -> tuple[list[Node], list[Node]]:
+    def without(self, nodes: Sequence[Node], refused_node: Node) -> tuple[list[Node], list[Node]]:
         """Split nodes into the lost one with its chain, and the remainder."""
-        chains = [chain for chain in self._assignment.atoms if lost in chain]
-        gone = {lost, *(node for chain in chains for node in chain)}
-        return [n for n in nodes if n in gone], [n for n in nodes if n not in gone]
+        chains = [chain for chain in self._assignment.atoms if refused_node in chain]
+        taken_out = {refused_node, *(node for chain in chains for node in chain)}
+        return [n for n in nodes if n in taken_out], [n for n in nodes if n not in taken_out]
 
     def _candidate(self, nodes: list[Node], number: int) -> _Candidate:
         device = self._devices[self._assignment.device[nodes[0]]]
         symbol = _symbol(self._context, device.name, number)
-        region, reads, writes = cut(self._graph, nodes, device.name, symbol, self._users)
+        region, reads, writes = extract_region(self._graph, nodes, device.name, symbol, self._users)
         region.layout = _layout(device, self._graph, reads, writes)
         region.memory = device.memory
         if ask(device, "prepares_sizes"):
@@ -184,7 +186,7 @@ def _sizes(reads: Sequence[Value]) -> tuple[Symbol, ...]:
 def _accept(
     own: list[_Candidate],
     device: Device,
-    cutter: _Cutter,
+    cutter: _RegionCutter,
     reducer,
     result: Partition,
     fallback: bool,
@@ -199,14 +201,14 @@ def _accept(
         if reason is None:
             accepted.append(candidate)
             continue
-        gone, rest = candidate.nodes, []
+        taken_out, remaining = candidate.nodes, []
         if isinstance(reason, Refusal) and reason.node in candidate.inner:
-            lost = candidate.nodes[candidate.inner.index(reason.node)]
-            gone, rest = cutter.without(candidate.nodes, lost)
-        result.refuse(gone, device.name, str(reason))
+            refused_node = candidate.nodes[candidate.inner.index(reason.node)]
+            taken_out, remaining = cutter.without(candidate.nodes, refused_node)
+        result.refuse(taken_out, device.name, str(reason))
         # a part that is only too large at the largest sizes may be a region for smaller ones
-        apart = gone if rest and candidate.taken else []
-        waiting += [*cutter.cut(apart), *cutter.cut(rest)][::-1]
+        too_large = taken_out if remaining and candidate.accepted_sizes else []
+        waiting += [*cutter.extract_region(too_large), *cutter.extract_region(remaining)][::-1]
     return accepted
 
 
@@ -216,7 +218,7 @@ def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value
 
 
 def _refusal(
-    device: Device, candidate: _Candidate, reducer, fallback: _Cutter | None
+    device: Device, candidate: _Candidate, reducer, fallback: _RegionCutter | None
 ) -> str | None:
     """Evaluate and optimize the region on the device; return None if the device accepts it.
     ``fallback``: the cutter, if the CPU may compute what the device does not."""
@@ -250,7 +252,7 @@ def _at_smaller_sizes(
     device: Device,
     candidate: _Candidate,
     reason: str,
-    fallback: _Cutter | None,
+    fallback: _RegionCutter | None,
     bounds_region: bool,
 ) -> str | None:
     """Return why the device refuses a region with dynamic dimensions, with the sizes it accepts.
@@ -261,25 +263,27 @@ def _at_smaller_sizes(
     region = candidate.region
     sizes = region.sizes or _sizes(candidate.reads)
     bounds_region = bounds_region and bool(region.sizes)
-    taken = largest_accepted(sizes, lambda smaller: _is_taken(device, region, smaller))
-    if taken is None:
+    accepted_sizes = largest_accepted(sizes, lambda smaller: _is_taken(device, region, smaller))
+    if accepted_sizes is None:
         return reason
     if fallback is not None and bounds_region:
-        candidate.taken = taken
-        candidate.note = f"up to {listed_sizes(taken)}; larger ones run on the CPU: {reason}"
-        if not isinstance(reason, Refusal) or _is_all(candidate, reason, fallback):
+        candidate.accepted_sizes = accepted_sizes
+        candidate.note = (
+            f"up to {listed_sizes(accepted_sizes)}; larger ones run on the CPU: {reason}"
+        )
+        if not isinstance(reason, Refusal) or _leaves_nothing(candidate, reason, fallback):
             return None
-    ways = ways_to(taken, sizes, bounds_region)
-    text = f"{reason} (at the upper bounds, {listed_sizes(sizes)}{ways})"
+    suggestions = suggest_options(accepted_sizes, sizes, bounds_region)
+    text = f"{reason} (at the upper bounds, {listed_sizes(sizes)}{suggestions})"
     return Refusal(text, reason.node) if isinstance(reason, Refusal) else text
 
 
-def _is_all(candidate: _Candidate, reason: Refusal, cutter: _Cutter) -> bool:
+def _leaves_nothing(candidate: _Candidate, reason: Refusal, cutter: _RegionCutter) -> bool:
     """Return whether the region is empty without the refused node."""
     if reason.node not in candidate.inner:
         return True
-    lost = candidate.nodes[candidate.inner.index(reason.node)]
-    return not cutter.without(candidate.nodes, lost)[1]
+    refused_node = candidate.nodes[candidate.inner.index(reason.node)]
+    return not cutter.without(candidate.nodes, refused_node)[1]
 
 
 def _is_taken(device: Device, region: Region, sizes: Sequence[Symbol]) -> bool:
@@ -319,13 +323,15 @@ def _generate(
 
 def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context) -> None:
     regions = [c.region for c in candidates]
-    bounded = [with_sizes(c.region, c.taken) if c.taken else c.region for c in candidates]
+    bounded = [
+        with_sizes(c.region, c.accepted_sizes) if c.accepted_sizes else c.region for c in candidates
+    ]
     code = ask(device, "codegen", bounded, context)
     shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
     if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):
         raise UnsupportedError(
             "its C source takes pointers, which do not carry dynamic dimensions "
-            f"({listed(symbols_of(*shapes))}); generate C source with entry packed"
+            f"({describe_symbols(symbols_of(*shapes))}); generate C source with entry packed"
         )
     if context.runtime == "crt" and isinstance(code, ModuleBlob):
         raise UnsupportedError(

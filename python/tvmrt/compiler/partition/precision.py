@@ -18,7 +18,7 @@ from tvmrt.compiler.ir import Graph, Node, Region, Value
 from tvmrt.compiler.ir.custom import copy_node
 from tvmrt.error import TVMError, UnsupportedError
 
-from .extract import cut
+from .extract import extract_region
 
 if TYPE_CHECKING:
     from tvmrt.compiler.devices import Context, Device
@@ -157,7 +157,7 @@ class Reducer:
         trial.options["full_precision"] = full
         trial = optimized(device, trial)
         trial.code = ask(device, "codegen", [trial], self._context)
-        graph = _alone(trial)
+        graph = _as_network(trial)
         worst = 0.0
         for sample in range(len(self._calibration)):
             found = self._run(graph, [arrays[sample] for arrays in feeds])
@@ -190,7 +190,7 @@ def _name(node: Node) -> str:
 
 
 def _copy_of(region: Region) -> Region:
-    copy, _, _ = cut(region.graph, region.nodes, region.device, region.symbol)
+    copy, _, _ = extract_region(region.graph, region.nodes, region.device, region.symbol)
     copy.layout, copy.memory = region.layout, region.memory
     copy.options, copy.settings = dict(region.options), region.settings
     return copy
@@ -207,7 +207,7 @@ def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Val
     return copy, [copies[value] for value in wanted]
 
 
-def _alone(region: Region) -> Graph:
+def _as_network(region: Region) -> Graph:
     """Return a network that consists only of the region."""
     graph = Graph("region")
     graph.inputs = [Value(f"x{i}", v.type) for i, v in enumerate(region.inputs)]

@@ -9,7 +9,7 @@ import numpy as np
 import onnx.defs
 
 from tvmrt.compiler.ir import KERNEL, REDUCE, CSource, Graph, ModuleBlob, Node, Region, get_op
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.error import UnsupportedError
 
 from .annotate import CPU, Assignment
@@ -17,15 +17,15 @@ from .annotate import CPU, Assignment
 FOLDED = "none"  # the device of nodes without code
 
 
-def _by(device: str, reason: str) -> str:
+def _with_device(device: str, reason: str) -> str:
     """Return a reason with the name of its device."""
     return reason if device in reason.split() else f"{device}: {reason}"
 
 
 def _note(region: Region) -> str:
     """Return the device's note on a region, and the sizes up to which it is on the device."""
-    told = region.code.notes.get(region.symbol, "") if isinstance(region.code, CSource) else ""
-    return "; ".join(filter(None, (told, region.note)))
+    code_note = region.code.notes.get(region.symbol, "") if isinstance(region.code, CSource) else ""
+    return "; ".join(filter(None, (code_note, region.note)))
 
 
 def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
@@ -36,7 +36,7 @@ def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
 
 
 @dataclass
-class NodeRow:
+class NodeAssignment:
     """Node of the ONNX network. ``device`` lists several if its parts are on different ones;
     ``reason``: why a device does not have it; ``region``: the symbol of its region."""
 
@@ -48,7 +48,7 @@ class NodeRow:
 
 
 @dataclass
-class RegionRow:
+class RegionSummary:
     """Region: its operators, bytes of its inputs and outputs, its code in words, its weights, and
     the device's note, such as size or time."""
 
@@ -66,7 +66,7 @@ class RegionRow:
 
 
 @dataclass
-class BorderRow:
+class BoundaryTensor:
     """Tensor that passes from one region or device to another. ``copied``: its layout changes.
     ``nbytes``: maximum over runs. ``stays_in``: name of the device in whose memory it always is, so
     that it is not transferred; else empty."""
@@ -80,7 +80,7 @@ class BorderRow:
 
 
 @dataclass
-class _Piece:
+class _AssignedNode:
     """Operator of the optimized graph with its device."""
 
     node: Node
@@ -95,13 +95,13 @@ class Partition:
 
     devices: list[str]
     op_types: dict[str, str]
-    pieces: list[_Piece] = field(default_factory=list)
+    pieces: list[_AssignedNode] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
 
     def begin(self, graph: Graph, assignment: Assignment) -> None:
         """Record the graph before regions are cut out of it."""
         self.pieces = [
-            _Piece(node, CPU, dict(assignment.reasons.get(node, {}))) for node in graph.nodes
+            _AssignedNode(node, CPU, dict(assignment.reasons.get(node, {}))) for node in graph.nodes
         ]
         self._by_node = {piece.node: piece for piece in self.pieces}
 
@@ -117,41 +117,46 @@ class Partition:
         for node in nodes:
             self._by_node[node].reasons[device] = reason
 
-    def node_rows(self) -> list[NodeRow]:
+    def node_rows(self) -> list[NodeAssignment]:
         """Return the network's nodes in order."""
-        pieces: dict[str, list[_Piece]] = {}
+        pieces: dict[str, list[_AssignedNode]] = {}
         for piece in self.pieces:
             for source in piece.node.sources:
                 pieces.setdefault(source, []).append(piece)
-        return [self._row(name, op, pieces.get(name, [])) for name, op in self.op_types.items()]
+        return [
+            self._assignment_of(name, op, pieces.get(name, []))
+            for name, op in self.op_types.items()
+        ]
 
-    def _row(self, name: str, op_type: str, pieces: Sequence[_Piece]) -> NodeRow:
+    def _assignment_of(
+        self, name: str, op_type: str, pieces: Sequence[_AssignedNode]
+    ) -> NodeAssignment:
         if not pieces:
-            return NodeRow(name, op_type, FOLDED, "the compiler needs no code for it")
+            return NodeAssignment(name, op_type, FOLDED, "the compiler needs no code for it")
         devices = list(dict.fromkeys(p.device for p in pieces))
         symbols = list(dict.fromkeys(p.region for p in pieces if p.region))
-        several = len({piece.node.op for piece in pieces}) > 1
-        told = [
-            (piece.node.op, _by(device, reason))
+        many_ops = len({piece.node.op for piece in pieces}) > 1
+        code_note = [
+            (piece.node.op, _with_device(device, reason))
             for piece in pieces
             if piece.device == CPU
             for device, reason in piece.reasons.items()
         ]
-        several = several and len({reason for _, reason in told}) > 1
-        reasons = [f"{op}: {reason}" if several else reason for op, reason in told]
+        many_ops = many_ops and len({reason for _, reason in code_note}) > 1
+        reasons = [f"{op}: {reason}" if many_ops else reason for op, reason in code_note]
         text = "; ".join(dict.fromkeys(reasons))
-        return NodeRow(name, op_type, ", ".join(devices), text, ", ".join(symbols))
+        return NodeAssignment(name, op_type, ", ".join(devices), text, ", ".join(symbols))
 
-    def region_rows(self) -> list[RegionRow]:
+    def region_rows(self) -> list[RegionSummary]:
         """Return the regions in the order of execution."""
         return [
-            RegionRow(
+            RegionSummary(
                 region.symbol,
                 region.device,
                 list(region.onnx_nodes),
                 [node.op for node in region.nodes],
-                sum(most(v.type.nbytes) for v in region.inputs),
-                sum(most(v.type.nbytes) for v in region.outputs),
+                sum(upper_bound(v.type.nbytes) for v in region.inputs),
+                sum(upper_bound(v.type.nbytes) for v in region.outputs),
                 str(region.code),
                 region.options.get("precision", ""),
                 region.options.get("error"),
@@ -176,31 +181,31 @@ class Partition:
         UnsupportedError
             Names every such node on another device, with the reason.
         """
-        problems = [text for rule in rules for text in self._broken(rule)]
+        problems = [text for rule in rules for text in self._violations(rule)]
         if problems:
             raise UnsupportedError("; ".join(problems))
 
-    def _broken(self, rule: str) -> list[str]:
+    def _violations(self, rule: str) -> list[str]:
         device, _, op_type = rule.partition(":")
         if not op_type:
             if device == CPU or any(region.device == device for region in self.regions):
                 return []
-            return [f"device {device} takes no node of the network{self._why(device)}"]
+            return [f"device {device} takes no node of the network{self._reasons_text(device)}"]
         if op_type not in self.op_types.values():
             known = onnx.defs.has(op_type)
             return [] if known else [f"rule {rule}: neither ONNX nor the network has a {op_type}"]
         return [
             f"node {row.name} ({row.op_type}) is not on {device}: {row.reason or row.device}"
             for row in self.node_rows()
-            if row.op_type == op_type and not self._on(row.name, device)
+            if row.op_type == op_type and not self._is_on_device(row.name, device)
         ]
 
-    def _on(self, name: str, device: str) -> bool:
+    def _is_on_device(self, name: str, device: str) -> bool:
         """Return whether a node is on the device: its kernels, or all of it if it has none."""
         pieces = [p for p in self.pieces if name in p.node.sources]
         heavy = [p for p in pieces if get_op(p.node.op).kind in (KERNEL, REDUCE)]
         return all(p.device == device for p in heavy or pieces)
 
-    def _why(self, device: str) -> str:
+    def _reasons_text(self, device: str) -> str:
         reasons = [p.reasons[device] for p in self.pieces if device in p.reasons]
         return f" ({'; '.join(list(dict.fromkeys(reasons))[:3])})" if reasons else ""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvmrt.compiler.ir.program import RowPlan
+from tvmrt.compiler.ir.program import RowFusionPlan
 
 HEIGHT = 270  # pixels of a picture
 TOP, RIGHT, BOTTOM = 34, 16, 46  # margins in pixels
@@ -14,8 +14,8 @@ FOOT = 16  # pixels between no additional instruction and the minimum
 LABEL = (62, 13)  # size of a label in pixels
 
 
-def drawn(
-    taken: int, plans: Sequence[RowPlan], corner: tuple[int, int], width: int
+def frontier_values(
+    taken: int, plans: Sequence[RowFusionPlan], corner: tuple[int, int], width: int
 ) -> dict[str, Any]:
     """Return template values for ``plans``; ``taken`` bytes is the plan in use. ``corner``: left
     side of the plot and top of the picture on a page of this ``width``."""
@@ -45,7 +45,7 @@ def drawn(
         }
         for plan in plans
     ]
-    _thin(points)
+    _drop_overlapping_labels(points)
     decades = [(10**n, y(10**n)) for n in range(low, high + 1)]
     return {
         "left": left,
@@ -56,13 +56,13 @@ def drawn(
         "path": _staircase(points, right),
         "rows": [
             {"at": bottom, "label": "0"},
-            *({"at": at, "label": _big(n)} for n, at in decades),
+            *({"at": at, "label": _with_unit(n)} for n, at in decades),
         ],
         "columns": [{"at": x(n), "label": f"{n:,}"} for n in (most * k // 4 for k in range(5))],
     }
 
 
-def _title(plan: RowPlan) -> str:
+def _title(plan: RowFusionPlan) -> str:
     """Return the description of a plan."""
     text = f"{plan.ram_bytes:,} bytes, about {plan.instructions:,} instructions more"
     if plan.surplus_macs:
@@ -73,7 +73,7 @@ def _title(plan: RowPlan) -> str:
     return text
 
 
-def _big(number: int) -> str:
+def _with_unit(number: int) -> str:
     """Return a power of ten as text: ``100 k``."""
     for unit, sign in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= unit:
@@ -81,7 +81,7 @@ def _big(number: int) -> str:
     return str(number)
 
 
-def _thin(points: list[dict[str, Any]]) -> None:
+def _drop_overlapping_labels(points: list[dict[str, Any]]) -> None:
     """Remove labels that would overlap another; the label of the plan in use stays."""
     kept: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda p: not p["taken"]):

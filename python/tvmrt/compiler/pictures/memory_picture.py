@@ -12,9 +12,9 @@ from itertools import takewhile
 from typing import Any
 
 from tvmrt.compiler.export.summary import covered
-from tvmrt.compiler.ir.program import RowPlan
+from tvmrt.compiler.ir.program import RowFusionPlan
 from tvmrt.compiler.pictures import frontier_picture
-from tvmrt.compiler.pictures.kinds import OTHER, kind_of
+from tvmrt.compiler.pictures.operator_kinds import OTHER, kind_of
 from tvmrt.compiler.pictures.render import render
 
 MARKS = string.ascii_uppercase + string.ascii_lowercase + string.digits
@@ -49,7 +49,7 @@ class Picture:
     weights_bytes: int = 0
     networks: Sequence[tuple[str, int]] = ()
     pools: Sequence[tuple[str, int]] = ()
-    plans: Sequence[tuple[int, Sequence[RowPlan]]] = ()
+    plans: Sequence[tuple[int, Sequence[RowFusionPlan]]] = ()
 
     def count_steps(self) -> int:
         """Return the number of steps on the time axis."""
@@ -57,11 +57,11 @@ class Picture:
 
     def peak(self) -> tuple[int, int]:
         """Return the first step with the maximum number of bytes in use, and that number."""
-        held: list[list[tuple[int, int]]] = [[] for _ in range(self.count_steps())]
+        live_ranges: list[list[tuple[int, int]]] = [[] for _ in range(self.count_steps())]
         for box in self.boxes:
             for step in range(box.first, box.last + 1):
-                held[step].append((box.offset, box.offset + box.size))
-        live = [covered(spans) for spans in held]
+                live_ranges[step].append((box.offset, box.offset + box.size))
+        live = [covered(spans) for spans in live_ranges]
         return live.index(max(live)), max(live)
 
 
@@ -215,7 +215,9 @@ def svg(picture: Picture, width: int = 960, height: int = 480) -> str:
     kinds = list(dict.fromkeys(box.kind for box in picture.boxes))
     fitting = max(1, (width - LEFT - RIGHT) // LEGEND)
     frontiers = [
-        frontier_picture.drawn(taken, plans, (LEFT, height + i * frontier_picture.HEIGHT), width)
+        frontier_picture.frontier_values(
+            taken, plans, (LEFT, height + i * frontier_picture.HEIGHT), width
+        )
         for i, (taken, plans) in enumerate(picture.plans)
     ]
     return render(

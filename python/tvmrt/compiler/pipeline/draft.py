@@ -26,20 +26,20 @@ from tvmrt.compiler.export.dump import Dump
 from tvmrt.compiler.export.firmware_graph import print_files
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import CSource, Graph, limits
+from tvmrt.compiler.ir.mmap_constants import drop_pages
 from tvmrt.compiler.ir.program import MemoryPool, Program
-from tvmrt.compiler.ir.stowed import drop_pages
 from tvmrt.compiler.partition import Partition, partition
 from tvmrt.compiler.provenance import provenance_of
 from tvmrt.compiler.request import Request
 from tvmrt.compiler.transform import (
     expand_composed,
     infer_layouts,
-    join_siblings,
+    merge_sibling_convs,
     nest_concats,
     optimize,
     to_fixed_point,
 )
-from tvmrt.compiler.transform.fixed_point import PRODUCTS
+from tvmrt.compiler.transform.fixed_point_requantize import MATMUL_OPS
 from tvmrt.error import UnsupportedError
 
 from . import lighter, reading, settled
@@ -80,7 +80,7 @@ def make_draft(model: Any, asked: Request) -> Draft:
             to_fixed_point(graph)
         narrowed = lighter.narrowed(graph, request)
         by_squares = lighter.by_squares(graph, request, machine)
-        if not _brings_code(cuts) and any(node.op in PRODUCTS for node in graph.nodes):
+        if not _brings_code(cuts) and any(node.op in MATMUL_OPS for node in graph.nodes):
             machine = guided(with_matrices(machine, request), request)
         _join(graph, machine)
         reduced = lighter.reduced(graph, request)
@@ -119,7 +119,7 @@ def _copy_names(program: Program, graph: Graph) -> None:
 
 def _join(graph: Graph, machine: Target) -> None:
     """Merge convolutions with the same input, and nest concatenations."""
-    join_siblings(graph, machine.hosted)
+    merge_sibling_convs(graph, machine.hosted)
     if machine.hosted:
         nest_concats(graph)
 
@@ -138,13 +138,13 @@ def _by_rows(
 
 def _refuse_counts(program: Program, request: Request) -> None:
     """Raise UnsupportedError if the interface cannot return data-dependent sizes."""
-    if request.record and any(step.counts for step in program.steps):
+    if request.record and any(step.data_dependent_dims for step in program.steps):
         raise UnsupportedError(
             "record does not support the network's data-dependent sizes; choose profile"
         )
     if request.interface_api == "c" or request.executor == "graph":
         return
-    program.refuse_counts(
+    program.reject_data_dependent_outputs(
         "which packed functions of runtime crt cannot return; choose interface-api c or "
         "executor graph"
     )

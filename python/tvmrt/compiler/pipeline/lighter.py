@@ -7,41 +7,46 @@ from tvmrt.compiler.calibration import GraphRunner
 from tvmrt.compiler.codegen.target import CROSS, Target, get_target
 from tvmrt.compiler.devices import Context
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.narrow import NarrowRow
-from tvmrt.compiler.ir.reduced import ReducedRow
-from tvmrt.compiler.ir.winograd import WinogradRow
+from tvmrt.compiler.ir.reduced_precision import ReducedPrecision
+from tvmrt.compiler.ir.weight_quantization import WeightQuantization
+from tvmrt.compiler.ir.winograd import WinogradConversion
 from tvmrt.compiler.partition import LayerErrors, Reducer
 from tvmrt.compiler.request import Request
-from tvmrt.compiler.transform import narrow_weights, reduce_products, squares_within, to_winograd
+from tvmrt.compiler.transform import (
+    quantize_weights,
+    reduce_matmul_precision,
+    to_winograd,
+    to_winograd_within_limits,
+)
 from tvmrt.error import UnsupportedError
 
 
-def by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradRow]:
+def by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradConversion]:
     """Replace convolutions by Winograd convolutions and report them."""
     if not (machine.hosted and choices.takes_squares(request.winograd, request.precision)):
         return []
     measured = None if machine.tuned is None else machine.tuned.square
     if request.winograd is None:
-        return squares_within(graph, measured)
+        return to_winograd_within_limits(graph, measured)
     return to_winograd(graph, request.max_error, measured)
 
 
-def narrowed(graph: Graph, request: Request) -> list[NarrowRow]:
+def narrowed(graph: Graph, request: Request) -> list[WeightQuantization]:
     """Quantise weights of layers on the CPU and report them."""
     if request.weights is None:
         return []
-    return narrow_weights(graph, request.weights, request.max_error)
+    return quantize_weights(graph, request.weights, request.max_error)
 
 
-def reduced(graph: Graph, request: Request) -> list[ReducedRow]:
+def reduced(graph: Graph, request: Request) -> list[ReducedPrecision]:
     """Mark matmul-like layers on the CPU for bfloat16 and report them."""
     if request.precision != "bf16":
         return []
     if not request.calibration:
-        return reduce_products(graph)
+        return reduce_matmul_precision(graph)
     run = GraphRunner(get_target("native"), None if request.target in CROSS else request.cc)
     measured = LayerErrors(request.calibration, run)
-    return reduce_products(graph, measured, request.max_error)
+    return reduce_matmul_precision(graph, measured, request.max_error)
 
 
 def make_reducer(request: Request, context: Context, machine: Target) -> Reducer | None:

@@ -1,6 +1,6 @@
 """Memory planning: buffer lifetimes, and addresses of buffers in memory pools."""
 
-from .arena import Interval, liveness_bound, place
+from .arena import Interval, assign_offsets, liveness_bound
 from .plan import live_bytes_of_steps, plan_program, share_memory
 from .pools import place_in_pools
 
@@ -8,7 +8,7 @@ __all__ = [
     "Interval",
     "live_bytes_of_steps",
     "liveness_bound",
-    "place",
+    "assign_offsets",
     "place_in_pools",
     "plan_program",
     "share_memory",

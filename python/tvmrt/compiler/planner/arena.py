@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SEARCH_ROUNDS = 400
+SEARCH_ITERATIONS = 400
 SEARCH_VISITS = 1 << 24  # maximum visits of neighbours in one search, about ten seconds
 
 
@@ -32,14 +32,14 @@ def liveness_bound(intervals: Sequence[Interval]) -> int:
     for interval in intervals:
         change[interval.first] = change.get(interval.first, 0) + interval.size
         change[interval.last + 1] = change.get(interval.last + 1, 0) - interval.size
-    live = most = 0
+    live = peak = 0
     for step in sorted(change):
         live += change[step]
-        most = max(most, live)
-    return most
+        peak = max(peak, live)
+    return peak
 
 
-def neighbours_of(intervals: Sequence[Interval]) -> list[list[int]]:
+def interference_of(intervals: Sequence[Interval]) -> list[list[int]]:
     """Return for each interval the others that are live at a common step."""
     found: list[list[int]] = [[] for _ in intervals]
     alive: list[int] = []
@@ -52,13 +52,13 @@ def neighbours_of(intervals: Sequence[Interval]) -> list[list[int]]:
     return found
 
 
-def place(intervals: Sequence[Interval]) -> list[int]:
+def assign_offsets(intervals: Sequence[Interval]) -> list[int]:
     """Return an offset for each interval so that intervals live together do not overlap.
 
     Deterministic: the search uses a fixed random seed.
     """
     bound = liveness_bound(intervals)
-    neighbours = neighbours_of(intervals)
+    interference = interference_of(intervals)
     indices = range(len(intervals))
     orders = [
         sorted(indices, key=lambda i: (-intervals[i].size, intervals[i].first)),
@@ -71,22 +71,22 @@ def place(intervals: Sequence[Interval]) -> list[int]:
     best_offsets: list[int] = []
     best_top, best_order = -1, orders[0]
     for order in orders:
-        offsets = _fill(intervals, neighbours, order)
+        offsets = _fill(intervals, interference, order)
         top = top_of(intervals, offsets)
         if best_top < 0 or top < best_top:
             best_offsets, best_top, best_order = offsets, top, order
         if top == bound:
             return offsets
-    return _search(intervals, neighbours, best_order, best_offsets, best_top, bound)
+    return _search(intervals, interference, best_order, best_offsets, best_top, bound)
 
 
-def _search(intervals, neighbours, order, offsets, top, bound) -> list[int]:
+def _search(intervals, interference, order, offsets, top, bound) -> list[int]:
     """Repeatedly move an interval at the top of the arena to the front of the order."""
     generator = random.Random(0)
     best, best_top, order = offsets, top, list(order)
     current = offsets
-    rounds = SEARCH_ROUNDS if len(intervals) <= 400 else SEARCH_ROUNDS // 8
-    for _ in range(min(rounds, search_rounds(neighbours))):
+    iterations = SEARCH_ITERATIONS if len(intervals) <= 400 else SEARCH_ITERATIONS // 8
+    for _ in range(min(iterations, max_search_iterations(interference))):
         if best_top == bound:
             break
         highest = [
@@ -99,16 +99,16 @@ def _search(intervals, neighbours, order, offsets, top, bound) -> list[int]:
         if generator.random() < 0.3 and len(trial) > 1:
             a, b = generator.randrange(len(trial)), generator.randrange(len(trial))
             trial[a], trial[b] = trial[b], trial[a]
-        candidate = _fill(intervals, neighbours, trial)
+        candidate = _fill(intervals, interference, trial)
         candidate_top = top_of(intervals, candidate)
         if candidate_top <= best_top:
             best, best_top, order, current = candidate, candidate_top, trial, candidate
     return best
 
 
-def search_rounds(neighbours: Sequence[Sequence[int]]) -> int:
+def max_search_iterations(interference: Sequence[Sequence[int]]) -> int:
     """Return how many orders may be tried, given the intervals that are live together."""
-    return SEARCH_VISITS // max(1, sum(map(len, neighbours)))
+    return SEARCH_VISITS // max(1, sum(map(len, interference)))
 
 
 def _length(interval: Interval) -> int:
@@ -120,18 +120,18 @@ def top_of(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
     return max((o + i.size for o, i in zip(offsets, intervals)), default=0)
 
 
-def _fill(intervals, neighbours, order) -> list[int]:
-    return fill([interval.size for interval in intervals], neighbours, order)
+def _fill(intervals, interference, order) -> list[int]:
+    return fill([interval.size for interval in intervals], interference, order)
 
 
 def fill(
-    sizes: Sequence[int], neighbours: Sequence[Sequence[int]], order: Sequence[int]
+    sizes: Sequence[int], interference: Sequence[Sequence[int]], order: Sequence[int]
 ) -> list[int]:
     """Place each interval, in ``order``, in its best-fitting gap among placed ``neighbours``."""
     offsets = [-1] * len(sizes)
     for i in order:
         taken = sorted(
-            (offsets[j], offsets[j] + sizes[j]) for j in neighbours[i] if offsets[j] >= 0
+            (offsets[j], offsets[j] + sizes[j]) for j in interference[i] if offsets[j] >= 0
         )
         offsets[i] = best_fit(taken, sizes[i])
     return offsets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import get_op
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 
 
@@ -15,31 +15,33 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
     live throughout. In concurrent programs, so are buffers that regions on other devices use,
     because any step may run at the same time.
     """
-    lives: dict[Buffer, tuple[int, int]] = {b: (-1, -1) for b in program.inputs if b.kind == ARENA}
+    live_ranges: dict[Buffer, tuple[int, int]] = {
+        b: (-1, -1) for b in program.inputs if b.kind == ARENA
+    }
     for i, step in enumerate(program.steps):
         touched = [a.buffer for a in step.accesses()]
         if step.scratch is not None:
             touched.append(step.scratch)
         for buffer in touched:
             if buffer.kind == ARENA:
-                first, _ = lives.get(buffer, (i, i))
-                lives[buffer] = (first, i)
+                first, _ = live_ranges.get(buffer, (i, i))
+                live_ranges[buffer] = (first, i)
     end = len(program.steps)
     if program.concurrent:
-        lives.update((b, (-1, end)) for b in lives if b in _touched_by_regions(program))
-    for buffer in _kept(program):
-        lives[buffer] = (lives[buffer][0], end)
-    for buffer in (*program.outputs, *(a.buffer for a in program.counts.values())):
+        live_ranges.update((b, (-1, end)) for b in live_ranges if b in _touched_by_regions(program))
+    for buffer in _persistent_buffers(program):
+        live_ranges[buffer] = (live_ranges[buffer][0], end)
+    for buffer in (*program.outputs, *(a.buffer for a in program.data_dependent_dims.values())):
         if buffer.kind == ARENA:
-            first, _ = lives.get(buffer, (end, end))
-            lives[buffer] = (first, end)
-    lives.update((b, (-1, end)) for b in program.states)
-    return lives
+            first, _ = live_ranges.get(buffer, (end, end))
+            live_ranges[buffer] = (first, end)
+    live_ranges.update((b, (-1, end)) for b in program.states)
+    return live_ranges
 
 
-def _kept(program: Program) -> list[Buffer]:
+def _persistent_buffers(program: Program) -> list[Buffer]:
     """Return the buffers that persist until the next run."""
-    makers = [step for step in program.steps if get_op(step.group.root.op).keeps]
+    makers = [step for step in program.steps if get_op(step.group.root.op).results_persist]
     return [a.buffer for step in makers for a in step.writes if a.buffer.kind == ARENA]
 
 
@@ -54,7 +56,7 @@ def traffic(program: Program) -> dict[Buffer, int]:
     for step in program.steps:
         for access in [*step.reads, *step.writes]:
             if access.buffer.kind == ARENA:
-                nbytes = access.dtype.nbytes(most(access.at.size))
+                nbytes = access.dtype.nbytes(upper_bound(access.at.size))
                 moved[access.buffer] = moved.get(access.buffer, 0) + nbytes
         if step.scratch is not None:
             moved[step.scratch] = moved.get(step.scratch, 0) + 2 * step.scratch.nbytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tvmrt.compiler.ir.extent import listed
+from tvmrt.compiler.ir.extent import describe_symbols
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.compiler.ir.region import DeviceMemory
 from tvmrt.compiler.ir.rounding import round_up
@@ -35,9 +35,9 @@ def plan_program(
     program.pools = [replace(pool) for pool in pools] or [MemoryPool("workspace")]
     placement = {**(placement or {}), **_add_device_pools(program)}
     shared = share_memory(program, placement) if shared is None else shared
-    lives = lifetimes(program)
-    groups = _groups(lives, shared)
-    intervals = _intervals(lives, groups, align_bytes)
+    live_ranges = lifetimes(program)
+    groups = _groups(live_ranges, shared)
+    intervals = _intervals(live_ranges, groups, align_bytes)
     on_host = [i for i, root in zip(intervals, groups) if root.memory is None]
     allowed = [_allowed(group, program.pools, placement) for group in groups.values()]
     moved = traffic(program)
@@ -46,11 +46,11 @@ def plan_program(
     places = place_in_pools(intervals, room, allowed, weights)
     for root, (pool, offset) in zip(groups, places):
         root.pool, root.address = pool, program.pools[pool].reserved_bytes + offset
-    for buffer in lives:
+    for buffer in live_ranges:
         buffer.pool, buffer.address = shared[buffer].pool, shared[buffer].address
     program.lower_bound_bytes = liveness_bound(on_host)
     _measure(program, intervals, places)
-    _check_room(program, intervals)
+    _check_capacity(program, intervals)
 
 
 def _add_device_pools(program: Program) -> dict[Buffer, str]:
@@ -80,33 +80,33 @@ def share_memory(program: Program, placement: Mapping[Buffer, str]) -> dict[Buff
 def live_bytes_of_steps(program: Program, align_bytes: int = 1) -> list[int]:
     """Return the bytes live at each step with the in-place sharing of a plan without placements.
     Nothing is planned yet."""
-    lives = lifetimes(program)
-    shared, _ = share_in_place(program, lives, {})
-    intervals = _intervals(lives, _groups(lives, shared), align_bytes)
+    live_ranges = lifetimes(program)
+    shared, _ = share_in_place(program, live_ranges, {})
+    intervals = _intervals(live_ranges, _groups(live_ranges, shared), align_bytes)
     return [
         sum(i.size for i in intervals if i.first <= step <= i.last)
         for step in range(len(program.steps))
     ]
 
 
-def _groups(lives, shared: Mapping[Buffer, Buffer]) -> dict[Buffer, list[Buffer]]:
+def _groups(live_ranges, shared: Mapping[Buffer, Buffer]) -> dict[Buffer, list[Buffer]]:
     """Group the buffers that share memory, by the first of them."""
-    groups: dict[Buffer, list[Buffer]] = {b: [] for b in lives if shared[b] is b}
-    for buffer in lives:
+    groups: dict[Buffer, list[Buffer]] = {b: [] for b in live_ranges if shared[b] is b}
+    for buffer in live_ranges:
         groups[shared[buffer]].append(buffer)
     return groups
 
 
 def _intervals(
-    lives, groups: Mapping[Buffer, Sequence[Buffer]], align_bytes: int
+    live_ranges, groups: Mapping[Buffer, Sequence[Buffer]], align_bytes: int
 ) -> list[Interval]:
     """Return size and lifetime of each group. Sizes are multiples of the alignment, so that all
     addresses are, too."""
     return [
         Interval(
             _aligned(root.nbytes, max(align_bytes, root.memory.align_bytes if root.memory else 1)),
-            min(lives[b][0] for b in group),
-            max(lives[b][1] for b in group),
+            min(live_ranges[b][0] for b in group),
+            max(live_ranges[b][1] for b in group),
         )
         for root, group in groups.items()
     ]
@@ -131,24 +131,24 @@ def _measure(program: Program, intervals, places) -> None:
             program.arena_bytes += top + pool.kept_bytes
 
 
-def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
+def _check_capacity(program: Program, intervals: Sequence[Interval]) -> None:
     short = [p for p in program.pools if p.capacity is not None and p.used_bytes > p.capacity]
     if not short:
         return
     names = " and ".join(f"{p.name} of {p.capacity} bytes" for p in program.pools)
-    several = len(program.pools) > 1
+    pool_count = len(program.pools) > 1
     missing = sum(p.used_bytes - p.capacity for p in short)
     step, live = _fullest_step(program, intervals)
     dims = program.dims()
-    sizes = f" at its largest sizes ({listed(dims)})" if dims else ""
+    sizes = f" at its largest sizes ({describe_symbols(dims)})" if dims else ""
     enough = " and ".join(f"{p.name} to {p.used_bytes} bytes" for p in short)
     faster = sorted((plan.ram_bytes for plan in program.row_plans), reverse=True)[:-1]
-    if faster and not several:
+    if faster and not pool_count:
         enough += (
             f"; faster plans with row-wise fusion need {', '.join(map(str, faster))} bytes (--ram)"
         )
     raise ValueError(
-        f"pool{'s' if several else ''} {names} {'are' if several else 'is'} {missing} bytes too "
+        f"pool{'s' if pool_count else ''} {names} {'are' if pool_count else 'is'} {missing} bytes too "
         f"small for the network{sizes}; the peak is at operator {step} with {live} bytes; "
         f"enlarge {enough}"
     )
@@ -167,33 +167,33 @@ def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str,
 
 
 def share_in_place(
-    program: Program, lives, placement: Mapping[Buffer, str]
+    program: Program, live_ranges, placement: Mapping[Buffer, str]
 ) -> tuple[dict[Buffer, Buffer], list[list[tuple[int, int]]]]:
     """Return for each buffer the one whose memory it reuses, or itself, and for each step the pairs
     of ``in_place`` that share.
 
     Only buffers with equal placement share.
     """
-    shared = {b: b for b in lives}
+    shared = {b: b for b in live_ranges}
     pairs = []
     for i, step in enumerate(program.steps):
         kept = []
         for read, write in step.in_place:
             source, target = step.reads[read].buffer, step.writes[write].buffer
             alike = placement.get(source) == placement.get(target)
-            if not kept and alike and _may_share(step, i, source, target, lives):
+            if not kept and alike and _may_share(step, i, source, target, live_ranges):
                 shared[target] = shared[source]
                 kept.append((read, write))
         pairs.append(kept)
     return shared, pairs
 
 
-def _may_share(step: Step, index: int, source: Buffer, target: Buffer, lives) -> bool:
+def _may_share(step: Step, index: int, source: Buffer, target: Buffer, live_ranges) -> bool:
     if source.kind != ARENA or target.kind != ARENA or source is target:
         return False
     if source.nbytes != target.nbytes and not (step.shrinks and source.nbytes > target.nbytes):
         return False
-    if lives[source][1] != index or lives[target][0] != index:
+    if live_ranges[source][1] != index or live_ranges[target][0] != index:
         return False
     pairs = {r for r, _ in step.in_place}
     # every read of the source must access the same elements as the write

@@ -10,11 +10,18 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from .arena import Interval, best_fit, neighbours_of, place, search_rounds, top_of
+from .arena import (
+    Interval,
+    assign_offsets,
+    best_fit,
+    interference_of,
+    max_search_iterations,
+    top_of,
+)
 
-SEARCH_ROUNDS = 200
+SEARCH_ITERATIONS = 200
 
-Place = tuple[int, int]  # index of the memory, and offset in it
+Placement = tuple[int, int]  # index of the memory, and offset in it
 
 
 def place_in_pools(
@@ -22,7 +29,7 @@ def place_in_pools(
     capacities: Sequence[int | None],
     allowed: Sequence[Sequence[int]],
     traffic: Sequence[int],
-) -> list[Place]:
+) -> list[Placement]:
     """Return a memory and an offset for each interval; intervals live together do not overlap.
 
     ``capacities`` are in bytes, None for no limit. ``allowed`` lists the memories for each
@@ -33,7 +40,7 @@ def place_in_pools(
     favourites = {pools[0] for pools in allowed}
     if len(favourites) == 1:
         favourite = favourites.pop()
-        offsets = place(intervals)
+        offsets = assign_offsets(intervals)
         capacity = capacities[favourite]
         alone = all(len(pools) == 1 for pools in allowed)
         if alone or capacity is None or top_of(intervals, offsets) <= capacity:
@@ -48,10 +55,10 @@ class _Search:
         self.capacities = capacities
         self.allowed = allowed
         self.traffic = traffic
-        self.neighbours = neighbours_of(intervals)
+        self.interference = interference_of(intervals)
         self.failed: list[int] = []
 
-    def best(self) -> list[Place]:
+    def best(self) -> list[Placement]:
         sizes = [interval.size for interval in self.intervals]
         indices = range(len(sizes))
         density = [t / max(size, 1) for t, size in zip(self.traffic, sizes)]
@@ -65,10 +72,10 @@ class _Search:
         cost, places, order = min(found, key=lambda f: f[0])
         return places if cost[0] == 0 else self._repair(cost, places, order)
 
-    def _repair(self, cost, places, order) -> list[Place]:
+    def _repair(self, cost, places, order) -> list[Placement]:
         """Repeatedly place an interval that did not fit earlier."""
         generator = random.Random(0)
-        for _ in range(min(SEARCH_ROUNDS, search_rounds(self.neighbours))):
+        for _ in range(min(SEARCH_ITERATIONS, max_search_iterations(self.interference))):
             self._try(order)
             pick = generator.choice(self.failed) if self.failed else generator.choice(order)
             trial = [i for i in order if i != pick]
@@ -80,9 +87,9 @@ class _Search:
                 break
         return places
 
-    def _try(self, order: Sequence[int]) -> tuple[tuple[int, int, int], list[Place]]:
+    def _try(self, order: Sequence[int]) -> tuple[tuple[int, int, int], list[Placement]]:
         """Place in this order; return the cost (overflow, slow traffic, size) and the plan."""
-        places: list[Place | None] = [None] * len(self.intervals)
+        places: list[Placement | None] = [None] * len(self.intervals)
         self.failed = []
         for i in order:
             places[i] = self._fit(i, places)
@@ -94,12 +101,16 @@ class _Search:
         over = sum(max(0, t - c) for t, c in zip(tops, self.capacities) if c is not None)
         return (over, slow, sum(tops)), places
 
-    def _fit(self, i: int, places) -> Place:
+    def _fit(self, i: int, places) -> Placement:
         size = self.intervals[i].size
         offsets = {}
         for pool in self.allowed[i]:
-            near = [j for j in self.neighbours[i] if places[j] is not None and places[j][0] == pool]
-            taken = sorted((places[j][1], places[j][1] + self.intervals[j].size) for j in near)
+            conflicting = [
+                j for j in self.interference[i] if places[j] is not None and places[j][0] == pool
+            ]
+            taken = sorted(
+                (places[j][1], places[j][1] + self.intervals[j].size) for j in conflicting
+            )
             offsets[pool] = offset = best_fit(taken, size)
             capacity = self.capacities[pool]
             if capacity is None or offset + size <= capacity:
@@ -109,13 +120,13 @@ class _Search:
         return pool, offsets[pool]
 
 
-def _compacted(intervals, places: Sequence[Place], count: int) -> list[Place]:
+def _compacted(intervals, places: Sequence[Placement], count: int) -> list[Placement]:
     """Pack each memory separately, and keep the result if it is shorter."""
     places = list(places)
     for pool in range(count):
         members = [i for i, place_ in enumerate(places) if place_[0] == pool]
         inside = [intervals[i] for i in members]
-        offsets = place(inside)
+        offsets = assign_offsets(inside)
         if top_of(inside, offsets) < top_of(inside, [places[i][1] for i in members]):
             for i, offset in zip(members, offsets):
                 places[i] = (pool, offset)

@@ -1,24 +1,24 @@
 """Passes from graph to graph, one file each."""
 
 from .expand_composed import expand_composed
-from .fixed_point import to_fixed_point
-from .join_siblings import join_siblings
-from .layouts import infer_layouts
-from .narrow_weights import narrow_weights
+from .fixed_point_requantize import to_fixed_point
+from .layout_inference import infer_layouts
+from .merge_sibling_convs import merge_sibling_convs
 from .nest_concats import nest_concats
 from .optimize import optimize
-from .reduce_products import reduce_products
-from .winograd import squares_within, to_winograd
+from .quantize_weights import quantize_weights
+from .reduce_matmul_precision import reduce_matmul_precision
+from .winograd import to_winograd, to_winograd_within_limits
 
 __all__ = [
     "expand_composed",
     "infer_layouts",
-    "join_siblings",
-    "narrow_weights",
+    "merge_sibling_convs",
+    "quantize_weights",
     "nest_concats",
     "optimize",
-    "reduce_products",
+    "reduce_matmul_precision",
     "to_fixed_point",
-    "squares_within",
+    "to_winograd_within_limits",
     "to_winograd",
 ]

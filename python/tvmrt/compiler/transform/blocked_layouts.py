@@ -14,14 +14,14 @@ from .dead_code import remove_dead_code
 from .rewrite import rewrite
 
 
-def write_blocks(graph: Graph) -> None:
+def lower_blocked_layouts(graph: Graph) -> None:
     """Rewrite in place the nodes whose attribute ``layouts`` names blocked layouts."""
-    writer = _Writer()
-    if rewrite(graph, writer.rule):
+    rewriter = _BlockedLayoutRewriter()
+    if rewrite(graph, rewriter.rule):
         remove_dead_code(graph)
 
 
-class _Writer:
+class _BlockedLayoutRewriter:
     """Rewriter with each value's blocked form, if it has one; both forms have the same elements."""
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class _Writer:
     def _custom(self, b: Builder, node: Node) -> list[Value] | None:
         layouts = [_blocks(name) for name in node.attrs["layouts"]]
         count = len(node.inputs)
-        apart = _apart(b, node)
-        if not any(layouts) and apart == node.inputs:
+        copied_inputs = _copy_shared_inputs(b, node)
+        if not any(layouts) and copied_inputs == node.inputs:
             return None
         inputs = [
-            self._into(b, v, layout) if layout and v is not None else v
-            for v, layout in zip(apart, layouts)
+            self._to_blocked(b, v, layout) if layout and v is not None else v
+            for v, layout in zip(copied_inputs, layouts)
         ]
         if not any(layouts):
             return b.emit_many("custom", inputs, node.name, **node.attrs)
@@ -55,7 +55,7 @@ class _Writer:
         attrs = {**node.attrs, "blocked": written, "logical": (given, made)}
         values = b.emit_many("custom", inputs, node.name, **attrs)
         return [
-            self._out_of(b, v, layout, type.shape) if layout else v
+            self._from_blocked(b, v, layout, type.shape) if layout else v
             for v, layout, type in zip(values, layouts[count:], made)
         ]
 
@@ -71,22 +71,22 @@ class _Writer:
             if made and all((v, layout) in self.forms for v in made):
                 inputs = [self._operand(b, v, layout, shape) for v in node.inputs]
                 result = b.emit(node.op, inputs, node.name, **node.attrs)
-                return self._out_of(b, result, layout, shape)
+                return self._from_blocked(b, result, layout, shape)
         return None
 
     def _operand(self, b: Builder, value: Value, layout: Layout, shape) -> Value:
         if value.shape == shape:
-            return self._into(b, value, layout)
+            return self._to_blocked(b, value, layout)
         return b.emit("reshape", [value], shape=())
 
-    def _into(self, b: Builder, value: Value, layout: Layout) -> Value:
+    def _to_blocked(self, b: Builder, value: Value, layout: Layout) -> Value:
         key = (value, layout)
         if key not in self.forms:
             split = b.emit("reshape", [value], value.name, shape=layout.split_shape(value.shape))
             self.forms[key] = b.emit("transpose", [split], value.name, perm=layout.split_order())
         return self.forms[key]
 
-    def _out_of(self, b: Builder, value: Value, layout: Layout, shape) -> Value:
+    def _from_blocked(self, b: Builder, value: Value, layout: Layout, shape) -> Value:
         order = layout.split_order()
         back = tuple(order.index(d) for d in range(len(order)))
         split = b.emit("transpose", [value], value.name, perm=back)
@@ -95,7 +95,7 @@ class _Writer:
         return logical
 
 
-def _apart(b: Builder, node: Node) -> list[Value | None]:
+def _copy_shared_inputs(b: Builder, node: Node) -> list[Value | None]:
     """Return the inputs; an input that is read in two layouts gets a copy for the second."""
     first: dict[Value, str | None] = {}
     found = []

@@ -8,10 +8,10 @@ import numpy as np
 
 from tvmrt.compiler.ir import Graph, Node, Value
 from tvmrt.compiler.ir.extent import Extent
-from tvmrt.compiler.ir.readers import Readers
+from tvmrt.compiler.ir.value_users import ValueUsers
 
 # The inputs of a node that may be a result and a constant, in each order to try.
-Sides = Iterable[Sequence[Value]]
+ConstantOperands = Iterable[Sequence[Value]]
 
 # Axis of the channels of the result, and of the output channels of the weights.
 CHANNEL_AXIS = {"conv": 1, "conv_transpose": 1, "matmul": -1}
@@ -19,7 +19,7 @@ CHANNEL_AXIS = {"conv": 1, "conv_transpose": 1, "matmul": -1}
 
 def absorb_constants(
     graph: Graph,
-    sides: Callable[[Node], Sides],
+    sides: Callable[[Node], ConstantOperands],
     absorb: Callable[[Node, Node, np.ndarray], bool],
 ) -> None:
     """Remove nodes whose constant can be absorbed by the preceding matmul-like node.
@@ -27,16 +27,16 @@ def absorb_constants(
     ``absorb(node, product, row)`` gets the constant as one number per channel in double
     precision; it changes the product's inputs, or returns False.
     """
-    readers = Readers(graph)
+    readers = ValueUsers(graph)
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
         for read, operand in sides(node):
             result = replaced.get(read, read)
-            product = find_absorber(result, readers)
-            row = None if product is None else _row(node, product, operand)
-            if row is None or not absorb(node, product, row):
+            matmul = find_absorber(result, readers)
+            row = None if matmul is None else _per_channel_constant(node, matmul, operand)
+            if row is None or not absorb(node, matmul, row):
                 continue
-            product.sources = tuple(dict.fromkeys((*product.sources, *node.sources)))
+            matmul.sources = tuple(dict.fromkeys((*matmul.sources, *node.sources)))
             replaced[node.output] = result
             readers.move(node.output, result)
             break
@@ -44,14 +44,14 @@ def absorb_constants(
     graph.nodes = [n for n in graph.nodes if n.outputs[0] not in replaced]
 
 
-def _row(node: Node, product: Node, operand: Value) -> np.ndarray | None:
-    result = product.output
-    if operand.data is None or result.shape != node.output.shape or product.guard != node.guard:
+def _per_channel_constant(node: Node, matmul: Node, operand: Value) -> np.ndarray | None:
+    result = matmul.output
+    if operand.data is None or result.shape != node.output.shape or matmul.guard != node.guard:
         return None
-    return wide_row(result, operand.data, CHANNEL_AXIS[product.op])
+    return per_channel_f64(result, operand.data, CHANNEL_AXIS[matmul.op])
 
 
-def find_absorber(value: Value, readers: Readers) -> Node | None:
+def find_absorber(value: Value, readers: ValueUsers) -> Node | None:
     """Return the floating-point convolution or matmul that computes ``value``, if it has only this
     reader, and constant weights and bias."""
     node = value.producer
@@ -64,13 +64,13 @@ def find_absorber(value: Value, readers: Readers) -> Node | None:
     return node
 
 
-def wide_row(value: Value, array: np.ndarray | None, axis: int) -> np.ndarray | None:
-    """Return :func:`by_channel` in double precision; None without an array."""
-    row = None if array is None else by_channel(value, array, axis)
+def per_channel_f64(value: Value, array: np.ndarray | None, axis: int) -> np.ndarray | None:
+    """Return :func:`per_channel` in double precision; None without an array."""
+    row = None if array is None else per_channel(value, array, axis)
     return None if row is None else row.astype(np.float64)
 
 
-def by_channel(value: Value, array: np.ndarray, axis: int) -> np.ndarray | None:
+def per_channel(value: Value, array: np.ndarray, axis: int) -> np.ndarray | None:
     """Return ``array``, which broadcasts to ``value``, as one number per channel; None if it varies
     along another axis."""
     rank = value.type.rank

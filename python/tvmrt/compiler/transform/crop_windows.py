@@ -14,7 +14,7 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Value
 
 from .rewrite import rewrite
 
-NAMES = ("strides", "dilations", "pads_before", "pads_after")
+WINDOW_ATTRIBUTES = ("strides", "dilations", "pads_before", "pads_after")
 
 
 @dataclass
@@ -54,7 +54,12 @@ def _crop(b: Builder, node: Node) -> Value | None:
     extents = (*x.shape[2:], *node.output.shape[2:])
     if not w.is_constant or not all(isinstance(n, int) for n in extents):
         return None
-    columns = (x.shape[2:], node.output.shape[2:], w.shape[2:], *map(node.attrs.get, NAMES))
+    columns = (
+        x.shape[2:],
+        node.output.shape[2:],
+        w.shape[2:],
+        *map(node.attrs.get, WINDOW_ATTRIBUTES),
+    )
     axes = [_Axis(*row) for row in zip(*columns)]
     for axis in axes:
         axis.crop()

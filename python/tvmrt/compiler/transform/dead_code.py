@@ -7,6 +7,6 @@ from tvmrt.compiler.ir import Graph, get_op, walk_back
 
 
 def remove_dead_code(graph: Graph) -> None:
-    checks = [v for node in graph.nodes if get_op(node.op).stays for v in node.outputs]
+    checks = [v for node in graph.nodes if get_op(node.op).has_side_effects for v in node.outputs]
     needed = walk_back([*graph.outputs, *checks])
     graph.nodes = [node for node in graph.nodes if node in needed]

@@ -9,23 +9,23 @@ import numpy as np
 
 from tvmrt.compiler.ir import Graph, Node, constant
 
-from .channel_constants import Sides, absorb_constants
+from .channel_constants import ConstantOperands, absorb_constants
 
 
 def fold_bias(graph: Graph) -> None:
-    absorb_constants(graph, _sides, _absorb)
+    absorb_constants(graph, _constant_operands, _absorb)
 
 
-def _sides(node: Node) -> Sides:
+def _constant_operands(node: Node) -> ConstantOperands:
     if node.op == "add":
         return (node.inputs, node.inputs[::-1])
     return (node.inputs,) if node.op == "sub" else ()
 
 
-def _absorb(node: Node, product: Node, row: np.ndarray) -> bool:
-    row = -row if node.op == "sub" else row
-    if len(product.inputs) > 2 and product.inputs[2] is not None:
-        row = row + product.inputs[2].data.reshape(-1)
-    row = row.astype(product.output.dtype.numpy)
-    product.inputs = [*product.inputs[:2], constant(row, f"{product.name}_bias")]
+def _absorb(node: Node, matmul: Node, per_channel: np.ndarray) -> bool:
+    per_channel = -per_channel if node.op == "sub" else per_channel
+    if len(matmul.inputs) > 2 and matmul.inputs[2] is not None:
+        per_channel = per_channel + matmul.inputs[2].data.reshape(-1)
+    per_channel = per_channel.astype(matmul.output.dtype.numpy)
+    matmul.inputs = [*matmul.inputs[:2], constant(per_channel, f"{matmul.name}_bias")]
     return True

@@ -16,9 +16,9 @@ from tvmrt.compiler.ir.quantized import quantize_array
 from .rewrite import rewrite
 
 CONVOLUTIONS = ("conv", "qconv")
-MAXIMA = ("max_pool", "qmax_pool")
-AVERAGES = ("avg_pool", "qavg_pool", "qavg_pool_zero_first")
-POOLS = (*MAXIMA, *AVERAGES, "lp_pool")
+MAX_POOLS = ("max_pool", "qmax_pool")
+AVERAGE_POOLS = ("avg_pool", "qavg_pool", "qavg_pool_zero_first")
+POOLS = (*MAX_POOLS, *AVERAGE_POOLS, "lp_pool")
 MAX_DEPTH = 8  # of a chain of operators that is searched for a minimum
 
 
@@ -38,66 +38,66 @@ def _fold(b: Builder, node: Node) -> Value | None:
     if any(before[:2]) or any(after[:2]) or min((*before, *after)) < 0:
         return None
     x = pad.inputs[0]
-    if not _takes(node, x, pad.inputs[1] if len(pad.inputs) > 1 else None):
+    if not _padding_has_value(node, x, pad.inputs[1] if len(pad.inputs) > 1 else None):
         return None
     attrs = dict(node.attrs)
-    if node.op in AVERAGES:
+    if node.op in AVERAGE_POOLS:
         if not attrs["count_pads"] and any((*attrs["pads_before"], *attrs["pads_after"])):
             return None
         attrs["count_pads"] = True
     attrs["pads_before"] = tuple(p + q for p, q in zip(attrs["pads_before"], before[2:]))
     attrs["pads_after"] = tuple(p + q for p, q in zip(attrs["pads_after"], after[2:]))
-    if node.op in POOLS and not _windows_meet(x, attrs):
+    if node.op in POOLS and not _windows_overlap_input(x, attrs):
         return None
     b.sources = tuple(dict.fromkeys((*node.sources, *pad.sources)))
     return b.emit(node.op, [x, *node.inputs[1:]], node.name, **attrs)
 
 
-def _takes(node: Node, x: Value, value: Value | None) -> bool:
+def _padding_has_value(node: Node, x: Value, value: Value | None) -> bool:
     """Return whether the window's own padding equals elements of that value."""
     if value is not None and (value.data is None or value.type.size != 1):
         return False
-    number = 0 if value is None else value.data.reshape(())
-    if node.op not in MAXIMA:
-        return bool(number == node.attrs.get("x_zero", 0))
-    least = _least(x)
-    return least is not None and bool(number <= least)
+    pad_value = 0 if value is None else value.data.reshape(())
+    if node.op not in MAX_POOLS:
+        return bool(pad_value == node.attrs.get("x_zero", 0))
+    lowest = _lower_bound(x)
+    return lowest is not None and bool(pad_value <= lowest)
 
 
-def _least(value: Value, depth: int = 0):
+def _lower_bound(value: Value, depth: int = 0):
     """Return a lower bound of all elements, from the preceding operators; None if there is
     none."""
     node, dtype = value.producer, value.dtype
-    promise = None
+    type_minimum = None
     if dtype.is_float:
-        promise = np.float32(-np.inf)
+        type_minimum = np.float32(-np.inf)
     elif dtype.is_int and dtype.bits in (8, 16, 32, 64):
-        promise = np.iinfo(dtype.numpy).min
-    if promise is None or node is None or len(node.outputs) != 1 or depth > MAX_DEPTH:
-        return promise
+        type_minimum = np.iinfo(dtype.numpy).min
+    if type_minimum is None or node is None or len(node.outputs) != 1 or depth > MAX_DEPTH:
+        return type_minimum
     if node.op.startswith(("q", "fixed_")) and node.attrs.get("low") is not None:
         return node.attrs["low"]
     if node.op in ("relu", "sigmoid"):
         return 0
-    if node.op in ("reshape", "transpose", "slice", *MAXIMA):
-        return _least(node.inputs[0], depth + 1)
-    parts = [_least_of(v, depth + 1) for v in node.inputs if v is not None]
+    if node.op in ("reshape", "transpose", "slice", *MAX_POOLS):
+        return _lower_bound(node.inputs[0], depth + 1)
+    parts = [_lower_bound_of_operand(v, depth + 1) for v in node.inputs if v is not None]
     if node.op in ("max", "min") and None not in parts:
         return max(parts) if node.op == "max" else min(parts)
     if node.op == "quantize" and all(v.is_constant and v.type.size == 1 for v in node.inputs[1:]):
         scale, zero = (v.data.reshape(()) for v in node.inputs[1:])
         if parts[0] is not None and scale > 0:
             return int(quantize_array(np.float32(parts[0]), scale, zero))
-    return promise
+    return type_minimum
 
 
-def _least_of(value: Value, depth: int):
+def _lower_bound_of_operand(value: Value, depth: int):
     if not value.is_constant:
-        return _least(value, depth)
+        return _lower_bound(value, depth)
     return value.data.min() if value.type.size and not np.isnan(value.data).any() else None
 
 
-def _windows_meet(x: Value, attrs: dict) -> bool:
+def _windows_overlap_input(x: Value, attrs: dict) -> bool:
     """Return whether each window has an element that is not padding."""
     names = ("kernel", "strides", "dilations", "pads_before", "pads_after", "out_spatial")
     for n, *window in zip(x.shape[2:], *(attrs[name] for name in names)):

@@ -8,53 +8,55 @@ Contract: bit-equal; only axes of extent 1 are added or removed.
 from __future__ import annotations
 
 from tvmrt.compiler.ir import POINTWISE, Builder, Graph, Node, Value, get_op
-from tvmrt.compiler.ir.readers import Readers
+from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .rewrite import rewrite
 
 
 def lift_reshapes(graph: Graph) -> None:
-    readers = Readers(graph)
-    found: dict[Node, Node] = {}  # the reshape of each matmul
+    readers = ValueUsers(graph)
+    reshapes: dict[Node, Node] = {}  # the reshape of each matmul
     for node in graph.nodes:
-        product = node.inputs[0].producer if node.op == "reshape" else None
-        if product is None or product.op != "matmul":
+        matmul = node.inputs[0].producer if node.op == "reshape" else None
+        if matmul is None or matmul.op != "matmul":
             continue
-        if readers.only(product.output) is None:
+        if readers.only(matmul.output) is None:
             continue
-        behind = readers.of(node.output)
-        if _fits(product, node) and any(_goes_on(n, node.output) for n in behind):
-            found[product] = node
-    if found:
-        gone = set(found.values())
-        rewrite(graph, lambda b, node: _rewritten(b, node, found, gone))
+        users = readers.of(node.output)
+        if _fits(matmul, node) and any(_is_fusable(n, node.output) for n in users):
+            reshapes[matmul] = node
+    if reshapes:
+        removed = set(reshapes.values())
+        rewrite(graph, lambda b, node: _rewritten(b, node, reshapes, removed))
 
 
-def _fits(product: Node, reshape: Node) -> bool:
-    if product.guard is not None or reshape.guard is not None:
+def _fits(matmul: Node, reshape: Node) -> bool:
+    if matmul.guard is not None or reshape.guard is not None:
         return False
-    weights = product.inputs[1]
+    weights = matmul.inputs[1]
     if not weights.is_constant or weights.type.rank != 2:
         return False
-    if any(v is not None and v.type.rank > 1 for v in product.inputs[2:]):
+    if any(v is not None and v.type.rank > 1 for v in matmul.inputs[2:]):
         return False
-    before, after = product.output.shape, reshape.output.shape
+    before, after = matmul.output.shape, reshape.output.shape
     if len(after) < 2 or after[-1] != before[-1]:
         return False
     return [n for n in before[:-1] if n != 1] == [n for n in after[:-1] if n != 1]
 
 
-def _goes_on(node: Node, value: Value) -> bool:
+def _is_fusable(node: Node, value: Value) -> bool:
     """Return whether the node can be fused into the matmul, once that has the value's shape."""
     return get_op(node.op).kind == POINTWISE and node.output.shape == value.shape
 
 
-def _rewritten(b: Builder, node: Node, found: dict[Node, Node], gone: set[Node]) -> Value | None:
-    if node in gone:
+def _rewritten(
+    b: Builder, node: Node, reshapes: dict[Node, Node], removed: set[Node]
+) -> Value | None:
+    if node in removed:
         return node.inputs[0]
-    if node not in found:
+    if node not in reshapes:
         return None
     x = node.inputs[0]
-    shape = (*found[node].attrs["shape"][:-1], x.shape[-1])
-    rows = b.emit("reshape", [x], found[node].name, shape=shape)
+    shape = (*reshapes[node].attrs["shape"][:-1], x.shape[-1])
+    rows = b.emit("reshape", [x], reshapes[node].name, shape=shape)
     return b.emit(node.op, [rows, *node.inputs[1:]], node.name, **node.attrs)

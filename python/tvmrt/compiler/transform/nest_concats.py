@@ -25,14 +25,18 @@ def nest_concats(graph: Graph) -> None:
     def nested(b: Builder, node: Node) -> Value | None:
         if node.op != "concat" or node.guard is not None:
             return None
-        axis, parts = node.attrs["axis"], _uncut(tuple(node.inputs), node.attrs["axis"])
-        left, run = parts, _longest(known, axis, parts)
+        axis, parts = node.attrs["axis"], _replace_slices(tuple(node.inputs), node.attrs["axis"])
+        remaining, run = parts, _longest(known, axis, parts)
         if run is not None:
             begin, inner, value = run
-            left = (*parts[:begin], value, *parts[begin + len(inner) :])
+            remaining = (*parts[:begin], value, *parts[begin + len(inner) :])
         result = None
-        if len(left) < len(node.inputs):
-            result = left[0] if len(left) == 1 else b.emit("concat", left, node.name, axis=axis)
+        if len(remaining) < len(node.inputs):
+            result = (
+                remaining[0]
+                if len(remaining) == 1
+                else b.emit("concat", remaining, node.name, axis=axis)
+            )
         known.setdefault((axis, parts[0]), {})[parts] = node.output if result is None else result
         return result
 
@@ -51,18 +55,18 @@ def _longest(known: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Valu
     return max(runs, key=lambda run: len(run[1]), default=None)
 
 
-def _uncut(parts: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
+def _replace_slices(parts: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
     """Return the parts with a tensor in place of all its slices, if these are in order."""
-    left: list[Value] = []
+    remaining: list[Value] = []
     i = 0
     while i < len(parts):
-        whole = _whole(parts[i:], axis)
-        left.append(parts[i] if whole is None else whole[0])
-        i += 1 if whole is None else whole[1]
-    return tuple(left)
+        tensor = _sliced_tensor(parts[i:], axis)
+        remaining.append(parts[i] if tensor is None else tensor[0])
+        i += 1 if tensor is None else tensor[1]
+    return tuple(remaining)
 
 
-def _whole(parts: tuple[Value, ...], axis: int) -> tuple[Value, int] | None:
+def _sliced_tensor(parts: tuple[Value, ...], axis: int) -> tuple[Value, int] | None:
     """Return the tensor whose slices are the first parts, and their number; None if none."""
     first, end = parts[0].producer, 0
     if first is None or first.op != "slice":

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.extent import named
+from tvmrt.compiler.ir.extent import error_context
 from tvmrt.compiler.ir.loop import loop_bodies
 from tvmrt.compiler.ir.verifier import verify
 
+from .combine_attention_scales import combine_attention_scales
 from .common_subexpressions import eliminate_common_subexpressions
 from .crop_windows import crop_windows
 from .dead_code import remove_dead_code
-from .drop_channels import drop_channels
 from .expand_composed import expand_composed
 from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
 from .fold_pad import fold_pad
-from .fold_phases import fold_phases
+from .fold_partial_scale import fold_partial_scale
 from .fold_scale import fold_scale
-from .fold_scale_parts import fold_scale_parts
-from .gather_narrow import gather_narrow
-from .join_factors import join_factors
-from .layouts import infer_layouts
+from .fold_space_to_depth import fold_space_to_depth
+from .form_quantized_ops import form_quantized_ops, separate_dequantize
+from .gather_before_widen import gather_before_widen
+from .layout_inference import infer_layouts
 from .lift_reshapes import lift_reshapes
-from .quantize import form_quantized, separate_dequantize
+from .prune_channels import prune_channels
 from .simplify import simplify
 
 Pass = Callable[[Graph], None]
@@ -35,18 +35,18 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
     ("common-subexpressions", eliminate_common_subexpressions),
     ("dead-code", remove_dead_code),
-    ("gather-narrow", gather_narrow),
+    ("gather-before-widen", gather_before_widen),
     ("fold-pad", fold_pad),
-    ("quantize", form_quantized),
+    ("quantize", form_quantized_ops),
     ("fold-pad-again", fold_pad),
     ("crop-windows", crop_windows),
-    ("drop-channels", drop_channels),
+    ("prune-channels", prune_channels),
     ("fold-bias", fold_bias),
-    ("join-factors", join_factors),
+    ("combine-attention-scales", combine_attention_scales),
     ("fold-scale", fold_scale),
-    ("fold-scale-parts", fold_scale_parts),
+    ("fold-partial-scale", fold_partial_scale),
     ("fold-bias-again", fold_bias),
-    ("fold-phases", fold_phases),
+    ("fold-space-to-depth", fold_space_to_depth),
     ("flatten-dense", flatten_dense),
     ("lift-reshapes", lift_reshapes),
     ("simplify-again", simplify),
@@ -63,7 +63,7 @@ def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
     """
     verify(graph, "import")
     for name, run in PASSES:
-        with named([f"the pass {name}"]):
+        with error_context([f"the pass {name}"]):
             run(graph)
         verify(graph, name)
         observe(name, graph)

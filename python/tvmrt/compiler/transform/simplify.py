@@ -13,11 +13,11 @@ from tvmrt.compiler.ir.op import POINTWISE
 
 from .rewrite import rewrite
 
-MAX_ROUNDS = 8
+MAX_ITERATIONS = 8
 
 
 def simplify(graph: Graph) -> None:
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_ITERATIONS):
         if not rewrite(graph, _simplify_node):
             return
 
@@ -116,11 +116,11 @@ def _concat(b: Builder, node: Node) -> Value | None:
     return None if len(parts) == len(node.inputs) else b.emit("concat", parts, node.name, axis=axis)
 
 
-def _neutral(element: float, either_side: bool):
+def _identity_rule(element: float, commutative: bool):
     """Return a rule that replaces ``x op element`` by x, if broadcasting does not enlarge it."""
 
     def rule(b: Builder, node: Node) -> Value | None:
-        sides = (0, 1) if either_side else (1,)
+        sides = (0, 1) if commutative else (1,)
         for i in sides:
             constant, other = node.inputs[i], node.inputs[1 - i]
             if constant.data is None or other.type != node.output.type:
@@ -134,17 +134,17 @@ def _neutral(element: float, either_side: bool):
 
 def _mul(b: Builder, node: Node) -> Value | None:
     """Remove a factor of 1; fold integers times 0 to 0. In floating point that may be NaN."""
-    neutral = _neutral(1.0, True)(b, node)
+    identity_rule = _identity_rule(1.0, True)(b, node)
     dtype = node.output.dtype
-    if neutral is not None or dtype.is_float:
-        return neutral
+    if identity_rule is not None or dtype.is_float:
+        return identity_rule
     if not any(v.data is not None and v.type.size and not v.data.any() for v in node.inputs):
         return None
     zero = b.const(np.zeros((), dtype.numpy))
     return b.emit("expand", [zero], node.name, shape=node.output.shape)
 
 
-def _product(b: Builder, node: Node) -> Value | None:
+def _empty_matmul(b: Builder, node: Node) -> Value | None:
     """Replace a matmul or convolution without terms by 0 or its bias."""
     convolves = node.op in ("conv", "qconv")
     terms = node.inputs[1].shape[1 if convolves else -2]
@@ -190,9 +190,9 @@ def _pow(b: Builder, node: Node) -> Value | None:
 
 def _div(b: Builder, node: Node) -> Value | None:
     """Replace division by a power of two by multiplication, which is exact."""
-    neutral = _neutral(1.0, False)(b, node)
-    if neutral is not None:
-        return neutral
+    identity_rule = _identity_rule(1.0, False)(b, node)
+    if identity_rule is not None:
+        return identity_rule
     x, divisor = node.inputs
     value = _scalar(divisor)
     if value is None or not x.dtype.is_float or value == 0.0 or not np.isfinite(value):
@@ -219,11 +219,11 @@ _RULES = {
     "pad": _pad,
     "cast": _cast,
     "concat": _concat,
-    "add": _neutral(0.0, True),
-    "sub": _neutral(0.0, False),
+    "add": _identity_rule(0.0, True),
+    "sub": _identity_rule(0.0, False),
     "mul": _mul,
     "div": _div,
     "pow": _pow,
-    **dict.fromkeys(("conv", "matmul", "qconv", "qmatmul"), _product),
+    **dict.fromkeys(("conv", "matmul", "qconv", "qmatmul"), _empty_matmul),
     **{f"reduce_{how}": _reduce for how in ("sum", "mean", "max", "min", "prod")},
 }

@@ -8,36 +8,41 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.extent import least, symbols_of
+from tvmrt.compiler.ir.extent import lower_bound, symbols_of
 from tvmrt.compiler.ir.limits import constant_bytes
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.winograd import SIZES, TAPS, WinogradRow, squares_of
+from tvmrt.compiler.ir.winograd import SIZES, TAPS, WinogradConversion, winograd_tiles
 
 from .rewrite import rewrite
 
 # Cost of a layer in multiply-adds; fitted to times of tests/bench/bench_winograd.py, AVX-512.
-CHANNEL = {2: 150, 4: 500}  # per tile: computing and storing its elements, loading and summing them
-SQUARE = {2: 5000, 4: 12000}
-START = 12  # of a sum over channels: register tiles start with zeros and end with stores
-PIXEL = 60  # of a sum over a window, for the same reason
+CHANNEL_COST = {
+    2: 150,
+    4: 500,
+}  # per tile: computing and storing its elements, loading and summing them
+TILE_COST = {2: 5000, 4: 12000}
+ACCUMULATION_COST = (
+    12  # of a sum over channels: register tiles start with zeros and end with stores
+)
+PIXEL_COST = 60  # of a sum over a window, for the same reason
 # Cost of reading a weight by the bytes of weights of the layer: from the caches of a core, from a
 # shared cache, from memory.
-READING = ((256 << 10, 1.5), (4 << 20, 10.0), (float("inf"), 20.0))
+READ_COST = ((256 << 10, 1.5), (4 << 20, 10.0), (float("inf"), 20.0))
 GAIN = 1.15  # minimum speed-up: a layer must gain more than its larger weights may cost others
 SAMPLES = 16  # tiles that are used to measure the error of a layer
 CHANNELS = 32  # result channels that are used for it
 # Limits of the default: weights grow by at most a quarter, or by an amount that is small on any
 # host, and the error is like that of float32 sums in another order.
-GROWTH, LITTLE = 4, 4 << 20
-USUAL_ERROR = 4e-6
+MAX_GROWTH_DIVISOR, SMALL_GROWTH_BYTES = 4, 4 << 20
+DEFAULT_MAX_ERROR = 4e-6
 
 
 def to_winograd(
     graph: Graph,
     max_error: float | None,
     chosen: Callable[[Node], int] | None = None,
-    more_bytes: int | None = None,
-) -> list[WinogradRow]:
+    max_growth_bytes: int | None = None,
+) -> list[WinogradConversion]:
     """Replace convolutions by Winograd convolutions.
 
     Parameters
@@ -45,37 +50,39 @@ def to_winograd(
     graph
         Changed in place.
     max_error
-        Maximum error (of a ``WinogradRow``); layers above it are not replaced. None: no limit.
+        Maximum error (of a ``WinogradConversion``); layers above it are not replaced. None: no limit.
     chosen
         Measured tile extent of a node: 1 if direct convolution is faster, 0 if it was not
         measured, which leaves it to the estimate.
-    more_bytes
+    max_growth_bytes
         Maximum growth of weights in bytes, spent first on layers that gain most per byte. None:
         no limit.
 
     Returns
     -------
     A row for each layer that would be faster, in the order of the network, except for layers
-    that exceed ``more_bytes``.
+    that exceed ``max_growth_bytes``.
     """
-    found = [each for node in graph.nodes for each in _found(node, max_error, chosen)]
-    taken = _affordable(found, more_bytes)
-    kept = [each for each in found if each.row.size == 1]
-    rows = {id(each.node): each.row for each in (*kept, *taken)}
+    found = [each for node in graph.nodes for each in _options_of(node, max_error, chosen)]
+    taken = _affordable(found, max_growth_bytes)
+    kept = [each for each in found if each.report.size == 1]
+    rows = {id(each.node): each.report for each in (*kept, *taken)}
 
     def replaced(b: Builder, node: Node) -> Value | None:
-        row = rows.get(id(node))
-        return None if row is None or row.size == 1 else _squares(b, node, row.size)
+        report = rows.get(id(node))
+        return None if report is None or report.size == 1 else _emit_winograd(b, node, report.size)
 
     order = [rows[id(node)] for node in graph.nodes if id(node) in rows]
     rewrite(graph, replaced)
     return order
 
 
-def squares_within(graph: Graph, chosen: Callable[[Node], int] | None = None) -> list[WinogradRow]:
+def to_winograd_within_limits(
+    graph: Graph, chosen: Callable[[Node], int] | None = None
+) -> list[WinogradConversion]:
     """Apply :func:`to_winograd` with the limits of the default: little memory and little error."""
-    more_bytes = max(constant_bytes(graph) // GROWTH, LITTLE)
-    return to_winograd(graph, USUAL_ERROR, chosen, more_bytes)
+    max_growth_bytes = max(constant_bytes(graph) // MAX_GROWTH_DIVISOR, SMALL_GROWTH_BYTES)
+    return to_winograd(graph, DEFAULT_MAX_ERROR, chosen, max_growth_bytes)
 
 
 @dataclass(frozen=True)
@@ -84,39 +91,41 @@ class _Option:
     extent 1 if the error of all faster ones is too large."""
 
     node: Node
-    row: WinogradRow
-    wins: float = 0.0
-    more_bytes: int = 0
+    report: WinogradConversion
+    saved_macs: float = 0.0
+    max_growth_bytes: int = 0
 
 
-def _found(
+def _options_of(
     node: Node, max_error: float | None, chosen: Callable[[Node], int] | None
 ) -> list[_Option]:
     """Return the tile extents of a layer that are faster and accurate enough, fastest first."""
-    if not _fits(node):
+    if not _is_supported(node):
         return []
     options, error = [], 0.0
     weights = node.inputs[1]
-    for size, gain in _wanted(node, chosen(node) if chosen else 0):
+    for size, gain in _tile_sizes(node, chosen(node) if chosen else 0):
         error = error_of(weights.data, size)
         if max_error is None or error <= max_error:
-            wins = _shape(node).direct() * (1 - 1 / gain)
+            saved_macs = _shape(node).direct_cost() * (1 - 1 / gain)
             more = weights.type.nbytes * ((size + TAPS - 1) ** 2 - TAPS**2) // TAPS**2
-            options.append(_Option(node, WinogradRow(node.name, size, gain, error), wins, more))
+            options.append(
+                _Option(node, WinogradConversion(node.name, size, gain, error), saved_macs, more)
+            )
     if error and not options:
-        options.append(_Option(node, WinogradRow(node.name, 1, 1.0, error)))
+        options.append(_Option(node, WinogradConversion(node.name, 1, 1.0, error)))
     return options
 
 
-def _affordable(found: Sequence[_Option], more_bytes: int | None) -> list[_Option]:
+def _affordable(found: Sequence[_Option], max_growth_bytes: int | None) -> list[_Option]:
     """Return one option per layer, the fastest that the growth of weights allows."""
     taken: dict[int, _Option] = {}
-    left = float("inf") if more_bytes is None else more_bytes
-    offered = [each for each in found if each.row.size > 1]
-    for each in sorted(offered, key=lambda each: -each.wins / max(1, each.more_bytes)):
+    left = float("inf") if max_growth_bytes is None else max_growth_bytes
+    offered = [each for each in found if each.report.size > 1]
+    for each in sorted(offered, key=lambda each: -each.saved_macs / max(1, each.max_growth_bytes)):
         before = taken.get(id(each.node))
-        more = each.more_bytes - (before.more_bytes if before else 0)
-        if more <= left and (before is None or each.wins > before.wins):
+        more = each.max_growth_bytes - (before.max_growth_bytes if before else 0)
+        if more <= left and (before is None or each.saved_macs > before.saved_macs):
             taken[id(each.node)] = each
             left -= more
     return list(taken.values())
@@ -132,24 +141,24 @@ class _Shape:
     ins: int
     outs: int
 
-    def squares(self, size: int) -> int:
+    def tile_count(self, size: int) -> int:
         return self.images * ceil_div(self.height, size) * ceil_div(self.width, size)
 
-    def direct(self) -> float:
+    def direct_cost(self) -> float:
         """Return the cost of direct convolution in multiply-adds."""
         pixels = self.images * self.height * self.width
-        return pixels * self.outs * (TAPS * TAPS * self.ins + PIXEL)
+        return pixels * self.outs * (TAPS * TAPS * self.ins + PIXEL_COST)
 
-    def by_squares(self, size: int) -> float:
-        positions, squares = (size + TAPS - 1) ** 2, self.squares(size)
+    def winograd_cost(self, size: int) -> float:
+        positions, tile_count = (size + TAPS - 1) ** 2, self.tile_count(size)
         weights = positions * self.ins * self.outs
-        reading = next(each for most, each in READING if weights * 4 <= most)
-        around = CHANNEL[size] * (self.ins + self.outs) + SQUARE[size]
-        products = positions * (self.ins + START) * self.outs
-        return squares * (products + around) + weights * reading
+        read_cost = next(each for limit, each in READ_COST if weights * 4 <= limit)
+        around = CHANNEL_COST[size] * (self.ins + self.outs) + TILE_COST[size]
+        multiplications = positions * (self.ins + ACCUMULATION_COST) * self.outs
+        return tile_count * (multiplications + around) + weights * read_cost
 
 
-def _fits(node: Node) -> bool:
+def _is_supported(node: Node) -> bool:
     if node.op != "conv" or node.inputs[0].type.rank != 4:
         return False
     x, w, attrs = node.inputs[0], node.inputs[1], node.attrs
@@ -158,40 +167,40 @@ def _fits(node: Node) -> bool:
         tuple(w.shape[2:]) == (TAPS, TAPS)
         and all(n == 1 for n in ones)
         and w.is_constant
-        and not w.kept  # it is stored in the library in a device's format
+        and not w.keeps_layout  # it is stored in the library in a device's format
         and bool(np.isfinite(w.data).all())
         and not symbols_of(*x.shape[1:], *node.output.shape[1:])  # only the batch may be dynamic
     )
 
 
-def _wanted(node: Node, measured: int) -> Iterator[tuple[int, float]]:
+def _tile_sizes(node: Node, measured: int) -> Iterator[tuple[int, float]]:
     """Yield the tile extents that are estimated as faster, or only the measured one."""
     if measured == 0:
-        yield from _faster(node)
+        yield from _faster_tiles(node)
     elif measured in SIZES and _has_pixels(node):
-        yield measured, _gains(node)[measured]
+        yield measured, _speedups(node)[measured]
 
 
 def _has_pixels(node: Node) -> bool:
-    return all(map(least, (*node.inputs[0].shape, *node.output.shape)))
+    return all(map(lower_bound, (*node.inputs[0].shape, *node.output.shape)))
 
 
-def _gains(node: Node) -> dict[int, float]:
+def _speedups(node: Node) -> dict[int, float]:
     """Return the estimated speed-up of each tile extent."""
     shape = _shape(node)
-    return {size: shape.direct() / shape.by_squares(size) for size in SIZES}
+    return {size: shape.direct_cost() / shape.winograd_cost(size) for size in SIZES}
 
 
 def _shape(node: Node) -> _Shape:
     x, y = node.inputs[0].shape, node.output.shape
-    return _Shape(least(x[0]), y[2], y[3], x[1], y[1])
+    return _Shape(lower_bound(x[0]), y[2], y[3], x[1], y[1])
 
 
-def _faster(node: Node) -> Iterator[tuple[int, float]]:
+def _faster_tiles(node: Node) -> Iterator[tuple[int, float]]:
     """Yield (tile extent, speed-up) of the faster ones, the fastest first."""
     if not _has_pixels(node):
         return
-    gains = _gains(node)
+    gains = _speedups(node)
     for size in sorted(SIZES, key=lambda size: -gains[size]):
         if gains[size] >= GAIN:
             yield size, gains[size]
@@ -202,13 +211,13 @@ def error_of(weights: np.ndarray, size: int) -> float:
     some = weights[:CHANNELS]
     edge = size + TAPS - 1
     x = np.random.default_rng(0).standard_normal((SAMPLES, some.shape[1], edge, edge), np.float32)
-    found = squares_of(x, some, size)
+    found = winograd_tiles(x, some, size)
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (TAPS, TAPS), (2, 3))
     exact = np.einsum("scijkl,ockl->soij", windows, some.astype(np.float64), optimize=True)
     scale = np.sqrt(np.square(exact).mean())
     return float(np.sqrt(np.square(found - exact).mean()) / scale) if scale else 0.0
 
 
-def _squares(b: Builder, node: Node, size: int) -> Value:
+def _emit_winograd(b: Builder, node: Node, size: int) -> Value:
     pads = {name: tuple(node.attrs[name]) for name in ("pads_before", "pads_after")}
     return b.emit("conv_winograd", list(node.inputs), node.name, size=size, **pads)

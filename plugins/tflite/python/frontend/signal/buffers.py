@@ -30,7 +30,7 @@ def circular_buffer(ctx: OpContext) -> list[Value]:
         states, first = ctx.importer.states, np.full((1, slots - 1, *shape[2:]), zero, np.int8)
         ctx.importer.check_state()
         state = states.add(ctx.const(first))
-        y = ctx.emit("concat", [states.now(state), x], axis=1)
+        y = ctx.emit("concat", [states.current_value(state), x], axis=1)
         ctx.importer.set_state(state, ctx.slice_axis(y, 1, 1, slots - 1))
     cycles = _cycles(ctx)
     ready = _ready(ctx, cycles) if cycles > 1 else ctx.const(True)
@@ -45,7 +45,7 @@ def _ready(ctx: OpContext, cycles: int) -> Value:
     """Return true once every ``cycles`` runs."""
     ctx.importer.check_state()
     state = ctx.importer.states.add(ctx.const(np.zeros((), np.int32)))
-    run = ctx.emit("add", [ctx.importer.states.now(state), ctx.const(1, np.int32)])
+    run = ctx.emit("add", [ctx.importer.states.current_value(state), ctx.const(1, np.int32)])
     ready = ctx.emit("equal", [run, ctx.const(cycles, np.int32)])
     ctx.importer.set_state(state, ctx.emit("where", [ready, ctx.const(0, np.int32), run]))
     return ready

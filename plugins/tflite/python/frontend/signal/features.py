@@ -97,7 +97,7 @@ def subtraction(ctx: OpContext) -> list[Value]:
 
     bits = ctx.const(option["smoothing_bits"], np.uint32)
     raised = ctx.emit("shift_left", [x, bits])
-    before = ctx.importer.states.now(state)
+    before = ctx.importer.states.current_value(state)
     new = ctx.emit("wide_product", [raised, factors("smoothing", "alternate_smoothing")])
     rest = factors("one_minus_smoothing", "alternate_one_minus_smoothing")
     old = ctx.emit("wide_product", [before, rest])

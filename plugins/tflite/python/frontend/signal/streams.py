@@ -27,7 +27,7 @@ def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
         return x
     states = ctx.importer.states
     state = _begin(ctx, np.zeros((x.shape[0], kept), x.dtype.numpy))
-    whole = ctx.emit("concat", [states.now(state), x], axis=1)
+    whole = ctx.emit("concat", [states.current_value(state), x], axis=1)
     ctx.importer.set_state(state, ctx.slice_axis(whole, 1, x.shape[1], kept))
     return whole
 
@@ -66,7 +66,7 @@ def _are_there(ctx: OpContext, more: int, wanted: int) -> Value:
     if wanted <= 1:
         return ctx.const(True)
     states, state = ctx.importer.states, _begin(ctx, np.zeros((), np.int32))
-    before = states.now(state)
+    before = states.current_value(state)
     after = ctx.emit("add", [before, ctx.const(more, np.int32)])
     ctx.importer.set_state(state, ctx.clamp(after, None, wanted))
     return ctx.emit("greater_equal", [before, ctx.const(wanted - 1, np.int32)])
@@ -86,7 +86,7 @@ def overlap_add(ctx: OpContext) -> Value:
     blocks = ctx.reshape(x, (outer, frames, size))
     states = ctx.importer.states
     state = _begin(ctx, np.zeros((outer, kept), x.dtype.numpy)) if kept else None
-    before, parts = states.now(state) if kept else None, []
+    before, parts = states.current_value(state) if kept else None, []
     for i in range(frames):
         frame = ctx.element(blocks, 1, i)
         if before is not None:
@@ -121,7 +121,9 @@ def stacker(ctx: OpContext) -> list[Value]:
     within("num_channels", channels * count, 1, MAX_SAMPLES)
     new = ctx.reshape(ctx.slice_axis(x, 0, 0, channels), (1, channels))
     states, known = ctx.importer.states, _begin(ctx, np.full((), -1, np.int32))
-    number = states.now(known)  # frames available and not yet used; -1 before the first run
+    number = states.current_value(
+        known
+    )  # frames available and not yet used; -1 before the first run
     begins = ctx.emit("less", [number, ctx.const(0, np.int32)])
     next_ = ctx.emit("add", [number, ctx.const(1, np.int32)])
     now = ctx.emit("where", [begins, ctx.const(left + 1, np.int32), next_])
@@ -131,7 +133,7 @@ def stacker(ctx: OpContext) -> list[Value]:
     rows = new
     if count > 1:
         past = _begin(ctx, np.zeros((count - 1, channels), np.int16))
-        before = ctx.emit("where", [begins, new, states.now(past)])
+        before = ctx.emit("where", [begins, new, states.current_value(past)])
         rows = ctx.emit("concat", [before, new], axis=0)
         ctx.importer.set_state(past, ctx.slice_axis(rows, 0, 1, count - 1))
     return [ctx.reshape(rows, (count * channels,)), valid]

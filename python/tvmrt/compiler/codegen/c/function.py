@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir.custom import shown_op
-from tvmrt.compiler.ir.extent import named, printed_symbols
+from tvmrt.compiler.ir.extent import collect_printed_symbols, error_context
 from tvmrt.compiler.ir.program import Step
 
 from .text import GAP, call, comment_lines, plus, print_fields, wrap
@@ -28,7 +28,7 @@ def print_function(symbol: str, step: Step, common: Common, result: str = "int32
 def write_function(symbol: str, step: Step, common: Common) -> FunctionWriter:
     """Write the body of one operator function; its head is not printed yet."""
     f = FunctionWriter(symbol, step, common)
-    with named(step.sources), printed_symbols() as f.printed:
+    with error_context(step.sources), collect_printed_symbols() as f.printed:
         step.lowering.emit(step, f)
     return f
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES
-from tvmrt.compiler.ir.extent import Extent, Whole, as_extent, most, symbols_of
+from tvmrt.compiler.ir.extent import Extent, SymInt, as_extent, symbols_of, upper_bound
 
 from .text import members
 from .writer import FunctionWriter, literal
 
 
-def triple(values: Sequence[Whole], missing: int) -> tuple[Whole, Whole, Whole]:
+def triple(values: Sequence[SymInt], missing: int) -> tuple[SymInt, SymInt, SymInt]:
     """Return (depth, height, width) from 1 to 3 spatial values, filling with ``missing``."""
     return (*[missing] * (3 - len(values)), *map(as_extent, values))
 
@@ -49,7 +49,7 @@ def print_layer(
     kind: str,
     fields: Mapping[str, object],
     name: str = "layer",
-    work: Whole | None = None,
+    work: SymInt | None = None,
 ) -> None:
     """Print the struct of a step's extents, with this C type and variable name.
 
@@ -59,7 +59,7 @@ def print_layer(
     """
     open_ = dict(_open_members(fields))
     work = fields.get("work") if work is None else work
-    inlined = f.threads and isinstance(work, (int, Extent)) and most(work) < PARALLEL_WORK
+    inlined = f.threads and isinstance(work, (int, Extent)) and upper_bound(work) < PARALLEL_WORK
     if not open_:
         print_struct(f, f"static const {kind} {name}", fields)
     elif inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:

@@ -10,10 +10,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.compiler.ir import DType, Node, dtype_of
-from tvmrt.compiler.ir.extent import Symbol, Whole, counts_in, printed_symbols, shown, symbols_of
+from tvmrt.compiler.ir.extent import (
+    Symbol,
+    SymInt,
+    collect_printed_symbols,
+    data_dependent_symbols,
+    extent_text,
+    symbols_of,
+)
+from tvmrt.compiler.ir.low_bit_types import bit_codes, to_memory_format
+from tvmrt.compiler.ir.mmap_constants import mmap_array
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
-from tvmrt.compiler.ir.small import codes_of, in_memory
-from tvmrt.compiler.ir.stowed import stowed
 
 from .naming import Symbols
 from .text import Declaration
@@ -25,9 +32,9 @@ def literal(value: object, dtype: DType) -> str:
         return _float_literal(float(value), dtype.bits)
     if dtype.is_half:
         return str(int(np.asarray(value, dtype.numpy).view(np.uint16)))  # bit pattern
-    if dtype.is_small:
+    if dtype.is_low_bit:
         is_code = isinstance(value, (int, np.integer))
-        return str(int(value if is_code else codes_of(np.asarray(value))))
+        return str(int(value if is_code else bit_codes(np.asarray(value))))
     number = int(value)
     if dtype.bits == 64:
         if number == -(1 << 63):
@@ -86,7 +93,7 @@ class Weights:
         # hash the content: a key made of the bytes would keep a second copy of the array
         key = (data.dtype.str, data.size, hashlib.sha256(data.view(np.uint8)).digest())
         if key not in self._by_content:
-            data = stowed(data)
+            data = mmap_array(data)
             self._by_content[key] = Buffer(name, dtype_of(data), data.size, CONSTANT, data)
         return self._by_content[key]
 
@@ -102,7 +109,7 @@ class Parameter:
 
     name: str
     buffer: Buffer | None
-    offset: Whole = 0
+    offset: SymInt = 0
     const: bool = True
     restrict: bool = True
     device_of: Buffer | None = None
@@ -159,7 +166,7 @@ class FunctionWriter:
         self.lines: list[str] = []
         self.printed: set[Symbol] = set()  # symbols that the text names
         # set if the body is a task over [begin, end) of this extent; then the maximum of threads
-        self.parallel_extent: Whole | None = None
+        self.parallel_extent: SymInt | None = None
         self.parallel_most = 0  # 0: all
         # lines that the caller runs after all tasks, and names of operands that only they read
         self.lines_behind: list[str] = []
@@ -171,11 +178,13 @@ class FunctionWriter:
         self._named_reads: set[int] = set()
         self.symbols = sorted(step.symbols(), key=lambda symbol: symbol.name)
         self._names.update(symbol.c for symbol in self.symbols)
-        self._moved: list[tuple[Parameter, Whole]] = []
+        self._moved: list[tuple[Parameter, SymInt]] = []
         self._devices: dict[Buffer, Parameter] = {}
         self._tickets: list[Parameter] = []
         self._numbers: list[Parameter] = []
-        self._counts = {s: self._count_parameter(s, at) for s, at in step.counts.items()}
+        self._counts = {
+            s: self._count_parameter(s, at) for s, at in step.data_dependent_dims.items()
+        }
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
         self.reads = self._operands("x", step.reads, True, aliased_reads)
@@ -191,7 +200,7 @@ class FunctionWriter:
         found = []
         for i, (name, a) in enumerate(zip(names, accesses)):
             # a data-dependent offset is added in the function, which receives the count
-            late = bool(counts_in(a.at.offset))
+            late = bool(data_dependent_symbols(a.at.offset))
             offset = 0 if late else a.at.offset
             parameter = Parameter(self.fresh(name), a.buffer, offset, const, i not in aliased)
             found.append(parameter)
@@ -237,7 +246,7 @@ class FunctionWriter:
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """Add a constant array to the weights and return the pointer to it."""
-        buffer = self.common.weights.add(in_memory(array), f"{self.step.name}_{name}")
+        buffer = self.common.weights.add(to_memory_format(array), f"{self.step.name}_{name}")
         if buffer not in self._constants:
             self._constants[buffer] = Parameter(self.fresh(name), buffer)
         return self._constants[buffer].name
@@ -333,7 +342,7 @@ class FunctionWriter:
         ``names`` are used only there."""
         self.names_behind.extend(names)
         task, self.lines = self.lines, self.lines_behind
-        with printed_symbols():  # collected apart: the tasks do not name these
+        with collect_printed_symbols():  # collected apart: the tasks do not name these
             yield
         self.lines = task
 
@@ -400,7 +409,7 @@ class FunctionWriter:
 def access_note(access: Access) -> str:
     """Return text like ``float32[1, 8, 6, 6]``, plus the axis order if it is not row-major."""
     order = access.at.order()
-    shape = ", ".join(map(shown, access.shape))
+    shape = ", ".join(map(extent_text, access.shape))
     text = f"{access.dtype}[{shape}]"
     if order == tuple(range(len(order))):
         return text

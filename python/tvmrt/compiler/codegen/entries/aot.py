@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir.extent import counts_in
+from tvmrt.compiler.ir.extent import data_dependent_symbols
 from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
 from ..c.packed import exported_call_head
@@ -185,14 +185,16 @@ def _network_call(
 ) -> list[str]:
     """Return C lines that end the main function: the call, then data-dependent output extents.
     ``workspace`` is the index of the workspace argument."""
-    found = {place: item for place, item in results.items() if counts_in(item[1].shape)}
+    found = {
+        place: item for place, item in results.items() if data_dependent_symbols(item[1].shape)
+    }
     if not found:
         return wrap(f"return {name}", passed, ";", 1)
     counts = f"(uint8_t *)tensor_data(args[{workspace}])"
     return [
         *checked_call(name, passed, 1),
         f"  const uint8_t *{arguments.pools[0]} = {counts};",
-        *dims.print_counts(program.counts, arguments),
+        *dims.print_counts(program.data_dependent_dims, arguments),
         *dims.print_extents(found),
         "  return 0;",
     ]

@@ -38,7 +38,7 @@ class Arguments:
         taken = Namer(SYMBOL_LENGTH)
         contexts = map(hooks.variable, hooks.hooked(program))
         sizes = [symbol.c for symbol in program.dims()]
-        counts = ["counts"] if program.counts else []
+        counts = ["counts"] if program.data_dependent_dims else []
         for word in (*_LOCALS, *contexts, *sizes, *counts):
             taken.take(word)
         # parameter names of the pools, by pool index

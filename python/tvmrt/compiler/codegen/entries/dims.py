@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from tvmrt.compiler.ir.extent import (
     Extent,
     Symbol,
-    Whole,
-    least,
+    SymInt,
+    allocation_extent,
+    extent_text,
     linear_form,
-    most,
-    shown,
+    lower_bound,
     symbols_of,
-    with_most_counts,
+    upper_bound,
 )
 from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Access, Buffer, Program
@@ -82,7 +82,7 @@ ON_BOARDS = Calls(
 def print_about(program: Program, prefix: str) -> list[str]:
     """Return C lines with the ``tvmrt_dims`` struct of a network and the function that reads its
     run-time sizes; empty if all dimensions are fixed."""
-    if not program.is_sized():
+    if not program.has_dynamic_dims():
         return []
     text = f"{prefix}_dims_text"
     return [
@@ -140,8 +140,8 @@ def _tensors(
     for i, (name, type) in enumerate(tensors):
         stem = f"dims_{kind}{i}"
         which = [_which(extent, symbols) for extent in type.shape] or [-1]
-        low = [least(extent) for extent in type.shape] or [0]
-        high = [most(extent) for extent in type.shape] or [0]
+        low = [lower_bound(extent) for extent in type.shape] or [0]
+        high = [upper_bound(extent) for extent in type.shape] or [0]
         lines += wrap(f"static const int32_t {stem}_dim[] = ", which, ";", brackets="{}")
         lines += wrap(f"static const int64_t {stem}_least[] = ", low, ";", brackets="{}")
         lines += wrap(f"static const int64_t {stem}_most[] = ", high, ";", brackets="{}")
@@ -152,7 +152,7 @@ def _tensors(
     return [*lines, *rows(f"static const tvmrt_dims_tensor dims_{kind}s[]", table)]
 
 
-def _which(extent: Whole, symbols: Sequence[Symbol]) -> int:
+def _which(extent: SymInt, symbols: Sequence[Symbol]) -> int:
     """Return the index of the dimension that equals an extent; -1 if it is fixed or computed."""
     return next((i for i, s in enumerate(symbols) if s.extent == extent), -1)
 
@@ -162,12 +162,12 @@ def described(program: Program) -> dict[str, Mapping]:
 
     def shapes(names: Sequence[str], types: Sequence[TensorType]) -> dict[str, list]:
         return {
-            name: [shown(n) if isinstance(n, Extent) else n for n in type.shape]
+            name: [extent_text(n) if isinstance(n, Extent) else n for n in type.shape]
             for name, type in zip(names, types)
         }
 
     return {
-        "dims": {s.name: [s.low, s.high] for s in (*program.dims(), *program.counts)},
+        "dims": {s.name: [s.low, s.high] for s in (*program.dims(), *program.data_dependent_dims)},
         "inputs": shapes(program.input_names, program.input_types),
         "outputs": shapes(program.output_names, program.output_types),
     }
@@ -241,13 +241,13 @@ def _read_in_steps(program: Program, calls: Calls) -> tuple[list[str], set[tuple
     return lines, axes
 
 
-def _straight(program: Program, extents: Sequence[tuple[str, Whole, int]]) -> list[str]:
+def _straight(program: Program, extents: Sequence[tuple[str, SymInt, int]]) -> list[str]:
     """Return the fast function, with inlined comparisons. ``extents`` has triples of C expression,
     extent and dimension index."""
     symbols = program.dims()
     lines: list[str] = []
     checks: list[str] = []
-    compared: list[Whole] = []
+    compared: list[SymInt] = []
     seen: set[int] = set()
     for at, extent, which in extents:
         if which < 0 or which in seen:
@@ -303,7 +303,7 @@ def print_extents(
     for place, (name, type) in outputs.items():
         for axis, extent in enumerate(type.shape):
             if isinstance(extent, Extent):
-                now = with_most_counts(extent) if before_the_run else extent
+                now = allocation_extent(extent) if before_the_run else extent
                 lines += calls.held(calls.give, f"args[{place}]", c_string(name), axis, now)
     return lines
 

@@ -14,9 +14,16 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
-from tvmrt.compiler.ir.extent import Extent, Symbol, counts_in, least, most, symbols_of
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Symbol,
+    data_dependent_symbols,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
-from tvmrt.compiler.symbols import PACKED_ENDING
+from tvmrt.compiler.symbols import PACKED_SUFFIX
 
 from ..c.packed import exported_call_head
 from ..c.text import GAP, any_null, bounds_check, refusal, wrap
@@ -47,7 +54,7 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
             target: list = inputs if parameter.const else outputs
             item: int | Buffer = buffer.pool
         elif buffer.kind == CONSTANT:
-            if options.params != "file" or not buffer.size or buffer.held:
+            if options.params != "file" or not buffer.size or buffer.in_device_module:
                 continue  # accessed by its C symbol, or passed as NULL
             target, item = inputs, buffer
         else:
@@ -73,7 +80,7 @@ def entry_operands(function: Function, options) -> list[Operand]:
 
 
 def entry_symbol(function: Function) -> str:
-    return f"{function.symbol}{PACKED_ENDING}"
+    return f"{function.symbol}{PACKED_SUFFIX}"
 
 
 def print_entries(program: Program, sources, options, arguments) -> list[str]:
@@ -143,18 +150,18 @@ def _entry_on_board(
     """Return lines of a firmware entry before its call: sizes, guard, counts of earlier entries,
     extents of its outputs, and pointers."""
     step = function.step
-    told = [access.buffer for access in step.counts.values()]
+    told = [access.buffer for access in step.data_dependent_dims.values()]
     told += [step.guard[0].buffer] if step.guard else []
     first = {_pointer_name(b.pool if b.kind == ARENA else b, arguments) for b in told}
-    known = {*(program.dims() if SIZES in operands else ()), *step.counts}
+    known = {*(program.dims() if SIZES in operands else ()), *step.data_dependent_dims}
     named = _named_outputs(program, operands, known)
     return [
         *(dims.ON_BOARDS.begin() if named else []),
         *_sized_on_board(program, function, operands),
         *_checked(pointers, [name for name in pointers if name in first]),
         *_guarded(step, arguments),
-        *dims.print_counts(step.counts, arguments),
-        *_beyond(step.counts),
+        *dims.print_counts(step.data_dependent_dims, arguments),
+        *_beyond(step.data_dependent_dims),
         *dims.print_extents(named, calls=dims.ON_BOARDS),
         *_checked(pointers, [name for name in pointers if name not in first]),
     ]
@@ -214,7 +221,7 @@ def _sized(program: Program, function: Function, operands, arguments) -> list[st
             f"  const int32_t *sizes = {sizes};",
             *dims.named_sizes(symbols, (i for i, s in enumerate(symbols) if s.c in used)),
         ]
-    counts = {s: function.step.counts[s] for s in counts_in(*extents)}
+    counts = {s: function.step.data_dependent_dims[s] for s in data_dependent_symbols(*extents)}
     return [*lines, *dims.print_counts(counts, arguments), *dims.print_extents(named)]
 
 
@@ -251,7 +258,7 @@ def _pointers(
     program: Program, function: Function, operands, options, arguments
 ) -> dict[str, tuple[str, str]]:
     """Return the C types and expressions of an entry's pointers, by their local names."""
-    known = {*(program.dims() if SIZES in operands else ()), *function.step.counts}
+    known = {*(program.dims() if SIZES in operands else ()), *function.step.data_dependent_dims}
     pointers: dict[str, tuple[str, str]] = {}
     for i, item in reversed(list(enumerate(operands))):
         # outputs come first, so that memory that is read and written keeps its non-const name
@@ -277,7 +284,7 @@ def _data_text(program: Program, item, index: int, options, known: set[Symbol]) 
     if type is None or not isinstance(type.size, Extent):
         return f"tensor_data(args[{index}], {item.nbytes})"
     if not symbols_of(type.size) <= known:  # the step needs no more than the minimum
-        return f"tensor_data(args[{index}], {type.dtype.nbytes(least(type.size))})"
+        return f"tensor_data(args[{index}], {type.dtype.nbytes(lower_bound(type.size))})"
     return f"tensor_data(args[{index}], (uint32_t)({dims.bytes_text(type)}))"
 
 
@@ -316,7 +323,7 @@ class _Graph:
     def build(self) -> dict:
         program = self.program
         for buffer, type in zip(program.inputs, program.input_types):
-            self._null(buffer, buffer.name, [most(n) for n in type.shape], type.dtype.text)
+            self._null(buffer, buffer.name, [upper_bound(n) for n in type.shape], type.dtype.text)
         for buffer in weight_inputs(self.sources, self.options):
             self._null(buffer, buffer.name, [buffer.size], buffer.dtype.text)
         arg_nodes = list(range(len(self.nodes)))
@@ -353,7 +360,7 @@ class _Graph:
         found: dict[str, Any] = {}
         if [self.nodes[head[0]]["name"] for head in heads] != program.output_names:
             found["output_names"] = list(program.output_names)
-        if program.is_sized() or program.states or is_placed(program):
+        if program.has_dynamic_dims() or program.states or is_placed(program):
             found["network"] = self.sources.prefix
         return found
 
@@ -411,7 +418,7 @@ class _Graph:
             if isinstance(item, int):
                 entry = ([self._pool_bytes(item)], "uint8", self._storage(item))
             else:
-                shape = [most(n) for n in shapes[item].shape]
+                shape = [upper_bound(n) for n in shapes[item].shape]
                 entry = (shape, item.dtype.text, self._storage(item))
             self.latest[item] = [index, i, 0]
             self.entries.append(entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import DTYPES, DeviceMemory
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 
@@ -101,7 +101,7 @@ def _shapes(stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:
         if t.rank
         for line in wrap(
             f"static const int64_t {stem}{i}_shape[] = ",
-            [most(n) for n in t.shape],
+            [upper_bound(n) for n in t.shape],
             ";",
             brackets="{}",
         )

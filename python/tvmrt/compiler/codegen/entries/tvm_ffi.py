@@ -25,7 +25,7 @@ _PARAMETERS = (
 
 def refuse(program: Program) -> None:
     """Raise UnsupportedError for networks with data-dependent output shapes or with state."""
-    program.refuse_counts(
+    program.reject_data_dependent_outputs(
         "and a tvm-ffi function writes into preallocated tensors; choose abi packed"
     )
     if program.states:

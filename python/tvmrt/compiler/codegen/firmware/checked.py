@@ -8,7 +8,7 @@ call it do not link it.
 from __future__ import annotations
 
 from tvmrt.compiler.ir import PACKED_PARAMETERS
-from tvmrt.compiler.ir.extent import Extent, Whole
+from tvmrt.compiler.ir.extent import Extent, SymInt
 from tvmrt.compiler.ir.program import Program
 
 from .. import pools as pools_file
@@ -32,7 +32,7 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     """Return the header lines."""
     if options.interface_api == "packed":
         return [
-            *(_sizes_struct(program, prefix, _TAKEN) if program.is_sized() else []),
+            *(_sizes_struct(program, prefix, _TAKEN) if program.has_dynamic_dims() else []),
             "/*!",
             f" * \\brief Check types, shapes and strides of all tensors, then call {prefix}_run().",
             f" * \\return As {prefix}_run(), and also kTvmErrorFunctionCallWrongArgType for",
@@ -92,7 +92,7 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
     """Return members of the struct of sizes: name, failing comparison and error."""
     rows = []
     invalid = "NetworkTensorMismatch"
-    if program.is_sized():
+    if program.has_dynamic_dims():
         rows += _compared(program, invalid)
     elif not pools_file.io_in_pools(program):
         for tensor in input_tensors(program):
@@ -111,7 +111,7 @@ def _measured(program: Program, prefix: str) -> list[str]:
     """Return C lines that compute the tensor sizes for the dimensions of this run."""
     if pools_file.io_in_pools(program):
         return []
-    given = ["dims"] * bool(program.dims()) + ["NULL"] * bool(program.counts)
+    given = ["dims"] * bool(program.dims()) + ["NULL"] * bool(program.data_dependent_dims)
     call = f"{prefix}_measure({', '.join([*given, 'NULL', '&needed'])})"
     return [
         f"  struct {prefix.lower()}_sizes needed;",
@@ -139,7 +139,7 @@ def _plain(program: Program, prefix: str) -> list[str]:
         *wrap(f"int32_t {prefix}_run_checked", parameters, " {"),
         "  if (sizes == NULL) return kTvmErrorFunctionCallInvalidArg;",
     ]
-    if program.is_sized():
+    if program.has_dynamic_dims():
         lines += _measured(program, prefix)
     for name, comparison, error in _members(program, prefix):
         if comparison:
@@ -224,7 +224,7 @@ def _table(types) -> list[str]:
     ]
 
 
-def _expected(extent: Whole) -> str:
+def _expected(extent: SymInt) -> str:
     return "-1" if isinstance(extent, Extent) else str(extent)
 
 

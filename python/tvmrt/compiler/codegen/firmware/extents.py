@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, shown
+from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, extent_text
 from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Program
 
@@ -54,7 +54,7 @@ def counts(program: Program) -> list[Row]:
 def _named(program: Program) -> list[Row]:
     """Return dimensions and counts with member names whose upper-case macros are distinct."""
     taken: set[str] = set()
-    symbols = (*program.dims(), *program.counts)
+    symbols = (*program.dims(), *program.data_dependent_dims)
     return [(symbol, told_apart(member(symbol.name), taken)) for symbol in symbols]
 
 
@@ -63,7 +63,7 @@ def parameters(program: Program, prefix: str) -> list[Declaration]:
     tag = prefix.lower()
     sizes = [Declaration(f"struct {tag}_dims", "dims", pointer=True, const=True)]
     found = [Declaration(f"struct {tag}_counts", "counts", pointer=True)]
-    return [*(sizes if program.dims() else []), *(found if program.counts else [])]
+    return [*(sizes if program.dims() else []), *(found if program.data_dependent_dims else [])]
 
 
 def variables(program: Program, prefix: str) -> list[Declaration]:
@@ -75,14 +75,14 @@ def variables(program: Program, prefix: str) -> list[Declaration]:
 def values(program: Program, structs: Structs) -> list[str]:
     """Return the arguments that run passes for dynamic dimensions."""
     sizes = [f"(int){structs.members('dims')}{name}" for _, name in members(program)]
-    return [*sizes, *([f"{structs.holder}counts"] if program.counts else [])]
+    return [*sizes, *([f"{structs.holder}counts"] if program.data_dependent_dims else [])]
 
 
 def print_counts(program: Program, arguments) -> list[str]:
     """Return lines of main after the last operator that write the struct of counts."""
     lines = []
     for symbol, name in counts(program):
-        access = program.counts[symbol]
+        access = program.data_dependent_dims[symbol]
         place = arguments.expression(Parameter("", access.buffer, access.at.offset))
         lines.append(f"counts->{name} = *({place});")
     return lines
@@ -111,7 +111,7 @@ def bounds_macro(prefix: str, name: str) -> str:
     return f"{prefix.upper()}_{name.upper()}"
 
 
-def bounds_text(extents: Iterable[Whole]) -> str:
+def bounds_text(extents: Iterable[SymInt]) -> str:
     """Return the text after "in bytes" in the comment of a tensor's macro."""
     return " at the largest sizes" if any(isinstance(n, Extent) for n in extents) else ""
 
@@ -167,7 +167,7 @@ def _struct(prefix: str, name: str, about: list[str], rows: list[Row]) -> list[s
 
 def declarations(program: Program, prefix: str) -> list[str]:
     """Return header lines with the struct of shapes and the function that computes it."""
-    if not program.is_sized():
+    if not program.has_dynamic_dims():
         return []
     tag = prefix.lower()
     rows = [f"  {_array(t)}; /*!< {shape_text(t.type)} */" for t in _ranked(program)]
@@ -182,7 +182,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
         " * extents and bytes of each tensor, and the bytes of pools.",
         *(
             [" *", " * If counts is NULL, as before a run, the maximum of each is assumed."]
-            if program.counts
+            if program.data_dependent_dims
             else []
         ),
         " * \\return 0, with both structs filled; each may be NULL;",
@@ -197,7 +197,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
 
 def shape_text(type: TensorType) -> str:
     """Return a tensor's type as readable text: ``float32[batch, 16]``."""
-    return comment_text(f"{type.dtype}[{', '.join(map(shown, type.shape))}]")
+    return comment_text(f"{type.dtype}[{', '.join(map(extent_text, type.shape))}]")
 
 
 def _parameters(program: Program, prefix: str) -> list[Declaration]:
@@ -222,7 +222,7 @@ def _array(tensor: Tensor) -> str:
 
 def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
     """Return the file with the measure function by name; empty without dynamic dimensions."""
-    if not program.is_sized():
+    if not program.has_dynamic_dims():
         return {}
     declared = _parameters(program, prefix)
     rows, found = members(program), counts(program)

@@ -25,7 +25,7 @@ def module_symbol(prefix: str) -> str:
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Return the text of the file with the operators' packed entries and their table."""
     entries = graph.print_entries(program, sources, options, arguments)
-    sized = program.is_sized()
+    sized = program.has_dynamic_dims()
     table = {graph.entry_symbol(f): graph.entry_symbol(f) for f in sources.functions}
     if sized:
         entries = [

@@ -83,7 +83,7 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
     lines += hooks.struct(program, prefix)
     if pools.io_in_pools(program):
         lines += pool_calls.map_declarations(program, prefix, options)
-    about = _RUN_SIZED if program.is_sized() else _RUN
+    about = _RUN_SIZED if program.has_dynamic_dims() else _RUN
     return [*lines, *about, *prototype(prefix, "run", run_parameters(program, prefix)), ""]
 
 

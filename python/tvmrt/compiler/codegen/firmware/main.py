@@ -341,7 +341,7 @@ def structs_read(program: Program) -> list[str]:
         "workspace_pools": any(pool.lent for _, pool in pools_file.used(program)),
         "devices": bool(hooks.hooked(program)),
         "dims": bool(program.dims()),
-        "counts": bool(program.counts),
+        "counts": bool(program.data_dependent_dims),
     }
     return [name for name, needed in read.items() if needed]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from tvmrt.compiler.ir.program import CONSTANT, Access, Program, whole
+from tvmrt.compiler.ir.program import CONSTANT, Access, Program, dense_access
 from tvmrt.compiler.ir.strided import Strided
 from tvmrt.error import UnsupportedError
 
@@ -42,7 +42,7 @@ def traced_tensors(program: Program, record: bool) -> list[Traced]:
     if not record:
         return [Traced(i, 0, step.name, None) for i, step in steps]
     rows = [
-        Traced(INPUT_NUMBER, i, buffer.name, whole(buffer.name, buffer.dtype, type.shape))
+        Traced(INPUT_NUMBER, i, buffer.name, dense_access(buffer.name, buffer.dtype, type.shape))
         for i, (buffer, type) in enumerate(zip(program.inputs, program.input_types))
     ]
     for i, step in steps:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import DType, Node, Value, get_op
+from tvmrt.compiler.ir.low_bit_types import bit_codes
 from tvmrt.compiler.ir.op import Expression
 from tvmrt.compiler.ir.pointwise import PointwiseOp
-from tvmrt.compiler.ir.small import codes_of
 
 from ..c.initializers import number
 from ..c.text import GAP, call, minus
@@ -22,8 +22,8 @@ def scalar_literal(value: Value) -> str | None:
     if value.data is None or value.type.size == 0:
         return None
     flat = value.data.reshape(-1)
-    if value.dtype.is_small:
-        flat = codes_of(flat)  # compare codes: NaN has several, and zeros have two signs
+    if value.dtype.is_low_bit:
+        flat = bit_codes(flat)  # compare codes: NaN has several, and zeros have two signs
     same = value.type.size == 1 or bool(np.all(flat == flat[0]))
     return literal(flat[0], value.dtype) if same else None
 
@@ -31,8 +31,8 @@ def scalar_literal(value: Value) -> str | None:
 def measures_angle(node: Node) -> bool:
     """Return whether the node has a faster form, used in vector loops, for all but huge angles."""
     rule = get_op(node.op)
-    near = isinstance(rule, PointwiseOp) and rule.near is not None
-    return near and node.inputs[0].dtype.name == "float32"
+    bounded_angle = isinstance(rule, PointwiseOp) and rule.bounded_angle is not None
+    return bounded_angle and node.inputs[0].dtype.name == "float32"
 
 
 def print_chain(
@@ -60,10 +60,10 @@ def print_chain(
             names[out] = names[node.inputs[0]]
             continue
         variable = f.fresh(f"{node.op}_1")
-        near = far is not None and measures_angle(node)
-        if near:
+        bounded_angle = far is not None and measures_angle(node)
+        if bounded_angle:
             f.line(f"{far} |= tvmrt_far_f32({names[node.inputs[0]]});")
-        value = _silu(gate, names) if gate else expression(node, names, near)
+        value = _silu(gate, names) if gate else expression(node, names, bounded_angle)
         f.include(value.header)
         f.line(f"const {out.dtype.c} {variable} ={GAP}{value.text};")
         names[out] = variable
@@ -94,15 +94,15 @@ def _silu(gate: Node, names: dict[Value, str]) -> Expression:
     return Expression(call("tvmrt_silu_f32", names[gate.inputs[0]]), header)
 
 
-def expression(node: Node, names: dict[Value, str], near: bool = False) -> Expression:
+def expression(node: Node, names: dict[Value, str], bounded_angle: bool = False) -> Expression:
     """Return a pointwise node's C expression; ``near`` selects the form for moderate angles."""
     args = [names[v] for v in node.inputs]
     rule = get_op(node.op)
     if not isinstance(rule, PointwiseOp):
         return rule.expression(node, args)
-    dtype = node.inputs[rule.data_from].dtype
+    dtype = node.inputs[rule.bool_operands].dtype
     attrs = {k: _attribute(v, dtype) for k, v in node.attrs.items()}
-    return rule.filled(dtype, args, attrs, near)
+    return rule.render(dtype, args, attrs, bounded_angle)
 
 
 def _attribute(value: object, dtype: DType) -> object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir import POINTWISE, REDUCE, VIEW, Graph, Node, Value, get_op
 from tvmrt.compiler.ir.program import Group
-from tvmrt.compiler.ir.readers import Readers
+from tvmrt.compiler.ir.value_users import ValueUsers
 
 MAX_NODES = 48  # longer chains spill registers and are hard to read
 
@@ -26,7 +26,7 @@ def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[
     kernel; by default all pointwise nodes may. ``apart(node)`` returns whether a pointwise node may
     be fused only with pointwise nodes.
     """
-    readers = Readers(graph)
+    readers = ValueUsers(graph)
     position = {node: i for i, node in enumerate(graph.nodes)}
     taken: dict[Node, Group] = {}
     groups: list[Group] = []
@@ -59,7 +59,7 @@ def _take(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
     groups.append(group)
 
 
-def _followers(root: Node, readers: Readers, taken, follows, apart, position) -> list[Node]:
+def _followers(root: Node, readers: ValueUsers, taken, follows, apart, position) -> list[Node]:
     """Return the pointwise nodes to fuse after a root: they use its output and nothing later.
 
     They are the longest prefix with exactly one value that the rest of the graph reads.
@@ -117,12 +117,12 @@ def _depends(value: Value, root: Node, position) -> bool:
     return False
 
 
-def _live_out(nodes: list[Node], readers: Readers) -> list[Value]:
+def _live_out(nodes: list[Node], readers: ValueUsers) -> list[Value]:
     inside = set(nodes)
-    return [v for n in nodes for v in n.outputs if not readers.are_among(v, inside)]
+    return [v for n in nodes for v in n.outputs if not readers.all_within(v, inside)]
 
 
-def _feeders(root: Node, inside: list[Node], shape, readers: Readers, taken) -> list[Node]:
+def _feeders(root: Node, inside: list[Node], shape, readers: ValueUsers, taken) -> list[Node]:
     """Return the pointwise nodes of this shape that only the group reads, in order."""
     group = list(inside)
     found: list[Node] = []
@@ -136,14 +136,14 @@ def _feeders(root: Node, inside: list[Node], shape, readers: Readers, taken) -> 
                     continue
                 if _kind(p) != POINTWISE or value.shape != shape or p.guard != root.guard:
                     continue
-                if readers.are_among(value, group):
+                if readers.all_within(value, group):
                     group.append(p)
                     found.append(p)
                     changed = True
     return _topological(found)
 
 
-def _absorb_feeders(group: Group, readers: Readers, taken, apart) -> None:
+def _absorb_feeders(group: Group, readers: ValueUsers, taken, apart) -> None:
     """Fuse the pointwise producers of a reduction into its loop."""
     root = group.root
     for value in root.inputs:
@@ -155,7 +155,7 @@ def _absorb_feeders(group: Group, readers: Readers, taken, apart) -> None:
             continue
         if apart is not None and any(map(apart, other.nodes)):
             continue
-        if readers.are_among(value, [root]) and value.shape == root.inputs[0].shape:
+        if readers.all_within(value, [root]) and value.shape == root.inputs[0].shape:
             group.before += other.nodes
             for node in other.nodes:
                 taken[node] = group

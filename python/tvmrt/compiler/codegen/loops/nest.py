@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Strided, Value, dense
-from tvmrt.compiler.ir.extent import Whole, most, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.program import Access, Step
-from tvmrt.compiler.planner.row_chains import RowLayer
+from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.text import GAP, bytes_of, call, plus, times
 from ..c.writer import FunctionWriter
@@ -32,8 +32,8 @@ ACCUMULATORS = 256  # partial sums kept on the stack at once
 class Loop:
     """One loop: its extent, and each operand's stride in elements."""
 
-    extent: Whole
-    strides: tuple[Whole, ...]
+    extent: SymInt
+    strides: tuple[SymInt, ...]
 
 
 def merge_loops(
@@ -220,10 +220,10 @@ class PointwiseLowering(Lowering):
         plain = self._copies and len(operands.values) == 1
         if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
             return None
-        if loops[-1].strides[0] in (0, 1) or most(loops[-1].extent) < SHORTEST_TRANSPOSE:
+        if loops[-1].strides[0] in (0, 1) or upper_bound(loops[-1].extent) < SHORTEST_TRANSPOSE:
             return None
         for i, loop in enumerate(loops[:-1]):
-            if loop.strides[0] == 1 and most(loop.extent) >= SHORTEST_TRANSPOSE:
+            if loop.strides[0] == 1 and upper_bound(loop.extent) >= SHORTEST_TRANSPOSE:
                 return i
         return None
 
@@ -267,7 +267,7 @@ def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: 
 def _share_transpose(f: FunctionWriter, source: str, row: Loop, column: Loop) -> None:
     """Print a blocked transpose that tasks split along the longer side. These are the pixels, by
     which all steps of a network are split, so a task reads elements that it has written itself."""
-    by_rows = most(row.extent) > most(column.extent)
+    by_rows = upper_bound(row.extent) > upper_bound(column.extent)
     shared = row if by_rows else column
     f.parallel_extent = shared.extent
     x, y = (plus(at, times("begin", s)) for at, s in zip((source, f.write()), shared.strides))
@@ -283,10 +283,10 @@ def worth(size: int) -> int:
     return threads if threads < MOST_THREADS else 0
 
 
-def shared_range(f: FunctionWriter, extent: Whole, work: Whole) -> tuple[str, str]:
+def shared_range(f: FunctionWriter, extent: SymInt, work: SymInt) -> tuple[str, str]:
     """Return the range of a call: all of ``extent``, or a task's part of it if ``work`` is worth
     threads."""
-    if f.threads and most(extent) > 1 and most(work) >= PARALLEL_ELEMENTS:
+    if f.threads and upper_bound(extent) > 1 and upper_bound(work) >= PARALLEL_ELEMENTS:
         f.parallel_extent = extent
         return "begin", "end"
     return "0", str(extent)
@@ -295,17 +295,17 @@ def shared_range(f: FunctionWriter, extent: Whole, work: Whole) -> tuple[str, st
 def _inner_last(loops: list[Loop]) -> list[Loop]:
     """Move a long loop in which every operand has stride 0 or 1 innermost if the innermost loop is
     short: vectors need length."""
-    if len(loops) < 2 or most(loops[-1].extent) >= 8:
+    if len(loops) < 2 or upper_bound(loops[-1].extent) >= 8:
         return loops
     for i in range(len(loops) - 2, -1, -1):
-        if most(loops[i].extent) >= 8 and all(s in (0, 1) for s in loops[i].strides):
+        if upper_bound(loops[i].extent) >= 8 and all(s in (0, 1) for s in loops[i].strides):
             return [*loops[:i], *loops[i + 1 :], loops[i]]
     return loops
 
 
 def sum_size(loops: Sequence[Loop]) -> int:
     """Return the maximum number of executions of the innermost body."""
-    return prod(most(loop.extent) for loop in loops)
+    return prod(upper_bound(loop.extent) for loop in loops)
 
 
 def pointwise_order(value: Value, accesses: dict[Value, Access]):
@@ -336,10 +336,10 @@ def emit_nest(
     variable's highest bit was set in the first pass. ``independent`` lets the compiler assume that
     iterations of the innermost loop do not depend on each other.
     """
-    split = f.threads and most(size) >= PARALLEL_ELEMENTS and bool(loops)
+    split = f.threads and upper_bound(size) >= PARALLEL_ELEMENTS and bool(loops)
     if split:
         f.parallel_extent = loops[0].extent
-        f.parallel_most = worth(most(size))
+        f.parallel_most = worth(upper_bound(size))
     if again is not None:
         f.line(f"uint32_t {again[0]} = 0;")
     _nest(f, loops, body, split, independent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import DType
-from tvmrt.compiler.ir.small import SMALL
+from tvmrt.compiler.ir.low_bit_types import LOW_BIT_HEADER
 
 from ..c.text import GAP, call
 from ..c.writer import FunctionWriter
@@ -13,7 +13,7 @@ def element(f: FunctionWriter, dtype: DType, pointer: str, index: str) -> str:
     """Return the expression of an element; for a bit-packed type, its code."""
     if not dtype.is_packed:
         return f"{pointer}[{index}]"
-    f.include(SMALL)
+    f.include(LOW_BIT_HEADER)
     return call(f"tvmrt_get_{dtype.bits}bits", pointer, index)
 
 
@@ -22,5 +22,5 @@ def store(f: FunctionWriter, dtype: DType, index: str, value: str) -> None:
     if not dtype.is_packed:
         f.line(f"{f.write()}[{index}] ={GAP}{value};")
         return
-    f.include(SMALL)
+    f.include(LOW_BIT_HEADER)
     f.line(f"{call(f'tvmrt_put_{dtype.bits}bits', f.write(), index, value)};")

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from math import prod
 
 from tvmrt.compiler.ir import DType, Strided, Value, get_op
-from tvmrt.compiler.ir.extent import most, symbols_of
+from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.program import Access, Step, pixel_stride
 from tvmrt.compiler.ir.reduction import ReduceOp
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.planner.row_chains import RowLayer
+from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.text import GAP
 from ..c.writer import FunctionWriter
@@ -126,7 +126,7 @@ class ReduceLowering(Lowering):
         return layer_of_sums(x.shape[2], *bytes_, sums * x.shape[1])
 
     def row_step(self, step: Step) -> Step:
-        return with_sums(step_of_a_row(step), self.row_layer(step).ring_bytes)
+        return with_sums(step_of_a_row(step), self.row_layer(step).line_buffer_bytes)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         _RowPrinter(self, step, f, step.reads[0].shape).emit()
@@ -202,7 +202,7 @@ class _Printer:
 
     def _kept_axis_is_densest(self) -> bool:
         """Return whether consecutive elements in memory belong to different results."""
-        if not self.kept or not self.folds or most(self.kept[-1].extent) < LEAST_CHANNELS:
+        if not self.kept or not self.folds or upper_bound(self.kept[-1].extent) < LEAST_CHANNELS:
             return False
         walked = range(self.out_operand)
         step = min((abs(self.kept[-1].strides[i]) for i in walked), default=0)
@@ -255,7 +255,7 @@ class _Printer:
             and (self.hosted or not self.rule.picks)
             and self.rule.combine is not None
             and bool(self.folds)
-            and most(self.folds[-1].extent) >= 2 * LANES
+            and upper_bound(self.folds[-1].extent) >= 2 * LANES
             and all(self.folds[-1].strides[i] in (0, 1) for i in walked)
         )
 
@@ -306,7 +306,7 @@ class _Printer:
 
     def _shares_channels(self, size: int) -> bool:
         extent = self.kept[-1].extent
-        many = size >= SHARED_ELEMENTS and most(extent) > SHARED_CHANNELS
+        many = size >= SHARED_ELEMENTS and upper_bound(extent) > SHARED_CHANNELS
         return self.f.threads and many and not symbols_of(extent)
 
     def _shared_channels(self) -> None:
@@ -358,10 +358,10 @@ class _Printer:
         is the range of one task."""
         f = self.f
         last = self.kept[-1]
-        block = min(most(last.extent), self.accumulators)
+        block = min(upper_bound(last.extent), self.accumulators)
         acc, c, first, width = f.fresh("acc"), f.fresh("c"), "0", str(last.extent)
         with ExitStack() as stack:
-            if most(last.extent) > block or channels is not None:
+            if upper_bound(last.extent) > block or channels is not None:
                 first, width = f.fresh("first"), f.fresh("width")
                 begin, end = channels or ("0", str(last.extent))
                 head = f"for (int {first} = {begin}; {first} < {end}; {first} += {block})"

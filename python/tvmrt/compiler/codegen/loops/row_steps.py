@@ -7,7 +7,7 @@ from dataclasses import replace
 from tvmrt.compiler.ir import DTYPES
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import ARENA, Access, Buffer, Step, pixel_stride
-from tvmrt.compiler.planner.row_chains import RowLayer
+from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..lowering import same_place
 
@@ -26,13 +26,17 @@ def layer_of_elements(step: Step) -> RowLayer | None:
     whole, sizes = pixel_stride(x.at) is not None, (x.dtype.itemsize, y.dtype.itemsize)
     over = whole and same_place(x.at, y.at) and sizes[0] == sizes[1]
     in_bytes = x.at.strides[2] * sizes[0] if whole else 0
-    return RowLayer(shape[2], shape[2], in_bytes, y.at.strides[2] * sizes[1], over_input=over)
+    return RowLayer(
+        shape[2], shape[2], in_bytes, y.at.strides[2] * sizes[1], may_overwrite_input=over
+    )
 
 
 def layer_of_sums(rows: int, in_bytes: int, out_bytes: int, sums_bytes: int) -> RowLayer:
     """Return the row layer of a reduction that accumulates all rows of an image and produces a
     single output row; the accumulators take ``sums_bytes``."""
-    return RowLayer(rows, 1, in_bytes, out_bytes, rows, rows, 0, 1, sums_bytes, over_input=True)
+    return RowLayer(
+        rows, 1, in_bytes, out_bytes, rows, rows, 0, 1, sums_bytes, may_overwrite_input=True
+    )
 
 
 def with_sums(step: Step, nbytes: int) -> Step:

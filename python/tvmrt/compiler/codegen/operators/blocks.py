@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvmrt.compiler.ir.extent import least, most
+from tvmrt.compiler.ir.extent import lower_bound, upper_bound
 from tvmrt.compiler.ir.program import Step
 
 from ..c.initializers import number, print_layer, print_tiles
@@ -28,7 +28,7 @@ class MatMulBlocksLowering(Lowering):
     def _tiles(self) -> packing.Tiles | None:
         """Return the register tiles if there are enough rows for widened panels, else None."""
         rows, columns = self.node.output.shape
-        if not self.target.hosted or self.target.lanes < 4 or most(rows) < PANEL_ROWS:
+        if not self.target.hosted or self.target.lanes < 4 or upper_bound(rows) < PANEL_ROWS:
             return None
         # panels are packed at run time, so their order does not depend on other ISA levels
         alone = replace(self.target, widest=None)
@@ -62,7 +62,7 @@ class MatMulBlocksLowering(Lowering):
             f.include("op/matmul_panels.h")
             print_tiles(f, tiles)
             panels = call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
-            if least(rows) >= PANEL_ROWS:
+            if lower_bound(rows) >= PANEL_ROWS:
                 f.result(panels)
                 return
             f.line(f"if (layer.m >= TVMRT_PANEL_ROWS) return {panels};")

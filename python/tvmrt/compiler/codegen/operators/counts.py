@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
 
 from ..c.initializers import print_layer, print_struct
@@ -68,7 +68,7 @@ class UniqueLowering(Lowering):
     """Sort of indices by their slices, then a pass over neighbours."""
 
     def scratch_bytes(self) -> int:
-        return max(12 * most(self.node.outputs[0].type.size), 4)
+        return max(12 * upper_bound(self.node.outputs[0].type.size), 4)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/unique.h")
@@ -96,7 +96,7 @@ class NonMaxSuppressionLowering(Lowering):
     """One heap of boxes per class."""
 
     def scratch_bytes(self) -> int:
-        return max(4 * most(self.node.inputs[0].shape[1]), 4)
+        return max(4 * upper_bound(self.node.inputs[0].shape[1]), 4)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/nms.h")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tvmrt.compiler.ir import DTYPES, TensorType, Value
 from tvmrt.compiler.ir.custom import call_of, logical_types
-from tvmrt.compiler.ir.extent import Whole
+from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.layout import Layout, parse_layout
 from tvmrt.compiler.ir.program import DENSE, Step
 from tvmrt.error import UnsupportedError
@@ -44,7 +44,7 @@ class CustomLowering(Lowering):
         order = self._order(len(self.node.inputs) + index)
         return None if order == DENSE else order
 
-    def scratch_bytes(self) -> Whole:
+    def scratch_bytes(self) -> SymInt:
         return self.operator.c.scratch_bytes(call_of(self.node))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:

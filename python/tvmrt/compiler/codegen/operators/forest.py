@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.rounding import round_up
 
@@ -31,10 +31,10 @@ class ForestLowering(Lowering):
         self.tables = tables_of(self.node)
 
     def macs(self) -> int:
-        return most(self.node.output.shape[0]) * int(self.tables.depths.sum())
+        return upper_bound(self.node.output.shape[0]) * int(self.tables.depths.sum())
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        rows = 1 if most(self.node.output.shape[0]) < WALKS else WALKS
+        rows = 1 if upper_bound(self.node.output.shape[0]) < WALKS else WALKS
         key = self.node.inputs[0].dtype.itemsize
         return (rows * (8 * self.node.output.shape[1] + key * (self.tables.keys + 1)),)
 

@@ -8,7 +8,7 @@ from math import gcd, prod
 import numpy as np
 
 from tvmrt.compiler.ir import Node, Value
-from tvmrt.compiler.ir.extent import Extent, Whole, least, symbols_of
+from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of
 from tvmrt.compiler.ir.program import Step
 
 from ..c.text import GAP, call, plus, times
@@ -41,17 +41,17 @@ def small(indices: np.ndarray) -> np.ndarray:
     return indices.astype(np.int32 if fits else np.int64)
 
 
-def are_inside(indices: np.ndarray | None, extent: Whole | np.ndarray) -> bool:
+def are_inside(indices: np.ndarray | None, extent: SymInt | np.ndarray) -> bool:
     """Return whether constant indices (None: not constant) are in bounds for every possible extent;
     for an array of extents, each tuple element is checked against its own."""
     if indices is None:
         return False
-    extents = extent if isinstance(extent, np.ndarray) else least(extent)
+    extents = extent if isinstance(extent, np.ndarray) else lower_bound(extent)
     return bool(((-extents <= indices) & (indices < extents)).all())
 
 
 def index_operand(
-    f: FunctionWriter, places: Places, node: Node, extent: Whole
+    f: FunctionWriter, places: Places, node: Node, extent: SymInt
 ) -> tuple[str, str | None]:
     """Return the pointer to a node's indices, and the location for error texts or None.
 
@@ -67,7 +67,7 @@ def index_operand(
         return places.pointer(indices, "indices"), where
     return f.constant(
         "indices",
-        small(np.asarray(indices.data % least(extent) if inside else indices.data, np.int64)),
+        small(np.asarray(indices.data % lower_bound(extent) if inside else indices.data, np.int64)),
     ), where
 
 

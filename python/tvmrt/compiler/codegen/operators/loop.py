@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tvmrt.compiler.ir import Graph, Value
-from tvmrt.compiler.ir.extent import Symbol, most, symbols_of
+from tvmrt.compiler.ir.extent import Symbol, symbols_of, upper_bound
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.compiler.ir.rounding import round_up
@@ -45,7 +45,7 @@ class LoopLowering(Lowering):
         """Return the blocks of the step with the most; on boards the body's arena has them."""
         steps = self.program.steps if self.target.hosted else ()
         blocks = (inner.lowering.kernel_blocks(inner) for inner in steps)
-        return max(blocks, key=lambda each: sum(map(most, each)), default=())
+        return max(blocks, key=lambda each: sum(map(upper_bound, each)), default=())
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         functions = [self._adopted(f, inner) for inner in self.program.steps]
@@ -68,7 +68,7 @@ class _Printer:
         self.node, self.program = lowering.node, lowering.program
         attrs = self.node.attrs
         self.carried, self.sliced = attrs["carried"], attrs["sliced"]
-        self.conditional, self.most = attrs["conditional"], attrs["most"]
+        self.conditional, self.upper_bound = attrs["conditional"], attrs["most"]
         self.backward = attrs["backward"]
         self.number = attrs["round"].c if "round" in attrs else ""
         self.grows: tuple[Growth, ...] = attrs.get("grows", ())
@@ -76,7 +76,7 @@ class _Printer:
         self.counts = {
             symbol: access
             for step in self.program.steps
-            for symbol, access in step.counts.items()
+            for symbol, access in step.data_dependent_dims.items()
             if symbol in inside
         }
         self.passed = {p.name for function in functions for p in function.parameters}
@@ -147,7 +147,7 @@ class _Printer:
             where = place_text(self.node, f"axis {each.axis} of what it carries")
             after = f"{each.symbol.c}_after"
             f.line(f"int32_t {after};")
-            call = f"tvmrt_count({each.after}, 0, {each.most}, {where}, &{after})"
+            call = f"tvmrt_count({each.after}, 0, {each.upper_bound}, {where}, &{after})"
             f.line(f"if ({call} != 0) return -1;")
 
     def _print_carried(self) -> None:
@@ -172,7 +172,7 @@ class _Printer:
         conditions = []
         if counted:
             given = limit and f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
-            conditions = [f"{self.round} < {given or self.most}"]
+            conditions = [f"{self.round} < {given or self.upper_bound}"]
         f.line(f"int64_t {self.round} = 0;")
         if self.conditional or go is not None:
             self.go = f.fresh("go")
@@ -190,7 +190,7 @@ class _Printer:
         f.include("op/count.h")
         where, unused = place_text(self.node, "the trip count"), f.fresh("unused")
         f.line(f"int32_t {unused};")
-        call = f"tvmrt_count({self.round} + 1, 0, {self.most}, {where}, &{unused})"
+        call = f"tvmrt_count({self.round} + 1, 0, {self.upper_bound}, {where}, &{unused})"
         f.line(f"if ({call} != 0) return -1;")
 
     def _print_pointers(self) -> None:
@@ -218,7 +218,7 @@ class _Printer:
     def _slice(self, pointer: str, buffer: Buffer, number: int) -> str:
         place = self.round
         if self.backward[number]:
-            place = f"({self.most} - 1 - {self.round})"
+            place = f"({self.upper_bound} - 1 - {self.round})"
         return plus(pointer, place if buffer.size == 1 else f"{place} * {buffer.size}")
 
     def _in_scratch(self, offset: int) -> str:

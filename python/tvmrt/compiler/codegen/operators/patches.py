@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tvmrt.compiler.ir import Node, Value
 from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Access, Group, Step, Strided, pixel_stride
-from tvmrt.compiler.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources
+from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, RowLayer, RowSources
 
 CONVOLUTIONS = ("conv", "qconv")
 POOLS = ("max_pool", "avg_pool", "lp_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first")
@@ -168,8 +168,8 @@ class Cutter:
             cut = self._layer(step, window, source, columns[k])
             if cut is None:
                 return None
-            over = cut.layer.over_input and (not window.plain or source == columns[k])
-            layer = replace(cut.layer, over_input=over, most_rows=1)
+            over = cut.layer.may_overwrite_input and (not window.plain or source == columns[k])
+            layer = replace(cut.layer, may_overwrite_input=over, max_rows=1)
             if layer.step > 1 and (k == len(steps) - 1 or sources[k].added):
                 return None
             found.append(replace(cut, layer=layer))
@@ -267,5 +267,5 @@ class _Clone:
     def node(self, node: Node) -> Node:
         inputs = [None if v is None else self.value(v) for v in node.inputs]
         made = Node(node.op, inputs, dict(node.attrs), node.name, node.sources, node.guard)
-        made.give([self.value(v) for v in node.outputs])
+        made.set_outputs([self.value(v) for v in node.outputs])
         return made

@@ -71,7 +71,7 @@ class Block:
         if reduction == "none":
             self.copy(f, target, source)
             return
-        value = get_op(reduction).filled(self.dtype, ["{y}", "{x}"], {})
+        value = get_op(reduction).render(self.dtype, ["{y}", "{x}"], {})
         f.include(value.header)
         self._each(f, target, source, f"{{y}} = {value.text};")
 

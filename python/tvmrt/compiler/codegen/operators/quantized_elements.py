@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, Whole, most, symbols_of
+from tvmrt.compiler.ir.extent import Extent, SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.program import Step, pixel_stride
-from tvmrt.compiler.planner.row_chains import RowLayer
+from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.initializers import number, print_layer, print_struct, range_initializer
 from ..c.text import call, plus, wrap
@@ -28,9 +28,9 @@ PARALLEL_ELEMENTS = 1 << 18  # minimum bytes to wake a second thread
 SUM_BYTES = 4  # of a channel's accumulator
 
 
-def _threads(target: Target, size: Whole) -> int:
+def _threads(target: Target, size: SymInt) -> int:
     """Return the thread limit for kernels; 0 means all threads."""
-    return 0 if target.threads and most(size) >= PARALLEL_ELEMENTS else 1
+    return 0 if target.threads and upper_bound(size) >= PARALLEL_ELEMENTS else 1
 
 
 class Bytewise(Lowering):
@@ -203,7 +203,7 @@ class QPoolLowering(ImageLowering):
     def row_step(self, step: Step) -> Step:
         if not self._sums_images(step):
             return step
-        return with_sums(step, self.row_layer(step).ring_bytes)
+        return with_sums(step, self.row_layer(step).line_buffer_bytes)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         f.include("pool_i8.h")
@@ -279,7 +279,7 @@ class QPoolLowering(ImageLowering):
         )
         f.line(f"    {self._scale_of_sum(pixels)}, &range, {f.write()});")
 
-    def _scale_of_sum(self, pixels: Whole) -> str:
+    def _scale_of_sum(self, pixels: SymInt) -> str:
         """Return the C factor for a sum over the pixels, computed in double and rounded once."""
         x, y = (float(self.node.attrs[name]) for name in ("x_scale", "y_scale"))
         if isinstance(pixels, Extent):

@@ -77,7 +77,7 @@ class RecurrentLowering(Lowering):
     def _is_packed(self) -> bool:
         """Return whether the recurrence weights are packed at compile time: not dynamic ones, and
         not those of a region's fallback, which the library already stores for the device."""
-        return self.node.inputs[1].is_constant and not self.node.inputs[1].kept
+        return self.node.inputs[1].is_constant and not self.node.inputs[1].keeps_layout
 
     def _packed_floats(self, gates: Sequence[int]) -> int:
         return round_up(len(gates) * self.hidden, self.tiles().packed) * self.hidden

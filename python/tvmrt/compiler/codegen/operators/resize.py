@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, symbols_of
 from tvmrt.compiler.ir.program import ANY, Access, Step
 
 from ..c.text import GAP, plus
@@ -63,7 +63,7 @@ class PickLowering(TableLowering):
         emit_nest(f, loops, body, sum_size(loops))
 
 
-def _table(f: FunctionWriter, name: str, places: np.ndarray, stride: Whole) -> tuple[str, str]:
+def _table(f: FunctionWriter, name: str, places: np.ndarray, stride: SymInt) -> tuple[str, str]:
     """Return a table of offsets, and the text that multiplies its entries by a dynamic stride, or
     ""."""
     if symbols_of(stride):

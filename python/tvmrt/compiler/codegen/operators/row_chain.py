@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Group, Step, pixel_stride
-from tvmrt.compiler.planner.row_chains import OUTSIDE, Call, ChainPlan
+from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, LayerCall
 
 from ..c.function import finish_function
 from ..c.text import call, plus, times
@@ -59,7 +59,7 @@ class RowChainLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("board/chain.h")
-        tables: dict[tuple[Call, ...], str] = {}
+        tables: dict[tuple[LayerCall, ...], str] = {}
         printed = []
         for patch in self.patches:
             inner = self._row_steps(patch)
@@ -195,7 +195,7 @@ class _Printer:
         if buffer.kind == CONSTANT:
             return f.passed_constant(buffer)
         if buffer is self.steps[k].scratch:
-            return plus(f.scratch(), str(plan.rings[k]))
+            return plus(f.scratch(), str(plan.line_buffers[k]))
         if k == last:
             at = self.step.writes[0].at
             image = _times("image", at.strides[0]) if at.shape[0] > 1 else "0"
@@ -241,7 +241,7 @@ def outside_of(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
     return found
 
 
-def _print_table(f: FunctionWriter, name: str, calls: Sequence[Call]) -> None:
+def _print_table(f: FunctionWriter, name: str, calls: Sequence[LayerCall]) -> None:
     f.line("/* {layer, output rows, input rows that later iterations do not read} */")
     f.line(f"static const tvmrt_chain_call {name}[{len(calls)}] = {{")
     for text in _rows_of([f"{{{c.layer}, {c.rows}, {c.dropped}}}" for c in calls]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Strided, Value
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
 
 from ..c.text import plus
@@ -112,7 +112,7 @@ class TopKLowering(RowLowering):
         return ANY
 
     def scratch_bytes(self) -> int:
-        return max(4 * most(self.node.attrs["k"]), 4)
+        return max(4 * upper_bound(self.node.attrs["k"]), 4)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/sort.h")

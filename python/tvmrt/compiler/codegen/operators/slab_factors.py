@@ -99,7 +99,7 @@ def as_factors(step: Step, target: Target) -> Step | None:
 
 def _image_of(step: Step) -> int | None:
     """Return the index of the image operand; None if the step is not a channel scaling."""
-    plain = step.guard is None and not step.counts and len(step.writes) == 1
+    plain = step.guard is None and not step.data_dependent_dims and len(step.writes) == 1
     if not plain or len(step.reads) != 2 or [n.op for n in step.group.nodes] != ["mul"]:
         return None
     shape = step.writes[0].shape

@@ -19,7 +19,7 @@ from tvmrt.compiler.ir.program import (
     channels_last_order,
     pixel_stride,
 )
-from tvmrt.compiler.ir.reduced import is_reduced
+from tvmrt.compiler.ir.reduced_precision import is_reduced
 from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
@@ -132,7 +132,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         """Return the layout of weights that the run packs; None if they are packed here. A run
         packs weights of a region's fallback, which the library already stores for the device."""
         w = self.node.inputs[1]
-        if not w.kept:
+        if not w.keeps_layout:
             return None  # includes Winograd, which has no groups
         groups = self.node.attrs["groups"]
         return packing.Order(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
@@ -297,8 +297,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         epilogue = self.epilogue
         weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
         bounds = (epilogue.low, epilogue.high)
-        over_input = shape.pointwise if by_rows else shape.in_place
-        return MicroLayer(shape, weights, self.bias(), *bounds, over_input, epilogue.plain)
+        may_overwrite_input = shape.pointwise if by_rows else shape.in_place
+        return MicroLayer(shape, weights, self.bias(), *bounds, may_overwrite_input, epilogue.plain)
 
     def print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel[MicroLayer]

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import gcd
 from typing import TypeVar
 
-from tvmrt.compiler.ir.extent import Extent, most
+from tvmrt.compiler.ir.extent import Extent, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
@@ -191,7 +191,7 @@ class LayerI8:
             wide = self.order
             unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
         near = 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
-        return self.fmt, self.vectors, most(self.width), unit, near
+        return self.fmt, self.vectors, upper_bound(self.width), unit, near
 
     def options(self) -> list[Choice]:
         """Return the available tiles, the estimate's first."""

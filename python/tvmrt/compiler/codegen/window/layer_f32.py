@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmrt.compiler.ir.extent import Whole, most, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 
 from ..c.initializers import PARALLEL_WORK
 from ..geometry import FLOAT, Window
@@ -124,8 +124,8 @@ class LayerF32:
         moving its operands to another core, because neighbouring steps partition data differently.
         """
         rows = self.window.pixels
-        moved = MOVED_WORK * most(rows) * (self.in_channels + self.out_channels)
-        if most(self.work) >= PARALLEL_WORK + min(moved, MOST_MOVED):
+        moved = MOVED_WORK * upper_bound(rows) * (self.in_channels + self.out_channels)
+        if upper_bound(self.work) >= PARALLEL_WORK + min(moved, MOST_MOVED):
             return self
         return replace(self, work=0)
 
@@ -147,7 +147,7 @@ class LayerF32:
         return self.window.taps * self.in_channels
 
     @property
-    def row_pixels(self) -> Whole | tuple[Whole, ...]:
+    def row_pixels(self) -> SymInt | tuple[SymInt, ...]:
         """Pixels of a row as tiles cover them; with runs, each run's once per kernel column."""
         rows = (pixels for pixels, columns in self.plan.runs for _ in range(max(columns, 1)))
         return tuple(rows) if self.plan.runs else self.window.out[2]

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, most
+from tvmrt.compiler.ir.extent import Extent, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 from ..c.text import braces, initializer, wrap
@@ -92,7 +92,7 @@ class ConvI8(LayerI8):
         if self.depthwise:
             block = self.depthwise_block
             blocks = (block if self.out_c >= block else 0, self.out_c % block)
-        widths = (wt if most(width) >= wt else 0, self.rest)
+        widths = (wt if upper_bound(width) >= wt else 0, self.rest)
         return [[(block, width) for width in widths] for block in blocks]
 
     @property
@@ -208,7 +208,7 @@ class ConvI8(LayerI8):
         sums = patches + (round_up(chunk * plan.run, LINE) if plan.gathers else 0)
         acc = sums + (round_up(chunk * 4, LINE) if shifted else 0)
         total = acc + (chunk * self._acc_stride * 4 if epilogue else 0)
-        rest = 0 if most(total) <= STACK_BYTES else total
+        rest = 0 if upper_bound(total) <= STACK_BYTES else total
         return ScratchI8(chunk, rows, none, patches, sums, acc, rest)
 
     def _blocks_in_cache(self) -> int:
@@ -228,14 +228,14 @@ class ConvI8(LayerI8):
         wide = 1 if self.depthwise else self.plan.run if self.plan.gathers else wide
         wide = max(wide, self._acc_stride * 4) if epilogue else wide
         if self.pixels:
-            return min(round_up(self.pixels, wt), most(self.width))
-        pixels = most(self.width)
+            return min(round_up(self.pixels, wt), upper_bound(self.width))
+        pixels = upper_bound(self.width)
         least = wt if self.fmt.matrices else 2 * wt
         if looks_ahead(self):
             return pixels
         chunk = min(max(CHUNK_BYTES // wide // wt * wt, least), pixels)
         chunks = ceil_div(pixels, chunk)
-        if self.threads == 1 or most(self.rows) > 1 or chunks >= MANY_CHUNKS:
+        if self.threads == 1 or upper_bound(self.rows) > 1 or chunks >= MANY_CHUNKS:
             return chunk
         return min(round_up(ceil_div(pixels, round_up(chunks, SHARES)), wt), chunk)
 
@@ -255,9 +255,9 @@ class ConvI8(LayerI8):
         """
         window = self.window
         blocks = self._acc_stride // self.padded * ceil_div(self.padded, self.block)
-        few_rows = most(self.rows) < 4 and most(self.width) < 16 * self.tiling[1]
+        few_rows = upper_bound(self.rows) < 4 and upper_bound(self.width) < 16 * self.tiling[1]
         weights = window.taps * self.in_c // self.groups * self.out_c
-        image = most(window.batch * prod(window.in_)) * self.in_c
+        image = upper_bound(window.batch * prod(window.in_)) * self.in_c
         return blocks >= 4 and (weights > image or few_rows)
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import prod
 
 from tvmrt.compiler.ir import Strided, Value, dense
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
-from tvmrt.compiler.ir.reduced import is_reduced
+from tvmrt.compiler.ir.reduced_precision import is_reduced
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
@@ -107,7 +107,7 @@ class _Product:
         self.epilogue = lowering.epilogue
         self.step = step
         b = self.node.inputs[1]
-        self.is_packed = b.is_constant and not b.kept
+        self.is_packed = b.is_constant and not b.keeps_layout
         self.m, self.n = self.node.output.shape[-2:]
         self.k = self.node.inputs[0].shape[-1]
         self.b_at = self._b_at()
@@ -118,12 +118,12 @@ class _Product:
         layer = self._board_layer()
         if layer is not None:
             return (BOARDS.choose(layer, self.target.board).scratch(layer).bytes,)
-        panel = 0 if self.b_at is None else most(self.depth) * self._tiles().block
+        panel = 0 if self.b_at is None else upper_bound(self.depth) * self._tiles().block
         if not self.reduced:
             return (panel * 4,) if panel else ()
-        row = 2 * most(self.depth)  # at most two parts per element
+        row = 2 * upper_bound(self.depth)  # at most two parts per element
         rows = max(2 * self._tiles().widths[0], BF16_BYTES // (row * 4))
-        return ((panel + (min(rows, most(self.m)) + self.kind.behind) * row) * 4,)
+        return ((panel + (min(rows, upper_bound(self.m)) + self.kind.behind) * row) * 4,)
 
     @property
     def reduced(self) -> bool:
@@ -135,7 +135,7 @@ class _Product:
         return tile_kind(self.node, self.target)
 
     @property
-    def depth(self) -> Whole:
+    def depth(self) -> SymInt:
         """Rows of packed operands: floats, or pairs."""
         return ceil_div(self.k, 2) if self.reduced else self.k
 
@@ -324,7 +324,7 @@ class _MatMulPrinter(_Product):
         else:
             order, b_stride = "TVMRT_B_COLUMNS", b_at.strides[-1]
 
-        def by_batch(operand: int, factor: int = 1) -> tuple[Whole, ...]:
+        def by_batch(operand: int, factor: int = 1) -> tuple[SymInt, ...]:
             return tuple(loop.strides[operand] * factor for loop in padded)
 
         low, high = self.epilogue.bounds()

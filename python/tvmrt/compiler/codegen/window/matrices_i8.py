@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tvmrt.compiler.ir.extent import most, symbols_of
+from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from ..geometry import ONES
@@ -67,7 +67,7 @@ def _can_be_flat(layer: LayerI8) -> bool:
 def _has_few_windows(layer: LayerI8) -> bool:
     """Return whether all windows are much smaller than the weights, which are then read once."""
     taps = layer.window.taps * layer.in_c // layer.groups
-    windows = most(layer.window.pixels) * taps
+    windows = upper_bound(layer.window.pixels) * taps
     return windows <= GATHERED_IMAGE and 4 * windows <= layer.weight_bytes
 
 
@@ -110,8 +110,8 @@ def looks_ahead(layer: LayerI8) -> bool:
     if not layer.fmt.matrices or layer.depthwise or layer.pixels or layer.at_once:
         return False
     image = layer.width * layer.plan.run if layer.flat else prod(layer.window.in_) * layer.in_c
-    one = most(layer.rows) == 1 and layer.groups == 1
-    small = most(image) <= SMALL_IMAGE or (layer.flat and _has_few_windows(layer))
+    one = upper_bound(layer.rows) == 1 and layer.groups == 1
+    small = upper_bound(image) <= SMALL_IMAGE or (layer.flat and _has_few_windows(layer))
     return one and small and layer.weight_bytes > MANY_WEIGHTS
 
 
@@ -146,7 +146,7 @@ def cycles_of_gathering(layer: LayerI8) -> float:
     """Estimate the cycles of im2col for a row."""
     window = layer.window
     copies = window.kernel[0] * window.kernel[1]
-    return most(layer.width) * (10.0 + copies * 15.0 + layer.plan.run / 24)
+    return upper_bound(layer.width) * (10.0 + copies * 15.0 + layer.plan.run / 24)
 
 
 def cycles_of_pairing(layer: LayerI8) -> float:
@@ -155,8 +155,8 @@ def cycles_of_pairing(layer: LayerI8) -> float:
     vectors."""
     each = 0.25 if layer.in_c == COLOURS else 5.0
     whole = layer.out_c % layer.fmt.lanes == 0
-    beside = 1.5 * layer.vectors * most(layer.width) if whole else 0.0
-    return most(layer.rows) * (50.0 + each * 2 * most(layer.window.in_[2]) - beside)
+    beside = 1.5 * layer.vectors * upper_bound(layer.width) if whole else 0.0
+    return upper_bound(layer.rows) * (50.0 + each * 2 * upper_bound(layer.window.in_[2]) - beside)
 
 
 def cycles_of_matrices(layer: LayerI8) -> float:
@@ -173,8 +173,8 @@ def cycles_of_matrices(layer: LayerI8) -> float:
         products = steps * o * (MATRIX_ROWS * ceil_div(t, MATRIX_ROWS) * 1.4 + load)
         return products + 60.0 + o * t * (1.5 + 0.6 * left) if o and t else 0.0
 
-    return FIRST_CYCLES + most(layer.rows) * row_cycles(
-        tile, layer.tiling, layer.vectors, most(layer.width)
+    return FIRST_CYCLES + upper_bound(layer.rows) * row_cycles(
+        tile, layer.tiling, layer.vectors, upper_bound(layer.width)
     )
 
 
@@ -186,4 +186,6 @@ def cycles_of_vectors(layer: LayerI8) -> float:
     def tile(o: int, t: int) -> float:
         return quads * (max(0.57 * o * t, 0.5 * (o + t), 4.0) + 0.5) if o and t else 0.0
 
-    return most(layer.rows) * row_cycles(tile, layer.tiling, layer.vectors, most(layer.width))
+    return upper_bound(layer.rows) * row_cycles(
+        tile, layer.tiling, layer.vectors, upper_bound(layer.width)
+    )

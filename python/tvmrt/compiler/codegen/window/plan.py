@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmrt.compiler.ir.extent import largest, most, smallest, symbols_of
+from tvmrt.compiler.ir.extent import sym_max, sym_min, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 from ..geometry import FLOAT, Window
@@ -266,7 +266,7 @@ def plan_pairs(
         chunk = max(LEAST_CHUNK, held // ((words + apart) * FLOAT))
         return WindowPlan(
             window, FLOAT, pairs, words, pairs, 1, unit=64, floats=channels,
-            chunk=min(chunk, max(most(window.pixels), 1)), apart=apart, behind=behind, line=line,
+            chunk=min(chunk, max(upper_bound(window.pixels), 1)), apart=apart, behind=behind, line=line,
             line_step=line_step,
         )  # fmt: skip
     columns = window.kernel[2]
@@ -307,7 +307,7 @@ def ring_of(window: Window) -> Ring:
     """Return the line buffer for the rows that a window needs."""
     width, skip = window.reach(2), max(0, -window.pad[2])
     left = min(max(0, window.pad[2]), width)
-    columns = largest(0, smallest(window.in_[2] - skip, width - left))
+    columns = sym_max(0, sym_min(window.in_[2] - skip, width - left))
     return Ring((window.span(0), window.span(1)), left, columns, width)
 
 

@@ -14,7 +14,7 @@ from tvmrt.compiler.ir.program import (
     channels_last_order,
     pixel_stride,
 )
-from tvmrt.compiler.planner.row_chains import RowLayer
+from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.initializers import print_layer, triple
 from ..c.text import braces, call

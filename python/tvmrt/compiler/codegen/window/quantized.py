@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.program import (
     CHANNELS_LAST,
     ROWS,
@@ -53,10 +53,10 @@ from .tiles_i8 import FORMATS, SHARED, Format, name_format
 _DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # of tvmrt_micro_data
 
 
-def threads_for(target: Target, macs: Whole, grouped: bool = False) -> int:
+def threads_for(target: Target, macs: SymInt, grouped: bool = False) -> int:
     """Return the threads for int8 multiply-adds: 1 for the calling thread alone, 0 for all. The
     threshold is higher than for floats: depthwise layers around small ones are not shared."""
-    work = FORMATS[target.int8_tiles or target.int8].floats(most(macs), grouped)
+    work = FORMATS[target.int8_tiles or target.int8].floats(upper_bound(macs), grouped)
     return 0 if target.threads and work >= 2.5 * PARALLEL_WORK else 1
 
 
@@ -132,11 +132,11 @@ class IntegerProduct(BoardLowering):
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
         layer = self.board_layer(step)
-        over_input = layer is not None and layer.shape.in_place
+        may_overwrite_input = layer is not None and layer.shape.in_place
         return [
             (i, 0)
             for i, access in enumerate(step.reads)
-            if (over_input or step.read_values[i] is not self.node.inputs[0])
+            if (may_overwrite_input or step.read_values[i] is not self.node.inputs[0])
             and access.dtype.itemsize == out.dtype.itemsize
             and same_place(access.at, out.at)
         ]
@@ -259,7 +259,7 @@ class IntegerProduct(BoardLowering):
         """Whether the run packs the weights, because the library stores them for a device."""
         w = self.node.inputs[1]
         dense = self.groups == 1 or self.groups != len(self.weights())
-        return w.kept and not BOARD_KERNELS.of(self.target) and dense
+        return w.keeps_layout and not BOARD_KERNELS.of(self.target) and dense
 
     def scratch_bytes(self) -> int:
         if not self.packs:

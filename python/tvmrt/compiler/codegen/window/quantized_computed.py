@@ -49,7 +49,9 @@ class QMatMulComputedLowering(Lowering):
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         layer = self._layer(self._factors(step)[0], step.writes[0].at)
         table, packed = packing_bytes(layer)
-        epilogue = self.node.attrs["to"] in ("int32", "float32") or not self._sums_fit(layer)
+        epilogue = self.node.attrs["to"] in ("int32", "float32") or not self._accumulator_fits(
+            layer
+        )
         return 2 * table + packed, layer.scratch(shifted=True, epilogue=epilogue).total
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
@@ -89,7 +91,7 @@ class QMatMulComputedLowering(Lowering):
     def _scale(self, layer: ConvI8) -> np.ndarray:
         return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
 
-    def _sums_fit(self, layer: ConvI8) -> bool:
+    def _accumulator_fits(self, layer: ConvI8) -> bool:
         """Return whether the scaled sums fit into 32 bits."""
         largest = layer.in_c * 255.0 * 255.0 * float(self._scale(layer).max())
         return not largest >= 2.0**31
@@ -106,7 +108,7 @@ class QMatMulComputedLowering(Lowering):
                 "y_bytes": "4",
             }
         text = range_initializer(attrs)
-        if not self._sums_fit(layer):
+        if not self._accumulator_fits(layer):
             f.line(
                 f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
             )

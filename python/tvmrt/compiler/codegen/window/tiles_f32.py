@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tvmrt.compiler.ir.extent import Whole, largest, most, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
@@ -119,7 +119,7 @@ class Tiles:
         """Return extra members of a kernel's layer if weights are packed for wider tiles."""
         return {"packed": self.packed} if self.packed != self.block else {}
 
-    def without_lone_row(self, rows: Whole) -> Tiles:
+    def without_lone_row(self, rows: SymInt) -> Tiles:
         """Return the tiles for a matmul of ``rows`` rows with a better tail.
 
         The widest tile may leave a single row, which would read all weights for itself, or rows
@@ -144,7 +144,7 @@ class Tiles:
             chains_of(self.vectors * self.widths[0])
         }
 
-    def in_parts(self, rows: Whole, floats: Whole, registers: int) -> Tiles:
+    def in_parts(self, rows: SymInt, floats: SymInt, registers: int) -> Tiles:
         """Return the tiles for a matmul of one row with ``floats`` packed weights. Weights outside
         the cache are read in as many streams as there are accumulator registers."""
         known = self.kind is FLOATS and not symbols_of(rows, floats)
@@ -199,14 +199,14 @@ def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
 
 
-def _rests_known(lengths: tuple[Whole, ...], width: int) -> bool:
+def _rests_known(lengths: tuple[SymInt, ...], width: int) -> bool:
     """Return whether every row has a fixed tail."""
     return not symbols_of(*(length % width for length in lengths))
 
 
-def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
+def _cover_any(lengths: tuple[SymInt, ...], width: int) -> tuple[int, ...]:
     """Return widths that cover rows of all these lengths, optimised for the largest."""
-    rows = tuple(max(most(length), 1) for length in lengths)
+    rows = tuple(max(upper_bound(length), 1) for length in lengths)
     if _rests_known(lengths, width):
         return _cover(rows, width)
     wanted = [width, 1, *(row % width for row in rows if row % width)]
@@ -218,9 +218,9 @@ def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
 class TileSizes(NamedTuple):
     """Parameters of tile selection; see :func:`choose_tiles`."""
 
-    row_pixels: Whole | tuple[Whole, ...]
-    out_channels: Whole
-    window: Whole
+    row_pixels: SymInt | tuple[SymInt, ...]
+    out_channels: SymInt
+    window: SymInt
     machine: VectorMachine
     x_stride: int = 0
     kind: TileKind = FLOATS
@@ -228,9 +228,9 @@ class TileSizes(NamedTuple):
 
 
 def choose_tiles(
-    row_pixels: Whole | tuple[Whole, ...],
-    out_channels: Whole,
-    window: Whole,
+    row_pixels: SymInt | tuple[SymInt, ...],
+    out_channels: SymInt,
+    window: SymInt,
     machine: VectorMachine,
     x_stride: int = 0,
     kind: TileKind = FLOATS,
@@ -301,7 +301,7 @@ class _Sizes:
     """Inputs of tile selection; see :func:`choose_tiles`. ``shared``: channels of a block of
     weights that no tile may cross; 0 for any."""
 
-    lengths: tuple[Whole, ...]
+    lengths: tuple[SymInt, ...]
     rows: tuple[int, ...]
     out_channels: int
     window: int
@@ -319,18 +319,18 @@ class _Sizes:
             wider = given._replace(machine=widest, kind=own, of_widest=None)
             shared = choose_tiles(*wider, chosen=given.of_widest).packed
         # a network without rows or columns is compiled as if it had one
-        rows = tuple(max(most(length), 1) for length in lengths)
-        sizes = (max(most(given.out_channels), 1), max(most(given.window), 1))
+        rows = tuple(max(upper_bound(length), 1) for length in lengths)
+        sizes = (max(upper_bound(given.out_channels), 1), max(upper_bound(given.window), 1))
         return cls(lengths, rows, *sizes, given.x_stride, shared, kind)
 
     def tiles(self, machine: VectorMachine) -> Iterator[_Candidate]:
         """Yield all tiles that fit, half vectors first: faster on some processors on a tie."""
         full = machine.lanes
-        most = self.kind.most_vectors
+        upper_bound = self.kind.most_vectors
         most_share = self._most_share(machine)
         for lanes in [full // 2, full] if full >= 8 and self.kind.half_vectors else [full]:
             fma = 1.0 if lanes == full and splits_wide(machine) else 0.5
-            for vectors in range(1, min(most, ceil_div(self.out_channels, lanes)) + 1):
+            for vectors in range(1, min(upper_bound, ceil_div(self.out_channels, lanes)) + 1):
                 block = lanes * vectors
                 if self._share(block) > most_share:
                     continue
@@ -403,10 +403,10 @@ def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachin
     return best.orderly or best.tiles
 
 
-def phase_pixels(out_width: Whole, stride: int) -> tuple[Whole, ...]:
+def phase_pixels(out_width: SymInt, stride: int) -> tuple[SymInt, ...]:
     """Return the lengths of the phases of a transposed convolution's rows, for
     :func:`choose_tiles`."""
-    return tuple({ceil_div(out_width, stride), largest(out_width // stride, 1)})
+    return tuple({ceil_div(out_width, stride), sym_max(out_width // stride, 1)})
 
 
 @dataclass(frozen=True)
@@ -469,7 +469,7 @@ def choose_depthwise(
 
 def depthwise_options(window: Window, channels: int, machine: VectorMachine) -> list[DepthwiseTile]:
     """Return all tiles that :func:`choose_depthwise` considers, the best estimate first."""
-    columns, stride, out_width = window.kernel[2], window.stride[2], most(window.out[2])
+    columns, stride, out_width = window.kernel[2], window.stride[2], upper_bound(window.out[2])
     lanes = machine.lanes
     while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):
         lanes //= 2

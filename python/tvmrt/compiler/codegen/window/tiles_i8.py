@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Format:
         """Whether tiles use AMX."""
         return bool(self.by_vectors)
 
-    def floats(self, macs: Whole, grouped: bool = False) -> Whole:
+    def floats(self, macs: SymInt, grouped: bool = False) -> SymInt:
         """Return the float multiply-adds that take as long as ``macs`` of int8; AMX is for dense
         layers only."""
         return macs // (16 if self.matrices and not grouped else 4)
@@ -290,7 +290,7 @@ def depthwise_widths(
     """Return the possible pixel counts of a depthwise tile, the fewest estimated operations first.
     ``taps``: rows and columns of the kernel; ``parts``: of each weight."""
     rows, columns = taps
-    width, stride, dilation = most(window.out[2]), window.stride[2], window.dilation[2]
+    width, stride, dilation = upper_bound(window.out[2]), window.stride[2], window.dilation[2]
     if not fmt.interleaves:
         return [min(width, 1 if fmt.lanes == 1 else 2)]
     quads = ceil_div(rows, 4)

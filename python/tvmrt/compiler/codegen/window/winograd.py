@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.program import Step, channels_last_order, pixel_stride
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
@@ -69,14 +69,14 @@ class WinogradLayer:
         return ceil_div(self.window.out[2], self.size)
 
     @property
-    def squares(self) -> Whole:
+    def squares(self) -> SymInt:
         """Winograd tiles of all images; may be dynamic."""
         return self.window.batch * self.down * self.across
 
     @property
     def at_once(self) -> int:
         """Winograd tiles in scratch: whole matmul tiles in equal parts, or all if there are few."""
-        width, squares = self.tiles.widths[0], max(most(self.squares), 1)
+        width, squares = self.tiles.widths[0], max(upper_bound(self.squares), 1)
         each = self.positions * self.in_channels * FLOAT
         if squares * each <= SCRATCH_BYTES:
             return squares
@@ -101,7 +101,7 @@ class WinogradLayer:
         return self.positions * (self.x_position + self.y_position) * FLOAT
 
     @property
-    def macs(self) -> Whole:
+    def macs(self) -> SymInt:
         """Multiply-adds of all matmuls."""
         return self.squares * self.positions * self.in_channels * self.out_channels
 
@@ -138,7 +138,7 @@ class WinogradLayer:
 class WinogradLowering(ConvolutionLowering):
     """Winograd convolution with ``winograd_f32.h``."""
 
-    def macs(self) -> Whole:
+    def macs(self) -> SymInt:
         y, size = self.node.output.shape, self.node.attrs["size"]
         squares = y[0] * ceil_div(y[2], size) * ceil_div(y[3], size)
         return squares * (size + 2) ** 2 * self.node.inputs[0].shape[1] * y[1]

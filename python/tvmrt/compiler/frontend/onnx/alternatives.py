@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, Whole, least, symbols_of
+from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of
 from tvmrt.error import Remark, UnsupportedError
 
 from .apart import names_read
@@ -90,7 +90,7 @@ def _chosen(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Val
     return ctx.alike(both, no)
 
 
-def _at_one(value: Whole, extent: Whole) -> Whole:
+def _at_one(value: SymInt, extent: SymInt) -> SymInt:
     """Return the value of an extent if another extent is 1; unchanged if it is unrelated."""
     symbols = symbols_of(extent)
     if not isinstance(value, Extent) or not any(s.extent == extent for s in symbols):
@@ -102,7 +102,7 @@ def _at_one(value: Whole, extent: Whole) -> Whole:
 def _without(ctx: NodeContext, x: Value, axis: int) -> Value:
     """Return x without an axis that has one element whenever this branch runs."""
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    if least(x.shape[axis]) > 0:
+    if lower_bound(x.shape[axis]) > 0:
         return ctx.reshape(ctx.slice_axis(x, axis, 0, 1), shape)
     whole = ctx.const(np.asarray(True))
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
@@ -130,7 +130,7 @@ def squeezed(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Held:
 
 
 def _squeezed(
-    ctx: NodeContext, x: Value, axes: Sequence[int], conditions: Mapping[Whole, Value]
+    ctx: NodeContext, x: Value, axes: Sequence[int], conditions: Mapping[SymInt, Value]
 ) -> Held:
     if not axes:
         return x

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
-from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, counts_in
+from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, data_dependent_symbols
 from tvmrt.compiler.ir.value_ranges import interval
 from tvmrt.error import UnsupportedError
 
@@ -82,7 +82,7 @@ def _like(
     Outer data-dependent sizes become parameters of the body and are added to ``counts``."""
     elements = importer.extents.get(value) if same else None
     known = [] if elements is None else elements.reshape(-1).tolist()
-    outer = counts_in(type.shape, known)
+    outer = data_dependent_symbols(type.shape, known)
     inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
     counts.update(zip(inner.values(), outer))
     shape = tuple(_replaced(n, inner) for n in type.shape)
@@ -97,7 +97,7 @@ def _like(
     return found
 
 
-def _replaced(extent: Whole, symbols: Mapping[Symbol, Symbol]) -> Whole:
+def _replaced(extent: SymInt, symbols: Mapping[Symbol, Symbol]) -> SymInt:
     """Replace symbols in an extent."""
     if not isinstance(extent, Extent) or not symbols:
         return extent

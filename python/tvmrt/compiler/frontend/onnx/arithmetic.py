@@ -72,8 +72,8 @@ class Numbers:
     __gt__ = _binary("greater")
     __ge__ = _binary("greater_equal")
     equals = _binary("equal")
-    least = _binary("min")  # the minimum of two
-    most = _binary("max")
+    minimum = _binary("min")  # the minimum of two
+    maximum = _binary("max")
     both = _binary("logical_and")
     either = _binary("logical_or")
 

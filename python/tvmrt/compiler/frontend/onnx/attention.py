@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole
+from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedError
 
 from .activation import softmax_along
@@ -129,7 +129,7 @@ def attention(ctx: NodeContext) -> list[Value]:
     return [join_heads(ctx, y) if flat else y, key, value, stages[mode]]
 
 
-def _biases(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> list[Value]:
+def _biases(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> list[Value]:
     """Return the biases of the scores: mask, causal limit, window and padding."""
     steps, found = query.shape[2], []
     mask, valid = ctx.input(3), ctx.input(6)
@@ -158,7 +158,7 @@ def _biases(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> list[
     return found
 
 
-def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
+def _padded_mask(ctx: NodeContext, mask: Value, length: SymInt) -> Value:
     """Pad a mask for fewer keys than there are, so that it blocks the others."""
     missing = length - mask.shape[-1]
     if missing <= 0 or mask.shape[-1] == 1:
@@ -166,7 +166,7 @@ def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
     return ctx.filled_up(mask, -1, missing, ctx.like(-np.inf, mask))
 
 
-def ahead(ctx: NodeContext, steps: Whole, length: Whole, past: Whole) -> Value:
+def ahead(ctx: NodeContext, steps: SymInt, length: SymInt, past: SymInt) -> Value:
     """Return the distance from each key to each of ``steps`` queries; the first query is at
     position ``past``."""
     queries = ctx.reshape(ctx.counted(steps, past), (steps, 1))

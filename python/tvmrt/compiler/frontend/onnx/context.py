@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Value, limits
-from tvmrt.compiler.ir.extent import Whole, as_extent, most, symbols_of
-from tvmrt.compiler.ir.small import WIDER
+from tvmrt.compiler.ir.extent import SymInt, as_extent, symbols_of, upper_bound
+from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.error import UnsupportedError
 
 from . import supposed
@@ -42,7 +42,7 @@ class NodeContext(OnnxNode):
         """Whether an input is present and its elements are known only at run time."""
         return is_computed(self, index)
 
-    def ints_of(self, index: int, what: str) -> list[Whole] | None:
+    def ints_of(self, index: int, what: str) -> list[SymInt] | None:
         """Return an input like constant_of, as a flat list that may include extents."""
         value = self.input(index)
         data = self.importer.extents.get(value)
@@ -55,10 +55,10 @@ class NodeContext(OnnxNode):
         return [as_extent(v) for v in np.asarray(data).reshape(-1)]
 
     def counted(
-        self, count: Whole, start: Whole = 0, step: int = 1, what: str = "the range"
+        self, count: SymInt, start: SymInt = 0, step: int = 1, what: str = "the range"
     ) -> Value:
         """Return start, start + step, ... as int64; ``what`` names the range in errors."""
-        self.table_size(most(count), what)
+        self.table_size(upper_bound(count), what)
         if symbols_of(count, start):
             return self.emit("iota", [], count=count, start=start, step=step)
         return self.const(start + np.arange(count) * step, np.int64)
@@ -94,7 +94,7 @@ class NodeContext(OnnxNode):
 
     def widened(self, x: Value) -> Value:
         """Widen elements of unpacked small types; other values are returned unchanged."""
-        return self.emit("widen", [x], to=WIDER[x.dtype.name]) if x.dtype.is_small else x
+        return self.emit("widen", [x], to=WIDER[x.dtype.name]) if x.dtype.is_low_bit else x
 
     def _narrowed(self, x: Value, to: str, saturate: bool, rounding: str) -> Value:
         """Narrow x to a small type; a packed type is stored in its carrier type."""

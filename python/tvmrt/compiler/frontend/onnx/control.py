@@ -17,7 +17,7 @@ from typing import Any
 import onnx
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.contract import Misfit
+from tvmrt.compiler.ir.contract import ContractError
 from tvmrt.error import Remark
 
 from .arithmetic import Numbers, require
@@ -85,8 +85,8 @@ def _take_back(made: Sequence[list[Any]], counts: Sequence[int]) -> None:
 
 
 def is_misfit(problem: BaseException | None) -> bool:
-    """Whether an error or one of its causes is an operand mismatch (``Misfit``)."""
-    while problem is not None and not isinstance(problem, Misfit):
+    """Whether an error or one of its causes is an operand mismatch (``ContractError``)."""
+    while problem is not None and not isinstance(problem, ContractError):
         problem = problem.__cause__
     return problem is not None
 

@@ -12,13 +12,13 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, Whole, bounds, largest, least, symbols_of
+from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, lower_bound, sym_max, symbols_of
 from tvmrt.compiler.ir.extent_bounds import all_sizes
 
 
 def copied_where_zero(
-    own: Sequence[Whole], shape: Sequence[Whole], free: int | None
-) -> list[Whole]:
+    own: Sequence[SymInt], shape: Sequence[SymInt], free: int | None
+) -> list[SymInt]:
     """Return the extents of the result; extents that are 0 in a run become the input's.
 
     ``own``: the extents of the input. ``free``: the index of -1 in the shape, for which ``shape``
@@ -26,7 +26,7 @@ def copied_where_zero(
     shape is kept.
     """
     zero = {
-        i: largest(1 - n, 0)  # 1 if the extent is 0, else 0
+        i: sym_max(1 - n, 0)  # 1 if the extent is 0, else 0
         for i, n in enumerate(shape)
         if i != free and i < len(own) and n != own[i] and can_be_zero(n)
     }
@@ -38,7 +38,7 @@ def copied_where_zero(
         # only a result without elements has as many elements as the input
         if not any(can_be_zero(own[i] if i in zero else n) for i, n in enumerate(shape)):
             return found
-        empty = largest(1 - prod(copied), 0)
+        empty = sym_max(1 - prod(copied), 0)
         for i, is_zero in zero.items():
             found[i] = shape[i] + own[i] * is_zero * empty
         return found
@@ -46,9 +46,9 @@ def copied_where_zero(
     return copied
 
 
-def can_be_zero(n: Whole) -> bool:
+def can_be_zero(n: SymInt) -> bool:
     """Whether an extent may be 0 in a run."""
-    if not isinstance(n, Extent) or least(n) > 0:
+    if not isinstance(n, Extent) or lower_bound(n) > 0:
         return n == 0
     symbols = symbols_of(n)
     sizes = all_sizes(symbols) if len(symbols) == 1 else None

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, least, most
+from tvmrt.compiler.ir.extent import SymInt, lower_bound, upper_bound
 from tvmrt.compiler.ir.op import normalize_axis
 
 from .context import NodeContext
@@ -38,7 +38,7 @@ def compress(ctx: NodeContext) -> Value:
         x, axis = ctx.reshape(x, (prod(x.shape),)), 0
     axis = normalize_axis(axis, len(x.shape))
     if condition.data is not None:
-        kept = np.flatnonzero(condition.data[: least(x.shape[axis])])
+        kept = np.flatnonzero(condition.data[: lower_bound(x.shape[axis])])
         return take(ctx, x, kept, axis)
     places = _nonzero(ctx, condition)
     indices = ctx.reshape(places, (places.shape[1],))
@@ -61,7 +61,7 @@ def unique_of(ctx: NodeContext, x: Value, axis: int, sorted: bool) -> list[Value
     are_elements = len(x.shape) == 1 and x.dtype.is_float
     op = "unique_equal_nan" if are_elements else "unique"
     first, inverse, counts, number = ctx.emit_many(op, [x], axis=axis, sorted=sorted)
-    kept = ctx.found(number, min(1, least(x.shape[axis])), x.shape[axis], "count")
+    kept = ctx.found(number, min(1, lower_bound(x.shape[axis])), x.shape[axis], "count")
     first, counts = (ctx.slice_axis(v, 0, 0, kept) for v in (first, counts))
     values = ctx.alike(ctx.emit("gather", [x, first], axis=axis), x)
     return [values, first, inverse, counts]
@@ -89,12 +89,12 @@ def non_max_suppression(ctx: NodeContext) -> Value:
     return ctx.slice_axis(selected, 0, 0, kept)
 
 
-def _most_rows(classes: Whole, boxes: Whole, limit: Value) -> int:
+def _most_rows(classes: SymInt, boxes: SymInt, limit: Value) -> int:
     """Return the maximum number of boxes that all classes of all images may keep together."""
-    each = most(boxes)
+    each = upper_bound(boxes)
     if limit.data is not None:
         each = min(each, max(int(limit.data), 0))
-    return most(classes) * each
+    return upper_bound(classes) * each
 
 
 def _scalar(ctx: NodeContext, index: int, default: np.generic) -> Value:

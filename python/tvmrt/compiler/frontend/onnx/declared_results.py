@@ -6,7 +6,7 @@ import onnx
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import note_bound
-from tvmrt.compiler.ir.extent import Whole, bounds, most, shown, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, bounds, extent_text, symbols_of, upper_bound
 
 from .import_state import ImportState
 
@@ -31,11 +31,11 @@ def held_to_bounds(importer: ImportState, info: onnx.ValueInfoProto, value: Valu
         if declared == extent or symbols_of(declared) & of_inputs:
             continue
         low, high = bounds(extent)
-        room = most(declared)
+        room = upper_bound(declared)
         note_bound(extent, room)
         if low > room:
             raise ValueError(
-                f"output {info.name} has {shown(extent)} elements along axis {axis}, but "
+                f"output {info.name} has {extent_text(extent)} elements along axis {axis}, but "
                 f"dimension {name} is declared up to {room}; raise its bound"
             )
         if high > room:
@@ -53,7 +53,7 @@ def _held(
     value, axis = place
     builder, dims = importer.builder, importer.dims
     builder.sources, builder.guard = (output,), None
-    extent: Whole = value.shape[axis]
+    extent: SymInt = value.shape[axis]
     number = builder.emit("extents", [], output, values=(extent,), shape=())
     name = dims.fresh(f"{output}_{dimension}")
     what = f"dimension {dimension} of output {output}"

@@ -15,7 +15,7 @@ import onnx
 from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from tvmrt.compiler.ir import DTYPES, HANDLE, DType, Value
-from tvmrt.compiler.ir.extent import Extent, Whole, shown
+from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text
 
 from .tensors import subgraphs
 
@@ -208,9 +208,9 @@ def check_inference(
         raise ValueError(in_words(str(problem))) from problem
 
 
-def declared(shape: Sequence[Whole]) -> list[int | str]:
+def declared(shape: Sequence[SymInt]) -> list[int | str]:
     """Return a shape as ONNX declares it, with dynamic extents as text."""
-    return [shown(n) if isinstance(n, Extent) else n for n in shape]
+    return [extent_text(n) if isinstance(n, Extent) else n for n in shape]
 
 
 def in_words(text: str) -> str:

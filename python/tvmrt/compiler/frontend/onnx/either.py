@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, least, most
+from tvmrt.compiler.ir.extent import SymInt, lower_bound, upper_bound
 from tvmrt.error import UnsupportedError
 
 from . import text
@@ -72,13 +72,15 @@ def _elements(ctx: NodeContext, value: Value) -> np.ndarray | None:
     return ctx.importer.extents.get(value)
 
 
-def _extent(ctx: NodeContext, condition: Value, a: Whole, b: Whole) -> Whole:
+def _extent(ctx: NodeContext, condition: Value, a: SymInt, b: SymInt) -> SymInt:
     """Return the extent of the selected value."""
     if a == b:
         return a
     numbers = [ctx.whole_numbers(np.asarray(n, object)) for n in (a, b)]
     number = ctx.emit("where", [condition, *numbers])
-    return ctx.found(number, min(least(a), least(b)), max(most(a), most(b)), "extent")
+    return ctx.found(
+        number, min(lower_bound(a), lower_bound(b)), max(upper_bound(a), upper_bound(b)), "extent"
+    )
 
 
 def _optional(ctx: NodeContext, condition: Value, a: Held, b: Held) -> Held:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import DTYPES, Value, broadcast
-from tvmrt.compiler.ir.small import ROUNDINGS
+from tvmrt.compiler.ir.low_bit_types import ROUNDINGS
 from tvmrt.error import UnsupportedError
 
 from . import text

@@ -23,7 +23,7 @@ from tvmrt.compiler.frontend.extents import (
     truncated,
 )
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import largest, smallest
+from tvmrt.compiler.ir.extent import sym_max, sym_min
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 
@@ -135,7 +135,7 @@ def _scattered(
 def _clipped(
     ctx: NodeContext, x: Elements, low: Elements | None = None, high: Elements | None = None
 ) -> Elements:
-    for limit, rule in ((low, each(largest)), (high, each(smallest))):
+    for limit, rule in ((low, each(sym_max)), (high, each(sym_min))):
         # a limit of one element counts as a scalar, whatever its shape
         x = x if limit is None else rule(ctx, x, limit.reshape(()))
     return x
@@ -150,8 +150,8 @@ RULES: dict[str, Callable] = {
     "Equal": each(equal),
     "Gather": lambda ctx, x, indices: taken(x, indices, ctx.attr("axis", 0)),
     "Identity": lambda ctx, x: x,
-    "Max": each(largest),
-    "Min": each(smallest),
+    "Max": each(sym_max),
+    "Min": each(sym_min),
     "Mod": each(lambda a, b: a % b),
     "Mul": each(lambda a, b: a * b),
     "Neg": lambda ctx, x: -x,

@@ -26,7 +26,7 @@ from tvmrt.compiler.frontend.size_numbers import (
     leaf,
 )
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Undecided, Whole
+from tvmrt.compiler.ir.extent import SymInt, UndecidedExtent
 from tvmrt.error import UnsupportedError
 
 from .arithmetic import Numbers
@@ -121,7 +121,7 @@ def _result(ctx: NodeContext) -> Any:
         return None
     try:
         return rule(ctx, *operands)
-    except Undecided:
+    except UndecidedExtent:
         return None
 
 
@@ -147,13 +147,13 @@ def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
 # Conversions of numbers to extents.
 
 
-def scaled(ctx: NodeContext, extent: Whole, factor: SizeNumber) -> Whole | None:
+def scaled(ctx: NodeContext, extent: SymInt, factor: SizeNumber) -> SymInt | None:
     """Return floor(extent * factor) in float32; None if it is unbounded."""
     product = combined("mul", [cast_to(leaf(extent), "float32"), factor], "float32")
     return as_whole(ctx, cast_to(combined("floor", [product], "float32"), "int64"))
 
 
-def as_whole(ctx: NodeContext, number: SizeNumber) -> Whole | None:
+def as_whole(ctx: NodeContext, number: SizeNumber) -> SymInt | None:
     """Return an int64 number as an extent, exact or data-dependent; None if it is unbounded."""
     found = exact_extent(number)
     if found is not None:
@@ -170,7 +170,7 @@ def as_whole(ctx: NodeContext, number: SizeNumber) -> Whole | None:
 
 def scaled_alike(
     ctx: NodeContext, sizes: Sequence[SizeNumber], extents: Sequence[SizeNumber], better: str
-) -> list[Whole]:
+) -> list[SymInt]:
     """Return all extents times one common quotient of a size and an extent, rounded half up.
     ``better``: the comparison that selects it. Raises UnsupportedError if a result is unbounded."""
 
@@ -194,7 +194,7 @@ def scaled_alike(
     return found  # type: ignore[return-value]
 
 
-def count_of_range(ctx: NodeContext) -> Whole | None:
+def count_of_range(ctx: NodeContext) -> SymInt | None:
     """Return the length of a Range whose operands are floats computed from sizes."""
     if not any(v in ctx.importer.size_numbers for v in ctx.inputs):
         return None
@@ -285,10 +285,10 @@ def _is_positive(number: SizeNumber) -> bool:
 
 
 def whole_quotient(number: SizeNumber, divisor: SizeNumber) -> SizeNumber:
-    """Return the floor of an integer quotient. Raises Undecided if it may be negative."""
+    """Return the floor of an integer quotient. Raises UndecidedExtent if it may be negative."""
     ends = bounds(number)
     if ends is None or ends[0] < 0:
-        raise Undecided(f"{number!r} / {divisor!r} may be below 0")
+        raise UndecidedExtent(f"{number!r} / {divisor!r} may be below 0")
     return combined("quotient", [number, divisor], "int64")
 
 

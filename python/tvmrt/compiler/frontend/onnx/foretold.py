@@ -10,8 +10,8 @@ from onnx import helper
 
 from tvmrt.compiler.frontend.dims import HIGHEST
 from tvmrt.compiler.ir import Builder, Graph, Value
-from tvmrt.compiler.ir.extent import Whole
-from tvmrt.compiler.ir.limits import MAX_ROUNDS
+from tvmrt.compiler.ir.extent import SymInt
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
 
 from .apart import names_read
 from .context import NodeContext
@@ -34,7 +34,7 @@ def foretell(ctx: NodeContext) -> None:
             ctx.set_attr("body", _without_condition(body))
             return
     counting = _counting(ctx, body)
-    rounds: Whole | None = None if counting is None else _rounds(ctx, counting)
+    rounds: SymInt | None = None if counting is None else _rounds(ctx, counting)
     if rounds is None and _is_endless(ctx.input(0)):
         rounds = counted_rounds(ctx, body)
     if rounds is not None:
@@ -93,7 +93,7 @@ def _rounds(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
     if any(v is not None and (v.data is None or v.data.size != 1) for v in (limit, condition)):
         return None
     importer = ctx.importer
-    most = MAX_ROUNDS + 1 if limit is None else int(limit.data.item())
+    most = MAX_UNROLLED_ITERATIONS + 1 if limit is None else int(limit.data.item())
     around, known = (importer.graph, importer.builder), len(importer.problems)
     importer.graph = Graph("counting")
     importer.graph.op_types = around[0].op_types
@@ -101,13 +101,13 @@ def _rounds(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
     try:
         held, go = list(ctx.inputs[2:]), condition is None or bool(condition.data.item())
         number = 0
-        while go and number < min(most, MAX_ROUNDS + 1):
+        while go and number < min(most, MAX_UNROLLED_ITERATIONS + 1):
             inputs = [importer.builder.const(number), importer.builder.const(True), *held]
             verdict, *held = importer.import_branch(body, ctx.scope, inputs=inputs)
             if verdict is None or verdict.data is None or verdict.data.size != 1:
                 return None
             number, go = number + 1, bool(verdict.data.item())
-        return number if number <= MAX_ROUNDS else None
+        return number if number <= MAX_UNROLLED_ITERATIONS else None
     finally:
         del importer.problems[known:]
         importer.graph, importer.builder = around

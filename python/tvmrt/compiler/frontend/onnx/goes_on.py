@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, as_extent, least
+from tvmrt.compiler.ir.extent import SymInt, as_extent, lower_bound
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from .context import NodeContext
@@ -27,18 +27,18 @@ _COMPARED["GreaterOrEqual"] = (1, 0, 1)
 class _Line:
     """The number ``first + step * iteration``."""
 
-    first: Whole
+    first: SymInt
     step: int
 
 
-def goes_on(ctx: NodeContext, body: onnx.GraphProto, rounds: Whole) -> bool:
+def goes_on(ctx: NodeContext, body: onnx.GraphProto, rounds: SymInt) -> bool:
     """Whether the condition is known to hold before the first iteration, if there is one, and after
     each but the last of ``rounds`` iterations."""
     lines = _Lines(ctx, body, rounds)
     return lines.begins(ctx.input(1)) and lines.holds(body.output[0].name)
 
 
-def counted_rounds(ctx: NodeContext, body: onnx.GraphProto) -> Whole | None:
+def counted_rounds(ctx: NodeContext, body: onnx.GraphProto) -> SymInt | None:
     """Return the trip count of a loop whose condition compares a linear function of the iteration
     number with a size; None for any other loop."""
     lines = _Lines(ctx, body, 1)
@@ -47,10 +47,10 @@ def counted_rounds(ctx: NodeContext, body: onnx.GraphProto) -> Whole | None:
         return None
     # it ends after the first iteration that makes the distance 0 or less
     rounds = ceil_div(distance.first, -distance.step) + 1
-    if least(rounds) >= 1 and lines.begins(ctx.input(1)):
+    if lower_bound(rounds) >= 1 and lines.begins(ctx.input(1)):
         return rounds
     # with a trip count of 0, the condition before the loop must be false
-    is_guarded = distance.step == -1 and least(rounds) == 0
+    is_guarded = distance.step == -1 and lower_bound(rounds) == 0
     return rounds if is_guarded and lines.distance_before(ctx.input(1)) == rounds else None
 
 
@@ -58,9 +58,9 @@ def induction_variables(
     ctx: NodeContext,
     body: onnx.GraphProto,
     carried: Sequence[Value],
-    rounds: Whole,
-    number: Whole,
-) -> dict[int, Whole]:
+    rounds: SymInt,
+    number: SymInt,
+) -> dict[int, SymInt]:
     """Return the loop-carried values that are extents in each iteration, by index. ``number``: the
     iteration number."""
     lines = _Lines(ctx, body, rounds, carried)
@@ -79,7 +79,7 @@ class _Lines:
         self,
         ctx: NodeContext,
         body: onnx.GraphProto,
-        rounds: Whole,
+        rounds: SymInt,
         carried: Sequence[object] | None = None,
     ) -> None:
         self.rounds = rounds
@@ -102,9 +102,9 @@ class _Lines:
         if apart is None:
             return False
         # if the loop has any iterations, the condition holds before it
-        return least(apart + 1 - self.rounds) > 0 or least(apart) > 0
+        return lower_bound(apart + 1 - self.rounds) > 0 or lower_bound(apart) > 0
 
-    def distance_before(self, condition: Value | None) -> Whole | None:
+    def distance_before(self, condition: Value | None) -> SymInt | None:
         """Return a number that is positive if a comparison before the loop holds."""
         node = None if condition is None else condition.producer
         while node is not None and node.op in ("cast", "reshape", "identity"):
@@ -129,8 +129,8 @@ class _Lines:
         if distance is None:
             return False
         # a shrinking distance is smallest before the last iteration
-        at: Whole = 0 if distance.step >= 0 else self.rounds - 2
-        return least(distance.first + distance.step * at) > 0
+        at: SymInt = 0 if distance.step >= 0 else self.rounds - 2
+        return lower_bound(distance.first + distance.step * at) > 0
 
     def distance(self, name: str, depth: int = 16) -> _Line | None:
         """Return a number that is positive after an iteration if a comparison holds."""

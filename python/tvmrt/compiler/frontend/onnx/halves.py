@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import DTYPES, Builder, Value
-from tvmrt.compiler.ir.small import WIDER
+from tvmrt.compiler.ir.low_bit_types import WIDER
 
 from .definitions import definition_of, type_rule
 

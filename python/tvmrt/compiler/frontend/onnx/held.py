@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, counts_in, shown
+from tvmrt.compiler.ir.extent import SymInt, data_dependent_symbols, extent_text
 
 
 @dataclass(eq=False, repr=False)
@@ -54,7 +54,7 @@ class Alternatives:
     condition: Value
     yes: Held
     no: Held
-    extent: Whole | None = None
+    extent: SymInt | None = None
 
     @property
     def op(self) -> str:
@@ -64,20 +64,20 @@ class Alternatives:
     @property
     def decider(self) -> str:
         """The deciding quantity, for messages."""
-        return "condition" if self.extent is None else f"extent {shown(self.extent)}"
+        return "condition" if self.extent is None else f"extent {extent_text(self.extent)}"
 
     @property
     def remedy(self) -> str:
         """An alternative remedy for messages, or ""."""
-        if self.extent is None or counts_in(self.extent):
+        if self.extent is None or data_dependent_symbols(self.extent):
             return ""
-        return f", or bounds at which {shown(self.extent)} is not 1"
+        return f", or bounds at which {extent_text(self.extent)} is not 1"
 
     def side(self, taken: bool) -> str:
         """Return the name of a side for messages."""
         if self.extent is None:
             return "then branch" if taken else "else branch"
-        return f"result {'without' if taken else 'with'} the axis of {shown(self.extent)} elements"
+        return f"result {'without' if taken else 'with'} the axis of {extent_text(self.extent)} elements"
 
 
 Held = Union[Value, TensorList, Counted, Stack, Nothing, Perhaps, Alternatives]

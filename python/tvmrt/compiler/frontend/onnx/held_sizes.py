@@ -16,7 +16,7 @@ from tvmrt.compiler.frontend.dims import Narrowed
 from tvmrt.compiler.frontend.size_conditions import solve
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import Condition, refused_conditions
-from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, largest, smallest, symbols_of
+from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, sym_max, sym_min, symbols_of
 from tvmrt.error import Remark
 
 from .apart import names_read
@@ -94,7 +94,7 @@ class HeldSizes:
         finally:
             builder.guard = outer
 
-    def _extent(self, symbol: Symbol, sizes: Narrowed) -> Whole:
+    def _extent(self, symbol: Symbol, sizes: Narrowed) -> SymInt:
         """Return the extent of a dimension in runs that take the branch. It is computed in all
         runs, so it is clamped to the bounds in the others."""
         if sizes.same is not None:
@@ -102,8 +102,8 @@ class HeldSizes:
         if sizes.low == sizes.high:
             return sizes.step * sizes.low + sizes.first
         ctx, builder = self.ctx, self.ctx.builder
-        steps = largest(symbol.extent - sizes.first, 0) // sizes.step
-        within = smallest(largest(steps, sizes.low), sizes.high)
+        steps = sym_max(symbol.extent - sizes.first, 0) // sizes.step
+        within = sym_min(sym_max(steps, sizes.low), sizes.high)
         outer, builder.guard = builder.guard, None
         try:
             number = ctx.whole_numbers(np.asarray(within, object))
@@ -112,7 +112,7 @@ class HeldSizes:
             builder.guard = outer
         return sizes.step * found + sizes.first
 
-    def _read_as(self, sizes: Mapping[str, Whole]) -> dict[str, Value]:
+    def _read_as(self, sizes: Mapping[str, SymInt]) -> dict[str, Value]:
         """Return the tensors that the branch reads, with these sizes."""
         ctx, builder = self.ctx, self.ctx.builder
         found: dict[str, Value] = {}
@@ -138,7 +138,7 @@ class HeldSizes:
         return found
 
 
-def _at(extent: Any, sizes: Mapping[str, Whole]) -> Any:
+def _at(extent: Any, sizes: Mapping[str, SymInt]) -> Any:
     """Substitute sizes in an extent."""
     if not isinstance(extent, Extent) or not any(s.name in sizes for s in symbols_of(extent)):
         return extent

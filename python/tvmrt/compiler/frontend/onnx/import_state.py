@@ -11,7 +11,7 @@ import onnx
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
 from tvmrt.compiler.ir.assumptions import Condition
-from tvmrt.compiler.ir.extent import Whole, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, symbols_of
 from tvmrt.compiler.ir.value_ranges import Interval
 
 from .adoption import Adopter
@@ -53,7 +53,7 @@ class ImportState:
         self.intervals: dict[Value, Interval] = {}
         # float and boolean tensors computed from extents, and the counts that they became
         self.size_numbers: dict[Value, np.ndarray] = {}
-        self.size_counts: dict[tuple, Whole] = {}
+        self.size_counts: dict[tuple, SymInt] = {}
         self.opsets = opsets(self.model)
         self.open_functions: list[tuple[str, str]] = []
         self.functions = {(f.domain, f.name): f for f in self.model.functions}

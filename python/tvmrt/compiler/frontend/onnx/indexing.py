@@ -9,7 +9,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import VIEW, Value, get_op
 from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import Whole, certainly, least, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, lower_bound, statically_known_true, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
 
 from . import supposed
@@ -75,7 +75,7 @@ def gather(ctx: NodeContext) -> Value:
     return take(ctx, x, indices.data, axis)
 
 
-def _counted_from_both(indices: Value, extent: Whole) -> tuple[int, int] | None:
+def _counted_from_both(indices: Value, extent: SymInt) -> tuple[int, int] | None:
     """Return how many first and last elements of a dynamic axis contain all constant indices, if
     some are negative and the axis is always long enough; else None."""
     if indices.data is None or not indices.dtype.is_int or not symbols_of(extent):
@@ -83,7 +83,7 @@ def _counted_from_both(indices: Value, extent: Whole) -> tuple[int, int] | None:
     if not indices.data.size or indices.data.min() >= 0:
         return None
     first, last = 1 + max(-1, int(indices.data.max())), -int(indices.data.min())
-    return (first, last) if max(first, last) <= least(extent) else None
+    return (first, last) if max(first, last) <= lower_bound(extent) else None
 
 
 def take(ctx: NodeContext, x: Value, indices: np.ndarray, axis: int) -> Value:
@@ -179,7 +179,7 @@ def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Val
         last = place + part.shape[axis]
         if place < start:
             before.append(ctx.slice_axis(part, axis, 0, min(start, last) - place))
-        if not certainly(le, last, end):
+        if not statically_known_true(le, last, end):
             kept = last - max(end, place)
             after.append(ctx.slice_axis(part, axis, part.shape[axis] - kept, kept))
         place = last

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 import onnx
 from onnx.inliner import inline_local_functions
 
-from tvmrt.compiler.ir.limits import MAX_WRITTEN_NODES
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_NODES
 
 from .written_out import WrittenOut
 
@@ -31,7 +31,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     deepest = max(depth.values(), default=0)
     if not 0 < deepest <= MAX_DEPTH:
         return model
-    if WrittenOut(functions).size(model.graph.node) > MAX_WRITTEN_NODES:
+    if WrittenOut(functions).size(model.graph.node) > MAX_UNROLLED_NODES:
         return model
     try:
         return inline_local_functions(model)

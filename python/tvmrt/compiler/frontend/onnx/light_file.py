@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from tvmrt.compiler.ir.stowed import LARGE, stowed_from
+from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES, mmap_from_file
 
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # field numbers in onnx.proto
@@ -65,15 +65,15 @@ class _Reader:
 
     def _initializer(self, nbytes: int) -> bytes:
         self._count += 1
-        if nbytes < LARGE:
+        if nbytes < MIN_MMAP_BYTES:
             return self._exactly(nbytes)
         return self.message(nbytes, {_RAW_DATA: self._raw_data})
 
     def _raw_data(self, nbytes: int) -> bytes | None:
         self.kept.pop(self._count - 1, None)  # the last of several fields counts
-        if nbytes < LARGE:
+        if nbytes < MIN_MMAP_BYTES:
             return self._exactly(nbytes)
-        self.kept[self._count - 1] = stowed_from(self._file, nbytes)
+        self.kept[self._count - 1] = mmap_from_file(self._file, nbytes)
         return None
 
     def _size_of(self, wire: int) -> int:

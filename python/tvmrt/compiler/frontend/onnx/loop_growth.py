@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
-from tvmrt.compiler.ir.extent import Whole, least, most, shown, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, extent_text, lower_bound, symbols_of, upper_bound
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.error import UnsupportedError
 
@@ -23,10 +23,10 @@ class Changing:
 
     index: int
     axis: int
-    symbol: Whole
-    first: Whole
+    symbol: SymInt
+    first: SymInt
     step: int | None
-    most: Whole
+    upper_bound: SymInt
 
 
 def changing_axes(
@@ -34,7 +34,7 @@ def changing_axes(
     carried: Sequence[Value],
     made: Sequence[Value],
     known: Sequence[Changing],
-    bound: Whole | None,
+    bound: SymInt | None,
     outputs: Sequence[str],
 ) -> list[Changing]:
     """Return the axes whose extent changes in an iteration, including those of ``known``.
@@ -62,10 +62,10 @@ def changing_axes(
 def _change(
     ctx: NodeContext,
     place: tuple[int, int],
-    first: Whole,
-    now: Whole,
+    first: SymInt,
+    now: SymInt,
     old: Changing | None,
-    bound: Whole | None,
+    bound: SymInt | None,
     output: str,
 ) -> Changing:
     before = first if old is None else old.symbol
@@ -73,20 +73,20 @@ def _change(
     by_itself = old is None or bool(symbols_of(before) & symbols_of(now))
     if by_itself and isinstance(step, int) and bound is not None:
         last = first + step * bound
-        low, high = least(first), max(most(last) - step, least(first))
+        low, high = lower_bound(first), max(upper_bound(last) - step, lower_bound(first))
         room = last
         if step < 0:
-            low, high, room = max(least(last) - step, 0), most(first), first
+            low, high, room = max(lower_bound(last) - step, 0), upper_bound(first), first
     elif not by_itself or (isinstance(step, int) and step < 0):
-        step, low = None, min(least(first), max(least(now), 0))
-        high = room = max(most(first), most(now))
+        step, low = None, min(lower_bound(first), max(lower_bound(now), 0))
+        high = room = max(upper_bound(first), upper_bound(now))
     else:
         room = _room(ctx, first, step, bound, output) if by_itself else None
         if room is None:
             room = _declared(ctx, place, first, now, output)
-        low = least(before)
-        step, low, high = None, low if least(now) >= low else 0, room
-    if old is not None and (old.step, old.most) == (step, room):
+        low = lower_bound(before)
+        step, low, high = None, low if lower_bound(now) >= low else 0, room
+    if old is not None and (old.step, old.upper_bound) == (step, room):
         return old
     name = ctx.importer.dims.fresh(f"{ctx.name}_extent")
     symbol = ctx.importer.dims.counted(name, low, high, None)
@@ -94,30 +94,30 @@ def _change(
 
 
 def _room(
-    ctx: NodeContext, first: Whole, step: Whole, bound: Whole | None, output: str
+    ctx: NodeContext, first: SymInt, step: SymInt, bound: SymInt | None, output: str
 ) -> int | None:
     """Return the maximum of an extent that grows by at most ``step`` per iteration. None if it is
     unknown, or if the model declares the axis, which is a closer bound."""
-    if most(step) <= 0:
-        return most(first)
+    if upper_bound(step) <= 0:
+        return upper_bound(first)
     if bound is None or ctx.importer.bounds_of(output) is not None:
         return None
-    room = most(first) + most(step) * most(bound)
+    room = upper_bound(first) + upper_bound(step) * upper_bound(bound)
     return room if room <= MAX_ROOM else None
 
 
 def _declared(
-    ctx: NodeContext, place: tuple[int, int], first: Whole, now: Whole, output: str
+    ctx: NodeContext, place: tuple[int, int], first: SymInt, now: SymInt, output: str
 ) -> int:
     """Return the declared maximum of an axis of a loop-carried value."""
     shape = ctx.importer.bounds_of(output)
     if shape is None or len(shape) <= place[1]:
         raise UnsupportedError(
-            f"axis {place[1]} of {output or 'a loop-carried value'} is {shown(first)} before an "
-            f"iteration and {shown(now)} after it, so it is unbounded; declare the shape of "
+            f"axis {place[1]} of {output or 'a loop-carried value'} is {extent_text(first)} before an "
+            f"iteration and {extent_text(now)} after it, so it is unbounded; declare the shape of "
             f"{output or 'the result'} in the model, or bound its dimension with --dim"
         )
-    return max(most(shape[place[1]]), most(first))
+    return max(upper_bound(shape[place[1]]), upper_bound(first))
 
 
 def inside_types(carried: Sequence[Value], changing: Sequence[Changing]) -> list[TensorType]:
@@ -138,7 +138,7 @@ def growths(changing: Sequence[Changing], graph: Graph, conditional: bool) -> tu
             next(iter(symbols_of(each.symbol))),
             each.first,
             made[each.index].shape[each.axis],
-            most(each.most),
+            upper_bound(each.upper_bound),
         )
         for each in changing
     )
@@ -150,16 +150,16 @@ def in_shape(
     extents: Sequence[Value],
     changing: Sequence[Changing],
     types: Sequence[TensorType],
-    known_rounds: Whole | None,
+    known_rounds: SymInt | None,
 ) -> None:
     """Reshape loop-carried results, which are stored contiguously, to their shape after the last
     iteration. ``known_rounds``: the trip count if it is known."""
     shapes = {each.index: list(types[each.index].shape) for each in changing}
     for each, extent in zip(changing, extents):
         if known_rounds is not None and each.step is not None:
-            last: Whole = each.first + each.step * known_rounds
+            last: SymInt = each.first + each.step * known_rounds
         else:
-            last = ctx.found(extent, 0, each.most, f"extent of axis {each.axis}")
+            last = ctx.found(extent, 0, each.upper_bound, f"extent of axis {each.axis}")
         shapes[each.index][each.axis] = last
     for index, shape in shapes.items():
         type = TensorType(tuple(shape), types[index].dtype)

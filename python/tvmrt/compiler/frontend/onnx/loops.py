@@ -13,8 +13,16 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
-from tvmrt.compiler.ir.extent import Extent, Undecided, Whole, counts_in, least, most, symbols_of
-from tvmrt.compiler.ir.limits import MAX_ROUNDS as MOST_WRITTEN
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    UndecidedExtent,
+    data_dependent_symbols,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MOST_WRITTEN
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
@@ -33,7 +41,7 @@ from .sequences import along, axis_first, extended, first_axis_to
 
 FEW = 8  # maximum trip count that is always unrolled
 ATTEMPTS = 4  # maximum number of imports to find shapes that hold in every iteration
-MAX_ROUNDS = 1 << 24  # a larger trip count means an unlimited number of iterations
+MAX_UNROLLED_ITERATIONS = 1 << 24  # a larger trip count means an unlimited number of iterations
 
 INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
 
@@ -49,7 +57,7 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     count = len(ctx.importer.graph.nodes)
     try:
         return _whichever(ctx, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
-    except (UnsupportedError, Undecided):
+    except (UnsupportedError, UndecidedExtent):
         if not most_:
             raise
         del ctx.importer.graph.nodes[count:]
@@ -93,7 +101,7 @@ def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]
     count = len(graph.nodes)
     try:
         return looped()
-    except (UnsupportedError, Undecided):
+    except (UnsupportedError, UndecidedExtent):
         del graph.nodes[count:]
         if not isinstance(rounds, int) or rounds > MOST_WRITTEN:
             raise
@@ -142,7 +150,7 @@ def _loop_of_tensors(
         )
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional
-    ends = _Ends(limit, go, conditional, bound if known else most(bound or 0), known)
+    ends = _Ends(limit, go, conditional, bound if known else upper_bound(bound or 0), known)
     return _emit(ctx, inside, ends, carried, [], number, changing=changing)
 
 
@@ -152,7 +160,7 @@ def _settled_body(
     carried: list[Value],
     outputs: Sequence[str],
     number: Value,
-    bound: Whole | None,
+    bound: SymInt | None,
 ) -> tuple[Apart, list[Changing]]:
     """Import the body with loop-carried values of shapes that hold in every iteration."""
     importer = ctx.importer
@@ -182,7 +190,7 @@ def _counting(
     body: onnx.GraphProto,
     carried: Sequence[Value],
     number: Value,
-    bound: Whole | None,
+    bound: SymInt | None,
 ) -> list[Value]:
     """Return the loop-carried values, with induction variables as extents."""
     found, known = list(carried), ctx.importer.extents.get(number)
@@ -200,7 +208,7 @@ def _with_shapes(
     carried: list[Value],
     outputs: Sequence[str],
     number: Value,
-    bound: Whole | None,
+    bound: SymInt | None,
     like_carried: Sequence[Value],
 ) -> tuple[Apart, list[Changing]]:
     """Import the body with loop-carried values like ``like_carried``."""
@@ -226,30 +234,30 @@ class _Ends:
     limit: Value | None
     go: Value | None
     conditional: bool
-    most: Whole
+    upper_bound: SymInt
     known: bool
 
 
-def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]) -> Whole | None:
+def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]) -> SymInt | None:
     """Return the maximum trip count; None if it is unknown."""
     if limit is not None and not ctx.is_computed(0):
         (number,) = ctx.ints_of(0, "the trip count")
-        if most(number) < MAX_ROUNDS:
-            return number if least(number) >= 0 else max(most(number), 0)
+        if upper_bound(number) < MAX_UNROLLED_ITERATIONS:
+            return number if lower_bound(number) >= 0 else max(upper_bound(number), 0)
     shape = ctx.importer.bounds_of(collected[0]) if collected else None
     if shape:
-        return most(shape[0])
+        return upper_bound(shape[0])
     return None if limit is None else bound_of(ctx, limit)
 
 
-def _number(ctx: NodeContext, bound: Whole | None) -> Value:
+def _number(ctx: NodeContext, bound: SymInt | None) -> Value:
     """Return the iteration number; with a bound it is an extent inside the body."""
-    if bound is None or most(bound) == 0:
+    if bound is None or upper_bound(bound) == 0:
         return ctx.const(0, np.int64)
     dims = ctx.importer.dims
     name = dims.fresh(f"{ctx.name}_round")
     value = Value(name, INT64)
-    last = bound - 1 if least(bound) > 0 else max(most(bound) - 1, 0)
+    last = bound - 1 if lower_bound(bound) > 0 else max(upper_bound(bound) - 1, 0)
     extent = dims.counted(name, 0, last, None)
     ctx.importer.extents[value] = np.asarray(extent, object)
     return value
@@ -299,7 +307,7 @@ def _emit(
     own = {*numbered.values(), *(each.symbol for each in grows)}
     shapes = [v.shape for v in made[len(carried) :]]
     found = {v for node in body.nodes for v in node.outputs}
-    if own & symbols_of(*shapes) or any(s.source in found for s in counts_in(*shapes)):
+    if own & symbols_of(*shapes) or any(s.source in found for s in data_dependent_symbols(*shapes)):
         raise UnsupportedError(
             "the tensors that it collects have a different shape in each iteration"
         )
@@ -312,7 +320,7 @@ def _emit(
         carried=len(carried),
         sliced=len(sliced),
         conditional=ends.conditional,
-        most=ends.most,
+        most=ends.upper_bound,
         backward=tuple(map(bool, backward or [0] * (len(sliced) + collected))),
         **numbered,
         **({"grows": grows} if grows else {}),
@@ -321,9 +329,9 @@ def _emit(
     *results, rounds = emitted[: len(emitted) - len(grows)]
     extents = emitted[len(emitted) - len(grows) :]
     types = [inside.outside(v.type) for v in made]
-    in_shape(ctx, results, extents, changing, types, ends.most if ends.known else None)
+    in_shape(ctx, results, extents, changing, types, ends.upper_bound if ends.known else None)
     if not ends.known and collected:
-        found = ctx.found(rounds, 0, ends.most, "rounds")
+        found = ctx.found(rounds, 0, ends.upper_bound, "rounds")
         results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]
     return [ctx.alike(v, inner) for v, inner in zip(results, made)]
 

@@ -34,10 +34,10 @@ def mel_weight_matrix(ctx: NodeContext) -> Value:
     place = Numbers(ctx, ctx.reshape(ctx.cast(ctx.counted(rows), "float64"), (rows, 1)))
     rise, fall = middle - low, high - middle
     inside = (place >= low).both(place <= middle)
-    up = inside.choose((place - low) / rise.most(1), 0)
+    up = inside.choose((place - low) / rise.maximum(1), 0)
     up = rise.equals(0).choose(place.equals(middle).choose(place * 0 + 1, 0), up)
     behind = (place >= middle).both(place < high)
-    whole = behind.choose((high - place) / fall.most(1), up)
+    whole = behind.choose((high - place) / fall.maximum(1), up)
     return ctx.converted(whole.value, element_type(ctx.attr("output_datatype", TensorProto.FLOAT)))
 
 

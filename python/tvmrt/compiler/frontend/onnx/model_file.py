@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx.external_data_helper import uses_external_data
 
-from tvmrt.compiler.ir.stowed import LARGE
+from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
 
 from .light_file import read_light
 from .tensors import (
@@ -63,7 +63,7 @@ def _read_lightly(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] |
     """Return the model and its large weights; None if it has to be loaded completely."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        read = read_light(file, size) if size >= LARGE and path.is_file() else None
+        read = read_light(file, size) if size >= MIN_MMAP_BYTES and path.is_file() else None
     if read is None:
         return None
     model = _checked(_parsed(read[0], path, size), path, size)

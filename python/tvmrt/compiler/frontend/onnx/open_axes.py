@@ -13,7 +13,7 @@ import onnx
 from tvmrt.compiler.frontend.dimension_roles import ChosenSize, Role, Uses, choose_sizes
 from tvmrt.compiler.frontend.dims import Declaration, Dims, unused_name
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.extent import least, linear_form, most
+from tvmrt.compiler.ir.extent import linear_form, lower_bound, upper_bound
 
 from . import axis_product_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
 from .axis_uses import AxisUses
@@ -92,7 +92,7 @@ class OpenAxes:
                     continue
                 form = linear_form(extent)
                 if form is None or not form[0].name.isidentifier():
-                    found[label] = least(extent), most(extent)
+                    found[label] = lower_bound(extent), upper_bound(extent)
                     continue
                 symbol, factor, offset = form
                 if symbol.name != label and label not in self.forms:
@@ -166,9 +166,9 @@ class OpenAxes:
         able = [n for n, s in sizes.items() if half[n] >= max(s.low, 1)]
         if not able:
             return None
-        most = max(sizes[n].high for n in able)
+        upper_bound = max(sizes[n].high for n in able)
         return {
-            n: replace(s, high=half[n]) if n in able and s.high == most else s
+            n: replace(s, high=half[n]) if n in able and s.high == upper_bound else s
             for n, s in sizes.items()
         }
 

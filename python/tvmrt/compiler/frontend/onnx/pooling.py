@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import largest, smallest, symbols_of
+from tvmrt.compiler.ir.extent import sym_max, sym_min, symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from .context import NodeContext
@@ -29,7 +29,7 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
         room = n + b + a - d * (k - 1) - 1
         count = (ceil_div(room, s) if ceil else room // s) + 1
         if ceil:  # without a last window that would begin past the end of the data
-            count = count - smallest(largest((count - 1) * s - (n + b) + 1, 0), 1)
+            count = count - sym_min(sym_max((count - 1) * s - (n + b) + 1, 0), 1)
         # with ceil_mode, some dynamic sizes give no window at all
         if not is_at_least(count, 0 if ceil and symbols_of(count) else 1):
             raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
@@ -51,7 +51,7 @@ def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
 def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[Value]:
     """Return the results of a pool, which may be empty at some dynamic sizes."""
     wanted = attrs["out_spatial"]
-    some = tuple(largest(n, 1) for n in wanted)
+    some = tuple(sym_max(n, 1) for n in wanted)
     results = ctx.emit_many(op, [x], **more, **{**attrs, "out_spatial": some})
     for axis, (n, m) in enumerate(zip(wanted, some), 2):
         if n != m:

@@ -1,6 +1,6 @@
 """Quantised operators: dequantised operands, the float operator, and a quantised result.
 
-``transform/quantize.py`` turns these into integer kernels; patterns that it does not match remain
+``transform/form_quantized_ops.py`` turns these into integer kernels; patterns that it does not match remain
 in float. Integer matmuls and convolutions (MatMulInteger, ConvInteger) become integer kernels
 directly.
 """
@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Value, windows
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir import DTYPES, Value, reference_conv
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
@@ -173,7 +173,7 @@ def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> 
     """Emit float matmuls over slices so short that each sum is exact, and add as integers."""
     a, b = _centred(ctx, a, a_zero), _centred(ctx, b, b_zero)
     depth = a.shape[-1]
-    if most(depth) <= EXACT_FLOAT_PRODUCTS:
+    if upper_bound(depth) <= EXACT_FLOAT_PRODUCTS:
         return ctx.cast(ctx.emit("matmul", [a, b]), "int32")
     total = None
     for start in range(0, depth, EXACT_FLOAT_PRODUCTS):
@@ -219,7 +219,7 @@ def conv_integer(ctx: NodeContext) -> Value:
     if w_zero is not None:
         centred -= w_zero.data.astype(np.float64).reshape(-1, *[1] * (w.type.rank - 1))
     taps = centred.sum(axis=1, keepdims=True)
-    sums = ctx.const(windows.conv(ones, taps, None, {**attrs, "groups": 1}), np.int32)
+    sums = ctx.const(reference_conv.conv(ones, taps, None, {**attrs, "groups": 1}), np.int32)
     zero = ctx.reshape(ctx.cast(x_zero, "int32"), ())
     return ctx.emit("sub", [out, ctx.emit("mul", [zero, sums])])
 

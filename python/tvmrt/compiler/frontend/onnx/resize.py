@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.size_numbers import constant_value, leaf
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, Undecided, Whole, exact_quotient, least
+from tvmrt.compiler.ir.extent import Extent, SymInt, UndecidedExtent, exact_quotient, lower_bound
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
@@ -166,7 +166,7 @@ def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
     return run_resize.resized(ctx, x, rows, mode, 0.0)
 
 
-def _scaled(ctx: NodeContext, extent: Whole, factor: np.float32) -> Whole:
+def _scaled(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymInt:
     """Return floor(extent * scale), computed in float32 like onnxruntime and onnx."""
     if not isinstance(extent, Extent):
         return floor(float(np.float32(factor) * np.float32(extent)))
@@ -207,7 +207,7 @@ def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[i
         return list(sizes), [Scale(*pair) for pair in pairs]
     if policy not in ("not_larger", "not_smaller"):
         raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
-    if any(least(n) == 0 for _, n in pairs):
+    if any(lower_bound(n) == 0 for _, n in pairs):
         raise ValueError(f"{x.type} has no aspect ratio to keep where an extent is 0")
     try:
         size, extent = pairs[0]
@@ -215,15 +215,15 @@ def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[i
             ours, theirs = size * across, other * extent
             if theirs < ours if policy == "not_larger" else theirs > ours:
                 size, extent = other, across
-    except Undecided:
+    except UndecidedExtent:
         return _by_sizes_of_the_run(ctx, pairs, policy)
     out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # rounded half up
     return out, [Scale(size, extent)] * len(axes)
 
 
 def _by_sizes_of_the_run(
-    ctx: NodeContext, pairs: Sequence[tuple[Whole, Whole]], policy: str
-) -> tuple[list[Whole], list[Scale]]:
+    ctx: NodeContext, pairs: Sequence[tuple[SymInt, SymInt]], policy: str
+) -> tuple[list[SymInt], list[Scale]]:
     """Return extents and scales if dynamic sizes decide which axis has the extreme scale."""
     sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
     out = float_sizes.scaled_alike(

@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Union
 
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 
 from .arithmetic import Numbers
 from .context import NodeContext
@@ -43,8 +43,8 @@ class Scale:
     Sizes are integers, extents, or int64 Numbers.
     """
 
-    size: Whole | Numbers | None = None
-    extent: Whole | Numbers | None = None
+    size: SymInt | Numbers | None = None
+    extent: SymInt | Numbers | None = None
     given: Numbers | None = None
 
     @property
@@ -74,8 +74,8 @@ class Axis:
     """One axis of a resize: extents before and after, scale and region."""
 
     axis: int
-    extent: Whole
-    out: Whole
+    extent: SymInt
+    out: SymInt
     scale: Scale
     region: Region = Region()
 
@@ -103,9 +103,9 @@ class Exact:
             "round_prefer_ceil": lambda: (number * 2 + divisor, divisor * 2),
         }
         above, below = _rule(rounded, rule)()
-        return above.most(0) / below  # for non-negative numbers, rounding towards zero is floor
+        return above.maximum(0) / below  # for non-negative numbers, rounding towards zero is floor
 
-    def inside(self, extent: Whole) -> Numbers:
+    def inside(self, extent: SymInt) -> Numbers:
         """Whether a coordinate lies within the axis."""
         last = self.divisor * (self.number.like(extent) - 1)
         return (self.number >= 0).both(self.number <= last)
@@ -134,9 +134,9 @@ class Rounded:
             "round_prefer_ceil": lambda: (at + 0.5).apply("floor"),
             "simple": lambda: (self.scale < 1).choose(at.apply("ceil"), at.apply("floor")),
         }
-        return _rule(rounded, rule)().most(0)
+        return _rule(rounded, rule)().maximum(0)
 
-    def inside(self, extent: Whole) -> Numbers:
+    def inside(self, extent: SymInt) -> Numbers:
         """Whether a coordinate lies within the axis."""
         last = self.position.like(extent) - 1
         return (self.position >= 0).both(self.position <= last)
@@ -153,7 +153,7 @@ def _rule(rules: dict[str, Callable], name: str) -> Callable:
 
 def source_coordinates(ctx: NodeContext, row: Axis, mode: Mode) -> Coordinates:
     """Return the source coordinate of each element of the result."""
-    ctx.table_size(most(row.out), "a resized axis", 8)
+    ctx.table_size(upper_bound(row.out), "a resized axis", 8)
     if mode.coordinates not in _COORDINATES:
         raise ValueError(f"coordinate_transformation_mode {mode.coordinates} is not known")
     exact = _exact(ctx, row, mode)
@@ -163,10 +163,10 @@ def source_coordinates(ctx: NodeContext, row: Axis, mode: Mode) -> Coordinates:
 def nearest_indices(found: Coordinates, row: Axis, mode: Mode) -> Numbers:
     """Return the index of the element nearest to each source coordinate."""
     nearest = found.nearest(mode.nearest)
-    return nearest.least(nearest.like(row.extent) - 1).cast("int64")
+    return nearest.minimum(nearest.like(row.extent) - 1).cast("int64")
 
 
-def _as(ctx: NodeContext, size: Whole | Numbers, dtype: str) -> Numbers:
+def _as(ctx: NodeContext, size: SymInt | Numbers, dtype: str) -> Numbers:
     if isinstance(size, Numbers):
         return size.cast(dtype)
     return Numbers(ctx, ctx.const(0, dtype)).like(size)
@@ -197,7 +197,7 @@ def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
         size, across = (_as(ctx, n, dtype) for n in sizes)
         number, divisor = _BY_SCALE[mode.coordinates](at, count, extent, size, across)
         return Exact(number, divisor)
-    steps = (count - 1).most(1)  # a single element has coordinate 0
+    steps = (count - 1).maximum(1)  # a single element has coordinate 0
     number = (steps * first + at * (last - first)) * (extent - 1)
     if not by_region:
         return Exact(number, steps * unit)
@@ -209,8 +209,8 @@ def _largest(row: Axis, sizes: tuple, end: int) -> int:
     """Return a bound of all integers in the computation of exact coordinates."""
     if any(isinstance(n, Numbers) for n in sizes):
         return MAX_INT32 + 1  # each run checks them against the extents
-    size, across = (max(most(n), 1) for n in sizes)
-    out, extent = most(row.out) + 1, most(row.extent) + 1
+    size, across = (max(upper_bound(n), 1) for n in sizes)
+    out, extent = upper_bound(row.out) + 1, upper_bound(row.extent) + 1
     by_scale = extent * size + across * (2 * out + 1) + size
     return 4 * max(by_scale, 2 * out * extent * end)
 
@@ -277,7 +277,7 @@ def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
         position = (1 - adjustment) * (extent / 2) + (at + 0.5) / scale - 0.5
     else:  # tf_crop_and_resize; align_corners is exact
         start, end = (_end(at, each) for each in (row.region.start, row.region.end))
-        last, steps = extent - 1, (count - 1).most(1)
+        last, steps = extent - 1, (count - 1).maximum(1)
         across = start * last + at * ((end - start) * last / steps)
         position = (count <= 1).choose((start + end) * (last * 0.5) + at, across)
     return Rounded(position, scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole
+from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedError
 
 from .arithmetic import Numbers, require
@@ -68,11 +68,11 @@ def split(ctx: NodeContext, x: Value, axis: int) -> Held:
         )
     size = Numbers.whole(ctx, sizes)
     require((size > 0).cast("int64").reshape(1), [1], sizes, "split", "parts of 1 element or more")
-    size = size.least(extent)
+    size = size.minimum(extent)
     count = (size + (extent - 1)) / size
     parts = []
     for i in range(extent):
-        length = (size * -i + extent).least(size).most(0)
+        length = (size * -i + extent).minimum(size).maximum(0)
         parts.append(_part(ctx, x, axis, size * i, length, extent // (i + 1)))
     return Counted(parts, count.value)
 
@@ -94,7 +94,7 @@ def _split_by_each(ctx: NodeContext, x: Value, axis: int, sizes: Numbers) -> Ten
 
 
 def _part(
-    ctx: NodeContext, x: Value, axis: int, start: Numbers, length: Numbers, bound: Whole
+    ctx: NodeContext, x: Value, axis: int, start: Numbers, length: Numbers, bound: SymInt
 ) -> Value:
     """Return ``length`` elements (at most ``bound``) of an axis from index ``start`` on."""
     found = ctx.found(length.value, 0, bound, f"extent of axis {axis}")

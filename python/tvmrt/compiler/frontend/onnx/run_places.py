@@ -8,7 +8,13 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Whole, counts_in, least, most, symbols_of
+from tvmrt.compiler.ir.extent import (
+    SymInt,
+    data_dependent_symbols,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.extent_bounds import bounds
 from tvmrt.error import UnsupportedError
 
@@ -36,11 +42,11 @@ def declared(ctx: NodeContext, rank: int, operand: str) -> tuple:
 def settled(
     ctx: NodeContext,
     computed: Numbers,
-    bounds: Sequence[Whole | None],
+    bounds: Sequence[SymInt | None],
     given: Value,
     operand: str,
     kept: Collection[int] = (),
-) -> tuple[Whole, ...]:
+) -> tuple[SymInt, ...]:
     """Return the extents of the result, which are ``computed`` at run time. Declared extents are
     checked by each run. Others are data-dependent, up to the closer one of the declared bound and
     ``bounds`` (None: unbounded). ``kept``: axes whose extents equal their bounds."""
@@ -65,17 +71,17 @@ def settled(
         if d in kept:
             found.append(bounds[d])
             continue
-        by_name = name is not None and (bound is None or most(name) < least(bound))
-        high = most(name) if by_name else bound
+        by_name = name is not None and (bound is None or upper_bound(name) < lower_bound(bound))
+        high = upper_bound(name) if by_name else bound
         found.append(ctx.found(computed.at(d).value, 0, high, f"extent of axis {d}"))
     return tuple(found)
 
 
-def _closer(a: Whole | None, b: int | None) -> Whole | None:
+def _closer(a: SymInt | None, b: int | None) -> SymInt | None:
     """Return the lower one of two bounds; None means unbounded."""
     if a is None or b is None:
         return b if a is None else a
-    return b if b < least(a) else a
+    return b if b < lower_bound(a) else a
 
 
 def along_axes(
@@ -105,7 +111,7 @@ def sliced(ctx: NodeContext) -> Value:
     step = Numbers(ctx, ctx.const([1] * rank, np.int64))
     if steps is not None:
         step = along_axes(ctx, Numbers.whole(ctx, steps), axes, rank, [1] * rank)
-    step = step.least(FAR).most(-FAR)
+    step = step.minimum(FAR).maximum(-FAR)
     forward = step > 0
     # with a negative step the last element's lower limit is -1
     low, high = (
@@ -114,10 +120,10 @@ def sliced(ctx: NodeContext) -> Value:
     )
     high = forward.choose(high, high - 1)
     low_first = forward.choose(low, step * 0)
-    first = first.from_the_front(extents).least(high).most(low_first)
-    last = last.from_the_front(extents).least(high).most(low)
+    first = first.from_the_front(extents).minimum(high).maximum(low_first)
+    last = last.from_the_front(extents).minimum(high).maximum(low)
     away = last - first
-    count = ((away + forward.choose(step - 1, step + 1)) / step).most(0)
+    count = ((away + forward.choose(step - 1, step + 1)) / step).maximum(0)
     kept = _others(axes, starts.shape[0], rank)
     shape = settled(ctx, count, x.shape, starts.value, "starts", kept)
     places = [step.at(d) * _numbered(ctx, n) + first.at(d) for d, n in enumerate(shape)]
@@ -128,21 +134,21 @@ def held_to_one(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
     """Restrict axes to one element; runs with more elements along one of them end with an error."""
     for axis in axes:
         extent = x.shape[axis]
-        if symbols_of(extent) and least(extent) <= 1 <= most(extent):
+        if symbols_of(extent) and lower_bound(extent) <= 1 <= upper_bound(extent):
             number = Numbers(ctx, ctx.whole_numbers(np.asarray([extent], object)))
             require(number, [1], number.value, f"axis {axis}", "[1]")
             x = ctx.slice_axis(x, axis, 0, 1)
     return x
 
 
-def _others(axes: Value | None, count: Whole, rank: int) -> set[int]:
+def _others(axes: Value | None, count: SymInt, rank: int) -> set[int]:
     """Return the axes not in ``axes``, which are the first ``count`` if omitted."""
     if axes is None or axes.data is None:
         return set(range(int(count), rank)) if axes is None else set()
     return set(range(rank)) - {int(d) % rank for d in axes.data.reshape(-1)}
 
 
-def _numbered(ctx: NodeContext, count: Whole) -> Numbers:
+def _numbered(ctx: NodeContext, count: SymInt) -> Numbers:
     """Return 0, 1, ..."""
     return Numbers(ctx, ctx.counted(count))
 
@@ -161,12 +167,12 @@ def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
         for i in range(2)
     )  # fmt: skip
     # larger pads are equivalent to this limit
-    before, after = (side.least(FAR).most(-FAR) for side in (before, after))
+    before, after = (side.minimum(FAR).maximum(-FAR) for side in (before, after))
     shape = settled(ctx, before + after + list(x.shape), [None] * rank, pads.value, "pads")
     places = []
     for d, (n, m) in enumerate(zip(x.shape, shape)):
-        cut, left = before.at(d).least(0) * -1, before.at(d).most(0)
-        kept = after.at(d).least(0) + n - cut
+        cut, left = before.at(d).minimum(0) * -1, before.at(d).maximum(0)
+        kept = after.at(d).minimum(0) + n - cut
         place = _MIRRORS[mode](left * -1 + _numbered(ctx, m), kept)
         places.append(place.value if mode == "constant" and n == 0 else _shifted(place, cut).value)
     fill = ctx.reshape(value, ()) if mode == "constant" else None
@@ -191,14 +197,14 @@ def _constant(place: Numbers, extent: Numbers) -> Numbers:
 
 def _reflected(place: Numbers, extent: Numbers) -> Numbers:
     """Reflect indices back and forth between the first and the last element."""
-    period = ((extent - 1) * 2).most(1)
+    period = ((extent - 1) * 2).maximum(1)
     there = place % period
-    return there.least(period - there).least((extent - 1).most(0))
+    return there.minimum(period - there).minimum((extent - 1).maximum(0))
 
 
 _MIRRORS = {
     "constant": _constant,
-    "edge": lambda place, extent: place.least(extent - 1).most(0),
+    "edge": lambda place, extent: place.minimum(extent - 1).maximum(0),
     "reflect": _reflected,
     "wrap": lambda place, extent: place % extent,
 }
@@ -215,13 +221,13 @@ def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
         found = (last - first + up.choose(step - 1, step + 1)) / step
     else:
         found = ((last - first) / step).apply("ceil")
-    whole = found.most(0).least(FAR).cast("int64").reshape(1)
+    whole = found.maximum(0).minimum(FAR).cast("int64").reshape(1)
     given = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
     (count,) = settled(ctx, whole, [bound], given, "limit")
     return steps(ctx, count)
 
 
-def steps(ctx: NodeContext, count: Whole) -> Value:
+def steps(ctx: NodeContext, count: SymInt) -> Value:
     """Return the first ``count`` elements of a Range."""
     start, _, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     places = ctx.cast(ctx.counted(count), start.dtype.name)
@@ -239,12 +245,12 @@ def alike_but_along(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list
             continue
         for i, n in enumerate(extents):
             low, high = bounds(n)
-            if symbols_of(n) and (counts_in(n) or any(s.local for s in symbols_of(n))):
+            if symbols_of(n) and (data_dependent_symbols(n) or any(s.local for s in symbols_of(n))):
                 found[i] = _held(ctx, found[i], d, given) if low <= given <= high else found[i]
     return found
 
 
-def _held(ctx: NodeContext, x: Value, axis: int, extent: Whole) -> Value:
+def _held(ctx: NodeContext, x: Value, axis: int, extent: SymInt) -> Value:
     number = Numbers(ctx, ctx.whole_numbers(np.asarray([x.shape[axis]], object)))
     require(number, [extent], number.value, f"axis {axis}", f"{extent} elements")
     shape = [extent if d == axis else n for d, n in enumerate(x.shape)]

@@ -9,16 +9,16 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import rest_of
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import primitive
+from tvmrt.compiler.ir.assumptions import primitive_part
 from tvmrt.compiler.ir.extent import (
     Extent,
-    Whole,
+    SymInt,
     bounds,
-    counts_in,
-    least,
-    most,
-    shown,
+    data_dependent_symbols,
+    extent_text,
+    lower_bound,
     symbols_of,
+    upper_bound,
 )
 from tvmrt.error import UnsupportedError
 
@@ -52,23 +52,23 @@ def reshaped(ctx: NodeContext) -> Value:
     for d, n in enumerate(named):
         if told[d]:
             fits = fits.both(sizes.at(d).equals([n]).reshape())
-    as_many = (
-        f"results of as many elements as {x.name} has, within [{', '.join(map(shown, named))}]"
-    )
+    as_many = f"results of as many elements as {x.name} has, within [{', '.join(map(extent_text, named))}]"
     require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
     shape = _found(ctx, x, fits.choose(sizes, -1), named, told)
     whole = ctx.const(np.asarray(True))
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
 
 
-def counted(ctx: NodeContext, x: Value, wanted: Sequence[Whole]) -> Value | None:
+def counted(ctx: NodeContext, x: Value, wanted: Sequence[SymInt]) -> Value | None:
     """Reshape x to a shape with data-dependent extents in place of extents of x, such as the two
     equal sides of an image whose pixels are one axis of x. A run with a different size fails.
 
     None if the extents are those of x itself, or if -1 cannot be inferred.
     """
     known = [n for n in wanted if n != -1]
-    if rest_of(x, known) is not None or set(counts_in(x.shape)) & set(counts_in(known)):
+    if rest_of(x, known) is not None or set(data_dependent_symbols(x.shape)) & set(
+        data_dependent_symbols(known)
+    ):
         return None
     fixed = prod(n for n in x.shape if isinstance(n, int))
     named = prod(n for n in known if isinstance(n, int))
@@ -84,8 +84,8 @@ def counted(ctx: NodeContext, x: Value, wanted: Sequence[Whole]) -> Value | None
     as_many = f"results of as many elements as {x.name} has"
     fits = require(size, [x.type.size], extents, "shape", as_many)
     if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
-        for symbol in counts_in(shape):
-            symbol.zeros.append(primitive(missing))
+        for symbol in data_dependent_symbols(shape):
+            symbol.zeros.append(primitive_part(missing))
     return ctx.alike(ctx.emit("choice", [fits, x, x], shape=tuple(shape)), x)
 
 
@@ -101,12 +101,12 @@ def _sizes(ctx: NodeContext, x: Value, wanted: Numbers) -> Numbers:
 
 def _found(
     ctx: NodeContext, x: Value, sizes: Numbers, named: tuple, told: list[bool]
-) -> tuple[Whole, ...]:
+) -> tuple[SymInt, ...]:
     """Return the extents of the result; a run in which they are invalid ends with an error."""
     known = prod(n for n, tells in zip(named, told) if tells)
-    size = most(x.type.size) // max(least(known), 1)
+    size = upper_bound(x.type.size) // max(lower_bound(known), 1)
     numbers = [sizes.at(d).value for d, tells in enumerate(told) if not tells]
-    highs = [min(most(n), size) for n, tells in zip(named, told) if not tells]
+    highs = [min(upper_bound(n), size) for n, tells in zip(named, told) if not tells]
     what = [f"extent of axis {d}" for d, tells in enumerate(told) if not tells]
     found = iter(ctx.importer.dims.factors(ctx.emit, numbers, highs, size, (ctx.name, what)))
     return tuple(n if tells else next(found) for n, tells in zip(named, told))

@@ -9,7 +9,14 @@ from math import ceil
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, Whole, least, most, shown, symbols_of
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    extent_text,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.extent_bounds import all_sizes
 from tvmrt.error import UnsupportedError
 
@@ -29,7 +36,7 @@ MOST_REACH = 32  # maximum radius of a blend; each tap is a step of the network
 
 
 def scales_given(
-    ctx: NodeContext, scales: Value, extents: Sequence[Whole], out: Sequence[Whole]
+    ctx: NodeContext, scales: Value, extents: Sequence[SymInt], out: Sequence[SymInt]
 ) -> list[Scale]:
     """Return the scales of an operand; each run checks that they give the declared extents."""
     given = Numbers(ctx, ctx.cast(scales, "float32"))
@@ -39,10 +46,10 @@ def scales_given(
 
 
 def scale_of_sizes(
-    ctx: NodeContext, sizes: Value, extents: Sequence[Whole], out: Sequence[Whole], policy: str
+    ctx: NodeContext, sizes: Value, extents: Sequence[SymInt], out: Sequence[SymInt], policy: str
 ) -> Scale:
     """Return the scale of all axes that keeps the aspect ratio: one size divided by its extent."""
-    given = Numbers.whole(ctx, sizes).most(0).least(FAR)
+    given = Numbers.whole(ctx, sizes).maximum(0).minimum(FAR)
     pairs = [(given.at(i), given.at(i).like(n)) for i, n in enumerate(extents)]
     size, extent = pairs[0]
     for other, across in pairs[1:]:
@@ -56,12 +63,12 @@ def scale_of_sizes(
 
 
 def _whole(found: Numbers) -> Numbers:
-    return found.most(-1).least(FAR).cast("int64")
+    return found.maximum(-1).minimum(FAR).cast("int64")
 
 
 def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
     """Resample x along the axes."""
-    if any(most(row.extent) == 0 for row in rows):
+    if any(upper_bound(row.extent) == 0 for row in rows):
         raise ValueError(f"{x.type} cannot be resized by run-time operands")
     found = [source_coordinates(ctx, row, mode) for row in rows]
     if mode.interpolation == "nearest":
@@ -81,7 +88,7 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
     return y
 
 
-def _column(row: Axis, rank: int) -> list[Whole]:
+def _column(row: Axis, rank: int) -> list[SymInt]:
     return [row.out if d == row.axis else 1 for d in range(rank)]
 
 
@@ -94,7 +101,7 @@ def _blended(ctx: NodeContext, x: Value, row: Axis, at: Coordinates, mode: Mode)
     """Return weighted sums along one axis."""
     total = None
     for index, weight in _taps(ctx, row, at, mode):
-        clipped = index.most(0).least(index.like(row.extent) - 1).cast("int64")
+        clipped = index.maximum(0).minimum(index.like(row.extent) - 1).cast("int64")
         part = Numbers(ctx, _taken(ctx, x, {row.axis: clipped}))
         part = part * weight.cast(x.dtype.name).reshape(*_column(row, len(x.shape)))
         total = part if total is None else total + part
@@ -107,15 +114,15 @@ def _taps(
     """Return the indices and the weights along the axis for each tap, in float64."""
     radius, stretch = (1 if mode.interpolation == "linear" else 2), None
     if mode.antialias:
-        radius, stretch = radius / _smallest_scale(row), row.scale.number(ctx, "float64").least(1)
+        radius, stretch = radius / _smallest_scale(row), row.scale.number(ctx, "float64").minimum(1)
     reach = ceil(radius)
     if reach > MOST_REACH:
         raise UnsupportedError(
-            f"antialias along an axis of {shown(row.extent)} resized to {shown(row.out)} would "
+            f"antialias along an axis of {extent_text(row.extent)} resized to {extent_text(row.out)} would "
             f"blend up to {2 * reach} elements into one; declare closer bounds (at most "
             f"{2 * MOST_REACH} elements are supported)"
         )
-    ctx.table_size(most(row.out) * 2 * reach, "a resized axis")
+    ctx.table_size(upper_bound(row.out) * 2 * reach, "a resized axis")
     (base, fraction), taps = at.split(), []
     for offset in range(1 - reach, reach + 1):
         index = base + offset
@@ -141,7 +148,7 @@ def _smallest_scale(row: Axis) -> float:
     if given is not None and given.value.data is not None:
         return min(float(given.value.data.min()), 1.0)
     symbols = symbols_of(row.extent, row.out)
-    extents, outs = np.asarray([most(row.extent)]), np.asarray([least(row.out)])
+    extents, outs = np.asarray([upper_bound(row.extent)]), np.asarray([lower_bound(row.out)])
     sizes = all_sizes(symbols) if len(symbols) == 1 else None
     if sizes is not None:
         extents, outs = (_at(n, sizes) for n in (row.extent, row.out))
@@ -149,13 +156,13 @@ def _smallest_scale(row: Axis) -> float:
     return min(float(factors.min()), 1.0)
 
 
-def _at(extent: Whole, sizes: Mapping[str, np.ndarray]) -> np.ndarray:
+def _at(extent: SymInt, sizes: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.asarray(extent.at(sizes) if isinstance(extent, Extent) else extent)
 
 
 def _weight(distance: Numbers, mode: Mode) -> Numbers:
     if mode.interpolation == "linear":
-        return (1 - distance).most(0)
+        return (1 - distance).maximum(0)
     a = mode.cubic_a
     near = (distance * (a + 2) - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a

@@ -19,13 +19,13 @@ from tvmrt.compiler.ir import Node, Value
 from tvmrt.compiler.ir.assumptions import assume_bound, may_assume
 from tvmrt.compiler.ir.extent import (
     Extent,
-    Undecided,
-    Whole,
+    SymInt,
+    UndecidedExtent,
     as_extent,
-    largest,
-    most,
-    smallest,
+    sym_max,
+    sym_min,
     symbols_of,
+    upper_bound,
 )
 from tvmrt.compiler.ir.value_numbering import counted_mask
 from tvmrt.compiler.ir.value_ranges import interval
@@ -46,7 +46,7 @@ def sizes_of(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elements | N
     count = len(nodes)
     try:
         found = _Walk(ctx, bounded).elements(value)
-    except Undecided:
+    except UndecidedExtent:
         found = None
     if found is None:
         del nodes[count:]
@@ -74,14 +74,16 @@ def integer_of(value: Value) -> Value:
     return cast if cast is not None and cast.dtype.is_int else value
 
 
-def assumed_size(ctx: OnnxNode, value: Value, what: str) -> Whole | None:
+def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
     """Return an unbounded data-dependent scalar as an extent with an assumed bound.
 
     Later nodes have to confirm the bound: a mask made of lengths is combined with the sequence.
     None if the network has no dynamic sizes that could bound it.
     """
     dims, shapes = ctx.importer.dims, (type.shape for type in ctx.importer.types.values())
-    largest_open = max((most(n) for shape in shapes for n in shape if symbols_of(n)), default=None)
+    largest_open = max(
+        (upper_bound(n) for shape in shapes for n in shape if symbols_of(n)), default=None
+    )
     if largest_open is None or not may_assume():
         return None
     name = dims.fresh(size_name(ctx.name, what))
@@ -210,9 +212,9 @@ def _chosen(node: Node, find: Find) -> Elements | None:
         return None
     a, b, x, y = (as_extent(part.item()) for part in (*pair, *both[1:]))
     if (x, y) == (a, b):
-        return (smallest if _SMALLER[compared.op] else largest)(a, b)
+        return (sym_min if _SMALLER[compared.op] else sym_max)(a, b)
     if (x, y) == (b, a):
-        return (largest if _SMALLER[compared.op] else smallest)(a, b)
+        return (sym_max if _SMALLER[compared.op] else sym_min)(a, b)
     return None
 
 
@@ -222,12 +224,12 @@ _RULES: dict[str, Rule] = {
     "add": _pairwise(lambda a, b: a + b),
     "div": _pairwise(truncated),
     "floor_mod": _pairwise(lambda a, b: a % b),
-    "max": _pairwise(largest),
-    "min": _pairwise(smallest),
+    "max": _pairwise(sym_max),
+    "min": _pairwise(sym_min),
     "mul": _pairwise(lambda a, b: a * b),
     "neg": lambda node, find: _negated(_same(node, find)),
-    "reduce_max": _folded(largest),
-    "reduce_min": _folded(smallest),
+    "reduce_max": _folded(sym_max),
+    "reduce_min": _folded(sym_min),
     "reduce_prod": _folded(lambda a, b: a * b),
     "reduce_sum": _folded(lambda a, b: a + b),
     "sub": _pairwise(lambda a, b: a - b),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir.low_bit_types import WIDER, widen_constants
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.small import WIDER, unpacked
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
@@ -47,8 +47,8 @@ def dequantized(
 ) -> Value:
     """Return (q - zero) * scale. Without a zero point, and for floats, it is 0."""
     scale = ctx.widened(scale)
-    zero = None if zero is None else unpacked(ctx.builder, zero)
-    if q.dtype.is_small or q.dtype.is_float:
+    zero = None if zero is None else widen_constants(ctx.builder, zero)
+    if q.dtype.is_low_bit or q.dtype.is_float:
         if zero is not None and zero.is_constant and zero.data.astype(np.float32).any():
             raise ValueError("the zero point of a floating-point type must be 0")
         q, zero = ctx.widened(q), None
@@ -71,7 +71,7 @@ def in_bytes(ctx: NodeContext, x: Value) -> Value:
     node = x.producer
     if node is None or node.op != "dequantize":
         return x
-    q = unpacked(ctx.builder, node.inputs[0])
+    q = widen_constants(ctx.builder, node.inputs[0])
     return ctx.emit("dequantize", [q, *node.inputs[1:]]) if q.is_constant else x
 
 

@@ -12,18 +12,18 @@ import numpy as np
 from tvmrt.compiler.frontend.shapes import range_taken, rest_of
 from tvmrt.compiler.ir import Value, broadcast
 from tvmrt.compiler.ir.assumptions import are_equal, is_at_least
-from tvmrt.compiler.ir.contract import Misfit
+from tvmrt.compiler.ir.contract import ContractError
 from tvmrt.compiler.ir.extent import (
-    Undecided,
-    Whole,
+    SymInt,
+    UndecidedExtent,
     bounds,
-    certainly,
-    counts_in,
-    largest,
-    least,
-    most,
-    smallest,
+    data_dependent_symbols,
+    lower_bound,
+    statically_known_true,
+    sym_max,
+    sym_min,
     symbols_of,
+    upper_bound,
 )
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
@@ -94,9 +94,9 @@ def range_(ctx: NodeContext) -> Value:
     return ctx.const(start + np.arange(count) * delta, start.dtype)
 
 
-def _whole_ends(ctx: NodeContext) -> list[Whole] | None:
+def _whole_ends(ctx: NodeContext) -> list[SymInt] | None:
     """Return start, limit and delta if all are integers or extents, possibly cast to float."""
-    found: list[Whole] = []
+    found: list[SymInt] = []
     for value in ctx.inputs:
         if value.data is not None:
             number = value.data.item()
@@ -111,15 +111,15 @@ def _whole_ends(ctx: NodeContext) -> list[Whole] | None:
     return found
 
 
-def _range_of_extents(ctx: NodeContext, start: Whole, limit: Whole, delta: Whole) -> Value:
+def _range_of_extents(ctx: NodeContext, start: SymInt, limit: SymInt, delta: SymInt) -> Value:
     low, high = bounds(delta)
     if low <= 0 <= high:
         return run_places.ranged(ctx)
     apart, step = (limit - start, delta) if low > 0 else (start - limit, -delta)
     try:
-        count = largest(0, ceil_div(apart, step))
-    except Undecided:
-        return run_places.ranged(ctx, max(ceil_div(most(apart), least(step)), 0))
+        count = sym_max(0, ceil_div(apart, step))
+    except UndecidedExtent:
+        return run_places.ranged(ctx, max(ceil_div(upper_bound(apart), lower_bound(step)), 0))
     dtype = ctx.required(0).dtype.name
     if isinstance(delta, int):
         return ctx.cast(ctx.counted(count, start, delta), dtype)
@@ -159,7 +159,10 @@ def reshape(ctx: NodeContext) -> Value:
     if copies:
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
     free = wanted.index(-1) if -1 in wanted else None
-    if counts_in(wanted) and (found := run_reshape.counted(ctx, x, wanted)) is not None:
+    if (
+        data_dependent_symbols(wanted)
+        and (found := run_reshape.counted(ctx, x, wanted)) is not None
+    ):
         return found
     if free is not None:
         others = [n for n in wanted if n != -1]
@@ -176,7 +179,7 @@ def reshape(ctx: NodeContext) -> Value:
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=tuple(shape)), x)
 
 
-def _with_sizes_of(x: Value, wanted: Sequence[Whole]) -> list[Whole]:
+def _with_sizes_of(x: Value, wanted: Sequence[SymInt]) -> list[SymInt]:
     """Replace symbolic extents by those of x if both are symbolic. Each run checks that they are
     equal: exporters may give a mask's batch another name than the words' batch."""
     pairs = list(zip_longest(wanted, x.shape[: len(wanted)], fillvalue=0))
@@ -197,13 +200,17 @@ def squeeze(ctx: NodeContext) -> Held:
     axes = ctx.attr_or_input("axes", 1)
     if axes is None:
         rest = ctx.reshape(x, [n for n in x.shape if n != 1])
-        open_ = [d for d, n in enumerate(rest.shape) if symbols_of(n) and least(n) <= 1 <= most(n)]
+        open_ = [
+            d
+            for d, n in enumerate(rest.shape)
+            if symbols_of(n) and lower_bound(n) <= 1 <= upper_bound(n)
+        ]
         return squeezed(ctx, rest, open_)
     axes = [normalize_axis(a, len(x.shape)) for a in axes]
     if ctx.builder.guard is not None:
         x = run_places.held_to_one(ctx, x, axes)
     if not all(are_equal(x.shape[a], 1) for a in axes):
-        raise Misfit(f"axes {axes} of {x.type} do not all have extent 1")
+        raise ContractError(f"axes {axes} of {x.type} do not all have extent 1")
     return ctx.reshape(x, [n for d, n in enumerate(x.shape) if d not in axes])
 
 
@@ -271,7 +278,7 @@ def expand(ctx: NodeContext) -> Value:
 @onnx_op("Tile")
 def tile(ctx: NodeContext) -> Value:
     x, repeats = ctx.required(0), ctx.ints_of(1, "the number of repeats")
-    if len(repeats) != len(x.shape) or any(least(r) < 0 for r in repeats):
+    if len(repeats) != len(x.shape) or any(lower_bound(r) < 0 for r in repeats):
         raise ValueError(f"repeats {repeats} do not fit {x.type}")
     apart = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
     filled = ctx.expand(apart, [m for n, r in zip(x.shape, repeats) for m in (r, n)])
@@ -330,10 +337,10 @@ def split(ctx: NodeContext) -> list[Value]:
     return parts
 
 
-def _equal_parts(extent: Whole, count: int) -> list[Whole]:
+def _equal_parts(extent: SymInt, count: int) -> list[SymInt]:
     """Return equal parts; only the last ones may be smaller."""
     part = ceil_div(extent, count)
-    return [largest(0, smallest(part, extent - part * i)) for i in range(count)]
+    return [sym_max(0, sym_min(part, extent - part * i)) for i in range(count)]
 
 
 @onnx_op("Pad")
@@ -357,7 +364,7 @@ def pad(ctx: NodeContext) -> Value:
     return pad_with(ctx, x, before, after, ctx.attr("mode", "constant"), value)
 
 
-def _pads(before: Sequence[Whole], after: Sequence[Whole]) -> bool:
+def _pads(before: Sequence[SymInt], after: Sequence[SymInt]) -> bool:
     """Whether any of the amounts is, or may be at run time, other than 0."""
     return any(symbols_of(n) or n for n in (*before, *after))
 
@@ -367,15 +374,15 @@ def pad_with(
 ) -> Value:
     """Pad each axis; negative amounts crop instead."""
     for axis, (b, a) in enumerate(zip(before, after)):
-        left = x.shape[axis] + smallest(b, 0) + smallest(a, 0)
+        left = x.shape[axis] + sym_min(b, 0) + sym_min(a, 0)
         if not is_at_least(left, 0):
             raise ValueError(f"pads {b} and {a} cut more than axis {axis} of {x.type} has")
-        x = ctx.slice_axis(x, axis, largest(-b, 0), left)
-    before, after = ([largest(n, 0) for n in side] for side in (before, after))
+        x = ctx.slice_axis(x, axis, sym_max(-b, 0), left)
+    before, after = ([sym_max(n, 0) for n in side] for side in (before, after))
     if not _pads(before, after):
         return x
     if mode != "constant" and any(
-        n == 0 and certainly(gt, b + a, 0) for n, b, a in zip(x.shape, before, after)
+        n == 0 and statically_known_true(gt, b + a, 0) for n, b, a in zip(x.shape, before, after)
     ):
         raise ValueError(f"there is no element of {x.type} to fill the padding with")
     for axis in range(len(x.shape) if mode != "constant" else 0):

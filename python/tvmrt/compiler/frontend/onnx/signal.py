@@ -10,7 +10,7 @@ from onnx import TensorProto
 from tvmrt.compiler.frontend.shapes import plain_window
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import Whole, largest, most, shown, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, extent_text, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
@@ -52,17 +52,17 @@ def fourier(length: int, bins: int, inputs: int, inverse: bool, complex_out: boo
 
 def waves(
     ctx: NodeContext,
-    length: Whole,
-    bins: Whole,
+    length: SymInt,
+    bins: SymInt,
     inputs: int,
     inverse: bool,
     dtype: str,
     complex_out: bool = True,
 ) -> Value:
     """Return the matrix of ``fourier`` as a tensor, computed at run time for dynamic lengths."""
-    if most(length) * most(bins) * 4 > MAX_MATRIX:
+    if upper_bound(length) * upper_bound(bins) * 4 > MAX_MATRIX:
         raise UnsupportedError(
-            f"a Fourier transform of {shown(length)} elements, up to {most(length)}; the maximum "
+            f"a Fourier transform of {extent_text(length)} elements, up to {upper_bound(length)}; the maximum "
             "is 1024"
         )
     if not symbols_of(length, bins):
@@ -122,8 +122,8 @@ def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
     """Append the conjugated second half to the spectrum of a real signal."""
     axis = len(x.shape) - 2
     x = ctx.fitted(x, axis, length // 2 + 1)
-    rest = largest(length - x.shape[axis], 0)
-    if most(rest) == 0 or x.shape[-1] == 1:
+    rest = sym_max(length - x.shape[axis], 0)
+    if upper_bound(rest) == 0 or x.shape[-1] == 1:
         return x
     tail = ctx.slice_axis(x, axis, rest, rest, -1)
     sign = ctx.const([1.0, -1.0], x.dtype.numpy)
@@ -146,10 +146,10 @@ def table(ctx: NodeContext) -> Value:
     raise UnsupportedError("the table could not be computed; check its sizes and element type")
 
 
-def _window(ctx: NodeContext, size: Whole) -> Value:
+def _window(ctx: NodeContext, size: SymInt) -> Value:
     """Return a window of dynamic size."""
     places = Numbers(ctx, ctx.cast(ctx.counted(size, what="the window"), "float64"))
-    steps = size if ctx.attr("periodic", 1) else largest(size - 1, 1)
+    steps = size if ctx.attr("periodic", 1) else sym_max(size - 1, 1)
     angles = (
         places
         * (2 * np.pi)
@@ -194,7 +194,7 @@ def _weighted_frames(
     if not 0 < step or not is_at_least(samples - length, 0):
         raise ValueError(f"frames of {length} elements by steps of {step} in {samples}")
     count = (samples - length) // step + 1
-    ctx.table_size(most(count) * length, "the table of frames")
+    ctx.table_size(upper_bound(count) * length, "the table of frames")
     starts = ctx.reshape(ctx.counted(count, 0, step), (count, 1))
     places = ctx.emit("add", [starts, ctx.counted(length)])
     frames = ctx.emit("gather", [signal, places], axis=2)

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import most, shown, symbols_of
+from tvmrt.compiler.ir.extent import extent_text, symbols_of, upper_bound
 
 from .arithmetic import Numbers, require
 from .onnx_node import OnnxNode
@@ -71,7 +71,7 @@ def _bounded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
         return sizes_of(ctx, value, bounded=True)
     numbers = Numbers.whole(ctx, value).reshape(len(most_))
     found = [
-        ctx.found(numbers.at(d).value, 0, most(n), f"extent of axis {d}")
+        ctx.found(numbers.at(d).value, 0, upper_bound(n), f"extent of axis {d}")
         for d, n in enumerate(most_)
     ]
     return np.asarray(found, object)
@@ -90,7 +90,7 @@ def _names(ctx: OnnxNode, index: int) -> str:
 
 
 def _as_text(array: Sequence) -> str:
-    return f"[{', '.join(map(shown, array))}]"
+    return f"[{', '.join(map(extent_text, array))}]"
 
 
 # One value.
@@ -104,7 +104,7 @@ def _exactly(ctx: OnnxNode, index: int, value: Value, wanted: Sequence) -> np.nd
     found = Numbers.whole(ctx, value).reshape(len(wanted))
     if None in wanted:
         found = found * [int(n is not None) for n in wanted]
-    text = "[" + ", ".join("any" if n is None else shown(n) for n in wanted) + "]"
+    text = "[" + ", ".join("any" if n is None else extent_text(n) for n in wanted) + "]"
     require(found, [n or 0 for n in wanted], value, _names(ctx, index), text)
     return np.asarray(numbers, object if symbols_of(numbers) else np.int64).reshape(value.shape)
 

@@ -17,7 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
-from tvmrt.compiler.ir.stowed import LARGE, stowed_from
+from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES, mmap_from_file
 
 MAX_DENSE = 1 << 28  # elements of sparse weights, including zeros
 _PLAIN = {  # types whose elements have numpy's layout in a file
@@ -169,11 +169,11 @@ def stow_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarr
             continue
         place = _checked(tensor, path, folder)
         size = place.file.stat().st_size - place.offset if place.length is None else place.length
-        if size < LARGE:
+        if size < MIN_MMAP_BYTES:
             continue
         with place.file.open("rb") as file:
             file.seek(place.offset)
-            found[tensor.name] = stowed_from(file, size)
+            found[tensor.name] = mmap_from_file(file, size)
         leave_out(tensor)
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 
-from tvmrt.compiler.ir.limits import MAX_ROUNDS, MAX_WRITTEN_NODES
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_NODES
 from tvmrt.error import UnsupportedError
 
 
@@ -27,17 +27,17 @@ class WrittenOut:
         """Add ``count`` nodes. Raises ValueError if this exceeds the limit."""
         self._total += count
         most = max(self._total, self._around * count)
-        if most > MAX_WRITTEN_NODES:
+        if most > MAX_UNROLLED_NODES:
             raise ValueError(
                 f"its loops and functions expand to {most} nodes; the maximum is "
-                f"{MAX_WRITTEN_NODES}; use fewer iterations"
+                f"{MAX_UNROLLED_NODES}; use fewer iterations"
             )
 
     def rounds(self, what: str, count: int, body: onnx.GraphProto) -> Iterator[int]:
         """Yield the iteration numbers of a loop that is unrolled."""
-        if count > MAX_ROUNDS:
+        if count > MAX_UNROLLED_ITERATIONS:
             raise UnsupportedError(
-                f"a {what} of {count} iterations; at most {MAX_ROUNDS} are unrolled"
+                f"a {what} of {count} iterations; at most {MAX_UNROLLED_ITERATIONS} are unrolled"
             )
         self.add(max(count, 0) * self.size(body.node))
         self._around *= max(count, 1)

@@ -34,13 +34,13 @@ extents, axes (tuples) and element types. ``NAME_data`` is an operand's array; t
 if its elements are not known. A repeated operand is a tuple. A result may use names that ``let``
 defines.
 
-``Contract.bind`` checks one application and raises ``Misfit``, a ValueError with one sentence.
+``Contract.bind`` checks one application and raises ``ContractError``, a ValueError with one sentence.
 ``Contract.result_types`` returns the types of its results.
 """
 
 from .contract import Contract
-from .elements import FAMILIES
-from .extents import LIMIT, Misfit
+from .element_types import FAMILIES
+from .extent_formula import LIMIT, ContractError
 from .rules import Rule, holds, let
 
-__all__ = ["FAMILIES", "LIMIT", "Contract", "Misfit", "Rule", "holds", "let"]
+__all__ = ["FAMILIES", "LIMIT", "Contract", "ContractError", "Rule", "holds", "let"]

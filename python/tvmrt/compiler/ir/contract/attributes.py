@@ -11,8 +11,8 @@ import numpy as np
 
 from ..dtype import DTYPES, DType
 from ..extent import Extent
-from .elements import members
-from .extents import LIMIT, Misfit
+from .element_types import members
+from .extent_formula import LIMIT, ContractError
 
 _LINE = re.compile(r"(?P<name>[A-Za-z][A-Za-z_0-9]*)(?P<optional>\??): (?P<kind>.+)")
 _RANGE = re.compile(r"(-?[\d.e+]*?)\.\.(-?[\d.e+]*)")
@@ -34,9 +34,9 @@ class Attribute:
         self.name: str = match["name"]
         self.optional = bool(match["optional"])
         self.text: str = match["kind"]
-        kind, _, self._rest = self.text.partition(" ")
+        kind, _, self._qualifier = self.text.partition(" ")
         self.kind, bracket, length = kind.partition("[")
-        self.of = self._rest[3:] if self._rest.startswith("of ") else None
+        self.of = self._qualifier[3:] if self._qualifier.startswith("of ") else None
         self.like: str | None = None  # the axes that a list has one element each for
         self.length: int | None = None
         if bracket:
@@ -44,7 +44,7 @@ class Attribute:
         self.low, self.high = self._read_range()
         self.late = bool(self.of or self.like)
         self.choices = tuple(self.kind.split("|")) if "|" in self.kind else None
-        self.dtypes = members(self._rest or "any") if self.kind == "dtype" else None
+        self.dtypes = members(self._qualifier or "any") if self.kind == "dtype" else None
         if self.choices is None and self.kind not in _KINDS:
             raise ValueError(f"attribute {line!r}: unknown kind {self.kind}")
         self._test = _is_choice if self.choices else _KINDS[self.kind]
@@ -57,19 +57,21 @@ class Attribute:
         self.length = int(match[2]) if match[2] else None
 
     def _read_range(self) -> tuple[float, float]:
-        whole = self.kind in ("int", "ints")
-        low, high = (-LIMIT - 1, LIMIT) if whole else (-np.inf, np.inf)
-        match = _RANGE.fullmatch(self._rest)
+        is_integer = self.kind in ("int", "ints")
+        low, high = (-LIMIT - 1, LIMIT) if is_integer else (-np.inf, np.inf)
+        match = _RANGE.fullmatch(self._qualifier)
         if match is None:
             return low, high
-        number = int if whole else float
+        number = int if is_integer else float
         return number(match[1]) if match[1] else low, number(match[2]) if match[2] else high
 
     def check(self, value: Any, known: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-        """Raise ``Misfit`` unless the value is valid; ``known`` has everything it refers to."""
+        """Raise ``ContractError`` unless the value is valid; ``known`` has everything it refers to."""
         if not self._test(self, value, known):
-            said = f"attribute {self.name} is {_shown(value)}, expected {self.expected(known)}"
-            raise Misfit(said + self._reason(known, origin))
+            message = (
+                f"attribute {self.name} is {_value_text(value)}, expected {self.expected(known)}"
+            )
+            raise ContractError(message + self._reason(known, origin))
 
     def expected(self, known: Mapping[str, Any]) -> str:
         """Return the expected value as text, with the numbers that are known."""
@@ -82,7 +84,7 @@ class Attribute:
         if self.kind in ("ints", "floats"):
             noun = f"{'' if count is None else f'{count} '}{noun}"
         if self.kind == "dtype":
-            return f"{noun}{f' of {self._rest}' if self._rest else ''}"
+            return f"{noun}{f' of {self._qualifier}' if self._qualifier else ''}"
         bounds = self._bounds()
         return f"{noun}{bounds}"
 
@@ -93,10 +95,10 @@ class Attribute:
         return self.length
 
     def _bounds(self) -> str:
-        whole = self.kind in ("int", "ints")
+        is_integer = self.kind in ("int", "ints")
         if self.kind not in ("int", "ints", "float"):
             return ""
-        if whole or (np.isfinite(self.low) and np.isfinite(self.high)):
+        if is_integer or (np.isfinite(self.low) and np.isfinite(self.high)):
             return f" from {self.low} to {self.high}"
         if np.isfinite(self.low):
             return f" not below {self.low:g}"
@@ -237,6 +239,6 @@ def _range_of(target: Any) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = str(list(value)) if isinstance(value, tuple) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

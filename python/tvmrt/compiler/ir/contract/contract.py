@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..extent import Extent, shown
+from ..extent import Extent, extent_text
 from ..graph import TensorType
 from .attributes import Attribute
-from .elements import Elements, ResultElements
-from .extents import Misfit, too_large
+from .element_types import Elements, ResultElements
+from .extent_formula import ContractError, size_problem
 from .rules import Rule
 from .shapes import Shape
 
@@ -46,45 +46,45 @@ class Operand:
             self.elements.admits(type.dtype, known, origin, self.by)
             and self.shape.bind(type.shape, known, origin, self.by)
         ):
-            raise self._misfit(type, known, origin)
+            raise self._mismatch_error(type, known, origin)
 
     def check_formulas(
         self, type: TensorType, known: Mapping[str, Any], origin: Mapping[str, str]
     ) -> None:
         """Compare the extents that are formulas, after all operands are bound."""
         try:
-            fits = self.shape.formulas_fit(type.shape, known)
-        except Misfit as problem:
-            raise Misfit(f"{self.by} is {type}, expected {self.text}: {problem}") from None
+            fits = self.shape.formulas_match(type.shape, known)
+        except ContractError as problem:
+            raise ContractError(f"{self.by} is {type}, expected {self.text}: {problem}") from None
         if not fits:
-            raise self._misfit(type, known, origin)
+            raise self._mismatch_error(type, known, origin)
 
     @property
     def text(self) -> str:
         return f"{self.elements.text}{self.shape}"
 
-    def _misfit(self, type: TensorType, known: Mapping, origin: Mapping) -> Misfit:
+    def _mismatch_error(self, type: TensorType, known: Mapping, origin: Mapping) -> ContractError:
         letter = self.elements.letter
         if not self.repeated:
             # names that this operand itself has bound explain nothing
             known = {k: v for k, v in known.items() if origin.get(k) != self.by}
-        element, values = self.elements.expected(known), self.shape.shown_values(known)
+        element, values = self.elements.expected(known), self.shape.values_text(known)
         names = [letter, *sorted(self.shape.names)] if letter else sorted(self.shape.names)
         reasons = ", ".join(
-            f"{name} = {_shown(known[name])} by {origin[name]}"
+            f"{name} = {_value_text(known[name])} by {origin[name]}"
             for name in names
             if name in origin and known.get(name) is not None
         )
-        said = f"{self.by} is {type}, expected {element}{self.shape}"
-        return Misfit(
-            f"{said}{f' = {values}' if values else ''}{f' ({reasons})' if reasons else ''}"
+        message = f"{self.by} is {type}, expected {element}{self.shape}"
+        return ContractError(
+            f"{message}{f' = {values}' if values else ''}{f' ({reasons})' if reasons else ''}"
         )
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, tuple):
         return str(list(value))
-    return shown(value) if isinstance(value, Extent) else str(value)
+    return extent_text(value) if isinstance(value, Extent) else str(value)
 
 
 def _lines(text: str) -> list[str]:
@@ -114,7 +114,7 @@ class Contract:
         self.results = [Operand(line, frozenset(self.attributes)) for line in _lines(results)]
         self.rules = tuple(rules)
         self.example = dict(example or {})
-        self.least = sum(not o.optional for o in self.operands)
+        self.min_count = sum(not o.optional for o in self.operands)
         self.repeated = bool(self.operands) and self.operands[-1].repeated
         self._data = {n for rule in rules for n in rule.reads if n.endswith("_data")}
         self._check_names()
@@ -143,7 +143,7 @@ class Contract:
         """Check one application and return the values of all names of the contract.
 
         ``data``: the elements of constant operands, None for others; without it elements are not
-        checked. ``open``: attributes may be missing, and others may be present. Raises ``Misfit``.
+        checked. ``open``: attributes may be missing, and others may be present. Raises ``ContractError``.
         """
         known: dict[str, Any] = {}
         origin: dict[str, str] = {}
@@ -175,12 +175,14 @@ class Contract:
         if not open and not attrs.keys() <= self.attributes.keys():
             name = next(iter(attrs.keys() - self.attributes.keys()))
             expected = ", ".join(self.attributes) or "no attributes"
-            raise Misfit(f"unknown attribute {name}; expected {expected}")
+            raise ContractError(f"unknown attribute {name}; expected {expected}")
         for name, attribute in self.attributes.items():
             if name not in attrs:
                 if attribute.optional or open:
                     continue
-                raise Misfit(f"attribute {name} is missing; expected {attribute.expected({})}")
+                raise ContractError(
+                    f"attribute {name} is missing; expected {attribute.expected({})}"
+                )
             value = known[name] = attrs[name]
             origin[name] = f"attribute {name}"
             if not attribute.late and not (value is None and attribute.optional):
@@ -188,12 +190,16 @@ class Contract:
 
     def _pair(self, types: Sequence[TensorType | None], known: dict) -> list:
         """Return the operands that are present, each with its type."""
-        count, most = len(types), len(self.operands)
-        if count < self.least or (count > most and not self.repeated):
-            expected = f"{self.least}" if self.least == most else f"{self.least} to {most}"
+        count, max_count = len(types), len(self.operands)
+        if count < self.min_count or (count > max_count and not self.repeated):
+            expected = (
+                f"{self.min_count}"
+                if self.min_count == max_count
+                else f"{self.min_count} to {max_count}"
+            )
             if self.repeated:
-                expected = f"{self.least} or more"
-            raise Misfit(f"{count} operands, expected {expected}: {self._names()}")
+                expected = f"{self.min_count} or more"
+            raise ContractError(f"{count} operands, expected {expected}: {self._names()}")
         pairs = []
         for i, operand in enumerate(self.operands):
             if operand.repeated:
@@ -205,7 +211,7 @@ class Contract:
             pairs.append((operand, type))
         for operand, type in pairs:
             if type is None and not operand.optional:
-                raise Misfit(f"{operand.by} is missing, expected {operand.text}")
+                raise ContractError(f"{operand.by} is missing, expected {operand.text}")
         return [pair for pair in pairs if pair[1] is not None]
 
     def _names(self) -> str:
@@ -219,7 +225,7 @@ class Contract:
                 and known[operand.name] is not None
                 and any(a is None for a in arrays)
             ):
-                raise Misfit(f"{operand.by} is computed at run time, expected a constant")
+                raise ContractError(f"{operand.by} is computed at run time, expected a constant")
             if f"{operand.name}_data" in self._data:
                 known[f"{operand.name}_data"] = arrays if operand.repeated else arrays[0]
 
@@ -232,11 +238,11 @@ class Contract:
                 shape = result.shape.extents(known)
             except KeyError:
                 return None
-            except Misfit as problem:
-                raise Misfit(f"result {result.name}: {problem}") from None
-            problem = too_large(shape)
+            except ContractError as problem:
+                raise ContractError(f"result {result.name}: {problem}") from None
+            problem = size_problem(shape)
             type = TensorType(shape, result.elements.of_result(known))
             if problem is not None:
-                raise Misfit(f"result {result.name} would be {type}; {problem}")
+                raise ContractError(f"result {result.name} would be {type}; {problem}")
             found.append(type)
         return found

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..extent import Extent, shown
-from .extents import Misfit
+from ..extent import Extent, extent_text
+from .extent_formula import ContractError
 
 _DATA = "_data"
 
@@ -33,7 +33,7 @@ class Rule:
         return found
 
     def apply(self, known: dict[str, Any]) -> None:
-        """Raise ``Misfit`` if a test fails; store a named value in ``known``."""
+        """Raise ``ContractError`` if a test fails; store a named value in ``known``."""
         arguments = self.arguments(known)
         if arguments is None:
             return
@@ -41,8 +41,10 @@ class Rule:
         if self.name is not None:
             known[self.name] = result
         elif not result:
-            found = (f"{n} = {_shown(v)}" for n, v in zip(self.reads, arguments) if v is not None)
-            raise Misfit(f"expected that {self.words}; found {', '.join(found)}")
+            found = (
+                f"{n} = {_value_text(v)}" for n, v in zip(self.reads, arguments) if v is not None
+            )
+            raise ContractError(f"expected that {self.words}; found {', '.join(found)}")
 
 
 def holds(words: str, test: Callable[..., Any], reads: str | None = None) -> Rule:
@@ -57,7 +59,7 @@ def holds(words: str, test: Callable[..., Any], reads: str | None = None) -> Rul
 def let(name: str, words: str, value: Callable[..., Any], reads: str | None = None) -> Rule:
     """Return a definition of ``name``: an extent, or several with a leading star.
 
-    ``words`` define it; ``value`` computes it and may raise ``Misfit``; ``reads``: see ``holds``.
+    ``words`` define it; ``value`` computes it and may raise ``ContractError``; ``reads``: see ``holds``.
     """
     return Rule(words, value, _names(value, reads), name.lstrip("*"))
 
@@ -66,11 +68,11 @@ def _names(function: Callable[..., Any], reads: str | None) -> tuple[str, ...]:
     return tuple(reads.split() if reads else inspect.signature(function).parameters)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.size <= 8:
             return str(value.tolist())
         return f"elements from {value.min()} to {value.max()}"
     if isinstance(value, (tuple, list)):
-        return f"[{', '.join(map(_shown, value))}]"
-    return shown(value) if isinstance(value, Extent) else str(value)
+        return f"[{', '.join(map(_value_text, value))}]"
+    return extent_text(value) if isinstance(value, Extent) else str(value)

@@ -7,29 +7,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..assumptions import are_equal
-from ..extent import Whole, as_extent, shown
-from .extents import Formula, Misfit
+from ..extent import SymInt, as_extent, extent_text
+from .extent_formula import ContractError, Formula
 
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9]*")
-_RUN = re.compile(r"\*([A-Za-z_0-9]*)(?:\{(?:(\d+)\.\.(\d*)|([A-Z][A-Z0-9]*))\})?")
+_VARIADIC = re.compile(r"\*([A-Za-z_0-9]*)(?:\{(?:(\d+)\.\.(\d*)|([A-Z][A-Z0-9]*))\})?")
 
 
-class Run:
+class VariadicAxes:
     """Variadic part of a shape, ``*S{1..3}``: any number of axes within limits, named or not."""
 
-    __slots__ = ("least", "like", "most", "name", "text")
+    __slots__ = ("like", "max_count", "min_count", "name", "text")
 
     def __init__(self, match: re.Match) -> None:
         self.text = match[0]
         self.name = match[1] or None
-        self.least = int(match[2] or 0)
-        self.most = int(match[3]) if match[3] else None
+        self.min_count = int(match[2] or 0)
+        self.max_count = int(match[3]) if match[3] else None
         self.like = match[4]
 
     def admits(self, extents: tuple[int, ...], known: Mapping[str, Any]) -> bool:
         """Return whether the axes fit the limits, and equal the known axes of that name."""
         count = len(extents)
-        if count < self.least or (self.most is not None and count > self.most):
+        if count < self.min_count or (self.max_count is not None and count > self.max_count):
             return False
         if self.like is not None and known.get(self.like) is not None:
             if count != len(known[self.like]):
@@ -53,22 +53,22 @@ class Shape:
         "_words",
         "fixed",
         "names",
-        "run",
         "symbols",
         "text",
+        "variadic",
     )
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.run: Run | None = None
+        self.variadic: VariadicAxes | None = None
         self.names: set[str] = set()  # all names that it reads
         self.symbols: set[str] = set()  # names that it binds
         self._words = text.split()
-        runs = [i for i, word in enumerate(self._words) if word.startswith("*")]
-        if len(runs) > 1:
+        variadic_words = [i for i, word in enumerate(self._words) if word.startswith("*")]
+        if len(variadic_words) > 1:
             raise ValueError(f"shape [{text}] has more than one variadic part")
-        self._head = runs[0] if runs else len(self._words)
-        self.fixed = len(self._words) - len(runs)  # axes outside of the variadic part
+        self._head = variadic_words[0] if variadic_words else len(self._words)
+        self.fixed = len(self._words) - len(variadic_words)  # axes outside of the variadic part
         self._bare: list[tuple[int, str]] = []
         self._formulas: list[tuple[int, Formula]] = []
         for i, word in enumerate(self._words):
@@ -76,12 +76,12 @@ class Shape:
 
     def _read(self, word: str, place: int) -> None:
         if word.startswith("*"):
-            match = _RUN.fullmatch(word)
+            match = _VARIADIC.fullmatch(word)
             if match is None:
                 raise ValueError(f"{word!r} does not say which axes it stands for")
-            self.run = Run(match)
-            self.symbols |= {self.run.name} - {None}
-            self.names |= {self.run.name, self.run.like} - {None}
+            self.variadic = VariadicAxes(match)
+            self.symbols |= {self.variadic.name} - {None}
+            self.names |= {self.variadic.name, self.variadic.like} - {None}
         elif _SYMBOL.fullmatch(word):
             self._bare.append((place, word))
             self.symbols.add(word)
@@ -93,16 +93,16 @@ class Shape:
 
     def bind(self, shape: tuple, known: dict[str, Any], origin: dict[str, str], by: str) -> bool:
         """Return whether the rank and all extents but formulas fit, and bind new names."""
-        rank, run = len(shape), self.run
-        if rank != self.fixed if run is None else rank < self.fixed:
+        rank, variadic = len(shape), self.variadic
+        if rank != self.fixed if variadic is None else rank < self.fixed:
             return False
-        if run is not None:
+        if variadic is not None:
             extents = shape[self._head : rank - self.fixed + self._head]
-            if not run.admits(extents, known):
+            if not variadic.admits(extents, known):
                 return False
-            if run.name is not None and known.get(run.name) is None:
-                known[run.name] = extents
-                origin[run.name] = by
+            if variadic.name is not None and known.get(variadic.name) is None:
+                known[variadic.name] = extents
+                origin[variadic.name] = by
         for place, symbol in self._bare:
             before = known.get(symbol)
             if before is None:
@@ -112,7 +112,7 @@ class Shape:
                 return False
         return True
 
-    def formulas_fit(self, shape: tuple, known: Mapping[str, Any]) -> bool:
+    def formulas_match(self, shape: tuple, known: Mapping[str, Any]) -> bool:
         """Return whether the extents that are formulas fit, after all operands are bound.
 
         A formula is skipped if a name has no value because its operand is left out.
@@ -124,14 +124,14 @@ class Shape:
                 return False
         return True
 
-    def extents(self, known: Mapping[str, Any]) -> tuple[Whole, ...]:
+    def extents(self, known: Mapping[str, Any]) -> tuple[SymInt, ...]:
         """Return the shape of a result."""
-        found: list[Whole] = []
+        found: list[SymInt] = []
         formulas = dict(self._formulas)
         for i, word in enumerate(self._words):
             place = i if i <= self._head else i - len(self._words)
             if i == self._head:
-                found += known[self.run.name]
+                found += known[self.variadic.name]
             elif place in formulas:
                 found += formulas[place].values(known)
             else:
@@ -141,12 +141,12 @@ class Shape:
     def __str__(self) -> str:
         return f"[{', '.join(self._words)}]"
 
-    def shown_values(self, known: Mapping[str, Any]) -> str:
+    def values_text(self, known: Mapping[str, Any]) -> str:
         """Return the shape with the numbers that are known, ``[8, 2]``; empty if there are none."""
         parts = []
         for i, word in enumerate(self._words):
-            run = self.run if i == self._head else None
-            parts += self._shown_run(run, known) if run else [_shown_word(word, known)]
+            variadic = self.variadic if i == self._head else None
+            parts += self._variadic_text(variadic, known) if variadic else [_word_text(word, known)]
         text = ", ".join(parts)
         return (
             f"[{text}]"
@@ -154,19 +154,19 @@ class Shape:
             else ""
         )
 
-    def _shown_run(self, run: Run, known: Mapping[str, Any]) -> list[str]:
-        if run.name is None or known.get(run.name) is None:
+    def _variadic_text(self, variadic: VariadicAxes, known: Mapping[str, Any]) -> list[str]:
+        if variadic.name is None or known.get(variadic.name) is None:
             return ["..."]
-        return [shown(n) for n in known[run.name]]
+        return [extent_text(n) for n in known[variadic.name]]
 
 
-def _shown_word(word: str, known: Mapping[str, Any]) -> str:
+def _word_text(word: str, known: Mapping[str, Any]) -> str:
     if word == "_":
         return "_"
     formula = Formula(word)
     if any(known.get(name) is None for name in formula.names):
         return word
     try:
-        return " or ".join(dict.fromkeys(shown(n) for n in formula.values(known)))
-    except Misfit:
+        return " or ".join(dict.fromkeys(extent_text(n) for n in formula.values(known)))
+    except ContractError:
         return word

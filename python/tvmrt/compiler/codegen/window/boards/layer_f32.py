@@ -16,7 +16,7 @@ class MicroLayer:
     """A float layer.
 
     ``w``: [out_c, in_c / groups, rows, columns]; ``bias``: of all channels, or None; ``low`` and
-    ``high``: clamp bounds; ``over_input``: the result may overwrite the input; ``plain``: nothing
+    ``high``: clamp bounds; ``may_overwrite_input``: the result may overwrite the input; ``plain``: nothing
     but clamping follows the sums.
     """
 
@@ -25,7 +25,7 @@ class MicroLayer:
     bias: np.ndarray | None = None
     low: float = -np.inf
     high: float = np.inf
-    over_input: bool = False
+    may_overwrite_input: bool = False
     plain: bool = False
 
     @property

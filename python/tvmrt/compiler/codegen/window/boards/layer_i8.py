@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.rounding import round_up
 
 from ..layer_i8 import ConvI8
@@ -110,7 +110,7 @@ def window_kind(shape: MicroShape, lone: bool = True) -> str:
     """
     if not shape.pointwise:
         return "TVMRT_MICRO_ANY"
-    return "TVMRT_MICRO_PIXEL" if lone and most(shape.pixels) == 1 else "TVMRT_MICRO_POINTS"
+    return "TVMRT_MICRO_PIXEL" if lone and upper_bound(shape.pixels) == 1 else "TVMRT_MICRO_POINTS"
 
 
 def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
@@ -121,7 +121,7 @@ def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
     shape = layer.shape
     length = round_up(shape.elements, unit)
     as_they_lie = shape.pointwise and length == shape.in_c
-    windows = min(2, most(shape.pixels)) * length * element + (0 if as_they_lie else length)
+    windows = min(2, upper_bound(shape.pixels)) * length * element + (0 if as_they_lie else length)
     return Windows(length, windows if windows > STACK_WINDOWS else 0)
 
 

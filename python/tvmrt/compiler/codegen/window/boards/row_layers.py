@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import prod
 
 from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import ARENA, Buffer, Step
-from tvmrt.compiler.planner.row_chains import RowLayer
+from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ...c.text import braces
 from ...c.writer import FunctionWriter
@@ -82,12 +82,12 @@ class BoardLowering(Lowering):
 
     def row_work(self, step: Step) -> int:
         _, kernel = self._row_kernel(step)
-        return super().row_work(step) + int(most(self.macs()) * kernel.cost * SHORT_LOOPS)
+        return super().row_work(step) + int(upper_bound(self.macs()) * kernel.cost * SHORT_LOOPS)
 
     def row_surplus(self, step: Step) -> int:
         layer, kernel = self._row_kernel(step)
         alone = self.kernels.choose(layer, self.target.board)
-        return int(most(self.macs()) * (kernel.cost - alone.cost)) if alone.cost else 0
+        return int(upper_bound(self.macs()) * (kernel.cost - alone.cost)) if alone.cost else 0
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         layer, kernel = self._row_kernel(step)
@@ -125,8 +125,8 @@ def row_layer(layer: Shaped, kernel: MicroKernel, x_bytes: int, y_bytes: int) ->
     return replace(
         rows_of(window, x_bytes, y_bytes),
         unit=kernel.unit if shape.depthwise else 0,
-        ring_bytes=kernel.scratch(layer).bytes if shape.depthwise else 0,
-        over_input=below or shape.depthwise,
+        line_buffer_bytes=kernel.scratch(layer).bytes if shape.depthwise else 0,
+        may_overwrite_input=below or shape.depthwise,
     )
 
 

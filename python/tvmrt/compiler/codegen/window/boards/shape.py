@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmrt.compiler.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    UndecidedExtent,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.rounding import round_up
 
 from ...c.text import initializer, nested
@@ -40,8 +47,8 @@ class MicroShape:
         if self.depthwise:
             numbers += [w.batch, self.ring_columns]
         rows = not self.depthwise or self.kernel[0] <= MOST_ROWS
-        fit = all(-MOST <= least(n) and most(n) <= MOST for n in numbers)
-        return w.flat and rows and fit and min(map(least, self.in_ + self.out)) > 0
+        fit = all(-MOST <= lower_bound(n) and upper_bound(n) <= MOST for n in numbers)
+        return w.flat and rows and fit and min(map(lower_bound, self.in_ + self.out)) > 0
 
     @property
     def pointwise(self) -> bool:
@@ -64,7 +71,7 @@ class MicroShape:
         return bool(symbols_of(w.batch, *w.in_, *w.out, w.x_stride, w.y_stride))
 
     @property
-    def pixels(self) -> Whole:
+    def pixels(self) -> SymInt:
         """Output pixels of all images."""
         return self.window.pixels
 
@@ -85,7 +92,7 @@ class MicroShape:
         return self.window.span(1)
 
     @property
-    def ring_columns(self) -> Whole:
+    def ring_columns(self) -> SymInt:
         """Columns under all windows of a row, padding included."""
         return self.window.reach(2)
 
@@ -112,11 +119,11 @@ class MicroShape:
         return nested(fields)
 
 
-def smaller(a: Whole, b: Whole) -> Whole | str:
+def smaller(a: SymInt, b: SymInt) -> SymInt | str:
     """Return the minimum of both, as a C expression if it is dynamic."""
     try:
         return min(a, b)
-    except Undecided:
+    except UndecidedExtent:
         return f"({a} < {b} ? {a} : {b})"
 
 
@@ -148,16 +155,16 @@ class Ring:
     """
 
     slots: int
-    columns: Whole
-    plane: Whole
-    bytes: Whole
+    columns: SymInt
+    plane: SymInt
+    bytes: SymInt
 
     def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
         """Return the shape's ``kept`` union."""
         left, skipped = max(0, shape.pad[1]), max(0, -shape.pad[1])
         read, room = shape.in_[1] - skipped, self.columns - left
         inside = smaller(read, room)
-        if min(least(read), least(room)) < 0:
+        if min(lower_bound(read), lower_bound(room)) < 0:
             inside = f"({inside} < 0 ? 0 : {inside})" if _open(inside) else max(0, inside)
         return {
             "ring": {
@@ -170,11 +177,11 @@ class Ring:
         }
 
 
-def _open(value: Whole | str) -> bool:
+def _open(value: SymInt | str) -> bool:
     return isinstance(value, (Extent, str))
 
 
-def short(value: Whole | str) -> Whole | str:
+def short(value: SymInt | str) -> SymInt | str:
     """Return a value for a 16-bit member, cast if it is an expression."""
     return f"(int16_t){value}" if _open(value) else value
 

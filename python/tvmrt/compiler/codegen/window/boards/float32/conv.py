@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.extent import upper_bound
 
 from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_f32 import MicroLayer, by_fours
@@ -15,8 +15,8 @@ PIXELS = 4  # TVMRT_MICRO_F32_PIXELS
 def scratch(layer: MicroLayer) -> Windows:
     """Return scratch for windows of four pixels or one, or none if they are read in place."""
     shape = layer.shape
-    few = most(shape.pixels) < PIXELS
-    if few and shape.pointwise and not layer.over_input:
+    few = upper_bound(shape.pixels) < PIXELS
+    if few and shape.pointwise and not layer.may_overwrite_input:
         return Windows(shape.elements, 0)
     windows = (1 if few else PIXELS) * shape.elements * 4
     return Windows(shape.elements, windows if windows > STACK_WINDOWS else 0)

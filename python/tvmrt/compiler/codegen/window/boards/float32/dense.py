@@ -13,7 +13,7 @@ MOST_MACS = 512  # of a matmul optimised for code size instead of speed
 
 def supports(layer: MicroLayer) -> bool:
     shape, bounds = layer.shape, (layer.low, layer.high)
-    row = shape.pixels == 1 and shape.pointwise and not layer.over_input
+    row = shape.pixels == 1 and shape.pointwise and not layer.may_overwrite_input
     few = 0 < shape.in_c * shape.out_c <= MOST_MACS
     return row and few and layer.plain and bounds in ((0, np.inf), (-np.inf, np.inf))
 

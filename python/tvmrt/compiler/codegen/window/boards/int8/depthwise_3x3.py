@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Whole
+from tvmrt.compiler.ir.extent import SymInt
 
 from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_i8 import MicroLayer
@@ -27,7 +27,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return MicroWeights(packed.reshape(-1), layer.folded(4))
 
 
-def ring_of_pairs(shape: MicroShape, columns: Whole, element: int, summed: Whole) -> Ring:
+def ring_of_pairs(shape: MicroShape, columns: SymInt, element: int, summed: SymInt) -> Ring:
     """Return a line buffer of two pairs of rows per channel after the int32 accumulators.
 
     ``element``: bytes of an element; ``summed``: columns with accumulators, of four channels of two

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.rounding import round_up
 
 from ..kernel import MicroKernel, MicroWeights, padded
@@ -15,13 +15,13 @@ from . import depthwise_3x3
 MOST_COLUMNS = 4680  # offsets of seven such planes fit the 16 bits of a scatter store
 
 
-def columns(shape: MicroShape) -> Whole:
+def columns(shape: MicroShape) -> SymInt:
     """Return the buffered columns of a row: vectors begin at even columns and have four."""
     return round_up(shape.out[1] * shape.stride[1], 2) + 2
 
 
 def supports(layer: MicroLayer) -> bool:
-    if not depthwise_3x3.supports(layer) or most(columns(layer.shape)) > MOST_COLUMNS:
+    if not depthwise_3x3.supports(layer) or upper_bound(columns(layer.shape)) > MOST_COLUMNS:
         return False
     return layer.fits_int8
 

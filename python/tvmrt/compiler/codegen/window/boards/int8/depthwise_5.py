@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Whole, least, most
+from tvmrt.compiler.ir.extent import SymInt, lower_bound, upper_bound
 from tvmrt.compiler.ir.rounding import round_up
 
 from ..kernel import MicroKernel, MicroWeights, padded
@@ -17,7 +17,7 @@ END = 3  # words after the record of kernel rows, TVMRT_MICRO_WIDE_END
 def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
     """Return the kernel for rows of ``taps`` weights, the last of which may be 0."""
 
-    def columns(layer: MicroLayer) -> Whole:
+    def columns(layer: MicroLayer) -> SymInt:
         """Return the buffered columns of a row, for four windows at a time."""
         return layer.shape.stride[1] * round_up(layer.shape.out[1], 4) + taps - 1
 
@@ -27,7 +27,7 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
             return False
         if shape.dilation[1] != 1 or shape.stride[1] not in (1, 2):
             return False
-        if least(shape.out[1]) < 2 or most(columns(layer)) > MOST:
+        if lower_bound(shape.out[1]) < 2 or upper_bound(columns(layer)) > MOST:
             return False
         return layer.fits_int8
 

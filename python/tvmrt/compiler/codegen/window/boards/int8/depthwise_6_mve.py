@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.extent import SymInt, upper_bound
 
 from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_i8 import MicroLayer
@@ -17,14 +17,18 @@ MOST_COLUMNS = 1170  # offsets of seven such planes fit the 16 bits of a scatter
 def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
     """Return the kernel for windows of ``taps`` columns, the last of which may be zeros."""
 
-    def columns(layer: MicroLayer) -> Whole:
+    def columns(layer: MicroLayer) -> SymInt:
         """Return the buffered columns of a row."""
         shape = layer.shape
         return (shape.out[1] - 1) * shape.stride[1] + taps
 
     def supports(layer: MicroLayer) -> bool:
         shape = layer.shape
-        if not shape.depthwise or shape.dilation != (1, 1) or most(columns(layer)) > MOST_COLUMNS:
+        if (
+            not shape.depthwise
+            or shape.dilation != (1, 1)
+            or upper_bound(columns(layer)) > MOST_COLUMNS
+        ):
             return False
         if shape.kernel[0] > ROWS or shape.kernel[1] > taps:
             return False

@@ -1,0 +1,39 @@
+"""Matmuls with weights of few bits, which are stored bit-packed in the library."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .contract import Contract, holds
+from .op import Op, register
+
+
+@register("matmul_blocks")
+class MatMulBlocks(Op):
+    """Product of rows of x and block-quantised weights: (number - point) * scale.
+
+    Each block of ``block`` weights has its scale and zero point; without ``points`` that is
+    ``2 ** (bits - 1)``. Byte i of a block has numbers i, i + B, i + 2 B, ..., from the lowest bits.
+    """
+
+    contract = Contract(
+        "x: float32[M K], w: constant uint8[N G B], scales: constant float32[N G], "
+        "points?: constant float32[N G] -> y: float32[M N]",
+        "bits: int 2..8, block: int 16..256",
+        rules=[
+            holds("bits are 2, 4 or 8", lambda bits: bits in (2, 4, 8)),
+            holds("blocks are whole sixteens", lambda block: block % 16 == 0),
+            holds("B bytes are a block", lambda B, bits, block: B * 8 == bits * block),
+            holds("G blocks are a row", lambda K, G, block: (G - 1) * block < K <= G * block),
+        ],
+        example={"K": 40, "G": 2, "B": 16, "bits": 4, "block": 32},
+    )
+
+
+def pack_interleaved(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Pack numbers [N, G, block] into bytes [N, G, B]: byte i of a block has numbers i, i + B, ...,
+    the order in which kernels widen them."""
+    each = 8 // bits
+    parts = numbers.reshape(*numbers.shape[:2], each, -1)
+    shifts = (np.arange(each, dtype=np.uint8) * np.uint8(bits))[:, None]
+    return np.bitwise_or.reduce(parts << shifts, axis=2).astype(np.uint8)

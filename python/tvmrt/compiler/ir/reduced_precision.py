@@ -1,0 +1,38 @@
+"""Matmul-like operators in reduced precision, and the report on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .graph import Node
+
+PRECISION = "precision"  # the attribute of a node
+BFLOAT16 = "bfloat16"
+
+
+def is_reduced(node: Node) -> bool:
+    """Return whether a node multiplies operands rounded to bfloat16 and accumulates in float32."""
+    return node.attrs.get(PRECISION) == BFLOAT16
+
+
+@dataclass(frozen=True)
+class ReducedPrecision:
+    """Matmul-like operator that could be computed in bfloat16.
+
+    Parameters
+    ----------
+    name
+        Name of its weights, or of the node if both operands are computed.
+    nodes
+        The network's nodes that it stands for.
+    precision
+        ``bfloat16``, or ``float32`` if the error would have been too large.
+    error
+        Maximum difference from float32 relative to the largest magnitude in the result, for the
+        same operands; None if it was not measured.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    precision: str
+    error: float | None

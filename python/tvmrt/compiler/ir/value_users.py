@@ -1,0 +1,42 @@
+"""Readers of the values of a graph: its nodes, and the caller for its results."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from .graph import Graph, Node, Value
+
+
+class ValueUsers:
+    """Readers in the graph at the time of construction; values made later have none."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._nodes = graph.consumers()
+        self._results = set(graph.outputs)
+
+    def of(self, value: Value) -> list[Node]:
+        """Return the nodes that read a value, in order, each once."""
+        return self._nodes.get(value, [])
+
+    def is_graph_output(self, value: Value) -> bool:
+        """Return whether a value is a result of the graph."""
+        return value in self._results
+
+    def only(self, value: Value) -> Node | None:
+        """Return the node that reads a value if it is the only reader."""
+        nodes = self.of(value)
+        return nodes[0] if len(nodes) == 1 and not self.is_graph_output(value) else None
+
+    def has_many(self, value: Value) -> bool:
+        """Return whether more than one node reads a value, or the caller does."""
+        return self.is_graph_output(value) or len(self.of(value)) > 1
+
+    def all_within(self, value: Value, nodes: Container[Node]) -> bool:
+        """Return whether only the given nodes read a value."""
+        return not self.is_graph_output(value) and all(node in nodes for node in self.of(value))
+
+    def move(self, value: Value, to: Value) -> None:
+        """Let the readers of one value read another value, which has no other readers."""
+        self._nodes[to] = self.of(value)
+        if self.is_graph_output(value):
+            self._results.add(to)

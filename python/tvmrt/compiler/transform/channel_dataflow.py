@@ -1,0 +1,360 @@
+"""Dataflow analysis of channels: their sources, and which of them are constant.
+
+A channel is one index along one axis of a tensor. Operators that treat each channel separately
+link the channels of their operands to those of their results; matmul-like operators combine them. A
+channel is still (constant) if all of its elements are one number for any input of the network:
+because all its weights are zero, or apply only to still channels.
+
+Contract: a still number is the result of every way to compute it, so results near a rounding tie
+are not still; run-time numbers are finite. Non-goal: grouped convolutions other than depthwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import POINTWISE, Node, Value, get_op
+
+from .channel_constants import per_channel
+
+INTEGER_MATMUL_OPS = ("qconv", "qmatmul")
+MATMUL_OPS = ("conv", "matmul", *INTEGER_MATMUL_OPS)
+# Floating-point operators with bit-equal results in numpy and in C.
+BIT_EXACT_OPS = frozenset(
+    ("add", "sub", "mul", "max", "min", "relu", "neg", "abs", "cast", "quantize", "dequantize")
+)
+TIE_DISTANCE = (
+    1e-3  # distance from a tie, in steps, within which implementations may round differently
+)
+
+
+@dataclass
+class Channels:
+    """Channels of one tensor: their axis, a mask of the still ones, and their numbers."""
+
+    axis: int
+    constant_mask: np.ndarray
+    constant_values: np.ndarray
+
+
+@dataclass
+class Link:
+    """Channel ``places[i]`` of the result depends on channel ``sources[i]`` of an input."""
+
+    input: int
+    sources: np.ndarray
+    targets: np.ndarray
+
+
+@dataclass
+class Flow:
+    """Effect of an operator on channels. Without ``links`` each result depends on all channels."""
+
+    channels: Channels
+    links: list[Link] = field(default_factory=list)
+
+
+ChannelMap = Mapping[Value, Channels]
+
+
+def flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    """Return the flow through a node; None if its channels cannot be followed."""
+    if node.guard is not None or len(node.outputs) != 1:
+        return None
+    rule = _RULES.get(node.op)
+    if rule is None:
+        rule = _elementwise_flow if get_op(node.op).kind == POINTWISE else None
+    if rule is None:
+        return None
+    found = rule(node, channels_of)
+    if found is None or not isinstance(node.output.shape[found.channels.axis], int):
+        return None
+    return found
+
+
+def is_depthwise(node: Node) -> bool:
+    groups = node.attrs.get("groups", 1)
+    return groups > 1 and groups == node.inputs[0].shape[1]
+
+
+def centred_weights(node: Node) -> np.ndarray:
+    """Return the weights minus their zero points: [outputs, inputs of each output, taps]."""
+    w = node.inputs[1].data
+    w = w.reshape(*w.shape[:2], -1) if node.op in ("conv", "qconv") else w.T[:, :, None]
+    if node.op not in INTEGER_MATMUL_OPS:
+        return w
+    w_zero = node.inputs[4]
+    return w.astype(np.int32) - (0 if w_zero is None else w_zero.data.reshape(-1, 1, 1))
+
+
+def constant_contribution(node: Node, x: Channels) -> np.ndarray:
+    """Return the operand channels whose contribution to a sum is the same for each window.
+
+    For floating-point sums only zeros count: others would change the order of rounding.
+    """
+    zero = node.attrs.get("x_zero", 0)
+    zero_mask = x.constant_mask & (x.constant_values == zero)
+    padded = any((*node.attrs.get("pads_before", ()), *node.attrs.get("pads_after", ())))
+    return zero_mask if padded or node.op not in INTEGER_MATMUL_OPS else x.constant_mask
+
+
+def channel_contribution(node: Node, w: np.ndarray, x: Channels, which: np.ndarray) -> np.ndarray:
+    """Return the contribution of the channels ``which`` of an integer operand to each sum."""
+    steps = np.where(which, x.constant_values.astype(np.int64) - node.attrs["x_zero"], 0)
+    return w.sum(axis=2, dtype=np.int64) @ steps
+
+
+def _channelwise_flow(axis: int, constant_mask: np.ndarray, constant_values: np.ndarray) -> Flow:
+    """Return a flow that links each channel to the same channel of the first operand."""
+    every = np.arange(len(constant_mask))
+    return Flow(Channels(axis, constant_mask, constant_values), [Link(0, every, every)])
+
+
+def unknown_channels(value: Value, axis: int) -> Channels:
+    count = value.shape[axis]
+    return Channels(axis, np.zeros(count, bool), np.zeros(count, value.dtype.numpy))
+
+
+def _matmul_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    x, weights, y = node.inputs[0], node.inputs[1], node.output
+    convolves = node.op in ("conv", "qconv")
+    if not weights.is_constant or (not convolves and weights.type.rank != 2):
+        return None
+    if any(v is not None and not v.is_constant for v in node.inputs[2:]):
+        return None
+    axis, in_axis = (1, 1) if convolves else (y.type.rank - 1, x.type.rank - 1)
+    count = x.shape[in_axis]
+    if not isinstance(count, int) or not count or not np.isfinite(weights.data).all():
+        return None
+    given = channels_of.get(x)
+    elsewhere = given is not None and given.axis != in_axis
+    depthwise = is_depthwise(node)
+    if node.attrs.get("groups", 1) > 1 and (elsewhere or not depthwise):
+        return None  # each group would have to keep the same number of channels
+    if given is None or elsewhere:
+        given = unknown_channels(x, in_axis)
+    w = centred_weights(node)
+    used, constant_inputs = w.any(axis=2), constant_contribution(node, given)
+    links = []
+    if depthwise:
+        sources = np.arange(len(w)) // (len(w) // count)
+        links = [Link(0, sources, np.arange(len(w)))]
+        constant_mask = ~used[:, 0] | constant_inputs[sources]
+        given = Channels(in_axis, given.constant_mask[sources], given.constant_values[sources])
+        constant_inputs = constant_inputs[sources]
+    else:
+        constant_mask = ~(used & ~constant_inputs).any(axis=1)
+    constant_values, certain = _constant_result(node, w, given, constant_inputs, depthwise)
+    return Flow(Channels(axis, constant_mask & certain, constant_values), links)
+
+
+def _constant_result(
+    node: Node, w: np.ndarray, x: Channels, constant_inputs: np.ndarray, depthwise: bool
+):
+    """Return the result if only steady channels are read, and a mask where it is certain."""
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    certain = np.ones(len(w), bool)
+    if node.op not in INTEGER_MATMUL_OPS:
+        row = np.zeros(1, np.float32)
+        if bias is not None:
+            row = bias.data if node.op == "conv" else per_channel(node.output, bias.data, -1)
+        if row is None:
+            return np.zeros(len(w), np.float32), ~certain
+        return np.broadcast_to(row, len(w)).astype(np.float32), certain
+    if depthwise:
+        total = w.sum(axis=(1, 2), dtype=np.int64)
+        total *= np.where(
+            constant_inputs, x.constant_values.astype(np.int64) - node.attrs["x_zero"], 0
+        )
+    else:
+        total = channel_contribution(node, w, x, constant_inputs)
+    bias = node.inputs[3]
+    total = total + (0 if bias is None else bias.data.reshape(-1).astype(np.int64))
+    if node.attrs["to"] == "int32":
+        return total.astype(np.int32), certain
+    scale = node.inputs[2].data.reshape(-1)
+    if node.attrs["to"] == "float32":
+        return total.astype(np.float32) * scale, certain
+    steps, certain = _rounded(total * scale.astype(np.float64))
+    steps = np.clip(steps + node.attrs["y_zero"], node.attrs["low"], node.attrs["high"])
+    return steps.astype(node.output.dtype.numpy), certain
+
+
+def _rounded(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rounded steps, and a mask of those that are not near a tie."""
+    return np.rint(steps), np.abs(np.abs(steps - np.trunc(steps)) - 0.5) > TIE_DISTANCE
+
+
+def _elementwise_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    """Return the flow of an elementwise operator."""
+    y = node.output
+    read = [i for i, v in enumerate(node.inputs) if v is not None and not v.is_constant]
+    given = [channels_of.get(node.inputs[i]) for i in read]
+    if not read or any(g is None or g.axis != given[0].axis for g in given):
+        return None
+    if any(node.inputs[i].shape != y.shape for i in read):
+        return None
+    axis = given[0].axis
+    every = np.arange(y.shape[axis])
+    known = unknown_channels(y, axis)
+    integers = node.op == "table" or node.op.startswith("fixed_")
+    if integers or node.op in BIT_EXACT_OPS:
+        known = _evaluate_constants(
+            node, channels_of, np.all([g.constant_mask for g in given], axis=0), known
+        )
+    elif node.op in ("qadd", "qmul"):
+        known = _binary_constants(node, given)
+    return Flow(known, [Link(i, every, every) for i in read])
+
+
+def _binary_constants(node: Node, given: list[Channels]) -> Channels:
+    at = node.attrs
+    constant_mask = np.all([g.constant_mask for g in given], axis=0)
+    a, b = (
+        (g.constant_values.astype(np.float64) - at[f"{side}_zero"]) * at[f"{side}_scale"]
+        for g, side in zip((given[0], given[-1]), "ab")
+    )
+    steps, certain = _rounded((a + b if node.op == "qadd" else a * b) / at["y_scale"])
+    constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
+    return Channels(
+        given[0].axis, constant_mask & certain, constant_values.astype(node.output.dtype.numpy)
+    )
+
+
+def _evaluate_constants(
+    node: Node, channels_of: ChannelMap, constant_mask: np.ndarray, known: Channels
+) -> Channels:
+    rows = []
+    for value in node.inputs:
+        row = None
+        if value is None or (node.op == "table" and value.is_constant):
+            row = value if value is None else value.data
+        elif value.is_constant:
+            row = per_channel(node.output, value.data, known.axis)
+            if row is None:
+                return known
+            row = row[constant_mask]
+        else:
+            row = channels_of[value].constant_values[constant_mask]
+        rows.append(row)
+    with np.errstate(all="ignore"):
+        made = get_op(node.op).evaluate(rows, node.attrs)
+    if made is None:
+        return known
+    known.constant_values[constant_mask] = made[0]
+    known.constant_mask = constant_mask
+    if node.op == "quantize":
+        certain = np.zeros_like(constant_mask)
+        with np.errstate(all="ignore"):
+            certain[constant_mask] = _rounded(rows[0].astype(np.float64) / rows[1])[1]
+        known.constant_mask = constant_mask & certain
+    return known
+
+
+def _pool_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    """Return the flow of a pool, which treats each channel separately."""
+    x = channels_of.get(node.inputs[0])
+    if x is None or x.axis != 1:
+        return None
+    constant_mask, constant_values = x.constant_mask, x.constant_values
+    if node.op == "avg_pool":
+        constant_mask = constant_mask & (constant_values == 0)
+    elif node.op in ("qavg_pool", "qavg_pool_zero_first"):
+        at = node.attrs
+        steps = constant_values.astype(np.float64) - at["x_zero"]
+        if at["count_pads"] or node.op == "qavg_pool_zero_first":
+            constant_mask = constant_mask & (steps == 0)
+        steps, certain = _rounded(steps * at["x_scale"] / at["y_scale"])
+        constant_mask = constant_mask & certain
+        constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
+    return _channelwise_flow(1, constant_mask, constant_values.astype(node.output.dtype.numpy))
+
+
+def _reduction_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    """Return the flow of a reduction along other axes than that of the channels."""
+    x = channels_of.get(node.inputs[0])
+    axes = node.attrs["axes"]
+    if x is None or x.axis in axes:
+        return None
+    axis = x.axis if node.attrs["keepdims"] else x.axis - sum(a < x.axis for a in axes)
+    picks = node.op in ("reduce_max", "reduce_min")
+    constant_mask = x.constant_mask if picks else x.constant_mask & (x.constant_values == 0)
+    return _channelwise_flow(axis, constant_mask, x.constant_values)
+
+
+def _pad_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    x, at = channels_of.get(node.inputs[0]), node.attrs
+    if x is None or at["before"][x.axis] or at["after"][x.axis]:
+        return None
+    constant_mask = x.constant_mask
+    if at["mode"] == "constant":
+        value = node.inputs[1] if len(node.inputs) > 1 else None
+        if value is not None and value.data is None:
+            return None
+        constant_mask = constant_mask & (
+            x.constant_values == (0 if value is None else value.data.reshape(()))
+        )
+    return _channelwise_flow(x.axis, constant_mask, x.constant_values)
+
+
+def _transpose_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    x = channels_of.get(node.inputs[0])
+    return (
+        None
+        if x is None
+        else _channelwise_flow(node.attrs["perm"].index(x.axis), x.constant_mask, x.constant_values)
+    )
+
+
+def _reshape_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    """Return the flow of a reshape that keeps the channel axis, or merges it with others."""
+    x, before, after = channels_of.get(node.inputs[0]), node.inputs[0].shape, node.output.shape
+    if x is None or not all(isinstance(n, int) and n for n in (*before, *after)):
+        return None
+    count = len(x.constant_mask)
+    outer, inner = prod(before[: x.axis]), prod(before[x.axis + 1 :])
+    for axis, n in enumerate(after):
+        first, last = prod(after[:axis]), prod(after[axis + 1 :])
+        if n == count and (first, last) == (outer, inner):
+            sources = np.arange(count)
+        elif n == count * inner and n > count and (first, last) == (outer, 1):
+            sources = np.repeat(np.arange(count), inner)
+        elif inner == 1 and n > count and n % count == 0 and first * n == outer * count:
+            sources = np.tile(np.arange(count), n // count)
+        else:
+            continue
+        known = Channels(axis, x.constant_mask[sources], x.constant_values[sources])
+        return Flow(known, [Link(0, sources, np.arange(len(sources)))])
+    return None
+
+
+def _concat_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    parts = [channels_of.get(v) for v in node.inputs]
+    if any(p is None or p.axis != node.attrs["axis"] for p in parts):
+        return None
+    links, begin = [], 0
+    for i, part in enumerate(parts):
+        every = np.arange(len(part.constant_mask))
+        links.append(Link(i, every, begin + every))
+        begin += len(every)
+    constant_mask = np.concatenate([p.constant_mask for p in parts])
+    constant_values = np.concatenate([p.constant_values for p in parts])
+    return Flow(Channels(node.attrs["axis"], constant_mask, constant_values), links)
+
+
+_POOLS = "max_pool", "avg_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first"
+
+_RULES: dict[str, Callable[[Node, ChannelMap], Flow | None]] = {
+    **dict.fromkeys(MATMUL_OPS, _matmul_flow),
+    **dict.fromkeys(_POOLS, _pool_flow),
+    **dict.fromkeys(("reduce_mean", "reduce_sum", "reduce_max", "reduce_min"), _reduction_flow),
+    **dict.fromkeys(("table", "qadd", "qmul"), _elementwise_flow),
+    "pad": _pad_flow,
+    "transpose": _transpose_flow,
+    "reshape": _reshape_flow,
+    "concat": _concat_flow,
+}

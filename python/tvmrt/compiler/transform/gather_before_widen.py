@@ -1,0 +1,133 @@
+"""Gather rows of a table of small elements before widening them, instead of widening the table.
+
+An embedding in int4 has tens of thousands of rows, and a run reads a few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.extent import SymInt
+from tvmrt.compiler.ir.low_bit_types import to_memory_format
+
+from .rewrite import rewrite
+
+SIGNED = {"int4": 8, "int2": 2}  # with the sign bit
+UNSIGNED = ("uint4", "uint2")
+SCALING = ("dequantize", "mul")  # a table with parameters, which are the later operands
+
+
+def gather_before_widen(graph: Graph) -> None:
+    """Move each ``gather`` before the nodes that compute its table from a small constant (widening,
+    dequantisation, block scales); bit-packed tables are gathered as whole bytes. Results are
+    unchanged."""
+    rewrite(graph, _gather_first)
+
+
+def _gather_first(b: Builder, node: Node) -> Value | None:
+    if node.op != "gather" or not _is_made_of_table(node.inputs[0], node.attrs["axis"]):
+        return None
+    return _GatherRewriter(b, node).of(node.inputs[0])
+
+
+def _is_made_of_table(value: Value, axis: int) -> bool:
+    """Return whether a value is computed row by row, along the axis, from a small table."""
+    source_node = value.producer
+    if source_node is None:
+        return False
+    x = source_node.inputs[0] if source_node.inputs else None
+    if source_node.op == "widen" and x.is_constant:
+        kind = x.dtype.name
+        return not x.dtype.is_packed or kind in SIGNED or kind in UNSIGNED
+    if source_node.op == "reshape":
+        same = x.shape[: axis + 1] == value.shape[: axis + 1]
+    else:
+        parameters = [p for p in source_node.inputs[1:] if p is not None]
+        same = source_node.op in SCALING and x.shape == value.shape
+        same = same and all(_has_rows(p, x, axis) for p in parameters)
+    return same and _is_made_of_table(x, axis)
+
+
+def _has_rows(parameter: Value, x: Value, axis: int) -> bool:
+    """Return whether a parameter is a scalar, or has one or all rows along the axis."""
+    if not parameter.shape:
+        return True
+    fits = len(parameter.shape) == len(x.shape)
+    return fits and parameter.shape[axis] in (1, x.shape[axis])
+
+
+class _GatherRewriter:
+    """Rewriter of the operators before one gather."""
+
+    def __init__(self, b: Builder, node: Node) -> None:
+        self.b, self.name = b, node.name
+        self.indices, self.axis = node.inputs[1], node.attrs["axis"]
+
+    def emit(self, op: str, inputs: list[Value | None], **attrs: Any) -> Value:
+        return self.b.emit(op, inputs, self.name, **attrs)
+
+    def gather_rows(self, x: Value) -> Value:
+        return self.emit("gather", [x, self.indices], axis=self.axis)
+
+    def shape(self, before: Sequence[SymInt]) -> tuple[SymInt, ...]:
+        """Return a shape with the indices' extents in place of the axis."""
+        return (*before[: self.axis], *self.indices.shape, *before[self.axis + 1 :])
+
+    def of(self, value: Value) -> Value:
+        source_node = value.producer
+        x = source_node.inputs[0]
+        if source_node.op == "widen":
+            return self.widened(x, source_node.attrs["to"])
+        if source_node.op == "reshape":
+            return self.emit("reshape", [self.of(x)], shape=self.shape(value.shape))
+        parameters = [self.parameter(p) for p in source_node.inputs[1:]]
+        return self.emit(source_node.op, [self.of(x), *parameters], **source_node.attrs)
+
+    def parameter(self, p: Value | None) -> Value | None:
+        if p is None or not p.shape:
+            return p
+        if p.shape[self.axis] != 1:
+            return self.gather_rows(p)
+        ones = (1,) * len(self.indices.shape)
+        shape = (*p.shape[: self.axis], *ones, *p.shape[self.axis + 1 :])
+        return self.emit("reshape", [p], shape=shape)
+
+    def widened(self, table: Value, to: str) -> Value:
+        kind, axis = table.dtype.name, self.axis
+        if not table.dtype.is_packed:
+            return self.emit("widen", [self.gather_rows(table)], to=to)
+        packed = _pad_to_bytes(table.data, axis, 8 // table.dtype.bits)
+        rows = self.gather_rows(self.b.const(packed, f"{table.name}_rows"))
+        codes = self.unpack_bits(rows, table.dtype.bits, prod(table.shape[axis + 1 :]))
+        if kind in SIGNED:
+            sign = self.b.const(np.int8(SIGNED[kind]), self.name)
+            codes = self.emit("cast", [codes], to="int8")
+            codes = self.emit("sub", [self.emit("bit_xor", [codes, sign]), sign])
+        return self.emit("reshape", [codes], shape=self.shape(table.shape))
+
+    def unpack_bits(self, packed: Value, bits: int, width: int) -> Value:
+        """Unpack bytes to uint8 numbers along the last axis, lowest bits first."""
+        column = self.emit("reshape", [packed], shape=(*packed.shape, 1))
+        shifts = self.b.const(np.arange(0, 8, bits, dtype=np.uint8), self.name)
+        mask = self.b.const(np.uint8((1 << bits) - 1), self.name)
+        codes = self.emit("bit_and", [self.emit("shift_right", [column, shifts]), mask])
+        all_codes = packed.shape[-1] * (8 // bits)
+        codes = self.emit("reshape", [codes], shape=(*packed.shape[:-1], all_codes))
+        if all_codes == width:
+            return codes
+        rank, sizes = len(packed.shape), (*packed.shape[:-1], width)
+        return self.emit("slice", [codes], starts=(0,) * rank, steps=(1,) * rank, sizes=sizes)
+
+
+def _pad_to_bytes(table: np.ndarray, axis: int, each: int) -> np.ndarray:
+    """Return [..., extent of the axis, bytes]: the later axes, padded to whole bytes."""
+    width = prod(table.shape[axis + 1 :])
+    rows = table.reshape(*table.shape[: axis + 1], width)
+    spare = [(0, 0)] * (axis + 1) + [(0, -width % each)]
+    filled = np.pad(rows.view(np.uint8), spare).view(table.dtype)
+    return to_memory_format(filled).reshape(*table.shape[: axis + 1], -1)

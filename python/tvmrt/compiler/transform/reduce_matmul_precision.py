@@ -1,0 +1,83 @@
+"""Mixed precision: convolutions and matmuls that are computed in bfloat16.
+
+Operands are rounded to bfloat16; accumulators and activations stay float32. Depthwise layers, which
+are limited by memory and not by multiplication, and recurrent cells are not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from tvmrt.compiler.ir import Graph, Node
+from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.reduced_precision import BFLOAT16, PRECISION, ReducedPrecision
+
+# Below these limits, rounding the input of a layer costs more than it saves.
+MIN_CHANNELS = 2  # of the input, per group
+MIN_USES = 16  # of an element of the input, by windows and channels
+MIN_DEPTH, MIN_COLUMNS = 8, 8  # of a matmul
+FEW_ROWS = 4  # up to which a computed matrix is read in place (TVMRT_MATMUL_FEW_ROWS)
+
+Measure = Callable[[Graph, Sequence[Node]], "list[float]"]
+
+
+def reduce_matmul_precision(
+    graph: Graph, measure: Measure | None = None, max_error: float | None = None
+) -> list[ReducedPrecision]:
+    """Mark the matmul-like nodes of a graph that are computed in bfloat16.
+
+    Parameters
+    ----------
+    graph
+        Its nodes get an attribute.
+    measure
+        Returns the error of each given node in bfloat16; None: nothing is measured.
+    max_error
+        Maximum error; nodes above it stay in float32. None: no limit.
+
+    Returns
+    -------
+    A row for each node that could be computed in bfloat16, in order.
+    """
+    nodes = [node for node in graph.nodes if _is_profitable(node)]
+    errors = [None] * len(nodes) if measure is None else measure(graph, nodes)
+    rows = []
+    for node, error in zip(nodes, errors):
+        kept = max_error is not None and error is not None and not error <= max_error
+        if not kept:
+            node.attrs[PRECISION] = BFLOAT16
+        rows.append(
+            ReducedPrecision(_name(node), node.sources, "float32" if kept else BFLOAT16, error)
+        )
+    return rows
+
+
+def _name(node: Node) -> str:
+    return node.inputs[1].name if node.inputs[1].is_constant else node.name
+
+
+def _is_profitable(node: Node) -> bool:
+    if node.op not in ("conv", "conv_transpose", "matmul"):
+        return False
+    if node.inputs[1].keeps_layout:
+        return False  # weights that are stored in the library in a device's format
+    if node.op != "matmul":
+        return _conv_is_profitable(node)
+    return _matmul_is_profitable(node)
+
+
+def _conv_is_profitable(node: Node) -> bool:
+    weights, groups = node.inputs[1], node.attrs["groups"]
+    outs, ins = weights.shape[0] // groups, weights.shape[1]
+    if node.op == "conv_transpose":
+        outs, ins = ins, outs
+    return ins >= MIN_CHANNELS and outs * prod(weights.shape[2:]) >= MIN_USES
+
+
+def _matmul_is_profitable(node: Node) -> bool:
+    a, b = node.inputs[:2]
+    rows, depth = upper_bound(prod(a.shape[:-1])), upper_bound(a.shape[-1])
+    if a.dtype.name != "float32" or depth < MIN_DEPTH or upper_bound(b.shape[-1]) < MIN_COLUMNS:
+        return False
+    return not a.is_constant and (b.is_constant or min(rows, upper_bound(a.shape[-2])) > FEW_ROWS)
