@@ -26,7 +26,7 @@ class CompileOptions(TypedDict, total=False):
 
 def text() -> str:
     """Return the stub."""
-    table = request.every_row()
+    table = request.all_options()
     return HEAD + "".join(f"    {name}: {kind}\n" for name, (_, _, kind) in table.items())
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from runpy import run_path
 
-from tvmrt.compiler import choices, request
+from tvmrt.compiler import option_rules, request
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "tvmrt"
@@ -189,7 +189,7 @@ def _function(name: str, node: ast.FunctionDef) -> str:
 
 def _refused() -> str:
     """What of the options does not go together, by the sentences that say so."""
-    sentences = [re.sub(r"{\w+}", "N", rule.sentence) for rule in choices.RULES]
+    sentences = [re.sub(r"{\w+}", "N", rule.sentence) for rule in option_rules.RULES]
     return "\n".join(["**Refused**", "", *(f"- {sentence}" for sentence in sentences)])
 
 
@@ -210,7 +210,7 @@ def _takes_options(node: ast.FunctionDef | ast.ClassDef) -> bool:
 
 
 def _options() -> list[str]:
-    table = request.every_row()
+    table = request.all_options()
     return [f"{name}: {kind} = {default!r}" for name, (default, _, kind) in table.items()]
 
 
@@ -249,7 +249,7 @@ def _member(item: ast.FunctionDef) -> str:
 def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
     """Return a docstring as Markdown: sections become bold heads, their entries list items."""
     text = inspect.cleandoc(ast.get_docstring(node) or "").replace(
-        request.OPTIONS, request.entries(request.every_row())
+        request.OPTIONS, request.entries(request.all_options())
     )
     lines = text.replace("``", "`").splitlines()
     result: list[str] = []

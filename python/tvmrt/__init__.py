@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tvmrt import absent
+from tvmrt import unsupported_tvm_names
 from tvmrt.libinfo import __version__
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ __all__ = [
 ]
 
 _MODULES = ("contrib", "custom", "devices", "error", "libinfo", "nd", "runtime")
-_OTHER_HOMES = {
+_MOVED_NAMES = {
     "compile": "tvmrt.compiler.pipeline",
     "compile_together": "tvmrt.compiler.pipeline",
     "load": "tvmrt.network.loading",
@@ -108,7 +108,7 @@ _OTHER_HOMES = {
     "register_extension": "tvmrt._ffi",
 }
 
-absent.install()
+unsupported_tvm_names.install()
 
 
 def _import(module: str) -> Any:
@@ -117,9 +117,9 @@ def _import(module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name == module:
             raise
-        from tvmrt import extras
+        from tvmrt import optional_dependencies
 
-        raise extras.told(error) from error
+        raise optional_dependencies.with_install_advice(error) from error
 
 
 def _module(name: str) -> Any:
@@ -140,7 +140,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name at its first use."""
     if name not in __all__ or name in _MODULES:
         return _module(name)
-    home = _import(_OTHER_HOMES.get(name, "tvmrt.runtime"))
+    home = _import(_MOVED_NAMES.get(name, "tvmrt.runtime"))
     value = getattr(home, name)
     globals()[name] = value
     return value

@@ -1,6 +1,6 @@
 """Connections for running networks remotely with ``tvmrt run``, ``verify`` and ``bench``.
 
-A plug-in subclasses :class:`Connection`, :class:`Place` and :class:`RemoteNetwork`, and enters the
+A plug-in subclasses :class:`Connection`, :class:`RemoteMachine` and :class:`RemoteNetwork`, and enters the
 connection in its table ``connections``.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt import plugin
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 
 if TYPE_CHECKING:
     import click
@@ -51,7 +51,7 @@ class RemoteNetwork:
         raise NotImplementedError(f"{type(self).__name__} has no time()")
 
 
-class Place:
+class RemoteMachine:
     """A remote machine or board that runs networks, reached by a :class:`Connection`.
 
     Attributes
@@ -86,6 +86,9 @@ class Place:
 
     def close(self) -> None:
         """Disconnect; called once, at the end of the command."""
+
+
+Place = RemoteMachine  # former name, removed in the next release
 
 
 class Connection:
@@ -123,7 +126,7 @@ class Connection:
         """
         return False
 
-    def open(self, values: Mapping[str, Any]) -> Place | None:
+    def open(self, values: Mapping[str, Any]) -> RemoteMachine | None:
         """Connect to the machine that the option values select.
 
         Parameters
@@ -153,7 +156,7 @@ def connections() -> Iterator[tuple[str, Connection]]:
             found = made()
         except Exception as error:  # third-party code may raise anything
             text = f"{key} is left out: {type(error).__name__}: {error}"
-            warnings.warn(text, Remark, stacklevel=2)
+            warnings.warn(text, TvmrtWarning, stacklevel=2)
             continue
         yield key, found
 

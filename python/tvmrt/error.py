@@ -49,7 +49,7 @@ class UnsupportedError(TVMError, NotImplementedError):
     """The network needs features that the compiler lacks; the text lists all of them."""
 
 
-class OpenDimensionsError(TVMError, ValueError):
+class UnboundedDimensionsError(TVMError, ValueError):
     """A network has dynamic dimensions without bounds.
 
     ``names`` are the dimensions that need bounds; it is empty if the number of an input's axes is
@@ -61,19 +61,19 @@ class OpenDimensionsError(TVMError, ValueError):
         self.names = names
 
 
-class UnforeseenError(TVMError, ValueError):
+class UnexpectedImportError(TVMError, ValueError):
     """A network is refused because importing one of its nodes raised an unexpected exception.
 
     ``__cause__`` is that exception. The network may be invalid, but tvmrt should report it better.
     """
 
 
-class Remark(UserWarning):
+class TvmrtWarning(UserWarning):
     """A warning with information about a compilation, besides its result; the command line prints
     it."""
 
 
-class SizesRemark(Remark):
+class SizesWarning(TvmrtWarning):
     """A remark on a condition that several dynamic dimensions must satisfy together."""
 
 

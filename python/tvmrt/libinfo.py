@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from tvmrt.installed import (
+from tvmrt.install_paths import (
     PACKAGE,
     __version__,
     find_boards_path,
@@ -25,7 +25,7 @@ __all__ = [
     "find_lib_path",
 ]
 
-_ROOMS = ("src_runtime", "src_backend", os.path.join("src_runtime", "firmware"))
+_BUILD_FOLDERS = ("src_runtime", "src_backend", os.path.join("src_runtime", "firmware"))
 
 
 def find_lib_path(name: str = "libtvm_runtime.so") -> list[str]:
@@ -56,4 +56,4 @@ def _in_build_folder(name: str) -> list[str]:
     from tvmrt.runtime import _library
 
     build = os.path.dirname(os.path.dirname(os.path.realpath(_library.PATH)))
-    return [os.path.join(build, room, name) for room in _ROOMS]
+    return [os.path.join(build, subfolder, name) for subfolder in _BUILD_FOLDERS]

@@ -29,7 +29,7 @@ def _is_text(info: onnx.ValueInfoProto) -> bool:
     return info.type.tensor_type.elem_type == onnx.TensorProto.STRING
 
 
-MOST_ELEMENTS = 16  # default maximum of a result whose number of elements is dynamic
+MAX_ELEMENTS = 16  # default maximum of a result whose number of elements is dynamic
 
 
 class Network(BackendRep):
@@ -92,7 +92,7 @@ class Network(BackendRep):
         if kwargs:
             raise TypeError(f"run() knows no option {next(iter(kwargs))}; options go to prepare()")
         executor = self._executor
-        assert executor is not None  # OpenNetwork overrides run()
+        assert executor is not None  # DynamicNetwork overrides run()
         for name, value in self._by_name(inputs).items():
             bundle = self._bundles.get(name)
             parts = {name: value} if bundle is None else bundle.flatten(name, value)
@@ -123,7 +123,7 @@ class Network(BackendRep):
         return {k: v for k, v in zip(names, values) if k in self._inputs}
 
 
-class OpenNetwork(Network):
+class DynamicNetwork(Network):
     """A model with dynamic input shapes or sequence lengths; it is compiled when it is run, once
     for each combination. One thread at a time may run it. A sequence output that a loop builds
     from tensors of different shapes has up to 16 elements. For more, declare the maximum with the
@@ -160,7 +160,7 @@ class OpenNetwork(Network):
                 parts = {name: value}
             shapes.update((part, np.shape(array)) for part, array in parts.items())
         for name in self._lists:
-            sequences.setdefault(name, MOST_ELEMENTS)
+            sequences.setdefault(name, MAX_ELEMENTS)
         form = (tuple(shapes.items()), tuple(sequences.items()))
         if form not in self._loaded:
             self._loaded[form] = self._load(shapes, sequences)
@@ -194,9 +194,9 @@ class Backend(BaseBackend):
         if not cls.supports_device(device):
             raise ValueError(f"device {device} is not supported; the backend's device is CPU")
         declared = any(options.get(name) for name in ("shapes", "dims", "sequences"))
-        if not is_open(model) or declared:
+        if not is_dynamic(model) or declared:
             return cls._load(model, options)
-        return OpenNetwork(
+        return DynamicNetwork(
             model,
             lambda shapes, sequences: cls._load(
                 model, {**options, "shapes": shapes, "sequences": sequences}
@@ -256,13 +256,13 @@ class Backend(BaseBackend):
             return False
 
 
-def is_open(model: onnx.ModelProto) -> bool:
+def is_dynamic(model: onnx.ModelProto) -> bool:
     """Return whether a model has inputs with dynamic shapes or sequence lengths."""
     given = {tensor.name for tensor in model.graph.initializer}
-    return any(_is_open(info.type) for info in model.graph.input if info.name not in given)
+    return any(_has_dynamic_type(info.type) for info in model.graph.input if info.name not in given)
 
 
-def _is_open(type: onnx.TypeProto) -> bool:
+def _has_dynamic_type(type: onnx.TypeProto) -> bool:
     tensor = type.tensor_type
     return type.WhichOneof("value") in ("sequence_type", "optional_type") or (
         type.HasField("tensor_type")

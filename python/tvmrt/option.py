@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Row:
+class OptionDescription:
     """The description of an option.
 
     Parameters
@@ -55,7 +55,7 @@ KINDS = ("str", "int", "float", "bool", "path")
 
 
 @dataclass(frozen=True)
-class Option(Row):
+class Option(OptionDescription):
     """An option that a plug-in adds to ``tvmrt.compile`` and to ``tvmrt compile``.
 
     The plug-in's importers, exporters and devices read it as an attribute of the request.

@@ -139,7 +139,7 @@ class Importer:
     ) -> Any:
         """Compare every tensor of a network for ``tvmrt verify``.
 
-        Return the rows, each a ``tvmrt.cli.tolerance.Row``, and the name of the reference
+        Return the rows, each a ``tvmrt.cli.tolerance.TensorComparison``, and the name of the reference
         implementation. ``options`` are those of ``tvmrt.compile``.
         """
         raise self._lacks("verify", path)
@@ -183,7 +183,7 @@ class Exporter:
 
 
 @dataclass(frozen=True)
-class Absent:
+class UnusedPlugin:
     """A plug-in that is installed but not used, with the reason."""
 
     name: str
@@ -196,30 +196,30 @@ class _Tables:
 
     def __init__(self) -> None:
         self.plugins: dict[str, Plugin] = {}
-        self.absent: list[Absent] = []
+        self.absent: list[UnusedPlugin] = []
         self.entries: dict[str, dict[Any, tuple[Plugin, str]]] = {name: {} for name in TABLES}
         self.options: dict[str, Option] | None = None  # None until they are read
-        unwanted = _unwanted()
-        for name, plugin in _found(self._leave_out):
+        unwanted = _excluded()
+        for name, plugin in _discovered(self._skip):
             if name in unwanted:
-                self.absent.append(Absent(name, f"{VARIABLE} leaves it out", plugin))
+                self.absent.append(UnusedPlugin(name, f"{VARIABLE} leaves it out", plugin))
             elif name in self.plugins:
-                self._leave_out(name, f"there are two of this name, {_home(plugin)} is the second")
+                self._skip(name, f"there are two of this name, {_origin(plugin)} is the second")
             else:
                 self.plugins[name] = plugin
-        while lacking := self._lacking():
+        while lacking := self._missing_requirement():
             plugin, needed = lacking
             del self.plugins[plugin.name]
             reason = f"it requires the plug-in {needed}, which is not used"
-            self._leave_out(plugin.name, reason, plugin)
+            self._skip(plugin.name, reason, plugin)
         for plugin in self.plugins.values():
             self._enter(plugin)
 
-    def _leave_out(self, name: str, reason: str, plugin: Plugin | None = None) -> None:
-        self.absent.append(Absent(name, reason, plugin))
-        _remark(f"the plug-in {name} is left out: {reason}")
+    def _skip(self, name: str, reason: str, plugin: Plugin | None = None) -> None:
+        self.absent.append(UnusedPlugin(name, reason, plugin))
+        _warn(f"the plug-in {name} is left out: {reason}")
 
-    def _lacking(self) -> tuple[Plugin, str] | None:
+    def _missing_requirement(self) -> tuple[Plugin, str] | None:
         for plugin in self.plugins.values():
             for needed in plugin.requires:
                 if needed not in self.plugins:
@@ -233,16 +233,16 @@ class _Tables:
                 if first is None:
                     self.entries[table][key] = plugin, reference
                     continue
-                _remark(
+                _warn(
                     f"the plug-ins {first[0].name} and {plugin.name} both add {key} to {table}; "
                     f"that of {first[0].name} is used"
                 )
 
 
-def _remark(text: str) -> None:
-    from tvmrt.error import Remark  # rarely needed
+def _warn(text: str) -> None:
+    from tvmrt.error import TvmrtWarning  # rarely needed
 
-    warnings.warn(text, Remark, stacklevel=2)
+    warnings.warn(text, TvmrtWarning, stacklevel=2)
 
 
 _lock = threading.RLock()
@@ -262,7 +262,7 @@ def _read() -> _Tables:
     return _tables[0]
 
 
-def _unwanted() -> set[str]:
+def _excluded() -> set[str]:
     """Return the plug-in names that the environment variable excludes (written as "-NAME")."""
     names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
     for name in names:
@@ -271,38 +271,38 @@ def _unwanted() -> set[str]:
     return {name[1:] for name in names}
 
 
-def _found(leave_out: Any) -> Iterator[tuple[str, Plugin]]:
+def _discovered(skip: Any) -> Iterator[tuple[str, Plugin]]:
     from pkgutil import iter_modules
 
     from tvmrt import plugins
     from tvmrt.entry_points import entry_points
 
     for module in sorted(iter_modules(plugins.__path__), key=lambda m: m.name):
-        plugin = _loaded(module.name, f"{plugins.__name__}.{module.name}.plugin:PLUGIN", leave_out)
+        plugin = _loaded(module.name, f"{plugins.__name__}.{module.name}.plugin:PLUGIN", skip)
         if plugin is not None:
             yield plugin.name, plugin
     for point in entry_points(ENTRY_POINTS):
-        plugin = _loaded(point.name, point.value, leave_out)
+        plugin = _loaded(point.name, point.value, skip)
         if plugin is not None:
             yield plugin.name, plugin
 
 
-def _loaded(name: str, reference: str, leave_out: Any) -> Plugin | None:
+def _loaded(name: str, reference: str, skip: Any) -> Plugin | None:
     try:
         plugin = resolve(reference)
     except Exception as error:  # third-party code may raise anything
-        leave_out(name, f"{reference} does not load: {type(error).__name__}: {error}")
+        skip(name, f"{reference} does not load: {type(error).__name__}: {error}")
         return None
     if not isinstance(plugin, Plugin):
-        leave_out(name, f"{reference} is not a tvmrt.plugin.Plugin")
+        skip(name, f"{reference} is not a tvmrt.plugin.Plugin")
         return None
     if wrong := malformed(plugin, TABLES):
-        leave_out(name, f"{reference}: {wrong}")
+        skip(name, f"{reference}: {wrong}")
         return None
     return plugin
 
 
-def _home(plugin: Plugin) -> str:
+def _origin(plugin: Plugin) -> str:
     references = (r for table in TABLES for r in getattr(plugin, table).values())
     return next(references, plugin.summary)
 
@@ -319,7 +319,7 @@ def plugins() -> dict[str, Plugin]:
     return dict(_read().plugins)
 
 
-def absent() -> list[Absent]:
+def unused() -> list[UnusedPlugin]:
     """Return the plug-ins that are installed but not used, with the reasons."""
     return list(_read().absent)
 
@@ -391,7 +391,7 @@ def hook(name: str, what: str) -> Any:
     """
     found = find("hooks", name)
     if found is None:
-        reason = why_absent("hooks", name) or "no plug-in has it; 'tvmrt doctor' lists plug-ins"
+        reason = why_missing("hooks", name) or "no plug-in has it; 'tvmrt doctor' lists plug-ins"
         raise ImportError(f"{what} is not available: {reason}")
     return found
 
@@ -404,7 +404,7 @@ def instead(name: str) -> str | None:
     return None if entry is None else entry[1]
 
 
-def why_absent(table: str, key: Any) -> str | None:
+def why_missing(table: str, key: Any) -> str | None:
     """Return why a key is missing, if an unused plug-in has it; otherwise None."""
     for each in _read().absent:
         if each.plugin is not None and key in getattr(each.plugin, table):
@@ -421,7 +421,7 @@ def is_network(path: str | os.PathLike[str]) -> bool:
     return (
         suffix in NETWORKS
         or has("importers", suffix)
-        or why_absent("importers", suffix) is not None
+        or why_missing("importers", suffix) is not None
     )
 
 
@@ -456,7 +456,7 @@ def importer_of_file(path: str | os.PathLike[str]) -> Importer | None:
     if found is not None:
         importer: Importer = found()
         return importer
-    if (reason := why_absent("importers", suffix)) is not None:
+    if (reason := why_missing("importers", suffix)) is not None:
         raise ValueError(f"{path}: {reason}")
     return None
 
@@ -486,7 +486,7 @@ def options(reserved: Collection[str]) -> dict[str, Option]:
             for key, (owner, reference) in tables.entries["options"].items():
                 row, wrong = read_option(key, reference, resolve, reserved)
                 if row is None:
-                    _remark(f"the option {key} of the plug-in {owner.name} is left out: {wrong}")
+                    _warn(f"the option {key} of the plug-in {owner.name} is left out: {wrong}")
                 else:
                     found[key] = row
             tables.options = found

@@ -143,7 +143,7 @@ static void fill_op_of(draft* d) {
 
 /* Each input of a node is one reader, with two numbers in `readers`; the caller frees all tables,
  * also on failure. */
-static int make_draft(draft* d) {
+static int lower_network(draft* d) {
   const tvmrt_graph* graph = &d->g->graph;
   size_t i;
   d->ends = tvmrt__calloc(d->g->num_ops, sizeof(*d->ends));
@@ -207,7 +207,7 @@ static int make_schedule(tvmrt_graph_executor* g) {
   draft d = {0};
   int rc;
   d.g = g;
-  rc = g->num_ops > INT32_MAX ? tvmrt__fail_memory(g->num_ops) : make_draft(&d);
+  rc = g->num_ops > INT32_MAX ? tvmrt__fail_memory(g->num_ops) : lower_network(&d);
   if (rc == 0) {
     /* The schedule takes ownership of the list; all other tables are freed below. */
     rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, region_of_op, (int32_t)g->num_ops,

@@ -66,10 +66,10 @@ def test_package_of_objects_is_linked(parts, tmp_path):
 
 def test_commands_take_a_package(parts, tmp_path):
     path = pack(tmp_path / "module.tar", parts)
-    facts = describe(path)
-    assert facts.facts["format"] == "package of tvmc"
-    assert [row[0] for row in facts.tables["weights"].rows] == ["w"]
-    assert facts.tables["files"].rows == [(name, len(data)) for name, data in parts.items()]
+    properties = describe(path)
+    assert properties.properties["format"] == "package of tvmc"
+    assert [row[0] for row in properties.tables["weights"].rows] == ["w"]
+    assert properties.tables["files"].rows == [(name, len(data)) for name, data in parts.items()]
     np.savez(tmp_path / "in.npz", x=network.X)
 
     def tool(*arguments: object) -> dict:

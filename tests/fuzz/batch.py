@@ -34,7 +34,7 @@ from tvmrt.libinfo import find_include_path
 __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "run_batch"]
 
 HERE = Path(__file__).resolve().parent
-MOST_BYTES = 64 << 20  # of a network's memory, to be run here
+MAX_BYTES = 64 << 20  # of a network's memory, to be run here
 # what executors would ask the library for, and one network of it would answer for all
 OF_ONE = ("get_c_metadata", "get_model_metadata", "get_dims", "get_state")
 
@@ -134,7 +134,7 @@ def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
     source = np.random.default_rng(seed)
     feeds = {}
     for each, type in zip(library.summary.inputs, library.program.input_types):
-        if not _is_of_numpy(each.dtype) or each.nbytes > MOST_BYTES:
+        if not _is_of_numpy(each.dtype) or each.nbytes > MAX_BYTES:
             return {}
         dtype, shape = np.dtype(each.dtype), [upper_bound(extent) for extent in type.shape]
         if dtype.kind == "f":
@@ -155,7 +155,7 @@ def is_small(library: Any) -> bool:
     ends = (*summary.inputs, *summary.outputs)
     known = all(_is_of_numpy(each.dtype) for each in ends)
     sizes = sum(each.nbytes for each in ends) + summary.arena_bytes + summary.weights_bytes
-    return known and sizes + summary.scratch_bytes <= MOST_BYTES
+    return known and sizes + summary.scratch_bytes <= MAX_BYTES
 
 
 def run_batch(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import Target, get_target
-from tvmrt.compiler.export import dialects
+from tvmrt.compiler.export import compiler_flags
 from tvmrt.compiler.export.toolchain import COMMON, OPTIMISE, find_compiler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
@@ -102,9 +102,19 @@ class Build:
             return [*find_compiler(), *COMMON, *SANITIZE, *self.machine.flags]
         own = [shutil.which(self.compiler) or self.compiler]
         if self.runtime == "crt":
-            return [*own, "-std=c99", self.level, *dialects.speak(own, self.machine.flags)]
+            return [
+                *own,
+                "-std=c99",
+                self.level,
+                *compiler_flags.translate_flags(own, self.machine.flags),
+            ]
         rest = QUICK[1:] if self.level == "-O0" else OPTIMISE[1:]
-        return [*own, *COMMON, self.level, *dialects.speak(own, [*rest, *self.machine.flags])]
+        return [
+            *own,
+            *COMMON,
+            self.level,
+            *compiler_flags.translate_flags(own, [*rest, *self.machine.flags]),
+        ]
 
     def missing(self) -> str | None:
         """What this machine lacks for the build, or None."""

@@ -4,26 +4,26 @@
 #include "fuzz.h"
 #include "tensors/tensor.h"
 
-enum { MOST_ELEMENTS = 4096 };
+enum { MAX_ELEMENTS = 4096 };
 
-/* Elements of a tensor, MOST_ELEMENTS + 1 if there are more. */
+/* Elements of a tensor, MAX_ELEMENTS + 1 if there are more. */
 static int64_t count_elements(const DLTensor* t) {
   int64_t count = 1;
   int d;
   for (d = 0; d < t->ndim; ++d) {
     if (t->shape[d] == 0) return 0;
   }
-  for (d = 0; d < t->ndim && count <= MOST_ELEMENTS; ++d) {
-    count = t->shape[d] > MOST_ELEMENTS ? MOST_ELEMENTS + 1 : count * t->shape[d];
+  for (d = 0; d < t->ndim && count <= MAX_ELEMENTS; ++d) {
+    count = t->shape[d] > MAX_ELEMENTS ? MAX_ELEMENTS + 1 : count * t->shape[d];
   }
-  return count <= MOST_ELEMENTS ? count : MOST_ELEMENTS + 1;
+  return count <= MAX_ELEMENTS ? count : MAX_ELEMENTS + 1;
 }
 
 /* Write every element where its indices say; the sanitizer knows where the storage ends. */
 static void touch_all(const DLTensor* t) {
   int64_t count = count_elements(t);
   int64_t i;
-  if (count > MOST_ELEMENTS) return;
+  if (count > MAX_ELEMENTS) return;
   for (i = 0; i < count; ++i) {
     int64_t rest = i;
     int64_t at = 0;

@@ -16,7 +16,7 @@ import tvmrt
 
 OPSETS = (13, 17, 18, 20, 21)
 LARGEST = 1e4  # of a float; larger ones lose too many digits on the way
-MOST_ELEMENTS = 20_000
+MAX_ELEMENTS = 20_000
 TYPES = ("float32", "float32", "float32", "float32", "float64", "float16", "int8", "uint8", "int32",
          "int64", "bool")  # fmt: skip
 
@@ -196,7 +196,7 @@ class Growing:
 def is_tame(value: Any, empty: bool = False) -> bool:
     """Whether a value is one to go on with: neither empty, unless it may be, nor large nor without
     end."""
-    if not isinstance(value, np.ndarray) or not (empty or value.size) or value.size > MOST_ELEMENTS:
+    if not isinstance(value, np.ndarray) or not (empty or value.size) or value.size > MAX_ELEMENTS:
         return False
     if value.dtype.kind not in "biuf" or value.ndim > 6:
         return False

@@ -3,7 +3,7 @@
  * as it is. */
 #include "fuzz.h"
 
-enum { MOST_VALUES = 512, MOST_BYTES = 1 << 14 };
+enum { MOST_VALUES = 512, MAX_BYTES = 1 << 14 };
 
 size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed);
@@ -14,7 +14,7 @@ typedef struct span {
 } span;
 
 typedef struct text {
-  char bytes[MOST_BYTES];
+  char bytes[MAX_BYTES];
   size_t size;
 } text;
 
@@ -53,7 +53,7 @@ static size_t find_values(const char* s, size_t size, span* out) {
 }
 
 static void append(text* t, const char* bytes, size_t size) {
-  if (size > MOST_BYTES - t->size) size = MOST_BYTES - t->size;
+  if (size > MAX_BYTES - t->size) size = MAX_BYTES - t->size;
   memcpy(t->bytes + t->size, bytes, size);
   t->size += size;
 }

@@ -18,7 +18,7 @@ from seeds import archive_of
 
 HERE = Path(__file__).resolve().parent
 LARGEST_BYTES = 1200  # of an input
-MOST_BYTES = 32_000  # of the archive of a target
+MAX_BYTES = 32_000  # of the archive of a target
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that equal inputs make equal archives
 
 
@@ -43,7 +43,7 @@ def write_archive(path: Path, inputs: list[bytes]) -> int:
             member = zipfile.ZipInfo(f"{i}", LONG_AGO)
             archive.writestr(member, data, zipfile.ZIP_DEFLATED)
             size += member.compress_size
-            if size > MOST_BYTES:
+            if size > MAX_BYTES:
                 return i + 1
     return len(inputs)
 

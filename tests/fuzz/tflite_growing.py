@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
 from tflite_case import Net
 
 DTYPES = {"float32": 25, "int8": 30, "int16": 30, "uint8": 5, "hybrid": 10}
-MOST_ELEMENTS = 6000
+MAX_ELEMENTS = 6000
 LARGEST = 1e4
 RUNS = 2
 
@@ -126,7 +126,7 @@ class TfliteGrowing(Net):
     ) -> int:
         """A result: quantised as another tensor, as given, or as it will fit."""
         shape = tuple(int(each) for each in shape)
-        if min(shape, default=1) < 1 or int(np.prod(shape)) > MOST_ELEMENTS:
+        if min(shape, default=1) < 1 or int(np.prod(shape)) > MAX_ELEMENTS:
             raise Unfit
         dtype = dtype or self.base
         is_free = like is None and not q and dtype in WHOLE

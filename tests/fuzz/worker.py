@@ -24,14 +24,14 @@ import onnx
 
 SECONDS = 120
 FAILED = "failed"
-MOST_BYTES = 8 << 30
+MAX_BYTES = 8 << 30
 
 
 def main() -> None:
     kind, folder = sys.argv[1], Path(sys.argv[2])
     plan = json.loads((folder / "plan.json").read_text())
     if "ASAN_OPTIONS" not in os.environ or kind != "ours":  # its shadow is larger than any limit
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     run = (Ours if kind == "ours" else Theirs)(folder)
     for number in plan[kind]:
         (folder / f"{kind}-at").write_text(str(number))

@@ -3,6 +3,6 @@
 # rows of a section: the public name, the file that defines it, and its name there
 ENTRIES = {
     "Devices that run parts of a network": [
-        ("tvmrt.conformance.run_checks", "conformance/kit.py", "run_checks"),
+        ("tvmrt.conformance.run_checks", "conformance/runner.py", "run_checks"),
     ],
 }

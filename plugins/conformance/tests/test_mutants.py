@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tvmrt.conformance import run_checks
-from tvmrt.conformance.subject import open_device
+from tvmrt.conformance.device_under_test import load_device
 from tvmrt.libinfo import find_include_path
 
 pytest.importorskip("onnxruntime")
@@ -72,7 +72,7 @@ def findings(path: Path, number: int) -> list:
     if number in WILD:
         return run_checks(str(path), [check], only=[only], seconds=4 if number == 11 else 120)
     module = importlib.import_module(f"tvmrt.conformance.{check}")
-    return module.check(open_device(str(path)), 1e-3, (only,))
+    return module.check(load_device(str(path)), 1e-3, (only,))
 
 
 @pytest.mark.everyday(3)

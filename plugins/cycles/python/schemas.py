@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmrt.cli.schema_types import (
     by_name,
     flag,
+    integer,
     list_of,
     number,
     or_null,
@@ -12,7 +13,6 @@ from tvmrt.cli.schema_types import (
     seconds,
     size,
     text,
-    whole,
 )
 from tvmrt.cli.schemas import WORDS
 
@@ -28,7 +28,8 @@ INSPECT_BOARD = record(
     ram_bytes=or_null(size(), "RAM of the board, all regions."), flash_bytes=or_null(size()),
     networks=by_name(
         record(
-            instructions=whole(), cycles=whole(), wait_cycles=whole("Part of cycles."), **COST,
+            instructions=integer(), cycles=integer(), wait_cycles=integer("Part of cycles."),
+            **COST,
             ram=record(
                 arena_bytes=size(), input_bytes=size(), output_bytes=size(),
                 static_bytes=size("Variables."), stack_bytes=or_null(size()),
@@ -38,12 +39,12 @@ INSPECT_BOARD = record(
             weights_bytes=size(),
             layers=list_of(
                 record(
-                    name=text(), nodes=WORDS, instructions=whole(), cycles=whole(),
-                    wait_cycles=whole(), **COST,
+                    name=text(), nodes=WORDS, instructions=integer(), cycles=integer(),
+                    wait_cycles=integer(), **COST,
                 ),
                 "Layers in execution order; the last row is the code between them.",
             ),
-            functions=list_of(record(name=text(), cycles=whole()), "Most cycles first."),
+            functions=list_of(record(name=text(), cycles=integer()), "Most cycles first."),
         )
     ),
 )  # fmt: skip

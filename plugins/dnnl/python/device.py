@@ -16,7 +16,7 @@ from tvmrt.compiler.ir.region import DENSE_LAYOUT
 MAX_RANK = 6  # maximum rank of a oneDNN matmul
 
 _FLOATS = ("conv", "conv_transpose", "matmul")
-_BYTES = ("qconv", "qmatmul")
+_INT8_TYPES = ("qconv", "qmatmul")
 _SUM = ((), ("add",))  # a bias, or another layer's result
 _ACTIVATION = ((), ("relu",), ("max",), ("min",), ("max", "min"))
 
@@ -77,12 +77,12 @@ def _quantized(node: Node) -> str | None:
         return f"oneDNN needs {w.dtype} weights around {zero}"
     if not all(v is None or v.is_constant for v in node.inputs[1:4]):
         return "weights, scales or biases are computed at run time"
-    if not _multiplies_bytes_exactly():
+    if not _has_exact_int8_matmul():
         return "oneDNN has no exact products of bytes on a processor without VNNI"
     return None
 
 
-def _multiplies_bytes_exactly() -> bool:
+def _has_exact_int8_matmul() -> bool:
     """Whether oneDNN has int8 products with 32-bit sums. Without VNNI it adds pairs in 16 bits,
     which overflow, and halves the weights of signed inputs."""
     vnni = {"avx512_vnni", "avx_vnni"}
@@ -103,7 +103,7 @@ _CHECKS = {
 
 
 @register
-class Dnnl(Device):
+class OneDnnDevice(Device):
     """oneDNN: convolutions and matmuls of float32 and int8, with fused add, relu and clip."""
 
     name = "dnnl"
@@ -112,7 +112,7 @@ class Dnnl(Device):
     version = 1  # version of the nodes' meaning, as in dnnl.c
     patterns = (
         *((op, *a, *f, *b) for op, a, f, b in product(_FLOATS, _SUM, _ACTIVATION, _SUM)),
-        *((op,) for op in _BYTES),
+        *((op,) for op in _INT8_TYPES),
     )
 
     def refuses(self, context: Context) -> str | None:

@@ -11,13 +11,13 @@ from tvmrt.compiler.devices.base import Context, Device, Refusal
 from tvmrt.compiler.devices.region_json import Constants, describe_region
 from tvmrt.compiler.devices.registry import register
 from tvmrt.compiler.ir import CSource, Needs, Node, Packaged, Region, Value
-from tvmrt.error import Remark, UnsupportedError
+from tvmrt.error import TvmrtWarning, UnsupportedError
 from tvmrt.plugins.ethos_u import vela
 from tvmrt.plugins.ethos_u.c_text import ALIGN_BYTES, constants, scratch_bytes, source_text
 from tvmrt.plugins.ethos_u.stream import Left, Stream, read_stream
-from tvmrt.plugins.region_writers.byte_meanings import BYTES
-from tvmrt.plugins.region_writers.fixed_pairs import PAIRS
-from tvmrt.plugins.region_writers.fixed_products import PRODUCTS, STEPS
+from tvmrt.plugins.region_writers.fixed_point_binary import PAIRS
+from tvmrt.plugins.region_writers.fixed_point_matmul import MATMUL_OPERATORS, STEPS
+from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES
 from tvmrt.plugins.region_writers.to_tflite import write_region
 
 SOFTMAX = ("dequantize", "softmax", "quantize")
@@ -36,7 +36,7 @@ def _fixed_chains() -> list[tuple[str, ...]]:
     """Return the fixed-point matmul chains of networks that were .tflite files."""
     scales, *optional, last = STEPS
     found = []
-    for product, scale in itertools.product(PRODUCTS, scales):
+    for product, scale in itertools.product(MATMUL_OPERATORS, scales):
         for kept in itertools.product((False, True), repeat=len(optional)):
             between = [names[0] for names, keep in zip(optional, kept) if keep]
             found.append((product, scale, *between, last[0]))
@@ -66,7 +66,7 @@ class EthosU(Device):
         if reason is None:
             try_options(arguments)
         else:
-            warnings.warn(f"device ethos-u takes nothing: {reason}", Remark, stacklevel=2)
+            warnings.warn(f"device ethos-u takes nothing: {reason}", TvmrtWarning, stacklevel=2)
         return reason
 
     def supports(self, node: Node) -> str | None:
@@ -84,7 +84,7 @@ class EthosU(Device):
         try:
             _compiled(region)
         except _NodeError as problem:
-            return Refusal(str(problem), region.nodes[problem.place])
+            return Refusal(str(problem), region.nodes[problem.node_index])
         return None
 
     def codegen(self, regions: Sequence[Region], context: Context) -> CSource:
@@ -109,13 +109,13 @@ class _NodeError(UnsupportedError):
 
     def __init__(self, text: str, place: int) -> None:
         super().__init__(text)
-        self.place = place
+        self.node_index = place
 
 
 def _is_taken(node: Node, value: Value) -> bool:
     """Whether the value is int8 or allowed in a chain, whose sums and scales the writer checks."""
     kind = value.dtype.name
-    return kind in BYTES or value.is_constant or (node.op in INSIDE_CHAINS and kind != "int64")
+    return kind in INT8_TYPES or value.is_constant or (node.op in INSIDE_CHAINS and kind != "int64")
 
 
 def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
@@ -123,9 +123,9 @@ def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
     constants = Constants()
     described = describe_region(region, constants) | {"name": "region"}
     try:
-        writer = write_region(described, constants.tobytes(), free_borders=True)
+        writer = write_region(described, constants.tobytes(), free_boundaries=True)
     except UnsupportedError as problem:
-        raise _NodeError(str(problem), problem.place) from problem
+        raise _NodeError(str(problem), problem.node_index) from problem
     alone = len(region.inputs) == len(region.outputs) == 1
     separate = alone and bool(region.settings.get(vela.SEPARATE))
     answer = vela.run(writer.model(), vela.arguments(region.settings, separate))
@@ -138,7 +138,7 @@ def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
     except Left as problem:
         raise _node_error(writer, problem, region) from problem
     borders = [*described["inputs"], *described["outputs"]]
-    return stream, tuple(border in writer.last_borders for border in borders)
+    return stream, tuple(border in writer.channels_last_boundaries for border in borders)
 
 
 def _node_error(writer: Any, problem: Left, region: Region) -> UnsupportedError:

@@ -10,7 +10,7 @@ from onnx_case import network
 from test_ethos_u import layers, needs_vela
 
 import tvmrt
-from tvmrt.error import Remark, UnsupportedError
+from tvmrt.error import TvmrtWarning, UnsupportedError
 from tvmrt.plugins.ethos_u import vela
 from tvmrt.plugins.ethos_u.device import try_options
 from tvmrt.plugins.ethos_u.stream import Left, read_stream
@@ -28,11 +28,13 @@ def reasons(model, **options) -> set[str]:
 def test_without_vela_the_cpu_computes_and_says_what_to_install(monkeypatch):
     monkeypatch.setattr(vela, "_command", lambda: None)
     model, _ = layers()
-    with pytest.warns(Remark, match=r"ethos-u takes nothing: vela is not installed: pip install"):
+    with pytest.warns(
+        TvmrtWarning, match=r"ethos-u takes nothing: vela is not installed: pip install"
+    ):
         told = reasons(model)
     assert told == {"ethos-u: vela is not installed: pip install 'tvmrt[ethos-u]'"}
     with (
-        pytest.warns(Remark),
+        pytest.warns(TvmrtWarning),
         pytest.raises(UnsupportedError, match=r"vela is not installed: pip install"),
     ):
         tvmrt.compile(model, **FIRMWARE, require_device=["ethos-u"])

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from tvmrt.compiler.devices.base import Context, Device
 from tvmrt.compiler.devices.expr_visitor import ExprVisitor
 from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.devices.runtime_half import missing
+from tvmrt.compiler.devices.runtime_support import missing
 from tvmrt.compiler.ir import ModuleBlob, Node, Region, Value
 
 OPERATORS = ("add", "sub", "mul")

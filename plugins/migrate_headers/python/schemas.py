@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import flag, list_of, record, text, whole
+from tvmrt.cli.schema_types import flag, integer, list_of, record, text
 
 MIGRATE_HEADERS = record(
     "tvmrt migrate-headers --json.",
     rewritten=flag(),
-    uses=list_of(record(file=text(), line=whole(), old=text(), new=text(), reason=text())),
+    uses=list_of(record(file=text(), line=integer(), old=text(), new=text(), reason=text())),
 )

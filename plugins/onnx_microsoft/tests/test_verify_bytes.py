@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tvmrt.cli import main, networks
+from tvmrt.cli import main, onnx_reference
 
 pytest.importorskip("onnxruntime")
 
@@ -56,11 +56,11 @@ def test_each_node_is_judged_by_itself_and_a_step_is_allowed(network, capsys):
 
 def test_steps_are_those_of_bytes_alone(network):
     model = onnx.load(network[0])
-    assert networks.steps_of_bytes(model) == dict.fromkeys(
+    assert onnx_reference.dequantize_scales(model) == dict.fromkeys(
         ["floats", "y"], np.float32(SCALES["ys"])
     )
     model.graph.initializer[5].CopyFrom(numpy_helper.from_array(np.uint16(121), "yz"))
-    assert networks.steps_of_bytes(model) == {}
+    assert onnx_reference.dequantize_scales(model) == {}
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_tensors_without_a_type_are_observed(domain, untyped, seen):
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=opsets)
-    observed = networks.with_all_tensors_as_outputs(model, untyped)
+    observed = onnx_reference.with_all_tensors_as_outputs(model, untyped)
     assert {output.name for output in observed.graph.output} == {"y"} | seen

@@ -19,7 +19,9 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnxruntime.foreign_nodes import IR_VERSION, nodes_to_onnx
 
 PROVIDERS = ["CPUExecutionProvider"]
-_TRIED_ELEMENTS = 1 << 24  # maximum operand elements of a node that is run to find result shapes
+_MAX_TRIAL_ELEMENTS = (
+    1 << 24
+)  # maximum operand elements of a node that is run to find result shapes
 
 
 @register
@@ -38,15 +40,17 @@ class OnnxRuntime(PackageDevice):
         """Return the result types that onnxruntime infers, or finds by running the node."""
         if absent := self.absent():
             raise UnsupportedError(absent)
-        session = _open(_single(node, opsets, inputs))
+        session = _open(_one_node_model(node, opsets, inputs))
         outputs = session.get_outputs()
         shapes = [output.shape for output in outputs]
-        if not all(_is_told(shape) for shape in shapes):
-            shapes = _tried(session, inputs)
-        return [TensorType(tuple(s), DTYPES[_kind(o.type)]) for o, s in zip(outputs, shapes)]
+        if not all(_is_known(shape) for shape in shapes):
+            shapes = _infer_shapes_by_running(session, inputs)
+        return [
+            TensorType(tuple(s), DTYPES[_element_type(o.type)]) for o, s in zip(outputs, shapes)
+        ]
 
     def _prepare(self, text: str, constants: bytes, options: str) -> Any:
-        return _Bound(self._shared(text, constants, options)).run
+        return _RegionContext(self._shared(text, constants, options)).run
 
     def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> _Session:
         return _Session(region, constants, options)
@@ -73,7 +77,7 @@ def _first_line(problem: Exception) -> str:
     return str(problem).strip().split("\n", 1)[0][:300]
 
 
-def _single(
+def _one_node_model(
     node: onnx.NodeProto, opsets: Mapping[str, int], inputs: Sequence[Value | None]
 ) -> onnx.ModelProto:
     """Return a model of one node; its constants are initializers, visible to shape inference."""
@@ -92,12 +96,12 @@ def _single(
     return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
 
-def _is_told(shape: Sequence[Any]) -> bool:
+def _is_known(shape: Sequence[Any]) -> bool:
     """Return whether a shape is known; an empty one may mean a scalar or an unknown shape."""
     return bool(shape) and all(isinstance(n, int) and n >= 0 for n in shape)
 
 
-def _kind(text: str) -> str:
+def _element_type(text: str) -> str:
     """Return the element type in an onnxruntime type such as ``tensor(float)``."""
     found = text[len("tensor(") : -1] if text.startswith("tensor(") else ""
     found = {"float": "float32", "double": "float64"}.get(found, found)
@@ -106,10 +110,10 @@ def _kind(text: str) -> str:
     return found
 
 
-def _tried(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]]:
+def _infer_shapes_by_running(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]]:
     """Find the result shapes by two runs with different inputs, which must agree."""
     rows = [(f"i{i}", v) for i, v in enumerate(inputs) if v is not None and v.data is None]
-    if sum(v.type.size for _, v in rows) > _TRIED_ELEMENTS:
+    if sum(v.type.size for _, v in rows) > _MAX_TRIAL_ELEMENTS:
         raise UnsupportedError("the shapes of its results are not declared, and it is large")
     rng = np.random.default_rng(0)
     found = []
@@ -132,34 +136,36 @@ class _Session:
 
     def __init__(self, region: dict, constants: bytes, options: dict) -> None:
         self.session = _open(nodes_to_onnx(region, constants), int(options.get("threads", 0)))
-        borders = [(f"t{i}", region["tensors"][i]) for i in region["inputs"]]
-        self.inputs = [(name, _numpy(row)) for name, row in borders]
-        borders = [(f"t{i}", region["tensors"][i]) for i in region["outputs"]]
-        self.outputs = [(name, _numpy(row)) for name, row in borders]
+        boundaries = [(f"t{i}", region["tensors"][i]) for i in region["inputs"]]
+        self.inputs = [(name, _numpy(row)) for name, row in boundaries]
+        boundaries = [(f"t{i}", region["tensors"][i]) for i in region["outputs"]]
+        self.outputs = [(name, _numpy(row)) for name, row in boundaries]
 
 
 def _numpy(row: Mapping[str, Any]) -> Any:
     return np.dtype(DTYPES[row["dtype"]].numpy).type
 
 
-class _Bound:
+class _RegionContext:
     """Region in one context; inputs are read and outputs written in place."""
 
     def __init__(self, session: _Session) -> None:
         self._session = session
         self._binding = session.session.io_binding()
-        self._places = [0] * (len(session.inputs) + len(session.outputs))
+        self._bound_addresses = [0] * (len(session.inputs) + len(session.outputs))
 
     def run(self, symbol: str, *tensors: Any) -> None:
-        for place, tensor in enumerate(tensors):
-            if tensor.data_address != self._places[place]:  # executors rarely move their tensors
-                self._bind(place, tensor)
+        for index, tensor in enumerate(tensors):
+            if (
+                tensor.data_address != self._bound_addresses[index]
+            ):  # executors rarely move their tensors
+                self._bind(index, tensor)
         self._session.session.run_with_iobinding(self._binding)
 
-    def _bind(self, place: int, tensor: Any) -> None:
+    def _bind(self, index: int, tensor: Any) -> None:
         inputs = self._session.inputs
-        is_input = place < len(inputs)
-        name, kind = inputs[place] if is_input else self._session.outputs[place - len(inputs)]
+        is_input = index < len(inputs)
+        name, kind = inputs[index] if is_input else self._session.outputs[index - len(inputs)]
         bind = self._binding.bind_input if is_input else self._binding.bind_output
         bind(name, "cpu", 0, kind, list(tensor.shape), tensor.data_address)
-        self._places[place] = tensor.data_address
+        self._bound_addresses[index] = tensor.data_address

@@ -16,12 +16,21 @@ from tvmrt.plugins.opencl.recurrent import refusal as recurrent_refusal
 # kernels that only move elements
 _ANY_TYPE = {"concat", "pad", "pick", "gather", "gather_elements", "gather_nd"}
 # int8 kernels, whose types the operators define
-_BYTES = {"quantize", "dequantize", "qconv", "qmatmul", "qmatmul_computed", "table", "qadd", "qmul"}
-_BYTES |= {"qmax_pool", "qavg_pool", "qavg_pool_zero_first"}
+_INT8_TYPES = {
+    "quantize",
+    "dequantize",
+    "qconv",
+    "qmatmul",
+    "qmatmul_computed",
+    "table",
+    "qadd",
+    "qmul",
+}
+_INT8_TYPES |= {"qmax_pool", "qavg_pool", "qavg_pool_zero_first"}
 
 
 @register
-class OpenCl(Device):
+class OpenCLDevice(Device):
     """Pointwise operators, convolutions, matmuls, pooling, reductions, softmax, resizing, data
     movement, gathers, recurrent cells, quantised operators, and user kernels."""
 
@@ -61,7 +70,7 @@ def _kernel_refusal(node: Node) -> str | None:
         return f"a kernel joins {MAX_OPERANDS} tensors at most"
     if node.op in _ANY_TYPE:
         return None
-    if node.op in _BYTES:
+    if node.op in _INT8_TYPES:
         wide = any(v.dtype.name == "uint32" for v in node.inputs if v is not None)
         return "the OpenCL kernel of dequantize computes in int32" if wide else None
     for value in node.inputs if node.op not in ("resample",) else node.inputs[:1]:

@@ -9,7 +9,7 @@ from tvmrt.plugins.opencl.kernel import Kernel, Operand
 from tvmrt.plugins.opencl.kernels import kernel
 
 
-def _place(k: Kernel, name: str, index: str, extent: int) -> str:
+def _clamped_index(k: Kernel, name: str, index: str, extent: int) -> str:
     """Declare an index, which may be negative, clamped to the tensor."""
     n = k.scalar(extent)
     k.line(f"int {name} = (int){index};")
@@ -23,7 +23,7 @@ def gather(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     axis, rank = node.attrs["axis"], len(indices.at.shape)
     o = k.split("i", node.output.shape, "o")
     index = k.load(indices, o[axis : axis + rank])
-    p = _place(k, "p", index, data.at.shape[axis])
+    p = _clamped_index(k, "p", index, data.at.shape[axis])
     k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + rank :]])};")
 
 
@@ -32,7 +32,7 @@ def gather_elements(k: Kernel, node: Node, operands: Sequence[Operand | None]) -
     data, indices = operands
     axis = node.attrs["axis"]
     o = k.split("i", node.output.shape, "o")
-    p = _place(k, "p", k.load(indices, o), data.at.shape[axis])
+    p = _clamped_index(k, "p", k.load(indices, o), data.at.shape[axis])
     k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + 1 :]])};")
 
 
@@ -42,7 +42,7 @@ def gather_nd(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None
     batch, tuples = node.attrs["batch"], len(indices.at.shape) - 1
     o = k.split("i", node.output.shape, "o")
     places = [
-        _place(k, f"p{d}", k.load(indices, [*o[:tuples], str(d)]), data.at.shape[batch + d])
+        _clamped_index(k, f"p{d}", k.load(indices, [*o[:tuples], str(d)]), data.at.shape[batch + d])
         for d in range(indices.at.shape[-1])
     ]
     k.line(f"out[i] = {k.load(data, [*o[:batch], *places, *o[tuples:]])};")

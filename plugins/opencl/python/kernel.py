@@ -96,7 +96,7 @@ class Kernel:
                 rest = f"({rest}) / {extent}"
         return names
 
-    def place(self, at: Strided, index: Sequence[str]) -> str:
+    def element_offset(self, at: Strided, index: Sequence[str]) -> str:
         """Return the expression of an element's offset in its buffer."""
         terms = [self.scalar(at.offset)] if at.offset else []
         for name, stride, extent in zip(index, at.strides, at.shape):
@@ -107,7 +107,7 @@ class Kernel:
 
     def load(self, operand: Operand, index: Sequence[str]) -> str:
         """Return the expression of an operand's element."""
-        return f"{self.pointer(operand.buffer)}[{self.place(operand.at, index)}]"
+        return f"{self.pointer(operand.buffer)}[{self.element_offset(operand.at, index)}]"
 
     def source(self) -> str:
         """Return the program's text."""

@@ -43,7 +43,7 @@ def copy(operand: Operand, name: str = "copy") -> Kernel:
 # Sliding windows --------------------------------------------------------------------------------
 
 
-def _three(values: Sequence[int], fill: int) -> tuple[int, ...]:
+def _spatial_triple(values: Sequence[int], fill: int) -> tuple[int, ...]:
     """Return three spatial axes, with leading ones filled in."""
     return (fill,) * (3 - len(values)) + tuple(values)
 
@@ -62,14 +62,17 @@ def _spatial(operand: Operand) -> Operand:
 
 def _pixels(k: Kernel, node: Node) -> list[str]:
     """Declare the index of the result's element in [N, C, D, H, W]."""
-    return k.split("i", (*node.output.shape[:2], *_three(node.output.shape[2:], 1)), "o")
+    return k.split("i", (*node.output.shape[:2], *_spatial_triple(node.output.shape[2:], 1)), "o")
 
 
 def _window(k: Kernel, node: Node, taps: Sequence[int], extents: Sequence[int]):
     """Open loops over a window's taps inside the input; return the input's indices."""
     attrs = node.attrs
-    strides, dilations = _three(attrs["strides"], 1), _three(attrs["dilations"], 1)
-    before = _three(attrs["pads_before"], 0)
+    strides, dilations = (
+        _spatial_triple(attrs["strides"], 1),
+        _spatial_triple(attrs["dilations"], 1),
+    )
+    before = _spatial_triple(attrs["pads_before"], 0)
     index = []
     for axis, letter in enumerate("zyx"):
         k.line(f"for (int k{letter} = 0; k{letter} < {k.scalar(taps[axis])}; ++k{letter}) {{")
@@ -111,8 +114,11 @@ def conv_transpose(k: Kernel, node: Node, operands: Sequence[Operand | None]) ->
     groups = node.attrs["groups"]
     per_group, channels = node.output.shape[1] // groups, x.at.shape[1] // groups
     bias = operands[2] if len(operands) > 2 else None
-    strides, dilations = _three(node.attrs["strides"], 1), _three(node.attrs["dilations"], 1)
-    before = _three(node.attrs["pads_before"], 0)
+    strides, dilations = (
+        _spatial_triple(node.attrs["strides"], 1),
+        _spatial_triple(node.attrs["dilations"], 1),
+    )
+    before = _spatial_triple(node.attrs["pads_before"], 0)
     k.line(f"float acc = {k.load(bias, [o[1]]) if bias else '0.0f'};")
     k.line(f"const int first = {o[1]} / {k.scalar(per_group)} * {k.scalar(channels)};")
     k.line(f"const int oc = {o[1]} % {k.scalar(per_group)};")
@@ -139,7 +145,7 @@ def conv_transpose(k: Kernel, node: Node, operands: Sequence[Operand | None]) ->
 def pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = _spatial(operands[0])
     o = _pixels(k, node)
-    taps = _three(node.attrs["kernel"], 1)
+    taps = _spatial_triple(node.attrs["kernel"], 1)
     largest = node.op == "max_pool"
     k.line(f"float acc = {'-INFINITY' if largest else '0.0f'};")
     k.line("int met = 0;")
@@ -155,16 +161,18 @@ def pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
 
 def _count_padded(k: Kernel, node: Node, taps, extents) -> None:
     """Count the taps in the input or its padding."""
-    strides = _three(node.attrs["strides"], 1)
-    dilations = _three(node.attrs["dilations"], 1)
-    before, after = (_three(node.attrs[f"pads_{side}"], 0) for side in ("before", "after"))
+    strides = _spatial_triple(node.attrs["strides"], 1)
+    dilations = _spatial_triple(node.attrs["dilations"], 1)
+    before, after = (_spatial_triple(node.attrs[f"pads_{side}"], 0) for side in ("before", "after"))
     k.line("met = 1;")
     for axis in range(3):
         k.line("{ int inside = 0;")
         k.line(f"for (int t = 0; t < {k.scalar(taps[axis])}; ++t) {{")
-        place = f"o{axis + 2} * {k.scalar(strides[axis])} + t * {k.scalar(dilations[axis])}"
+        element_offset = (
+            f"o{axis + 2} * {k.scalar(strides[axis])} + t * {k.scalar(dilations[axis])}"
+        )
         end = before[axis] + extents[axis] + after[axis]
-        k.line(f"inside += {place} < {k.scalar(end)};")
+        k.line(f"inside += {element_offset} < {k.scalar(end)};")
         k.line("} met *= inside; }")
 
 
@@ -198,7 +206,7 @@ _FOLDS = {
 }
 
 
-def _kept_and_folded(at: Strided, axes: Sequence[int]) -> tuple[Strided, Strided]:
+def _split_reduced_axes(at: Strided, axes: Sequence[int]) -> tuple[Strided, Strided]:
     kept = [d for d in range(len(at.shape)) if d not in axes]
     return at.transpose(kept), Strided(*zip(*((at.shape[d], at.strides[d]) for d in axes)))
 
@@ -206,15 +214,15 @@ def _kept_and_folded(at: Strided, axes: Sequence[int]) -> tuple[Strided, Strided
 @kernel(*_FOLDS)
 def reduction(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = operands[0]
-    kept, folded = _kept_and_folded(x.at, node.attrs["axes"])
+    kept, folded = _split_reduced_axes(x.at, node.attrs["axes"])
     start, step, finish = _FOLDS[node.op]
     o = k.split("i", kept.shape, "o")
-    k.line(f"const int begin = {k.place(kept, o)};")
+    k.line(f"const int begin = {k.element_offset(kept, o)};")
     k.line(f"const int total = {k.scalar(folded.size)};")
     k.line(f"float acc = {start};")
     k.line("for (int r = 0; r < total; ++r) {")
     index = k.split("r", folded.shape, "f")
-    k.line(f"const float v = {k.pointer(x.buffer)}[begin + {k.place(folded, index)}];")
+    k.line(f"const float v = {k.pointer(x.buffer)}[begin + {k.element_offset(folded, index)}];")
     k.line(step)
     k.line("}")
     k.line(f"out[i] = acc{finish};")
@@ -223,12 +231,12 @@ def reduction(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None
 @kernel("argmax", "argmin")
 def extreme(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = operands[0]
-    kept, folded = _kept_and_folded(x.at, [node.attrs["axis"]])
+    kept, folded = _split_reduced_axes(x.at, [node.attrs["axis"]])
     better = (">" if node.op == "argmax" else "<") + ("=" if node.attrs["select_last"] else "")
     o = k.split("i", kept.shape, "o")
     value = f"{k.pointer(x.buffer)}[begin + r * {k.scalar(folded.strides[0])}]"
     dtype = cl_type(x.buffer.dtype)
-    k.line(f"const int begin = {k.place(kept, o)};")
+    k.line(f"const int begin = {k.element_offset(kept, o)};")
     k.line("int r = 0, best = 0;")
     k.line(f"{dtype} top = {value};")
     k.line(f"for (r = 1; r < {k.scalar(folded.size)}; ++r) {{")
@@ -246,7 +254,7 @@ def softmax(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, axis = operands[0], node.attrs["axis"]
     o = k.split("i", x.at.shape, "o")
     o[axis] = "0"
-    begin, stride = k.place(x.at, o), k.scalar(x.at.strides[axis])
+    begin, stride = k.element_offset(x.at, o), k.scalar(x.at.strides[axis])
     row = f"{k.pointer(x.buffer)}[begin + r * {stride}]"
     extent = k.scalar(x.at.shape[axis])
     k.line(f"const int begin = {begin};")

@@ -46,12 +46,12 @@ class _Lowering:
     def run(self) -> None:
         for node in self.old:
             if is_pointwise(node):
-                if not self._joins_its_reader(node):
+                if not self._is_fused_with_reader(node):
                     self._pointwise(node)
             elif get_op(node.op).kind == VIEW:
                 self._view(node)
             elif node.op == KERNEL:
-                self._given(node)
+                self._lower_user_kernel(node)
             elif node.op in RECURRENT:
                 dense_inputs = [v and self._dense(v, node).buffer for v in node.inputs]
                 self.nodes.append(lower_cell(node, dense_inputs))
@@ -63,18 +63,18 @@ class _Lowering:
 
     # Operands
 
-    def _of(self, value: Value) -> Operand:
+    def _access_pattern(self, value: Value) -> Operand:
         """Return the value's access pattern; inputs and constants are dense."""
         return self.operand.setdefault(value, Operand(value, dense(value.shape)))
 
     def _operand_for(self, node: Node, value: Value | None) -> Operand | None:
         if value is None:
             return None
-        return self._dense(value, node) if node.op in _DENSE else self._of(value)
+        return self._dense(value, node) if node.op in _DENSE else self._access_pattern(value)
 
     def _dense(self, value: Value, node: Node) -> Operand:
         """Return the value in a separate row-major buffer."""
-        operand = self._of(value)
+        operand = self._access_pattern(value)
         whole = operand.buffer.type.size == operand.at.size
         if not (operand.at.is_dense() and operand.at.offset == 0 and whole):
             made = Value(f"{value.name}_dense", value.type)
@@ -92,14 +92,14 @@ class _Lowering:
 
     def _view(self, node: Node) -> None:
         value = node.inputs[0]
-        operand = self._of(value)
+        operand = self._access_pattern(value)
         at = get_op(node.op).access(operand.at, node.attrs)
         if at is None:  # strides cannot express the view of this layout
             operand = self._dense(value, node)
             at = get_op(node.op).access(operand.at, node.attrs)
         self.operand[node.output] = Operand(operand.buffer, at)
 
-    def _given(self, node: Node) -> None:
+    def _lower_user_kernel(self, node: Node) -> None:
         """Emit a user's kernel, whose operands are row-major."""
         buffers = [None if v is None else self._dense(v, node).buffer for v in node.inputs]
         made = Node(KERNEL, buffers, node.attrs, node.name, node.sources)
@@ -108,7 +108,7 @@ class _Lowering:
 
     # Pointwise nodes
 
-    def _joins_its_reader(self, node: Node) -> bool:
+    def _is_fused_with_reader(self, node: Node) -> bool:
         """Whether the only reader is fused with the node."""
         value = node.output
         reader = self.readers.only(value)
@@ -116,10 +116,10 @@ class _Lowering:
             reader is not None
             and is_pointwise(reader)
             and reader.output.shape == value.shape
-            and self._weight(reader) <= MAX_FUSED
+            and self._chain_length(reader) <= MAX_FUSED
         )
 
-    def _weight(self, node: Node) -> int:
+    def _chain_length(self, node: Node) -> int:
         """Return the number of pointwise nodes in this one's chains of single readers."""
         total, stack = 0, [node]
         while stack and total <= MAX_FUSED:
@@ -137,26 +137,26 @@ class _Lowering:
         k = Kernel("pointwise", result.dtype, result.type.size)
         index = k.split("i", result.shape, "d")
         done: dict[Value, str] = {}
-        sources = dict.fromkeys(s for n in self._inside(node) for s in n.sources)
+        sources = dict.fromkeys(s for n in self._fused_nodes(node) for s in n.sources)
         k.line(f"out[i] = {self._value(k, node, index, done)};")
         self._emit(k, Node(node.op, [], {}, node.name, tuple(sources)), result)
 
-    def _inside(self, node: Node) -> list[Node]:
+    def _fused_nodes(self, node: Node) -> list[Node]:
         """Return the node and those that are fused into its kernel."""
         found = [node]
         for value in node.inputs:
-            if self._is_inside(value):
-                found += self._inside(value.producer)
+            if self._is_fused(value):
+                found += self._fused_nodes(value.producer)
         return found
 
-    def _is_inside(self, value: Value) -> bool:
+    def _is_fused(self, value: Value) -> bool:
         producer = value.producer
         return (
             producer is not None
             and value not in self.operand
             and not value.is_constant
             and is_pointwise(producer)
-            and self._joins_its_reader(producer)
+            and self._is_fused_with_reader(producer)
         )
 
     def _value(self, k: Kernel, node: Node, index, done: dict[Value, str]) -> str:
@@ -166,10 +166,10 @@ class _Lowering:
 
     def _element(self, k: Kernel, value: Value, shape, index, done: dict[Value, str]) -> str:
         if value not in done:
-            if self._is_inside(value):
+            if self._is_fused(value):
                 text = self._value(k, value.producer, index, done)
             else:
-                operand = self._of(value)
+                operand = self._access_pattern(value)
                 text = k.load(Operand(operand.buffer, operand.at.expand(shape)), index)
             name = f"v{len(done)}"
             k.line(f"const {pointwise.cl_type(value.dtype)} {name} = {text};")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Node
 from tvmrt.plugins.opencl.kernel import CL_TYPES, cl_type
-from tvmrt.plugins.opencl.templates import template_of
+from tvmrt.plugins.opencl.pointwise_templates import template_of
 
 
 def template(node: Node) -> str | None:

@@ -13,7 +13,14 @@ from math import prod
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.plugins.opencl.kernel import Kernel, Operand, cl_type
-from tvmrt.plugins.opencl.kernels import _count_padded, _pixels, _spatial, _three, _window, kernel
+from tvmrt.plugins.opencl.kernels import (
+    _count_padded,
+    _pixels,
+    _spatial,
+    _spatial_triple,
+    _window,
+    kernel,
+)
 
 _exact = partial(kernel, helpers="#pragma OPENCL FP_CONTRACT OFF\n")
 
@@ -55,7 +62,7 @@ def dequantize(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> Non
 # Products ---------------------------------------------------------------------------------------
 
 
-def _of_channel(k: Kernel, operand: Operand, channel: str) -> str:
+def _per_channel(k: Kernel, operand: Operand, channel: str) -> str:
     """Return a scalar, or the value of a channel."""
     flat = operand.buffer.type.size
     return f"{k.pointer(operand.buffer)}[{channel if flat > 1 else 0}]"
@@ -64,10 +71,10 @@ def _of_channel(k: Kernel, operand: Operand, channel: str) -> str:
 def _begin_sum(k: Kernel, operands: Sequence[Operand | None], channel: str) -> str:
     """Declare the sum; return the subtraction of the weights' zero point."""
     bias, zero = (operands[n] if len(operands) > n else None for n in (3, 4))
-    k.line(f"int acc = {_of_channel(k, bias, channel) if bias else 0};")
+    k.line(f"int acc = {_per_channel(k, bias, channel) if bias else 0};")
     if zero is None:
         return ""
-    k.line(f"const int w_zero = {_of_channel(k, zero, channel)};")
+    k.line(f"const int w_zero = {_per_channel(k, zero, channel)};")
     return " - w_zero"
 
 
@@ -94,7 +101,7 @@ def qconv(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     weight = k.load(w, [o[1], "c", "kz", "ky", "kx"])
     k.line(f"acc += ({k.load(x, [o[0], '(first + c)', *index])} - {x_zero}) * ({weight}{less});")
     k.line("}}}}")
-    _end_sum(k, node, _of_channel(k, operands[2], o[1]))
+    _end_sum(k, node, _per_channel(k, operands[2], o[1]))
 
 
 @_exact("qmatmul", "qmatmul_computed")
@@ -111,7 +118,7 @@ def qmatmul(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     k.line(f"for (int r = 0; r < {k.scalar(inner)}; ++r)")
     left, right = k.load(a, [*o[:-1], "r"]), k.load(b, [*o[:-2], "r", o[-1]])
     k.line(f"  acc += ({left} - {x_zero}) * ({right}{less});")
-    _end_sum(k, node, _of_channel(k, operands[2], o[-1]))
+    _end_sum(k, node, _per_channel(k, operands[2], o[-1]))
 
 
 # Bytes ------------------------------------------------------------------------------------------
@@ -141,7 +148,7 @@ def max_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = _spatial(operands[0])
     o = _pixels(k, node)
     k.line(f"int acc = {k.scalar(storage_range(node.output.dtype)[0])};")
-    index = _window(k, node, _three(node.attrs["kernel"], 1), x.at.shape[2:])
+    index = _window(k, node, _spatial_triple(node.attrs["kernel"], 1), x.at.shape[2:])
     k.line(f"acc = max(acc, (int){k.load(x, [o[0], o[1], *index])});")
     k.line("}}}")
     k.line("out[i] = acc;")
@@ -151,7 +158,7 @@ def max_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
 def average_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     """A mean over the whole image is an exact integer sum, scaled once; other means sum floats."""
     attrs = node.attrs
-    x, taps = _spatial(operands[0]), _three(attrs["kernel"], 1)
+    x, taps = _spatial(operands[0]), _spatial_triple(attrs["kernel"], 1)
     o = _pixels(k, node)
     whole = taps == x.at.shape[2:] and not any((*attrs["pads_before"], *attrs["pads_after"]))
     zero = k.scalar(attrs["x_zero"])

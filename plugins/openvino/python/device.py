@@ -18,25 +18,27 @@ from tvmrt.compiler.ir import DTYPES, Node, Region, Value
 from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.recurrent import drop_default_attributes
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.region_writers.byte_meanings import BYTES
-from tvmrt.plugins.region_writers.quantized_to_onnx import PRODUCTS, QUANTIZED_FORMS
+from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES
+from tvmrt.plugins.region_writers.quantized_to_onnx import MATMUL_OPERATORS, QUANTIZED_FORMS
 from tvmrt.plugins.region_writers.recurrent_to_onnx import CELLS, cell_refusal
 from tvmrt.plugins.region_writers.to_onnx import FORMS, region_to_onnx
 
 OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
-INTEGERS = PRODUCTS | {"gather", "pick"}  # operators that may have integer constants
-MOST_RUNS = 8  # maximum concurrent runs of regions; a model with fewer streams queues them
+INTEGERS = MATMUL_OPERATORS | {"gather", "pick"}  # operators that may have integer constants
+MAX_CONCURRENT_RUNS = (
+    8  # maximum concurrent runs of regions; a model with fewer streams queues them
+)
 
 
 @register
-class OpenVino(PackageDevice):
+class OpenVinoDevice(PackageDevice):
     """Float32 and quantised networks by Intel's OpenVINO on the CPU, from its Python package."""
 
     name = "openvino"
     # a region must contain at least one of these
-    heavy = frozenset({"conv", "conv_transpose", "matmul", *CELLS}) | PRODUCTS
+    heavy = frozenset({"conv", "conv_transpose", "matmul", *CELLS}) | MATMUL_OPERATORS
     # OpenVINO 2026.4 gives wrong results with different kinds of cells in one model, even alone
-    one_kind_of_cells = True
+    single_cell_type = True
     _starts = True
     # operators that accept int8 as well as float32
     moves = frozenset({"concat", "expand", "identity", "pick", "reshape", "slice", "transpose"})
@@ -57,7 +59,7 @@ class OpenVino(PackageDevice):
 
     def _takes(self, op: str, value: Value) -> bool:
         kind = value.dtype.name
-        if kind in BYTES:
+        if kind in INT8_TYPES:
             return op in self.moves or op in QUANTIZED_FORMS
         return kind == "float32" or (
             kind in ("int32", "int64") and op in INTEGERS and value.is_constant
@@ -71,10 +73,10 @@ class OpenVino(PackageDevice):
         try:
             region_to_onnx(describe_region(plain, constants), constants.tobytes())
         except UnsupportedError as problem:
-            return Refusal(str(problem), region.nodes[problem.place])
+            return Refusal(str(problem), region.nodes[problem.node_index])
         if self.heavy and not self.heavy.intersection(node.op for node in region.nodes):
             return "there is no convolution and no product in it"
-        return self._mixed(region.nodes) if self.one_kind_of_cells else None
+        return self._mixed(region.nodes) if self.single_cell_type else None
 
     def _mixed(self, nodes: Sequence[Node]) -> str | None:
         kinds = [(n, n.op, n.attrs.get("linear_before_reset")) for n in nodes if n.op in CELLS]
@@ -93,7 +95,7 @@ class OpenVino(PackageDevice):
         from tvmrt.runtime import register_func
 
         super().enter_runtime()
-        register_func("device.openvino.num_queues", lambda: MOST_RUNS, override=True)
+        register_func("device.openvino.num_queues", lambda: MAX_CONCURRENT_RUNS, override=True)
 
     def _prepare(self, text: str, constants: bytes, options: str) -> list[Callable]:
         request = _Request(self._shared(text, constants, options))
@@ -118,8 +120,8 @@ class _Compiled:
                 config[key] = int(options[option])
         self.model = core.compile_model(model, "CPU", config)
         self.num_inputs = len(region["inputs"])
-        borders = [region["tensors"][i] for i in (*region["inputs"], *region["outputs"])]
-        self.dtypes = [np.dtype(DTYPES[row["dtype"]].numpy) for row in borders]
+        boundaries = [region["tensors"][i] for i in (*region["inputs"], *region["outputs"])]
+        self.dtypes = [np.dtype(DTYPES[row["dtype"]].numpy) for row in boundaries]
 
 
 class _Request:
@@ -135,37 +137,37 @@ class _Request:
         below = super(openvino.InferRequest, self._request).infer
         self._infer = functools.partial(below, {}, True, False)
 
-    def _bind(self, place: int, tensor: Any) -> None:
+    def _bind(self, index: int, tensor: Any) -> None:
         import openvino
 
-        dtype, count = self._compiled.dtypes[place], self._compiled.num_inputs
+        dtype, count = self._compiled.dtypes[index], self._compiled.num_inputs
         whole = (ctypes.c_byte * (tensor.size * dtype.itemsize)).from_address(tensor.data_address)
         array = np.frombuffer(whole, dtype).reshape(tensor.shape)
         memory = openvino.Tensor(array, shared_memory=True)
-        if place < count:
-            self._request.set_input_tensor(place, memory)
+        if index < count:
+            self._request.set_input_tensor(index, memory)
         else:
-            self._request.set_output_tensor(place - count, memory)
-        self._bound[place] = tensor.data_address
+            self._request.set_output_tensor(index - count, memory)
+        self._bound[index] = tensor.data_address
 
     def run(self, symbol: str, *tensors: Any) -> None:
         """Run synchronously on the calling thread."""
         bound = self._bound
-        for place, tensor in enumerate(tensors):
-            if tensor.data_address != bound[place]:  # executors rarely move their tensors
-                self._bind(place, tensor)
+        for index, tensor in enumerate(tensors):
+            if tensor.data_address != bound[index]:  # executors rarely move their tensors
+                self._bind(index, tensor)
         self._infer()
 
     def start(self, symbol: str, *tensors: Any) -> Callable[[int], int]:
         """Start an asynchronous run in one of the model's streams."""
-        for place, tensor in enumerate(tensors):
-            if tensor.data_address != self._bound[place]:
-                self._bind(place, tensor)
+        for index, tensor in enumerate(tensors):
+            if tensor.data_address != self._bound[index]:
+                self._bind(index, tensor)
         self._request.start_async()
         return self._wait
 
-    def _wait(self, only_asks: int) -> int:
-        if only_asks:
+    def _wait(self, poll_only: int) -> int:
+        if poll_only:
             return int(not self._request.wait_for(0))
         self._request.wait()
         return 0

@@ -6,5 +6,5 @@ PLUGIN = Plugin(
     name="openvino",
     summary="regions computed by OpenVINO",
     requires=("region_writers",),
-    devices={"openvino": "tvmrt.plugins.openvino.device:OpenVino"},
+    devices={"openvino": "tvmrt.plugins.openvino.device:OpenVinoDevice"},
 )

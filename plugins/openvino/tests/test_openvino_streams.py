@@ -38,7 +38,7 @@ def test_openvino_computes_branches_in_streams(tmp_path, monkeypatch):
 
     monkeypatch.setattr(device._Request, "start", start)
     monkeypatch.setattr(device._Compiled, "__init__", init)
-    monkeypatch.setattr(device.OpenVino, "most_nodes", 1)  # so that there are two regions
+    monkeypatch.setattr(device.OpenVinoDevice, "most_nodes", 1)  # so that there are two regions
     options = {"openvino": {"streams": 2, "threads": 2}}
     library = tvmrt.compile(
         onnx.parser.parse_model(HEADER + BRANCHES),

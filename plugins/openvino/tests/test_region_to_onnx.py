@@ -14,7 +14,7 @@ from sample_devices import run_library
 
 import tvmrt
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.openvino.device import OpenVino
+from tvmrt.plugins.openvino.device import OpenVinoDevice
 from tvmrt.plugins.region_writers.onnx_writer import Writer
 from tvmrt.plugins.region_writers.to_onnx import region_to_onnx
 from tvmrt.runtime.executor import AotModule, GraphModule
@@ -26,12 +26,12 @@ with_openvino = pytest.mark.skipif(
 )
 
 
-class ByOnnxRuntime(OpenVino):
+class ByOnnxRuntime(OpenVinoDevice):
     """The same regions, run by another library; of any operators."""
 
     name = "by_onnxruntime"
     heavy = frozenset()
-    one_kind_of_cells = False
+    single_cell_type = False
 
     def absent(self):
         return None
@@ -270,7 +270,9 @@ def test_attributes_that_are_left_out_have_their_defaults():
 
 
 def test_without_the_package_nodes_stay_on_the_cpu(monkeypatch):
-    monkeypatch.setattr(OpenVino, "absent", lambda self: "the package openvino is not installed")
+    monkeypatch.setattr(
+        OpenVinoDevice, "absent", lambda self: "the package openvino is not installed"
+    )
     all_cases = pytest.importorskip("tvmrt.conformance.cases").all_cases
     model = next(case for case in all_cases() if case.name == "Conv: 3x3").model()
     (row,) = tvmrt.compile(model, devices=["openvino"]).summary.nodes

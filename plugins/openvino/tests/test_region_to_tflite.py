@@ -38,7 +38,7 @@ class ByLiteRt(tvmrt.devices.PythonDevice):
             text, constants = region_text([region], self.name)
             region_to_tflite(json.loads(text)["regions"][0], constants)
         except UnsupportedError as problem:
-            return Refusal(str(problem), region.nodes[problem.place])
+            return Refusal(str(problem), region.nodes[problem.node_index])
         return None
 
     def absent(self):
@@ -152,7 +152,7 @@ def test_what_has_no_form_is_refused(op, attrs, why):
     node = {"op": op, "name": "n", "inputs": [0], "outputs": [1], "attrs": attrs}
     with pytest.raises(UnsupportedError, match=f"n: {why}") as raised:
         region_to_tflite({**REGION, "nodes": [node]}, b"")
-    assert raised.value.place == 0
+    assert raised.value.node_index == 0
 
 
 def test_other_types_are_refused():

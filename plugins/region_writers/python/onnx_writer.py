@@ -55,7 +55,7 @@ class Writer:
         self.made.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
-    def numbers(self, values: Sequence[int]) -> str:
+    def integers(self, values: Sequence[int]) -> str:
         """Add a constant of integers; return its name."""
         return self.constant(np.array(values, np.int64))
 
@@ -97,8 +97,8 @@ def pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     given = {"kernel_shape": attrs["kernel"], **window(attrs)}
     if node["op"] == "avg_pool" and any(step != 1 for step in given.pop("dilations")):
         raise UnsupportedError(f"{node['name']}: its windows are dilated")
-    x, places = w.shape(node["inputs"][0])[2:], w.shape(node["outputs"][0])[2:]
-    for i, (n, out) in enumerate(zip(x, places)):
+    x, indices = w.shape(node["inputs"][0])[2:], w.shape(node["outputs"][0])[2:]
+    for i, (n, out) in enumerate(zip(x, indices)):
         reach = attrs["dilations"][i] * (attrs["kernel"][i] - 1) + 1
         room = n + attrs["pads_before"][i] + attrs["pads_after"][i] - reach
         if room // attrs["strides"][i] + 1 != out:

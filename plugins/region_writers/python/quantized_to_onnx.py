@@ -16,7 +16,7 @@ from tvmrt.compiler.ir import DTYPES
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.onnx_writer import Form, Writer, pool, window
 
-PRODUCTS = frozenset({"qconv", "qmatmul", "qmatmul_computed"})
+MATMUL_OPERATORS = frozenset({"qconv", "qmatmul", "qmatmul_computed"})
 Attrs = Mapping[str, Any]
 
 
@@ -89,14 +89,14 @@ def _result_scale(w: Writer, node: Mapping) -> float:
     return 1.0 if node["attrs"]["to"] == "float32" else w.scales.get(node["outputs"][0], 1.0)
 
 
-def _product_result(w: Writer, node: Mapping, floats: str, output: str) -> None:
+def _layer_result(w: Writer, node: Mapping, floats: str, output: str) -> None:
     if node["attrs"]["to"] == "float32":
         w.add("Identity", [floats], output)
     else:
         _finish(w, floats, node["attrs"], _result_scale(w, node), output)
 
 
-def _check_product(w: Writer, node: Mapping) -> None:
+def _check_layer(w: Writer, node: Mapping) -> None:
     if node["attrs"]["to"] == "int32":
         raise _refuse(node, "sums of int32 have no form in ONNX here")
 
@@ -107,31 +107,31 @@ def _operand(w: Writer, node: Mapping, x: str) -> str:
 
 
 def _qconv(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    _check_product(w, node)
+    _check_layer(w, node)
     weights, bias = _weights(w, node, 0)
     attrs = node["attrs"]
     operands = [_operand(w, node, inputs[0]), weights, *([bias] if bias else [])]
     sums = w.add("Conv", operands, group=attrs["groups"], **window(attrs))
-    _product_result(w, node, sums, output)
+    _layer_result(w, node, sums, output)
 
 
 def _qmatmul(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    _check_product(w, node)
+    _check_layer(w, node)
     weights, bias = _weights(w, node, 1)
     sums = w.add("MatMul", [_operand(w, node, inputs[0]), weights])
     if bias:
         sums = w.add("Add", [sums, bias])
-    _product_result(w, node, sums, output)
+    _layer_result(w, node, sums, output)
 
 
 def _qmatmul_computed(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    _check_product(w, node)
+    _check_layer(w, node)
     attrs = node["attrs"]
     factor = float(w.arrays[node["inputs"][2]].reshape(-1)[0])
     scale = factor * _result_scale(w, node) / w.scales.get(node["inputs"][0], 1.0)
     a = _operand(w, node, inputs[0])
     b = _dequantized(w, inputs[1], w.kind(node["inputs"][1]), scale, attrs["w_zero"])
-    _product_result(w, node, w.add("MatMul", [a, b]), output)
+    _layer_result(w, node, w.add("MatMul", [a, b]), output)
 
 
 def _pair(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
@@ -188,10 +188,10 @@ def _table(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     least = _range(kind)[0]
     entries = w.arrays[node["inputs"][1]].view(DTYPES[node["attrs"]["to"]].numpy)
     rows = w.constant(np.roll(entries, least) if least else entries)
-    place = w.add("Cast", [inputs[0]], to=6)  # int32
+    index = w.add("Cast", [inputs[0]], to=6)  # int32
     if least:
-        place = w.add("Sub", [place, w.constant(np.asarray(least, np.int32))])
-    w.add("Gather", [rows, place], output)
+        index = w.add("Sub", [index, w.constant(np.asarray(least, np.int32))])
+    w.add("Gather", [rows, index], output)
 
 
 QUANTIZED_FORMS: dict[str, Form] = {

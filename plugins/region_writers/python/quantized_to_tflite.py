@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvmrt.plugins.region_writers.byte_meanings import BYTES, operands, scales_of, zeros_of
+from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES, operands, scales_of, zeros_of
 from tvmrt.plugins.region_writers.tflite_windows import (
     convolution,
     images,
@@ -23,24 +23,28 @@ from tvmrt.plugins.region_writers.tflite_windows import (
 )
 from tvmrt.plugins.region_writers.tflite_writer import (
     SHIFT,
-    Meaning,
+    TensorQuantization,
     TfliteForm,
     TfliteWriter,
     refuse,
 )
 
-LEAST, GREATEST = -128, 127
-SOFTMAX = Meaning(1 / 256, LEAST)  # quantisation of an int8 softmax's result
+INT8_MIN, INT8_MAX = -128, 127
+SOFTMAX = TensorQuantization(1 / 256, INT8_MIN)  # quantisation of an int8 softmax's result
 
 
-def meanings_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, Meaning]:
+def quantizations_of(
+    region: Mapping, arrays: Mapping[int, np.ndarray]
+) -> dict[int, TensorQuantization]:
     """Return the quantisation of each 8-bit tensor, converted to int8."""
     scales, zeros = scales_of(region, arrays), zeros_of(region, arrays)
     found = {}
     for number, row in enumerate(region["tensors"]):
-        if row["dtype"] in BYTES:
+        if row["dtype"] in INT8_TYPES:
             shift = _shift(row["dtype"])
-            found[number] = Meaning(scales.get(number, 1.0), zeros.get(number, shift) - shift)
+            found[number] = TensorQuantization(
+                scales.get(number, 1.0), zeros.get(number, shift) - shift
+            )
     return found
 
 
@@ -48,18 +52,18 @@ def _shift(kind: str) -> int:
     return SHIFT if kind == "uint8" else 0
 
 
-def _unlike(w: TfliteWriter, node: Mapping, number: int) -> Any:
+def _scale_mismatch(w: TfliteWriter, node: Mapping, number: int) -> Any:
     name = w.region["tensors"][number]["name"]
     return refuse(node, f"{name} has another scale or zero point for another operator")
 
 
 def _check(w: TfliteWriter, node: Mapping, number: int, zero: int, scale: Any = None) -> None:
     """Raise UnsupportedError if a node's zero point or scale differs from the tensor's."""
-    meaning, shift = w.meanings.get(number), _shift(w.region["tensors"][number]["dtype"])
-    if meaning is None:
+    params, shift = w.quantizations.get(number), _shift(w.region["tensors"][number]["dtype"])
+    if params is None:
         raise refuse(node, "it has tensors that are no bytes")
-    if meaning.zero != zero - shift or (scale is not None and scale != meaning.scale):
-        raise _unlike(w, node, number)
+    if params.zero != zero - shift or (scale is not None and scale != params.scale):
+        raise _scale_mismatch(w, node, number)
 
 
 def _check_operands(w: TfliteWriter, node: Mapping) -> None:
@@ -72,8 +76,8 @@ def check_move(w: TfliteWriter, node: Mapping) -> None:
     """Raise UnsupportedError unless all tensors of a move have the same quantisation."""
     numbers = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
     for number in numbers:
-        if w.meanings.get(number) != w.meanings.get(numbers[0]):
-            raise _unlike(w, node, number)
+        if w.quantizations.get(number) != w.quantizations.get(numbers[0]):
+            raise _scale_mismatch(w, node, number)
 
 
 def _add_bounded(
@@ -87,27 +91,27 @@ def _add_bounded(
 ) -> None:
     """Add an operator and clamp its result; a lower bound at the zero point is a fused RELU."""
     attrs, (y,) = node["attrs"], node["outputs"]
-    meaning = w.meanings[y]
+    params = w.quantizations[y]
     shift = _shift(attrs["to"])
     low, high = attrs["low"] - shift, attrs["high"] - shift
-    if low == meaning.zero > LEAST and name != "QUANTIZE":
+    if low == params.zero > INT8_MIN and name != "QUANTIZE":
         fields["fusedActivationFunction"] = w.schema.ActivationFunctionType.RELU
-        low = LEAST
-    bounds = [("MAXIMUM", low)] if low > LEAST else []
-    bounds += [("MINIMUM", high)] if high < GREATEST else []
-    places = [w.like(y, _turned(w.shape(y), last)) for _ in bounds]
-    places.append(w.result(y, last))
-    w.add(name, inputs, places[0], options, **fields)
-    for (bound, value), source, place in zip(bounds, places, places[1:]):
-        limit = w.constant(np.full(1, value, np.int8), meaning)
-        w.add(bound, [source, limit], place, "MaximumMinimumOptions")
+        low = INT8_MIN
+    bounds = [("MAXIMUM", low)] if low > INT8_MIN else []
+    bounds += [("MINIMUM", high)] if high < INT8_MAX else []
+    indices = [w.like(y, _transposed(w.shape(y), last)) for _ in bounds]
+    indices.append(w.result(y, last))
+    w.add(name, inputs, indices[0], options, **fields)
+    for (bound, value), source, index in zip(bounds, indices, indices[1:]):
+        limit = w.constant(np.full(1, value, np.int8), params)
+        w.add(bound, [source, limit], index, "MaximumMinimumOptions")
 
 
-def _turned(shape: Sequence[int], last: bool) -> list[int]:
+def _transposed(shape: Sequence[int], last: bool) -> list[int]:
     return [shape[0], *shape[2:], shape[1]] if last else list(shape)
 
 
-class _Product(NamedTuple):
+class _LayerWeights(NamedTuple):
     """Weights, with a scale and a bias per result channel; ``zero`` is the zero point of unsigned
     weights, and 0 for signed ones."""
 
@@ -117,11 +121,11 @@ class _Product(NamedTuple):
     zero: int = 0
 
 
-def _product(w: TfliteWriter, node: Mapping) -> _Product:
+def _layer_weights(w: TfliteWriter, node: Mapping) -> _LayerWeights:
     """Return the weights of a product, as int8 with zero point 0 if they fit."""
     attrs, (y,) = node["attrs"], node["outputs"]
     x, kernel, factor, bias, zero = (*node["inputs"], -1, -1)[:5]
-    if attrs["to"] not in BYTES:
+    if attrs["to"] not in INT8_TYPES:
         raise refuse(node, f"its results are {attrs['to']}")
     _check(w, node, x, attrs["x_zero"])
     _check(w, node, y, attrs["y_zero"])
@@ -131,52 +135,52 @@ def _product(w: TfliteWriter, node: Mapping) -> _Product:
     zeros = w.arrays[zero].reshape(-1) if zero in w.arrays else np.zeros(1, np.int32)
     spread = tuple(-1 if i == axis else 1 for i in range(weights.ndim))
     centred = weights.astype(np.int32) - zeros.reshape(spread if zeros.size > 1 else ())
-    gain = w.arrays[factor].reshape(-1).astype(np.float64) * w.meanings[y].scale
-    scale = (np.broadcast_to(gain, (count,)) / w.meanings[x].scale).astype(np.float32)
+    gain = w.arrays[factor].reshape(-1).astype(np.float64) * w.quantizations[y].scale
+    scale = (np.broadcast_to(gain, (count,)) / w.quantizations[x].scale).astype(np.float32)
     biases = w.arrays[bias].reshape(-1) if bias in w.arrays else np.zeros(1, np.int32)
     sums = np.broadcast_to(biases, (count,)).astype(np.int32)
-    if np.abs(centred).max(initial=0) <= GREATEST:
-        return _Product(centred.astype(np.int8), scale, sums)
+    if np.abs(centred).max(initial=0) <= INT8_MAX:
+        return _LayerWeights(centred.astype(np.int8), scale, sums)
     if np.any(zeros != zeros[0]) or np.any(scale != scale[0]):
         raise refuse(node, "its weights have several scales, and some, centred, are beyond 127")
     shift = SHIFT if weights.dtype == np.int8 else 0
     unsigned = (weights.astype(np.int32) + shift).astype(np.uint8)
-    return _Product(unsigned, scale[:1], sums, int(zeros[0]) + shift)
+    return _LayerWeights(unsigned, scale[:1], sums, int(zeros[0]) + shift)
 
 
 def _qconv(w: TfliteWriter, node: Mapping) -> None:
     images(w, node)
-    product = _product(w, node)
+    product = _layer_weights(w, node)
     x = node["inputs"][0]
-    source = padded(w, x, node["attrs"], w.meanings[x].zero)
-    name, options, fields, turned = convolution(w, node, product.weights)
+    source = padded(w, x, node["attrs"], w.quantizations[x].zero)
+    name, options, fields, transposed = convolution(w, node, product.weights)
     axis = 3 if name == "DEPTHWISE_CONV_2D" else 0
-    parts = _parts(w, x, product._replace(weights=turned), axis)
-    _add_product(w, node, name, [source, *parts], True, options, **fields)
+    parts = _parts(w, x, product._replace(weights=transposed), axis)
+    _add_layer(w, node, name, [source, *parts], True, options, **fields)
 
 
 def _qmatmul(w: TfliteWriter, node: Mapping) -> None:
     x, y = node["inputs"][0], node["outputs"][0]
     if not 2 <= len(w.shape(y)) <= 4:
         raise refuse(node, "its factors have one axis, or more than four")
-    product = _product(w, node)
+    product = _layer_weights(w, node)
     if np.all(product.scale == product.scale[0]):
         product = product._replace(scale=product.scale[:1])
     parts = _parts(w, x, product._replace(weights=product.weights.T), 0)
     operands, fields = [w.read(x), *parts], {"keepNumDims": True}
-    _add_product(w, node, "FULLY_CONNECTED", operands, False, "FullyConnectedOptions", **fields)
+    _add_layer(w, node, "FULLY_CONNECTED", operands, False, "FullyConnectedOptions", **fields)
 
 
-def _parts(w: TfliteWriter, x: int, product: _Product, axis: int) -> list[int]:
+def _parts(w: TfliteWriter, x: int, product: _LayerWeights, axis: int) -> list[int]:
     """Add weights and biases as constants; a bias has the scale of the accumulators."""
-    sums = (product.scale.astype(np.float64) * w.meanings[x].scale).astype(np.float32)
+    sums = (product.scale.astype(np.float64) * w.quantizations[x].scale).astype(np.float32)
     return [
-        w.constant(product.weights, Meaning(product.scale, product.zero, axis)),
-        w.constant(np.ascontiguousarray(product.biases), Meaning(sums)),
+        w.constant(product.weights, TensorQuantization(product.scale, product.zero, axis)),
+        w.constant(np.ascontiguousarray(product.biases), TensorQuantization(sums)),
     ]
 
 
-def _add_product(
+def _add_layer(
     w: TfliteWriter,
     node: Mapping,
     name: str,
@@ -193,7 +197,7 @@ def _add_product(
         return
     shifted = w.unsigned(x, w.tensors[source].shape)
     w.add("QUANTIZE", [source], shifted)
-    result = w.unsigned(y, _turned(w.shape(y), last))
+    result = w.unsigned(y, _transposed(w.shape(y), last))
     w.add(name, [shifted, weights, biases], result, options, **fields)
     _add_bounded(w, node, "QUANTIZE", [result], last, "QuantizeOptions")
 
@@ -212,20 +216,22 @@ def _qavg_pool(w: TfliteWriter, node: Mapping) -> None:
     otherwise a convolution with ones, which rounds only once."""
     _check_operands(w, node)
     attrs, (x,), (y,) = images(w, node), node["inputs"], node["outputs"]
-    zero = w.meanings[x].zero
+    zero = w.quantizations[x].zero
     whole = attrs["kernel"] == w.shape(x)[2:] and not any(attrs["pads_before"])
     if whole and w.shape(y)[2:] == [1, 1]:
         source = w.read(x, True)
-        axes = w.numbers([1, 2])
+        axes = w.integers([1, 2])
         _add_bounded(w, node, "MEAN", [source, axes], True, "ReducerOptions", keepDims=True)
-    elif w.meanings[x] == w.meanings[y] and (attrs["low"], attrs["high"]) == _range(attrs["to"]):
+    elif w.quantizations[x] == w.quantizations[y] and (attrs["low"], attrs["high"]) == _range(
+        attrs["to"]
+    ):
         pool(w, node, "AVERAGE_POOL_2D", zero)
     else:
         source = pool_source(w, node, zero, True)
         channels, window = w.shape(x)[1], attrs["kernel"]
         ones = np.ones((1, *window, channels), np.int8)
         scale = np.full(channels, 1 / np.prod(window), np.float32)
-        parts = _parts(w, x, _Product(ones, scale, np.zeros(channels, np.int32)), 3)
+        parts = _parts(w, x, _LayerWeights(ones, scale, np.zeros(channels, np.int32)), 3)
         fields = {**strides(w, attrs), "depthMultiplier": 1}
         fields |= {"dilationHFactor": 1, "dilationWFactor": 1}
         options = "DepthwiseConv2DOptions"
@@ -233,12 +239,12 @@ def _qavg_pool(w: TfliteWriter, node: Mapping) -> None:
 
 
 def _range(kind: str) -> tuple[int, int]:
-    return LEAST + _shift(kind), GREATEST + _shift(kind)
+    return INT8_MIN + _shift(kind), INT8_MAX + _shift(kind)
 
 
 def _qmax_pool(w: TfliteWriter, node: Mapping) -> None:
     check_move(w, node)
-    pool(w, node, "MAX_POOL_2D", LEAST)
+    pool(w, node, "MAX_POOL_2D", INT8_MIN)
 
 
 def _conversion(w: TfliteWriter, node: Mapping) -> None:
@@ -264,16 +270,16 @@ def _table(w: TfliteWriter, node: Mapping) -> None:
     x, y = node["inputs"][0], node["outputs"][0]
     entries = w.arrays[node["inputs"][1]]
     if w.region["tensors"][x]["dtype"] == "int8":
-        entries = np.roll(entries, LEAST)
+        entries = np.roll(entries, INT8_MIN)
     signed = (entries ^ _shift(node["attrs"]["to"])).view(np.int8)
     last = w.is_last(x)
     source = w.read(x, last)
     shape = w.tensors[source].shape
-    wide, place = w.tensor(shape, "int32"), w.tensor(shape, "int32")
+    wide, index = w.tensor(shape, "int32"), w.tensor(shape, "int32")
     w.add("CAST", [source], wide, "CastOptions")
-    w.add("ADD", [wide, w.numbers(-LEAST)], place, "AddOptions")
-    rows = w.constant(signed, w.meanings[y])
-    w.add("GATHER", [rows, place], w.result(y, last), "GatherOptions")
+    w.add("ADD", [wide, w.integers(-INT8_MIN)], index, "AddOptions")
+    rows = w.constant(signed, w.quantizations[y])
+    w.add("GATHER", [rows, index], w.result(y, last), "GatherOptions")
 
 
 BYTE_FORMS: dict[str, TfliteForm] = {
@@ -283,29 +289,29 @@ BYTE_FORMS: dict[str, TfliteForm] = {
 }  # fmt: skip
 
 
-def between_bytes(
+def merge_int8_chains(
     region: Mapping, arrays: Mapping[int, np.ndarray]
 ) -> list[tuple[int, Mapping[str, Any]]]:
     """Return the nodes with their indices. A float softmax between int8 tensors becomes an int8
     softmax if its result has the quantisation that TensorFlow Lite requires."""
     nodes, makers, readers = region["nodes"], {}, dict.fromkeys(region["outputs"], 1)
-    for place, node in enumerate(nodes):
-        makers.update(dict.fromkeys(node["outputs"], place))
+    for index, node in enumerate(nodes):
+        makers.update(dict.fromkeys(node["outputs"], index))
         for number in node["inputs"]:
             readers[number] = readers.get(number, 0) + 1
-    meanings = meanings_of(region, arrays)
-    fused, gone = {}, set()
-    for place, node in enumerate(nodes):
+    quantizations = quantizations_of(region, arrays)
+    fused, merged = {}, set()
+    for index, node in enumerate(nodes):
         before = [nodes[i] for i in _chain(node, makers, readers, nodes)]
         if [n["op"] for n in before] != ["softmax", "dequantize"] or node["op"] != "quantize":
             continue
         softmax, source = before
         rank = len(region["tensors"][source["inputs"][0]]["shape"])
         plain = not softmax["attrs"].get("log") and softmax["attrs"]["axis"] % rank == rank - 1
-        if plain and meanings.get(node["outputs"][0]) == SOFTMAX:
-            fused[place] = {**node, "op": "qsoftmax", "inputs": source["inputs"][:1]}
-            gone.update(_chain(node, makers, readers, nodes))
-    return [(i, fused.get(i, node)) for i, node in enumerate(nodes) if i not in gone]
+        if plain and quantizations.get(node["outputs"][0]) == SOFTMAX:
+            fused[index] = {**node, "op": "qsoftmax", "inputs": source["inputs"][:1]}
+            merged.update(_chain(node, makers, readers, nodes))
+    return [(i, fused.get(i, node)) for i, node in enumerate(nodes) if i not in merged]
 
 
 def _chain(

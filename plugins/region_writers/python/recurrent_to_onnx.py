@@ -29,7 +29,7 @@ def cell_refusal(node: Node) -> str | None:
     return None
 
 
-def _product(w: Writer, number: int) -> tuple[str, np.ndarray, np.ndarray] | None:
+def _preceding_matmul(w: Writer, number: int) -> tuple[str, np.ndarray, np.ndarray] | None:
     """Return input, weights and bias of the constant-weight matmul that computes a tensor."""
     for node in w.region["nodes"]:
         if node["outputs"] != [number]:
@@ -56,7 +56,7 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
         raise UnsupportedError(f"{node['name']}: its weights are no constants")
     batch, hidden = w.shape(node["outputs"][1])
     wide = gates * hidden
-    given = _product(w, node["inputs"][0])
+    given = _preceding_matmul(w, node["inputs"][0])
     x, weights, bias = given or (inputs[0], np.eye(wide, dtype=np.float32), np.zeros(wide))
     of_state = np.zeros(wide)
     attributes = {
@@ -81,11 +81,11 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
     results = [w.fresh() for _ in node["outputs"]]
     w.add_many(name, operands, results, **attributes)
     for number, result in zip(node["outputs"], results):
-        w.add("Reshape", [result, w.numbers(w.shape(number))], f"t{number}")
+        w.add("Reshape", [result, w.integers(w.shape(number))], f"t{number}")
 
 
 def _state(w: Writer, name: str, shape: tuple[int, ...]) -> str:
-    return w.add("Reshape", [name, w.numbers(shape)]) if name else ""
+    return w.add("Reshape", [name, w.integers(shape)]) if name else ""
 
 
 CELL_FORMS: dict[str, Form] = dict.fromkeys(CELLS, _cell)

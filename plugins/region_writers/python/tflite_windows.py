@@ -26,10 +26,10 @@ def padded(w: TfliteWriter, number: int, attrs: Mapping, value: float = 0.0) -> 
     if not np.any(pads):
         return x
     shape = [n + sum(pad) for n, pad in zip(w.tensors[x].shape, pads)]
-    place = w.like(number, shape)
-    filler = w.constant(np.full(1, value, w.kind(number)), w.meanings.get(number))
-    w.add("PADV2", [x, w.numbers(pads), filler], place, "PadV2Options")
-    return place
+    index = w.like(number, shape)
+    filler = w.constant(np.full(1, value, w.kind(number)), w.quantizations.get(number))
+    w.add("PADV2", [x, w.integers(pads), filler], index, "PadV2Options")
+    return index
 
 
 def strides(w: TfliteWriter, attrs: Mapping) -> dict[str, int]:
@@ -81,6 +81,6 @@ def convolution(
     channels = w.shape(node["inputs"][0])[1]
     if weights.shape[1] == 1 and attrs["groups"] == channels > 1:
         fields["depthMultiplier"] = weights.shape[0] // channels
-        turned = weights[:, 0].transpose(1, 2, 0)[None]
-        return "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", fields, turned
+        transposed = weights[:, 0].transpose(1, 2, 0)[None]
+        return "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", fields, transposed
     return "CONV_2D", "Conv2DOptions", fields, weights.transpose(0, 2, 3, 1)

@@ -20,7 +20,7 @@ LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axis orders: to channels-last, and b
 
 
 @dataclass(frozen=True)
-class Meaning:
+class TensorQuantization:
     """Quantisation of an 8-bit tensor: (q - zero) * scale; several scales are along ``axis``."""
 
     scale: Any
@@ -41,10 +41,10 @@ class TfliteWriter:
     """
 
     def __init__(
-        self, region: Mapping[str, Any], constants: bytes, free_borders: bool = False
+        self, region: Mapping[str, Any], constants: bytes, free_boundaries: bool = False
     ) -> None:
-        """With ``free_borders``, images enter in the axis order of their first reader and leave in
-        their current one; ``last_borders`` collects those that are channels-last."""
+        """With ``free_boundaries``, images enter in the axis order of their first reader and leave in
+        their current one; ``channels_last_boundaries`` collects those that are channels-last."""
         try:
             from ai_edge_litert import schema_py_generated as schema
         except ImportError as problem:
@@ -61,13 +61,13 @@ class TfliteWriter:
         self.operators: list[Any] = []
         self.inputs: list[int] = []
         self.outputs: list[int] = []
-        self.meanings: Mapping[int, Meaning] = {}
+        self.quantizations: Mapping[int, TensorQuantization] = {}
         self.origins: list[int] = []
-        self.last_borders: set[int] = set()
-        self._free_borders = free_borders
-        self._waiting: dict[int, int] = {}  # inputs not read yet, and their indices
-        self._places: dict[tuple[int, bool], int] = {}
-        self._numbers: dict[tuple[str, int], int] = {}
+        self.channels_last_boundaries: set[int] = set()
+        self._free_boundaries = free_boundaries
+        self._unread_inputs: dict[int, int] = {}  # inputs not read yet, and their indices
+        self._tensor_indices: dict[tuple[int, bool], int] = {}
+        self._integer_constants: dict[tuple[str, int], int] = {}
 
     def kind(self, number: int) -> str:
         """Return the element type of a region tensor; uint8 is int8 inside the model."""
@@ -83,7 +83,7 @@ class TfliteWriter:
         shape: Sequence[int],
         kind: str = "float32",
         name: str = "",
-        meaning: Meaning | None = None,
+        params: TensorQuantization | None = None,
     ) -> int:
         """Add a tensor; ``meaning`` is the quantisation of an 8-bit one."""
         made = self.schema.TensorT()
@@ -91,129 +91,131 @@ class TfliteWriter:
         made.shape = list(shape)
         made.type = getattr(self.schema.TensorType, kind.upper())
         made.buffer = 0
-        if meaning is not None:
-            made.quantization = self._quantization(meaning)
+        if params is not None:
+            made.quantization = self._quantization(params)
         self.tensors.append(made)
         return len(self.tensors) - 1
 
-    def _quantization(self, meaning: Meaning) -> Any:
+    def _quantization(self, params: TensorQuantization) -> Any:
         made = self.schema.QuantizationParametersT()
-        made.scale = np.atleast_1d(np.asarray(meaning.scale, np.float32))
-        made.zeroPoint = np.full(len(made.scale), meaning.zero, np.int64)
-        made.quantizedDimension = meaning.axis
+        made.scale = np.atleast_1d(np.asarray(params.scale, np.float32))
+        made.zeroPoint = np.full(len(made.scale), params.zero, np.int64)
+        made.quantizedDimension = params.axis
         return made
 
     def like(self, number: int, shape: Sequence[int] | None = None, name: str = "") -> int:
         """Add a tensor with the type and quantisation of a region tensor."""
         own = self.shape(number) if shape is None else shape
-        return self.tensor(own, self.kind(number), name, self.meanings.get(number))
+        return self.tensor(own, self.kind(number), name, self.quantizations.get(number))
 
-    def constant(self, array: np.ndarray, meaning: Meaning | None = None) -> int:
+    def constant(self, array: np.ndarray, params: TensorQuantization | None = None) -> int:
         """Add a constant."""
-        place = self.tensor(array.shape, array.dtype.name, meaning=meaning)
+        index = self.tensor(array.shape, array.dtype.name, params=params)
         buffer = self.schema.BufferT()
         buffer.data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
-        self.tensors[place].buffer = len(self.buffers)
+        self.tensors[index].buffer = len(self.buffers)
         self.buffers.append(buffer)
-        return place
+        return index
 
-    def numbers(self, values: Any) -> int:
+    def integers(self, values: Any) -> int:
         """Add a constant of integers."""
         return self.constant(np.asarray(values, np.int32))
 
     def read(self, number: int, last: bool = False) -> int:
         """Return a region tensor, channels-last if ``last``."""
-        if number in self._waiting:
+        if number in self._unread_inputs:
             self._admit(number, last)
-        if (number, last) in self._places:
-            return self._places[number, last]
+        if (number, last) in self._tensor_indices:
+            return self._tensor_indices[number, last]
         if number in self.arrays:
             array = signed(self.arrays[number])
-            turned = array.transpose(LAST) if last else array
-            place = self.constant(turned, self.meanings.get(number))
+            transposed = array.transpose(LAST) if last else array
+            index = self.constant(transposed, self.quantizations.get(number))
         else:
-            place = self._turned(number, last)
-        self._places[number, last] = place
-        return place
+            index = self._transposed(number, last)
+        self._tensor_indices[number, last] = index
+        return index
 
-    def _turned(self, number: int, last: bool) -> int:
+    def _transposed(self, number: int, last: bool) -> int:
         """Transpose an existing tensor to the other order; reshape if only axes of size 1 move."""
         source, order = self.read(number, not last), LAST if last else FIRST
         given = self.tensors[source].shape
         shape = [given[axis] for axis in order]
-        place = self.like(number, shape)
+        index = self.like(number, shape)
         wide = [axis for axis in order if given[axis] != 1]
         if wide == sorted(wide):
             self.add(
-                "RESHAPE", [source, self.numbers(shape)], place, "ReshapeOptions", newShape=shape
+                "RESHAPE", [source, self.integers(shape)], index, "ReshapeOptions", newShape=shape
             )
         else:
-            self.add("TRANSPOSE", [source, self.numbers(order)], place)
-        return place
+            self.add("TRANSPOSE", [source, self.integers(order)], index)
+        return index
 
     def rename(self, number: int, last: bool, source: int) -> None:
         """Use an existing tensor as a region tensor in the given order, without a transpose."""
-        self._places[number, last] = source
+        self._tensor_indices[number, last] = source
 
     def result(self, number: int, last: bool = False) -> int:
         """Add the tensor for the region tensor that the next operator computes."""
         shape = self.shape(number)
         given = [shape[axis] for axis in LAST] if last else shape
-        self._places[number, last] = place = self.like(number, given, f"t{number}")
-        return place
+        self._tensor_indices[number, last] = index = self.like(number, given, f"t{number}")
+        return index
 
     def enter(self, number: int) -> None:
         """Add an input of the region; uint8 is converted to int8 after it."""
-        self._waiting[number] = len(self.inputs)
+        self._unread_inputs[number] = len(self.inputs)
         self.inputs.append(-1)
-        if not self._free_borders or len(self.shape(number)) != len(LAST):
+        if not self._free_boundaries or len(self.shape(number)) != len(LAST):
             self._admit(number, False)
 
     def _admit(self, number: int, last: bool) -> None:
-        place = self._waiting.pop(number)
+        index = self._unread_inputs.pop(number)
         result = self.result(number, last)
         if last:
-            self.last_borders.add(number)
+            self.channels_last_boundaries.add(number)
         if self.region["tensors"][number]["dtype"] == "uint8":
             border = self.unsigned(number, self.tensors[result].shape, f"u{number}")
             self.add("QUANTIZE", [border], result)
             result = border
-        self.inputs[place] = result
+        self.inputs[index] = result
 
     def leave(self, number: int) -> None:
         """Add an output of the region."""
-        last = self._free_borders and self.is_last(number)
-        place = self.read(number, last)
+        last = self._free_boundaries and self.is_last(number)
+        index = self.read(number, last)
         if last:
-            self.last_borders.add(number)
+            self.channels_last_boundaries.add(number)
         if self.region["tensors"][number]["dtype"] == "uint8":
-            border = self.unsigned(number, self.tensors[place].shape, f"u{number}")
-            self.add("QUANTIZE", [place], border)
-            place = border
-        self.outputs.append(place)
+            border = self.unsigned(number, self.tensors[index].shape, f"u{number}")
+            self.add("QUANTIZE", [index], border)
+            index = border
+        self.outputs.append(index)
 
     def close(self) -> None:
         """Add all outputs, and the inputs that were never read."""
         for number in self.region["outputs"]:
             self.leave(number)
-        for number in list(self._waiting):
+        for number in list(self._unread_inputs):
             self._admit(number, False)
 
     def unsigned(self, number: int, shape: Sequence[int], name: str = "") -> int:
         """Add a uint8 tensor with the same meaning as an int8 one."""
-        meaning = self.meanings[number]
-        return self.tensor(shape, "uint8", name, Meaning(meaning.scale, meaning.zero + SHIFT))
+        params = self.quantizations[number]
+        return self.tensor(
+            shape, "uint8", name, TensorQuantization(params.scale, params.zero + SHIFT)
+        )
 
     def is_last(self, number: int) -> bool:
         """Return whether a tensor exists channels-last."""
-        return (number, True) in self._places
+        return (number, True) in self._tensor_indices
 
     def add(
         self, name: str, inputs: Sequence[int], output: int, options: str = "", **fields: Any
     ) -> None:
         """Add an operator; ``options`` is the name of the table with its fields."""
         made = self.schema.OperatorT()
-        whole = any(self.tensors[place].quantization for place in (*inputs, output))
+        whole = any(self.tensors[index].quantization for index in (*inputs, output))
         made.opcodeIndex = self._code(name, BYTE_VERSIONS.get(name, 2) if whole else 1)
         made.inputs, made.outputs = list(inputs), [output]
         if options:
@@ -223,19 +225,19 @@ class TfliteWriter:
                 setattr(made.builtinOptions, key, value)
         self.operators.append(made)
 
-    def made_by(self, place: int) -> None:
+    def made_by(self, index: int) -> None:
         """Assign the tensors added since the last call to the node with this index."""
-        self.origins += [place] * (len(self.tensors) - len(self.origins))
+        self.origins += [index] * (len(self.tensors) - len(self.origins))
 
     def _code(self, name: str, version: int) -> int:
-        if (name, version) not in self._numbers:
+        if (name, version) not in self._integer_constants:
             code = self.schema.OperatorCodeT()
             code.builtinCode = getattr(self.schema.BuiltinOperator, name)
             code.deprecatedBuiltinCode = min(code.builtinCode, 127)
             code.version = version
-            self._numbers[name, version] = len(self.codes)
+            self._integer_constants[name, version] = len(self.codes)
             self.codes.append(code)
-        return self._numbers[name, version]
+        return self._integer_constants[name, version]
 
     def model(self) -> bytes:
         """Return the bytes of the file."""

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.region_writers.byte_meanings import scales_of
+from tvmrt.plugins.region_writers.int8_quantization import scales_of
 from tvmrt.plugins.region_writers.onnx_writer import Form, Writer, pool, tensor_info, window
 from tvmrt.plugins.region_writers.quantized_to_onnx import QUANTIZED_FORMS
 from tvmrt.plugins.region_writers.recurrent_to_onnx import CELL_FORMS
@@ -78,28 +78,28 @@ def _gather(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 
 def _reshape(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    w.add("Reshape", [inputs[0], w.numbers(w.shape(node["outputs"][0]))], output, allowzero=1)
+    w.add("Reshape", [inputs[0], w.integers(w.shape(node["outputs"][0]))], output, allowzero=1)
 
 
 def _expand(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    w.add("Expand", [inputs[0], w.numbers(w.shape(node["outputs"][0]))], output)
+    w.add("Expand", [inputs[0], w.integers(w.shape(node["outputs"][0]))], output)
 
 
 def _pick(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     """Write Resize if its float32 scale selects the same elements, otherwise Gather nodes."""
-    axes, places = node["attrs"]["axes"], [w.arrays[i] for i in node["inputs"][1:]]
+    axes, indices = node["attrs"]["axes"], [w.arrays[i] for i in node["inputs"][1:]]
     x, y = w.shape(node["inputs"][0]), w.shape(node["outputs"][0])
     steps = {axis: np.arange(y[axis]) * x[axis] // max(y[axis], 1) for axis in axes}
     whole = all(_is_exact_scale(x[axis], y[axis]) for axis in axes)
-    plain = all(np.array_equal(row, steps[axis]) for axis, row in zip(axes, places))
+    plain = all(np.array_equal(row, steps[axis]) for axis, row in zip(axes, indices))
     if len(x) == 4 and whole and plain:
         how = {"mode": "nearest", "nearest_mode": "floor"}
         how["coordinate_transformation_mode"] = "asymmetric"
-        w.add("Resize", [inputs[0], "", "", w.numbers(y)], output, **how)
+        w.add("Resize", [inputs[0], "", "", w.integers(y)], output, **how)
         return
     taken = inputs[0]
-    for i, (axis, row) in enumerate(zip(axes, places)):
-        result = output if i + 1 == len(places) else w.fresh()
+    for i, (axis, row) in enumerate(zip(axes, indices)):
+        result = output if i + 1 == len(indices) else w.fresh()
         w.add("Gather", [taken, w.constant(row)], result, axis=axis)
         taken = result
 
@@ -127,12 +127,12 @@ def _slice(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
         raise UnsupportedError(f"{node['name']}: it goes backwards")
     ends = [a + (n - 1) * s + 1 for a, n, s in zip(starts, w.shape(node["outputs"][0]), steps)]
     rows = [starts, ends, range(len(starts)), steps]
-    w.add("Slice", [inputs[0], *(w.numbers(list(row)) for row in rows)], output)
+    w.add("Slice", [inputs[0], *(w.integers(list(row)) for row in rows)], output)
 
 
 def _pad(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
-    pads = w.numbers([*attrs["before"], *attrs["after"]])
+    pads = w.integers([*attrs["before"], *attrs["after"]])
     value = inputs[1:2] if attrs["mode"] == "constant" else []
     if value and value[0] and w.shape(node["inputs"][1]):
         raise UnsupportedError(f"{node['name']}: its value is not a scalar")
@@ -141,7 +141,7 @@ def _pad(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 def _reduce(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
-    axes = w.numbers(attrs["axes"])
+    axes = w.integers(attrs["axes"])
     w.add(REDUCTIONS[node["op"]], [inputs[0], axes], output, keepdims=attrs["keepdims"])
 
 
@@ -178,11 +178,11 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
     """
     writer = Writer(region, constants)
     writer.scales = scales_of(region, writer.arrays)
-    for place, node in enumerate(region["nodes"]):
+    for index, node in enumerate(region["nodes"]):
         try:
             _write_node(writer, node)
         except UnsupportedError as problem:
-            problem.place = place
+            problem.node_index = index
             raise
     graph = helper.make_graph(
         writer.nodes,

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.region_writers.byte_meanings import BYTES
-from tvmrt.plugins.region_writers.fixed_pairs import PAIRS, with_plain_pairs
-from tvmrt.plugins.region_writers.fixed_products import OPERATORS, with_plain_products
+from tvmrt.plugins.region_writers.fixed_point_binary import PAIRS, merge_binary_ops
+from tvmrt.plugins.region_writers.fixed_point_matmul import OPERATORS, merge_matmul_chains
+from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES
 from tvmrt.plugins.region_writers.quantized_to_tflite import (
     BYTE_FORMS,
-    between_bytes,
     check_move,
-    meanings_of,
+    merge_int8_chains,
+    quantizations_of,
 )
 from tvmrt.plugins.region_writers.tflite_windows import convolution, images, padded, pool
 from tvmrt.plugins.region_writers.tflite_writer import FIRST, LAST, TfliteForm, TfliteWriter, refuse
@@ -65,8 +65,8 @@ def _conv(w: TfliteWriter, node: Mapping) -> None:
     weights = w.arrays[kernel]
     biases = w.arrays[bias] if bias >= 0 else np.zeros(weights.shape[0], np.float32)
     source = padded(w, x, attrs)
-    name, options, fields, turned = convolution(w, node, weights)
-    operands = [source, w.constant(turned), w.constant(biases)]
+    name, options, fields, transposed = convolution(w, node, weights)
+    operands = [source, w.constant(transposed), w.constant(biases)]
     w.add(name, operands, w.result(y, True), options, **fields)
 
 
@@ -114,7 +114,7 @@ def _softmax(w: TfliteWriter, node: Mapping) -> None:
 
 def _reshape(w: TfliteWriter, node: Mapping) -> None:
     (x,), (y,) = node["inputs"], node["outputs"]
-    operands = [w.read(x), w.numbers(w.shape(y))]
+    operands = [w.read(x), w.integers(w.shape(y))]
     w.add("RESHAPE", operands, w.result(y), "ReshapeOptions", newShape=w.shape(y))
 
 
@@ -130,7 +130,7 @@ def _transpose(w: TfliteWriter, node: Mapping) -> None:
     if inner and perm == LAST and w.is_last(x):
         w.rename(y, False, w.read(x, True))
         return
-    operands = [w.read(x), w.numbers(node["attrs"]["perm"])]
+    operands = [w.read(x), w.integers(node["attrs"]["perm"])]
     w.add("TRANSPOSE", operands, w.result(y), "TransposeOptions")
 
 
@@ -139,18 +139,18 @@ def _concat(w: TfliteWriter, node: Mapping) -> None:
     (y,), axis = node["outputs"], node["attrs"]["axis"]
     last = all(w.is_last(i) for i in node["inputs"])
     operands = [w.read(i, last) for i in node["inputs"]]
-    place = LAST_PLACE[axis] if last else axis
-    w.add("CONCATENATION", operands, w.result(y, last), "ConcatenationOptions", axis=place)
+    index = LAST_INDEX[axis] if last else axis
+    w.add("CONCATENATION", operands, w.result(y, last), "ConcatenationOptions", axis=index)
 
 
-LAST_PLACE = (0, 3, 1, 2)  # channels-last index of each axis of an image
+LAST_INDEX = (0, 3, 1, 2)  # channels-last index of each axis of an image
 
 
 def _reduce(w: TfliteWriter, node: Mapping) -> None:
     (x,), (y,), attrs = node["inputs"], node["outputs"], node["attrs"]
     if len(w.shape(x)) > 4:
         raise refuse(node, "it has more than four axes")
-    operands = [w.read(x), w.numbers(attrs["axes"])]
+    operands = [w.read(x), w.integers(attrs["axes"])]
     keep = bool(attrs["keepdims"])
     w.add(REDUCTIONS[node["op"]], operands, w.result(y), "ReducerOptions", keepDims=keep)
 
@@ -159,7 +159,7 @@ def _alone(w: TfliteWriter, node: Mapping) -> None:
     raise refuse(node, f"{node['op']} is supported after matmuls only")
 
 
-def _of_bytes(w: TfliteWriter, node: Mapping) -> None:
+def _int8_operator(w: TfliteWriter, node: Mapping) -> None:
     raise refuse(node, "its multipliers do not fit the scales of its tensors")
 
 
@@ -168,7 +168,7 @@ FORMS: dict[str, TfliteForm] = {
     **dict.fromkeys(REDUCTIONS, _reduce), "avg_pool": _pool, "concat": _concat, "conv": _conv,
     "matmul": _matmul, "max_pool": _pool, "reshape": _reshape, "softmax": _softmax,
     "transpose": _transpose, **BYTE_FORMS, **dict.fromkeys(OPERATORS, _alone),
-    **dict.fromkeys(PAIRS, _of_bytes),
+    **dict.fromkeys(PAIRS, _int8_operator),
 }  # fmt: skip
 MOVES = ("concat", "reshape", "transpose")
 
@@ -197,27 +197,27 @@ def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
 
 
 def write_region(
-    region: Mapping[str, Any], constants: bytes, free_borders: bool = False
+    region: Mapping[str, Any], constants: bytes, free_boundaries: bool = False
 ) -> TfliteWriter:
     """Build the model of a region without serialising it. ``origins`` has the index of the node
-    that each tensor was added for, -1 for inputs and outputs. With ``free_borders``, images enter
+    that each tensor was added for, -1 for inputs and outputs. With ``free_boundaries``, images enter
     and leave in the axis order of the adjacent operators."""
-    writer = TfliteWriter(region, constants, free_borders)
-    region = with_plain_pairs(with_plain_products(region, writer.arrays), writer.arrays)
+    writer = TfliteWriter(region, constants, free_boundaries)
+    region = merge_binary_ops(merge_matmul_chains(region, writer.arrays), writer.arrays)
     rest = [(i, node) for i, node in enumerate(region["nodes"]) if node is not None]
-    places, region = [i for i, _ in rest], {**region, "nodes": [node for _, node in rest]}
+    indices, region = [i for i, _ in rest], {**region, "nodes": [node for _, node in rest]}
     writer.region = region
-    writer.meanings = meanings_of(region, writer.arrays)
+    writer.quantizations = quantizations_of(region, writer.arrays)
     for number in region["inputs"]:
         writer.enter(number)
     writer.made_by(-1)
-    for place, node in between_bytes(region, writer.arrays):
+    for index, node in merge_int8_chains(region, writer.arrays):
         try:
             _write_node(writer, node, region["tensors"])
         except UnsupportedError as problem:
-            problem.place = places[place]
+            problem.node_index = indices[index]
             raise
-        writer.made_by(places[place])
+        writer.made_by(indices[index])
     writer.close()
     writer.made_by(-1)
     return writer
@@ -232,7 +232,7 @@ def _write_node(writer: TfliteWriter, node: Mapping, tensors: Sequence[Mapping])
             raise refuse(node, "it has tensors of open sizes")
         if 0 in row.get("shape", ()):
             raise refuse(node, "it has tensors without elements")
-        types = ("float32", *BYTES) if node["op"] in MOVES else ("float32",)
+        types = ("float32", *INT8_TYPES) if node["op"] in MOVES else ("float32",)
         if row["dtype"] not in types and node["op"] not in (*BYTE_FORMS, *OPERATORS):
             raise refuse(node, f"it has tensors of {row['dtype']}")
     if node["op"] in MOVES:

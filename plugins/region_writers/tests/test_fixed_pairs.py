@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tvmrt.plugins.region_writers.fixed_pairs import with_plain_pairs
+from tvmrt.plugins.region_writers.fixed_point_binary import merge_binary_ops
 
 
 def parts_of(real: float) -> tuple[int, int]:
@@ -45,7 +45,7 @@ def test_a_chain_of_sums_has_one_scale_for_each_tensor():
         {"op": "reshape", "name": "r", "inputs": [2], "outputs": [5], "attrs": {}},
         pair("fixed_sum", (true[3], true[2], true[4]), 3, 5, 4),
     ]
-    first, _, second = with_plain_pairs(region(*nodes), {})["nodes"]
+    first, _, second = merge_binary_ops(region(*nodes), {})["nodes"]
     assert [first["op"], second["op"]] == ["qadd", "qadd"]
     assert told(first)[2] == told(second)[1]
     unit = told(first)[0] / true[0]
@@ -55,7 +55,7 @@ def test_a_chain_of_sums_has_one_scale_for_each_tensor():
 
 
 def test_a_product_of_two_tensors_takes_what_is_left():
-    (node,) = with_plain_pairs(region(pair("fixed_pair_product", (0.3, 0.02, 0.7), 0, 1, 2)), {})[
+    (node,) = merge_binary_ops(region(pair("fixed_pair_product", (0.3, 0.02, 0.7), 0, 1, 2)), {})[
         "nodes"
     ]
     assert node["op"] == "qmul"
@@ -69,5 +69,5 @@ def test_a_product_of_two_tensors_takes_what_is_left():
 ])  # fmt: skip
 def test_what_does_not_fit_stays(dtype, second):
     nodes = [pair("fixed_sum", (0.05, 0.071, 0.1), 0, 1, 2), pair("fixed_sum", second, 0, 1, 2)]
-    *_, last = with_plain_pairs(region(*nodes, dtype=dtype), {})["nodes"]
+    *_, last = merge_binary_ops(region(*nodes, dtype=dtype), {})["nodes"]
     assert last == nodes[1]

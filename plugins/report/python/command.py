@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.groups import HereCommand
+from tvmrt.cli.option_groups import HostCompileCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
-from tvmrt.compiler.request import added_rows
+from tvmrt.compiler.request import plugin_options
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
 
 
-@click.command("report", cls=HereCommand)
+@click.command("report", cls=HostCompileCommand)
 @click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT.html",
     help="HTML page, or OUT.json for the data. Default: the name of MODEL with .html, in the "
         "current folder.",
 )  # fmt: skip
-@options.made_up_inputs
+@options.inputs_option
 @click.option("--no-run", is_flag=True, help="Do not run the network: no times, no C compiler.")
 @click.option(
     "--verify", "verified", is_flag=True,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @console.json_option
 def command(
     model: Path, output: Path | None, inputs_file: Path | None, no_run: bool, verified: bool,
-    against: Path | None, threads: int, as_json: bool, **asked: Any,
+    against: Path | None, threads: int, as_json: bool, **requested: Any,
 ) -> None:  # fmt: skip
     """Write all data of the network MODEL to one self-contained page.
 
@@ -58,9 +58,9 @@ def command(
     files.check_target(target)
     old = None if against is None else page.read(against)
     inputs = None if inputs_file is None else files.load_inputs(inputs_file)
-    rows = _verify(model, inputs_file, threads, asked) if verified else None
+    rows = _verify(model, inputs_file, threads, requested) if verified else None
     with console.progress(not as_json) as progress:
-        data = _data(model, asked, threads, inputs, not no_run, progress)
+        data = _data(model, requested, threads, inputs, not no_run, progress)
     if rows is not None:
         data["verify"] = rows
     if output is not None or not as_json:
@@ -73,7 +73,7 @@ def command(
 
 
 def _data(
-    model: Path, asked: dict[str, Any], threads: int, inputs: Any, run: bool, progress: Any
+    model: Path, requested: dict[str, Any], threads: int, inputs: Any, run: bool, progress: Any
 ) -> dict[str, Any]:
     """Return the data of the report; for boards with code and stack sizes from the C compiler."""
     from tvmrt.cli import memory_report
@@ -82,17 +82,17 @@ def _data(
     from tvmrt.compiler.pipeline import compile as compile_network
     from tvmrt.compiler.request import make
     from tvmrt.plugins.report import operator_times
-    from tvmrt.plugins.report.make import report
+    from tvmrt.plugins.report.network_report import report
 
-    request = make({**asked, "progress": progress}).for_here()
+    request = make({**requested, "progress": progress}).for_here()
     library = compile_network(str(model), request)
     if not library.options.firmware:
         here = run and library.target.hosted
         executor = _executor(library, threads, inputs) if here else None
-        peaks = operator_times.peaks_beside(library) if here else None
+        peaks = operator_times.layer_peaks(library) if here else None
         return report(library, model.name, executor, peaks).data
     data = report(library, model.name).data
-    costs = measure_code(library, asked["cc"])
+    costs = measure_code(library, requested["cc"])
     data["footprint"] = memory_report.as_dict(metadata([library])["modules"], costs)
     return data
 
@@ -110,19 +110,19 @@ def _executor(library: CompiledLibrary, threads: int, inputs: Any) -> Any:
 
 
 def _verify(
-    model: Path, inputs_file: Path | None, threads: int, asked: dict[str, Any]
+    model: Path, inputs_file: Path | None, threads: int, requested: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the rows of ``tvmrt verify``; non-finite numbers become None."""
     from tvmrt.cli.verify import as_dict, compared
 
-    if asked["board"] or asked["runtime"] == "crt" or asked["target"] in FIRMWARE:
+    if requested["board"] or requested["runtime"] == "crt" or requested["target"] in FIRMWARE:
         raise click.UsageError(
             "--verify runs the network on this machine; for a board, omit it and use 'tvmrt "
             "replay' with the board's dump"
         )
     names = "devices operators shapes dims sequences target precision cc".split()
-    choices = {name: asked[name] for name in (*names, *added_rows()) if name in asked}
-    choices["executor"] = asked["executor"] or "graph"
+    choices = {name: requested[name] for name in (*names, *plugin_options()) if name in requested}
+    choices["executor"] = requested["executor"] or "graph"
     rows, judge = compared(model, inputs_file, threads, False, choices)
     found = as_dict(rows, judge)
     for row in found["tensors"]:

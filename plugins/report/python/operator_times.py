@@ -19,7 +19,7 @@ SIZE = 384  # rows, columns and depth of the timed matmul
 SECONDS = 0.1  # approximate time of the measurement
 
 
-def timed(session: Session) -> list[dict[str, Any]]:
+def timed_operators(session: Session) -> list[dict[str, Any]]:
     """Return the operators of a network that has run, each with its median time in seconds;
     operators without a time of their own are omitted."""
     from tvmrt.plugins.report.collect import collect
@@ -31,14 +31,14 @@ def timed(session: Session) -> list[dict[str, Any]]:
     return [_row(each) for each in operators if each.get("seconds")]
 
 
-def entered(networks: Sequence[Sequence[dict[str, Any]]], threads: int) -> dict[str, Any]:
+def with_rooflines(networks: Sequence[Sequence[dict[str, Any]]], threads: int) -> dict[str, Any]:
     """Add the roofline fraction to all rows; return the measured peaks of the machine."""
-    from tvmrt.plugins.report.roofline import bandwidth, enter
+    from tvmrt.plugins.report.roofline import add_rooflines, bandwidth
 
     rows = [row for rows in networks for row in rows]
     flops = peaks(row["precision"] for row in rows if row["macs"])
     nbytes = bandwidth(threads)
-    return {"flops": enter(rows, flops, nbytes), "bytes": nbytes}
+    return {"flops": add_rooflines(rows, flops, nbytes), "bytes": nbytes}
 
 
 def _row(operator: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def print_machine(machine: Mapping[str, Any]) -> None:
 def peaks(precisions: Iterable[str]) -> dict[str, float]:
     """Return the operations per second of a matmul on the runtime's threads, by precision
     (``float32``, ``bfloat16`` or ``int8``). Needs the C compiler."""
-    return {precision: _reached(precision) for precision in sorted(set(precisions))}
+    return {precision: _measured_peak(precision) for precision in sorted(set(precisions))}
 
 
-def peaks_beside(library: CompiledLibrary) -> dict[str, float]:
+def layer_peaks(library: CompiledLibrary) -> dict[str, float]:
     """Return the peaks of a network's precisions except float32, which a report measures itself."""
     from tvmrt.plugins.report.collect import precision_of
 
@@ -93,7 +93,7 @@ def peaks_beside(library: CompiledLibrary) -> dict[str, float]:
     return peaks({precision_of(step.group.root) for step in steps} - {"float32"})
 
 
-def _reached(precision: str) -> float:
+def _measured_peak(precision: str) -> float:
     from tvmrt.compiler.pipeline import compile
     from tvmrt.compiler.request import Request
     from tvmrt.plugins.report.timing import times_of
@@ -105,28 +105,38 @@ def _reached(precision: str) -> float:
         path = Path(folder, "product.so")
         # compile as timed networks do: "native" has no int8 matmul with AMX
         request = Request(executor="aot", precision=option).for_here()
-        library = compile(_product(precision), request)
+        library = compile(_matmul_network(precision), request)
         library.export(path)
         executor = AotModule(load_module(str(path))["default"](cpu(0)))
         executor.run()
         return 2 * SIZE**3 / min(times_of(executor.run, SECONDS))
 
 
-def _product(precision: str) -> Any:
+def _matmul_network(precision: str) -> Any:
     """Return a network with one matmul by a constant matrix."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
-    held, kind, op, names = {"w": np.ones((SIZE, SIZE), np.float32)}, "FLOAT", "MatMul", ["x", "w"]
+    constants, kind, op, names = (
+        {"w": np.ones((SIZE, SIZE), np.float32)},
+        "FLOAT",
+        "MatMul",
+        ["x", "w"],
+    )
     if precision == "int8":
         zero = np.uint8(128)
-        held = {"w": np.ones((SIZE, SIZE), np.int8), "s": np.float32(1), "z": zero, "o": np.int8(0)}
+        constants = {
+            "w": np.ones((SIZE, SIZE), np.int8),
+            "s": np.float32(1),
+            "z": zero,
+            "o": np.int8(0),
+        }
         kind, op, names = "UINT8", "QLinearMatMul", ["x", "s", "z", "w", "s", "o", "s", "z"]
     ends = [
         helper.make_tensor_value_info(name, getattr(TensorProto, kind), [SIZE, SIZE])
         for name in ("x", "y")
     ]
-    tensors = [numpy_helper.from_array(np.asarray(x), name) for name, x in held.items()]
+    tensors = [numpy_helper.from_array(np.asarray(x), name) for name, x in constants.items()]
     node = helper.make_node(op, names, ["y"])
     graph = helper.make_graph([node], "peak", ends[:1], ends[1:], tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -11,7 +11,7 @@ from typing import Any
 from tvmrt.compiler.export.atomic import replacing
 from tvmrt.compiler.pictures.render import render
 from tvmrt.plugins.report import FORMAT, VERSION
-from tvmrt.plugins.report.layout import place
+from tvmrt.plugins.report.graph_layout import layout_graph
 
 FOLDER = Path(__file__).parent / "page"
 TEMPLATE = "report.html.j2"
@@ -31,7 +31,7 @@ def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
 
 def _layout(data: dict[str, Any]) -> dict[str, Any]:
     count = sum(len(data[part]) for part in ("inputs", "operators", "outputs"))
-    found = place(count, [(a, b) for a, b in data["edges"]])
+    found = layout_graph(count, [(a, b) for a, b in data["edges"]])
     return {"x": found.x, "layer": found.layer, "bends": found.bends}
 
 

@@ -14,7 +14,7 @@ PLUGIN = Plugin(
         "report": "tvmrt.plugins.report.schemas:REPORT",
     },
     hooks={
-        "network report": "tvmrt.plugins.report.make:report",
+        "network report": "tvmrt.plugins.report.network_report:report",
         "operator times": "tvmrt.plugins.report.operator_times",
         "pages": "tvmrt.plugins.report.page",
     },

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.groups import HereCommand
+from tvmrt.cli.option_groups import HostCompileCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tvmrt.plugins.report.trace import Run
 
 
-@click.command("profile", cls=HereCommand)
+@click.command("profile", cls=HostCompileCommand)
 @click.argument("model", type=options.PATH)
-@options.made_up_inputs
+@options.inputs_option
 @click.option(
     "--runs", type=click.IntRange(min=1), default=20, show_default=True,
     help="Number of runs; the table shows the median of each operator.",
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @console.json_option
 def command(
     model: Path, inputs_file: Path | None, runs: int, trace_file: Path | None, threads: int,
-    as_json: bool, **asked: Any,
+    as_json: bool, **requested: Any,
 ) -> None:  # fmt: skip
     """Time every operator of the network MODEL: an .onnx, a .tflite, or a compiled .so.
 
@@ -50,7 +50,7 @@ def command(
     files.check_file(model)
     if trace_file is not None:
         files.check_target(trace_file)
-    if asked["target"] in FIRMWARE:
+    if requested["target"] in FIRMWARE:
         raise click.UsageError(
             "boards are profiled there: 'tvmrt compile --profile', then 'replay'"
         )
@@ -59,7 +59,7 @@ def command(
 
     os.environ[THREADS_VARIABLE] = str(threads)
     with console.progress(not as_json) as progress:
-        executor, operators = _prepared(model, inputs, progress, asked)
+        executor, operators = _prepared(model, inputs, progress, requested)
     timed = _timed(executor, runs)
     if trace_file is not None:
         import json
@@ -73,7 +73,7 @@ def command(
 
 
 def _prepared(
-    model: Path, inputs: dict[str, Any], progress: Any, asked: dict[str, Any]
+    model: Path, inputs: dict[str, Any], progress: Any, requested: dict[str, Any]
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
     """Return an executor that has run, and the known data of its operators by symbol."""
     from tvmrt.network.loading import load
@@ -83,7 +83,7 @@ def _prepared(
         return load(model).warm_executor(**inputs), {}
     from tvmrt.compiler.pipeline import compile as compile_network
 
-    library = compile_network(str(model), progress=progress, **asked)
+    library = compile_network(str(model), progress=progress, **requested)
     return load(library).warm_executor(**inputs), _known(library, model.name)
 
 

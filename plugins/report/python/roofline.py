@@ -28,7 +28,7 @@ def bandwidth(threads: int) -> float:
     return 2 * source.nbytes / fastest
 
 
-def enter(
+def add_rooflines(
     operators: Sequence[dict[str, Any]], flops: Mapping[str, float], nbytes: float
 ) -> dict[str, float]:
     """Add ``roofline`` (fraction) and ``bound`` (limit) to rows with ``seconds``; return the peaks.

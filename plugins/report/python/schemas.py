@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import list_of, record, seconds, size, text, whole
+from tvmrt.cli.schema_types import integer, list_of, record, seconds, size, text
 from tvmrt.cli.schemas import FOOTPRINT, PLAN_ROW, POOL, REGION, STAGES, TENSOR, WORDS
 
 PROFILE = record(
     "tvmrt profile --json.",
-    runs=whole(),
-    threads=whole(),
+    runs=integer(),
+    threads=integer(),
     operators=list_of(
         record(
             name=text(), function=text("Symbol of the function."), seconds=seconds("Median."),
-            device_=text(), operator_=text(), nodes_=WORDS, macs_=whole(),
+            device_=text(), operator_=text(), nodes_=WORDS, macs_=integer(),
         ),
         "Operators in execution order; for a library only names are known.",
     ),
@@ -22,7 +22,7 @@ REPORT = record(
     "tvmrt report --json, and the file that `tvmrt report -o OUT.json` writes.",
     open=True,
     format={"const": "tvmrt-report"},
-    version=whole(),
+    version=integer(),
     tvmrt=text(),
     network=text(),
     target=text(),
@@ -36,13 +36,13 @@ REPORT = record(
     operators=list_of(
         record(
             open=True, name=text(), symbol=text(), kind=text(), op=text(), fused=WORDS,
-            device=text(), onnx_nodes=WORDS, macs=whole(), moved_bytes=size(),
+            device=text(), onnx_nodes=WORDS, macs=integer(), moved_bytes=size(),
             weights_bytes=size(), scratch_bytes=size(), live_bytes=size(),
         )
     ),
     nodes=list_of({"type": "object"}),
     regions=list_of(REGION),
-    edges=list_of(list_of(whole()), "Pairs of producer and consumer, numbered: inputs, "
+    edges=list_of(list_of(integer()), "Pairs of producer and consumer, numbered: inputs, "
     "operators, outputs."),
     stages=STAGES,
     footprint_=FOOTPRINT,

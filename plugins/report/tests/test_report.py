@@ -13,7 +13,7 @@ from report_networks import branched
 import tvmrt
 from tvmrt.cli import main
 from tvmrt.plugins.report import page
-from tvmrt.plugins.report.layout import place
+from tvmrt.plugins.report.graph_layout import layout_graph
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_memory_and_nodes_are_those_of_the_compiler(report):
 
 def test_layers_follow_edges_and_vertices_stand_apart():
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (0, 4), (5, 4)]
-    found = place(6, edges)
+    found = layout_graph(6, edges)
     assert found.layer == [0, 1, 1, 2, 3, 2], "an input stands over its first reader"
     assert [len(bends) for bends in found.bends] == [0, 0, 0, 0, 0, 2, 0]
     for a in range(6):
@@ -92,9 +92,9 @@ def test_layers_follow_edges_and_vertices_stand_apart():
 
 
 def test_a_chain_is_straight_and_no_vertices_are_no_fault():
-    chain = place(50, [(i, i + 1) for i in range(49)])
+    chain = layout_graph(50, [(i, i + 1) for i in range(49)])
     assert set(chain.x) == {0.0}
-    assert place(0, []).x == []
+    assert layout_graph(0, []).x == []
 
 
 def test_page_is_one_file_that_asks_nobody(report, tmp_path):
@@ -109,7 +109,7 @@ def test_page_is_one_file_that_asks_nobody(report, tmp_path):
 def test_names_are_no_markup(tmp_path):
     name = "</script><script>alert(1)</script>"
     library = tvmrt.compile(branched(name))
-    from tvmrt.plugins.report.make import report as report_of
+    from tvmrt.plugins.report.network_report import report as report_of
 
     report_of(library, name).save(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()

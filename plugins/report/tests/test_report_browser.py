@@ -11,7 +11,7 @@ import pytest
 from report_networks import branched, long
 
 import tvmrt
-from tvmrt.plugins.report.make import report as report_of
+from tvmrt.plugins.report.network_report import report as report_of
 
 driver = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

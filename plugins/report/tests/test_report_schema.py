@@ -25,8 +25,8 @@ def test_report(held, tmp_path):  # noqa: F811
 def test_profile_and_bench(held, folder):  # noqa: F811
     held("profile", "profile", folder / "digits.so")
     options = ("--seconds", "0.01", "--target", "native", "--precision", "bf16")
-    timed = held("bench", "bench", DIGITS, "--profile", *options)
-    (network,), peaks = timed["networks"], timed["machine"]["flops"]
+    timed_operators = held("bench", "bench", DIGITS, "--profile", *options)
+    (network,), peaks = timed_operators["networks"], timed_operators["machine"]["flops"]
     work = [row for row in network["operators"] if row["macs"]]
     assert set(peaks) == {row["precision"] for row in work} and "bfloat16" in peaks
     assert all(row["roofline"] > 0 and row["seconds"] > 0 for row in network["operators"])

@@ -6,7 +6,7 @@ import pytest
 
 from tvmrt.compiler import processor
 from tvmrt.plugins.report import operator_times
-from tvmrt.plugins.report.roofline import enter
+from tvmrt.plugins.report.roofline import add_rooflines
 
 
 def test_part_of_the_roofline_is_the_longer_of_two_least_times():
@@ -16,7 +16,7 @@ def test_part_of_the_roofline_is_the_longer_of_two_least_times():
         {"precision": "int8", "macs": 600, "moved_bytes": 0, "seconds": 1.0},  # beyond the peak
         {"precision": "float32", "macs": 5, "moved_bytes": 5},  # not timed
     ]
-    peaks = enter(rows, {"float32": 500.0, "int8": 1000.0}, 100.0)
+    peaks = add_rooflines(rows, {"float32": 500.0, "int8": 1000.0}, 100.0)
     assert peaks == {"float32": 500.0, "int8": 1200.0}  # what the parts are of
     assert [row.get("roofline") for row in rows] == [0.5, 0.5, 1.0, None]
     assert [row.get("bound") for row in rows] == ["arithmetic", "memory", "arithmetic", None]

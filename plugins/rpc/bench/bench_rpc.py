@@ -63,7 +63,7 @@ double ask(int fd, char* data, long request, long reply, int count) {
 """
 
 
-class Bare:
+class BareSocket:
     """Baseline: a socket to a process that answers packets of one size with packets of another."""
 
     def __init__(self, library: ctypes.CDLL, request: int, reply: int) -> None:
@@ -78,10 +78,10 @@ class Bare:
         self.data = ctypes.create_string_buffer(max(request, reply))
         listener.close()
 
-    def ask(self, count: int) -> float:
+    def exchange(self, count: int) -> float:
         """Return the seconds of one exchange."""
         request, reply = map(ctypes.c_long, self.sizes)
-        return self.library.ask(self.socket.fileno(), self.data, request, reply, count)
+        return self.library.exchange(self.socket.fileno(), self.data, request, reply, count)
 
     def close(self) -> None:
         self.socket.close()
@@ -96,7 +96,7 @@ def build() -> ctypes.CDLL:
     source.write_text(BARE)
     subprocess.run(["cc", "-O2", "-w", "-shared", "-fPIC", source, "-o", library], check=True)
     loaded = ctypes.CDLL(str(library))
-    loaded.ask.restype = ctypes.c_double
+    loaded.exchange.restype = ctypes.c_double
     return loaded
 
 
@@ -119,8 +119,8 @@ def compare(name: str, ours, bare, seconds: float, per_second: int = 0) -> None:
     if per_second:
         print(f"{name:28} {per_second / a / 1e9:8.2f} GB/s   bare {per_second / b / 1e9:8.2f} GB/s")
     else:
-        told = f"{name:28} {a * 1e6:8.1f} us     bare {b * 1e6:8.1f} us"
-        print(f"{told}   over it {(a - b) * 1e6:.1f} us")
+        line = f"{name:28} {a * 1e6:8.1f} us     bare {b * 1e6:8.1f} us"
+        print(f"{line}   over it {(a - b) * 1e6:.1f} us")
 
 
 def main() -> None:
@@ -131,21 +131,21 @@ def main() -> None:
     server = rpc.Server(port=0, silent=True)
     remote = rpc.connect("127.0.0.1", server.port)
     call = remote.get_function("runtime.NumThreads")
-    bare = Bare(library, 28 - 4, 40)
-    compare("call of no arguments", lambda: timed(call, 200), lambda: bare.ask(200), seconds)
+    bare = BareSocket(library, 28 - 4, 40)
+    compare("call of no arguments", lambda: timed(call, 200), lambda: bare.exchange(200), seconds)
     bare.close()
     size = 64 * MIB
     data = np.arange(size // 4, dtype="float32")
     there = tvmrt.nd.empty(data.shape, "float32", remote.cpu())
-    bare = Bare(library, size, 24)
+    bare = BareSocket(library, size, 24)
     push = lambda: timed(lambda: there.copyfrom(data), 1)  # noqa: E731
-    compare("tensor there", push, lambda: bare.ask(1), seconds, size)
+    compare("tensor there", push, lambda: bare.exchange(1), seconds, size)
     upload, bytes_ = remote.get_function("tvm.rpc.server.upload"), data.tobytes()
     send = lambda: timed(lambda: upload("file", bytes_), 1)  # noqa: E731
-    compare("upload of a file", send, lambda: bare.ask(1), seconds, size)
+    compare("upload of a file", send, lambda: bare.exchange(1), seconds, size)
     bare.close()
-    bare = Bare(library, 68, size)
-    compare("tensor back", lambda: timed(there.numpy, 1), lambda: bare.ask(1), seconds, size)
+    bare = BareSocket(library, 68, size)
+    compare("tensor back", lambda: timed(there.numpy, 1), lambda: bare.exchange(1), seconds, size)
     bare.close()
     remote.close()
     server.terminate()

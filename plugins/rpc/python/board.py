@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX
-from tvmrt.connection import Place, RemoteNetwork
+from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
-from tvmrt.plugins.rpc.names import IMAGE, QEMU
+from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CODE = re.compile(r"code 0x([0-9a-f]{8})$")
 
 
-class BoardPlace(Place):
+class RemoteBoard(RemoteMachine):
     """Executor of board images: QEMU, started for each image, or a board on a line.
 
     Parameters
@@ -57,7 +57,7 @@ class BoardPlace(Place):
         ValueError
             If the file is not an image, or the board runs another one.
         """
-        from tvmrt.compiler.export.board_image import read_facts
+        from tvmrt.compiler.export.board_image import read_image_metadata
         from tvmrt.rpc.board import BoardNetwork
 
         if path.suffix != IMAGE:
@@ -65,9 +65,9 @@ class BoardPlace(Place):
                 f"{path} is not an image for a board; 'tvmrt compile NET.onnx -o NET{IMAGE} "
                 "--target cortex-m4' writes one"
             )
-        facts = read_facts(path)
+        metadata = read_image_metadata(path)
         self.close()  # a board holds one network
-        session = self._connect(path, facts["target"])
+        session = self._connect(path, metadata["target"])
         self._session = session
         try:
             there = str(session.get_function("tvmrt.image")())
@@ -75,18 +75,18 @@ class BoardPlace(Place):
             raise ValueError(
                 f"{self.name} does not run an image of tvmrt compile; flash {path} to it"
             ) from None
-        if there != facts["image"]:
+        if there != metadata["image"]:
             raise ValueError(
-                f"the board at {self.name} has image {there}, {path} is {facts['image']}: write "
+                f"the board at {self.name} has image {there}, {path} is {metadata['image']}: write "
                 "that file to the board first"
             )
         with explained():
-            return ImageNetwork(BoardNetwork(session, facts))
+            return ImageNetwork(BoardNetwork(session, metadata))
 
     def _connect(self, path: Path, target: str) -> BoardSession:
         from tvmrt.compiler.export.board_image import board_of
         from tvmrt.rpc.board import connect_board
-        from tvmrt.rpc.lines import start_emulator
+        from tvmrt.rpc.board_lines import start_emulator
 
         if self.name != QEMU:
             return connect_board(self.name)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.connection import Connection
-from tvmrt.plugins.rpc.names import IMAGE, QEMU
+from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 
 if TYPE_CHECKING:
     import click
 
-    from tvmrt.connection import Place
+    from tvmrt.connection import RemoteMachine
 
 LINES = ("serial:", "tcp:", "pipe:")
 DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
@@ -65,7 +65,7 @@ class RemoteCalls(Connection):
         """Whether --rpc handles the file; its device rejects an image if it is not a board."""
         return path.suffix == IMAGE and bool(values["rpc"])
 
-    def open(self, values: Mapping[str, Any]) -> Place | None:
+    def open(self, values: Mapping[str, Any]) -> RemoteMachine | None:
         """Return the server or board that the options name; None if they name none."""
         import click
 
@@ -78,9 +78,9 @@ class RemoteCalls(Connection):
         if rpc and is_board(rpc):
             if key:
                 raise click.UsageError("--rpc-key is for servers; a board has no key")
-            from tvmrt.plugins.rpc.board import BoardPlace
+            from tvmrt.plugins.rpc.board import RemoteBoard
 
-            return BoardPlace(rpc)
+            return RemoteBoard(rpc)
         if key and not rpc and not tracker:
             raise click.UsageError("--rpc-key needs --rpc or --rpc-tracker")
         from tvmrt.plugins.rpc import machine

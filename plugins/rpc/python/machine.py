@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console
-from tvmrt.connection import Place, RemoteNetwork
+from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
-from tvmrt.plugins.rpc.names import IMAGE
+from tvmrt.plugins.rpc.constants import IMAGE
 from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 DEFAULT_PORT, DEFAULT_TRACKER_PORT = 9090, 9190
 
 
-def connect(server: str, key: str) -> MachinePlace:
+def connect(server: str, key: str) -> RpcMachine:
     """Return the machine of a server, ``HOST[:PORT]``."""
     from tvmrt import rpc
 
-    return MachinePlace(rpc.connect(*_address("--rpc", server, DEFAULT_PORT), key))
+    return RpcMachine(rpc.connect(*_address("--rpc", server, DEFAULT_PORT), key))
 
 
-def request(tracker: str, key: str, seconds: float) -> MachinePlace:
+def request(tracker: str, key: str, seconds: float) -> RpcMachine:
     """Return a machine that a tracker, ``HOST[:PORT]``, assigns within the time limit."""
     address = _address("--rpc-tracker", tracker, DEFAULT_TRACKER_PORT)
-    return MachinePlace(_request(address, key, seconds))
+    return RpcMachine(_request(address, key, seconds))
 
 
 def _address(option: str, text: str, default: int) -> tuple[str, int]:
@@ -49,12 +49,12 @@ def _address(option: str, text: str, default: int) -> tuple[str, int]:
 
 def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
     """Return a session with a server of a tracker; TimeoutError if none is free in time."""
-    place = "{}:{}".format(*address)
-    line = _tracker(address, place, seconds)
+    address_text = "{}:{}".format(*address)
+    line = _tracker(address, address_text, seconds)
     line.wait_timeout = seconds
     if not line.summary()["queue_info"].get(key, {}).get("free"):
         console.note(
-            f"waits for a free server with the key '{key}' at the tracker {place}, "
+            f"waits for a free server with the key '{key}' at the tracker {address_text}, "
             f"{seconds:g} s at most"
         )
     try:
@@ -70,7 +70,7 @@ def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
         raise TimeoutError(f"{error}; {remedy}") from error
 
 
-def _tracker(address: tuple[str, int], place: str, seconds: float) -> TrackerSession:
+def _tracker(address: tuple[str, int], address_text: str, seconds: float) -> TrackerSession:
     """Return a connection to a tracker, which may be about to start."""
     from tvmrt.rpc.client import TRACKER_SECONDS, TrackerSession, wait_for_tracker
 
@@ -78,11 +78,11 @@ def _tracker(address: tuple[str, int], place: str, seconds: float) -> TrackerSes
         return TrackerSession(address)
     except ConnectionRefusedError:
         seconds = min(seconds, TRACKER_SECONDS)
-        console.note(f"no tracker answers at {place} yet; retrying for {seconds:g} s")
+        console.note(f"no tracker answers at {address_text} yet; retrying for {seconds:g} s")
         return wait_for_tracker(address, seconds)
 
 
-class MachinePlace(Place):
+class RpcMachine(RemoteMachine):
     """Another machine.
 
     Parameters
@@ -104,8 +104,9 @@ class MachinePlace(Place):
             raise ValueError(
                 f"{path} is an image for a board; run it with --rpc serial:PATH or --rpc qemu"
             )
-        facts = describe(path).facts  # without loading it: it may be for another processor
-        if "executor" not in facts:
+        # describe() does not load the library: it may be for another processor
+        properties = describe(path).properties
+        if "executor" not in properties:
             raise ValueError(
                 f"{path} contains functions but no network; 'tvmrt inspect' lists its contents"
             )
@@ -113,9 +114,9 @@ class MachinePlace(Place):
         if threads is not None:
             session.get_function("runtime.config_threadpool")(0, threads)
         session.upload(path)
-        make = AotModule if facts["executor"] == "aot" else GraphModule
+        make = AotModule if properties["executor"] == "aot" else GraphModule
         module = session.load_module(path.name)
-        return MachineNetwork(session, make(module[facts["module_name"]](session.cpu())))
+        return MachineNetwork(session, make(module[properties["module_name"]](session.cpu())))
 
     def close(self) -> None:
         """End the session and notify its server; a broken session has already ended."""
@@ -127,13 +128,13 @@ class MachineNetwork(RemoteNetwork):
     """Network of a library on another machine."""
 
     def __init__(self, session: RPCSession, executor: Executor) -> None:
-        from tvmrt.network.opened import names_of_outputs
+        from tvmrt.network.loaded_library import unique_output_names
 
         self._session, self._executor = session, executor
         shapes, dtypes = _input_info(session, executor)
         shapes = {**shapes, **executor.get_dims().get("inputs", {})}
         self.inputs = [TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
-        self.output_names = names_of_outputs(executor)
+        self.output_names = unique_output_names(executor)
 
     @property
     def bounds(self) -> Mapping[str, Sequence[int]]:  # type: ignore[override]

@@ -16,7 +16,7 @@ from tvmrt.compiler.export.board_image import board_of, boards
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path
 from tvmrt.rpc.board import BoardNetwork, connect_board
-from tvmrt.rpc.lines import start_emulator
+from tvmrt.rpc.board_lines import start_emulator
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 
@@ -93,7 +93,7 @@ def test_every_board_answers_twice(target, inputs, tmp_path):
     library = tvmrt.compile(DIGITS / "digits_f32.onnx", target=target)
     library.export(path)
     board = board_of(target)
-    facts = {
+    metadata = {
         "network": "default",
         "inputs": [{"name": "image"}],
         "outputs": [{"name": "probabilities"}],
@@ -102,7 +102,7 @@ def test_every_board_answers_twice(target, inputs, tmp_path):
     close, line.close = line.close, lambda: None
     for _ in range(2):
         session = connect_board(line)
-        network = BoardNetwork(session, facts)
+        network = BoardNetwork(session, metadata)
         with np.load(inputs) as archive:
             network.set_input("image", archive["image"])
         network.run()

@@ -22,7 +22,7 @@ from tvmrt.compiler.export.firmware_build import SERVER, runtime_sources
 from tvmrt.error import TVMError
 from tvmrt.libinfo import find_firmware_path, find_include_path
 from tvmrt.rpc.board import connect_board
-from tvmrt.rpc.lines import Line, open_line
+from tvmrt.rpc.board_lines import Line, open_line
 
 CHECKS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 

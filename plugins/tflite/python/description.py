@@ -17,7 +17,7 @@ def describe(path: Path) -> Description:
     main = model.subgraphs[0]
     operators = [op for graph in model.subgraphs for op in graph.operators]
     weights = [t for graph in model.subgraphs for t in graph.tensors if t.data is not None]
-    facts = {
+    properties = {
         "format": "TensorFlow Lite",
         "graphs": len(model.subgraphs),
         "signatures": [s.key for s in model.signatures],
@@ -41,7 +41,7 @@ def describe(path: Path) -> Description:
         "outputs": Table(columns, rows(main.outputs, outputs), columns[:3]),
         "operators": Table(("operator", "version", "count"), kinds, ("operator",)),
     }
-    return Description(facts, tables)
+    return Description(properties, tables)
 
 
 def _row(tensor, name: str) -> tuple:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tvmrt.cli.describe import Description
-    from tvmrt.cli.tolerance import Row
+    from tvmrt.cli.tolerance import TensorComparison
     from tvmrt.compiler.ir import Graph
     from tvmrt.compiler.request import Request
 
@@ -23,9 +23,9 @@ class TfliteImporter(Importer):
     rival = "litert"
 
     def accepts(self, model: Any) -> bool:
-        from tvmrt.plugins.tflite.frontend import EveryTensor, is_tflite
+        from tvmrt.plugins.tflite.frontend import AllTensorsModel, is_tflite
 
-        return isinstance(model, EveryTensor) or is_tflite(model)
+        return isinstance(model, AllTensorsModel) or is_tflite(model)
 
     def import_model(self, path: Any, request: Request) -> Graph:
         from tvmrt.compiler.custom import gather
@@ -50,7 +50,7 @@ class TfliteImporter(Importer):
         threads: int,
         outputs_only: bool,
         options: Mapping[str, Any],
-    ) -> tuple[list[Row], str]:
+    ) -> tuple[list[TensorComparison], str]:
         from tvmrt.plugins.tflite import verify
 
         return verify.rows_of(path, inputs_file, threads, outputs_only, options)

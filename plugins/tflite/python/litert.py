@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import files, networks
+from tvmrt.cli import files, onnx_reference
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,13 +31,13 @@ def inputs_of(
     graph, names = model.subgraphs[entry[0]], names_of(model, entry)[0]
     tensors = [graph.tensors[i] for i in graph.inputs]
     infos = [
-        networks.TensorInfo(name, t.dtype, tuple(shapes.get(name, t.shape)))
+        onnx_reference.TensorInfo(name, t.dtype, tuple(shapes.get(name, t.shape)))
         for name, t in zip(names, tensors)
     ]
     if inputs_file is None:
-        return networks.random_inputs(infos)
+        return onnx_reference.random_inputs(infos)
     arrays = by_input(files.load_inputs(inputs_file), aliases)
-    networks.check_inputs(arrays, infos, str(inputs_file))
+    onnx_reference.check_inputs(arrays, infos, str(inputs_file))
     return arrays
 
 

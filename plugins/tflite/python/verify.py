@@ -22,13 +22,13 @@ def rows_of(
     threads: int,
     outputs_only: bool,
     choices: Mapping[str, Any],
-) -> tuple[list[tolerance.Row], str]:
+) -> tuple[list[tolerance.TensorComparison], str]:
     """Compare every tensor; return the rows, and the name of LiteRT's kernels that were used.
 
     Raises ImportError if LiteRT is not installed, and ValueError if it rejects the network.
     """
     from tvmrt.plugins.tflite.frontend import (
-        EveryTensor,
+        AllTensorsModel,
         entry_of,
         load_model,
         made_by_operators,
@@ -52,7 +52,7 @@ def rows_of(
         judge, right = _by_signature(path.read_bytes(), choices["signature"], feeds, outputs)
     else:
         judge, right = litert_tensors(path.read_bytes(), given, indices)
-    source = str(path) if outputs_only else EveryTensor(str(path))
+    source = str(path) if outputs_only else AllTensorsModel(str(path))
     actual = _run(source, feeds, threads, choices)
     makers = {i: op.name for op in main.operators for i in op.outputs}
     rows = []
@@ -62,12 +62,16 @@ def rows_of(
         if value is None:  # LiteRT keeps no buffer for this tensor
             continue
         if in_blocks:
-            verdict = tolerance.judge(actual[position], value, rounded=tolerance.BYTES_OF_FLOATS)
+            verdict = tolerance.judge(
+                actual[position], value, rounded=tolerance.INT8_ACTIVATION_TOLERANCE
+            )
         else:
-            verdict = tolerance.same(actual[position], value)
+            verdict = tolerance.compare_exactly(actual[position], value)
         shape = tuple(value.shape)
         rows.append(
-            tolerance.Row(part, name, makers.get(index, "input"), str(value.dtype), shape, verdict)
+            tolerance.TensorComparison(
+                part, name, makers.get(index, "input"), str(value.dtype), shape, verdict
+            )
         )
     return rows, judge
 
@@ -120,7 +124,7 @@ def _run(
         path = Path(folder) / "network.so"
         compile_network(source, **choices).export_library(str(path))
         session = Session(path, threads)
-        return list(session.run(session.fit(feeds, "inputs")).values())
+        return list(session.run(session.checked_inputs(feeds, "inputs")).values())
 
 
 def litert_tensors(

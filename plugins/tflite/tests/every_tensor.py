@@ -8,7 +8,7 @@ import numpy as np
 from tflite_case import feeds_for, ours
 
 from tvmrt.plugins.tflite import verify
-from tvmrt.plugins.tflite.frontend import EveryTensor, load_model, made_by_operators
+from tvmrt.plugins.tflite.frontend import AllTensorsModel, load_model, made_by_operators
 
 
 def check_every_tensor(source: Path | bytes, folder: Path, tolerance: float = 1e-5) -> list[str]:
@@ -19,7 +19,7 @@ def check_every_tensor(source: Path | bytes, folder: Path, tolerance: float = 1e
     indices = [*main.outputs, *made_by_operators(main)]
     feeds = feeds_for(data)
     _, right = verify.litert_tensors(data, feeds, indices)
-    actual = ours(EveryTensor(data), feeds, folder)
+    actual = ours(AllTensorsModel(data), feeds, folder)
     makers = {i: op.name for op in main.operators for i in op.outputs}
     held = []
     for index, mine, wanted in zip(indices, actual, right):

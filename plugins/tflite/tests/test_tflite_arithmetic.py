@@ -10,7 +10,7 @@ import pytest
 from tvmrt.compiler.ir import fixed_point
 from tvmrt.compiler.ir.fixed_point_exp import exp_fraction, logistic_fraction, tanh_fraction
 from tvmrt.compiler.ir.quantized_multiplier import multiplier
-from tvmrt.plugins.tflite.frontend.tables16 import entries_of, logistic_entries
+from tvmrt.plugins.tflite.frontend.lookup_tables_int16 import entries_of, logistic_entries
 
 
 @pytest.mark.parametrize(

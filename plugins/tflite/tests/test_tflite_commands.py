@@ -52,8 +52,8 @@ def test_verify_tells_one_step_of_an_integer_apart():
     from tvmrt.cli import tolerance
 
     right = np.zeros((3,), np.int8)
-    assert tolerance.same(right, right).right
-    assert not tolerance.same(right + np.int8(1), right).right
+    assert tolerance.compare_exactly(right, right).right
+    assert not tolerance.compare_exactly(right + np.int8(1), right).right
 
 
 def _two_signatures() -> bytes:

@@ -102,7 +102,7 @@ def test_a_call_of_no_graph_is_told(change, sentence):
 
 
 def test_a_graph_that_calls_itself_and_a_loop_without_end_are_told(monkeypatch):
-    monkeypatch.setattr(importer, "MAX_WRITTEN_OUT", 200)
+    monkeypatch.setattr(importer, "MAX_UNROLLED", 200)
     net = _counting(5)
     with pytest.raises(UnsupportedError, match="more than"):
         import_model(_counting(1 << 30).data())

@@ -11,7 +11,7 @@ from tflite_case import FILES, Net
 
 import tvmrt
 from tvmrt.compiler.ir import mmap_constants
-from tvmrt.error import TVMError, UnforeseenError, UnsupportedError
+from tvmrt.error import TVMError, UnexpectedImportError, UnsupportedError
 from tvmrt.plugins.tflite.frontend import import_model, load_model
 
 FILE = FILES / "separable_int8.tflite"
@@ -21,7 +21,7 @@ def _refusal(data: bytes) -> str:
     """The sentence with which a file is refused; empty if it is read."""
     try:
         import_model(data)
-    except UnforeseenError:
+    except UnexpectedImportError:
         raise
     except (ValueError, TVMError) as problem:
         text = str(problem)
@@ -78,7 +78,7 @@ def test_changed_files_are_compiled_or_refused_in_a_sentence(count):
         try:
             tvmrt.compile(data, max_memory=1 << 26)
             outcomes.add("compiled")
-        except UnforeseenError:
+        except UnexpectedImportError:
             raise
         except (ValueError, KeyError, TVMError) as problem:
             assert str(problem) and "\n" not in str(problem)

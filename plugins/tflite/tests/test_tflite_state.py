@@ -15,7 +15,7 @@ import tvmrt
 from tvmrt.cli.session import Session
 from tvmrt.error import UnsupportedError
 from tvmrt.network.network import Network
-from tvmrt.plugins.tflite.frontend import steps
+from tvmrt.plugins.tflite.frontend import sequence_loop
 
 pytest.importorskip("ai_edge_litert")
 
@@ -191,7 +191,7 @@ def test_long_sequences_are_loops_that_compute_the_same(tmp_path, monkeypatch):
     lstm_of_bytes(net, cifg=False, cell=-15, cellClip=0.6)
     data, path = net.data(), tmp_path / "net.so"
     runs = [feeds_for(data, seed) for seed in range(3)]
-    monkeypatch.setattr(steps, "WRITTEN_OUT", 1)
+    monkeypatch.setattr(sequence_loop, "MAX_UNROLLED_STEPS", 1)
     made = tvmrt.compile(data)
     assert sum(step.group.root.op == "loop" for step in made.program.steps) == 6
     made.export_library(str(path))

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.groups import HereCommand
+from tvmrt.cli.option_groups import HostCompileCommand
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned import Layer
     from tvmrt.plugins.tuning.database import Entry
     from tvmrt.plugins.tuning.search import Effort
 
-FEWEST_ROUNDS, MOST_ROUNDS = 11, 2000
+MIN_ROUNDS, MOST_ROUNDS = 11, 2000
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class NetworkGain:
     speed_of_fastest: float
 
 
-@click.command("tune", cls=HereCommand)
+@click.command("tune", cls=HostCompileCommand)
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--database", "named", default="own", metavar="FILE|own",
@@ -72,7 +72,7 @@ def command(
     """Measure the fastest way to compute each layer of the networks MODEL on this machine. Results
     go to a database for 'compile --tuned'. With --threads, also measure the threads per layer."""
     from tvmrt.cli.session import THREADS_VARIABLE
-    from tvmrt.compiler.choices import takes_squares
+    from tvmrt.compiler.option_rules import uses_winograd
     from tvmrt.plugins.tuning import database
     from tvmrt.plugins.tuning.search import Effort, layers_of, missing
 
@@ -81,7 +81,7 @@ def command(
     path = database.path_of(named)
     known = database.read(path) if path.exists() else []
     os.environ[THREADS_VARIABLE] = str(threads)
-    squares = takes_squares(asked["winograd"], asked["precision"])
+    squares = uses_winograd(asked["winograd"], asked["precision"])
     effort = Effort(candidates, seconds, threads, squares, asked["cc"])
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
@@ -150,7 +150,7 @@ def _gains(
 
 def _gain(name: str, threads: int, runs: Sequence[Any]) -> NetworkGain:
     rounds = [_round(runs) for _ in range(2)][1:]  # the first round starts with cold caches
-    count = min(MOST_ROUNDS, max(FEWEST_ROUNDS, int(2.0 / sum(rounds[0]))))
+    count = min(MOST_ROUNDS, max(MIN_ROUNDS, int(2.0 / sum(rounds[0]))))
     rounds = [_round(runs) for _ in range(count)]
     before, after = (min(column) for column in zip(*rounds))
     return NetworkGain(

@@ -35,7 +35,7 @@ from tvmrt.compiler.symbols import PACKED_SUFFIX
 if TYPE_CHECKING:
     from tvmrt.runtime.executor import GraphModule
 
-FEWEST_ROUNDS = 4
+MIN_ROUNDS = 4
 COUNT_BYTES = 8  # size of the node count before the nodes' times
 IN_A_ROW = 3  # consecutive runs of a function; the first is not counted
 CLOCK = 1e-8  # resolution of the clock in seconds
@@ -121,7 +121,7 @@ def rounds(executor: GraphModule, nodes: Sequence[int], seconds: float) -> list[
     rows: list[list[float]] = []
     run = executor.module["run_individual"]
     end = time.perf_counter() + seconds
-    while len(rows) < FEWEST_ROUNDS or time.perf_counter() < end:
+    while len(rows) < MIN_ROUNDS or time.perf_counter() < end:
         times = np.frombuffer(run(1, IN_A_ROW, 0), np.float64, offset=COUNT_BYTES)
         fastest = times.reshape(-1, IN_A_ROW)[:, 1:].min(1)
         rows.append([max(float(fastest[node]), CLOCK) for node in nodes])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import list_of, number, record, seconds, text, whole
+from tvmrt.cli.schema_types import integer, list_of, number, record, seconds, text
 
 TRIED = record(
-    tile_=list_of(whole(), "Lanes, vectors of channels, pixels of the micro-kernel tile."),
-    at_once_=whole("Blocks of channels whose weights stay in the cache."),
-    pixels_=whole("int8 layers: pixels that are requantised together."),
-    threads_=whole("Maximum number of threads for the layer; 0: no limit."),
-    square_=whole("Output size of the Winograd tile along one axis."),
+    tile_=list_of(integer(), "Lanes, vectors of channels, pixels of the micro-kernel tile."),
+    at_once_=integer("Blocks of channels whose weights stay in the cache."),
+    pixels_=integer("int8 layers: pixels that are requantised together."),
+    threads_=integer("Maximum number of threads for the layer; 0: no limit."),
+    square_=integer("Output size of the Winograd tile along one axis."),
     seconds=seconds("Fastest run."),
 )  # fmt: skip
 
@@ -18,8 +18,8 @@ TUNED_LAYER = record(
     level=text("Vector lanes x registers; for int8, the multiply instruction."),
     processor=text("Processor model of the measurement."),
     usual=TRIED, best=TRIED,
-    square=whole("Fastest Winograd tile size; 1: direct convolution; 0: not measured."),
-    threads=whole("Largest number of threads that was tried; 0: not measured."),
+    square=integer("Fastest Winograd tile size; 1: direct convolution; 0: not measured."),
+    threads=integer("Largest number of threads that was tried; 0: not measured."),
     shared=list_of(TRIED, "Best choice for each number of threads, from one run."),
     tried=list_of(TRIED, "All measurements of one run."), tool=text(),
 )  # fmt: skip
@@ -27,17 +27,17 @@ TUNED_LAYER = record(
 TUNE = record(
     "tvmrt tune --json.",
     database=text("Database that the results are written to."),
-    measured=whole("Layers measured now; the database had the others."),
+    measured=integer("Layers measured now; the database had the others."),
     layers=list_of(
         record(
-            layer=text("Signature of the layer."), count=whole("Occurrences in the networks."),
+            layer=text("Signature of the layer."), count=integer("Occurrences in the networks."),
             before_seconds=seconds("Time of the choice by the estimate."),
-            after_seconds=seconds(), choice=text(), square=whole(),
+            after_seconds=seconds(), choice=text(), square=integer(),
         )
     ),
     networks=list_of(
         record(
-            network=text(), threads=whole(),
+            network=text(), threads=integer(),
             before_seconds=seconds("Fastest run."), after_seconds=seconds(),
             speed=number("Median over rounds of before / after."),
             speed_of_fastest=number(),

@@ -16,7 +16,7 @@ import click
 from tvmrt.cli import connections, console, files, options
 
 # Flags of tvmc without effect here, and the reason.
-WITHOUT_MEANING = {
+IGNORED_FLAGS = {
     "desired_layout": "every kernel has its own layout, which the compiler chooses",
     "pass_config": "there are no passes to configure",
     "disabled_pass": "there are no passes to leave out",
@@ -39,7 +39,7 @@ MICRO = (
 )
 
 
-class Line:
+class CommandLine:
     """Command line of tvmrt, built from tvmc flags."""
 
     def __init__(self, *words: object) -> None:
@@ -60,18 +60,18 @@ class Line:
             return text
 
         click.echo(name(shlex.join(["tvmrt", *self.words])), err=True)
-        said = io.StringIO()
+        captured = io.StringIO()
         try:
-            with contextlib.redirect_stdout(said):
+            with contextlib.redirect_stdout(captured):
                 app.group.main(args=self.words, prog_name="tvmrt", standalone_mode=False)
         finally:
-            click.echo(name(said.getvalue()), nl=False)
+            click.echo(name(captured.getvalue()), nl=False)
 
 
-def _tell_ignored(given: dict[str, Any]) -> None:
+def _warn_ignored(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if value not in (None, (), False):
-            console.note(f"--{name.replace('_', '-')} is not supported: {WITHOUT_MEANING[name]}")
+            console.note(f"--{name.replace('_', '-')} is not supported: {IGNORED_FLAGS[name]}")
 
 
 def target_of(text: str | None) -> str | None:
@@ -105,7 +105,7 @@ def shapes_of(text: str) -> list[str]:
 
 def _ignored(*names: str, **more: Any) -> Any:
     """Return an option that is accepted and ignored."""
-    why = WITHOUT_MEANING[names[-1].strip("-").replace("-", "_")]
+    why = IGNORED_FLAGS[names[-1].strip("-").replace("-", "_")]
     return click.option(*names, help=f"Ignored: {why}.", **more)
 
 
@@ -134,34 +134,34 @@ def without_groups(words: list[str], known: set[str]) -> tuple[list[str], list[s
         The other words, with ``--target-llvm-mcpu`` and ``-mtriple`` merged into the target, and a
         message for each other flag.
     """
-    rest, target, told = [], [], []
+    remaining, target, messages = [], [], []
     left = iter(words)
     for word in left:
         flag = _GROUP_FLAG.fullmatch(word)
         if flag is None or word.partition("=")[0] in known:
-            rest.append(word)
+            remaining.append(word)
             continue
         group, kind, name, value = flag.groups()
         value = next(left, "") if value is None else value
         if group == "target" and name in ("mcpu", "mtriple"):
             target += [kind, f"-{name}={value}"]
         else:
-            told.append(f"--{group}-{kind}-{name} is not supported: {GROUPS[group]}")
-    if target and "--target" in rest[:-1]:
-        rest[rest.index("--target") + 1] += " " + " ".join(target[1::2])
+            messages.append(f"--{group}-{kind}-{name} is not supported: {GROUPS[group]}")
+    if target and "--target" in remaining[:-1]:
+        remaining[remaining.index("--target") + 1] += " " + " ".join(target[1::2])
     elif target:
-        rest += ["--target", " ".join([target[0], *target[1::2]])]
-    return rest, told
+        remaining += ["--target", " ".join([target[0], *target[1::2]])]
+    return remaining, messages
 
 
 class _Compile(click.Command):
     """Command that accepts the flags of all of TVM's option groups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest, told = without_groups(args, {word for p in self.params for word in p.opts})
-        for sentence in told:
+        remaining, messages = without_groups(args, {word for p in self.params for word in p.opts})
+        for sentence in messages:
             console.note(sentence)
-        return super().parse_args(ctx, rest)
+        return super().parse_args(ctx, remaining)
 
 
 @click.group("tvmc")
@@ -212,8 +212,8 @@ def compile_command(
     verbose: int, **ignored: Any,
 ) -> None:  # fmt: skip
     """Compile the network FILE."""
-    _tell_ignored(ignored)
-    line = Line("compile", file)
+    _warn_ignored(ignored)
+    line = CommandLine("compile", file)
     line.add("--target", *filter(None, [target_of(target)]))
     line.add("--executor", executor)
     line.add("--shape", *(shapes_of(input_shapes) if input_shapes else ()))
@@ -232,7 +232,7 @@ def compile_command(
         _compile_package(line, output, executor)
 
 
-def _compile_package(line: Line, output: Path, executor: str) -> None:
+def _compile_package(line: CommandLine, output: Path, executor: str) -> None:
     if executor != "graph":
         raise ValueError(
             f"a package is for the graph executor: name the output of {executor} "
@@ -293,11 +293,11 @@ def _write_package(path: Path, library: Path) -> None:
 def run_command(
     file: Path, device: str, inputs: Path | None, outputs: Path | None, fill_mode: str,
     print_top: int | None, print_time: bool, profile: bool, repeat: int, number: int,
-    elsewhere: connections.Elsewhere, verbose: int, project_dir: str | None,
+    remote: connections.RemoteExecution, verbose: int, project_dir: str | None,
     project_option: tuple[str, ...], **ignored: Any,
 ) -> None:  # fmt: skip
     """Run the compiled network FILE: a package, or a library."""
-    _tell_ignored(ignored)
+    _warn_ignored(ignored)
     if device == "micro":
         raise ValueError(MICRO)
     if device != "cpu":
@@ -305,7 +305,7 @@ def run_command(
             f"there is no device '{device}' to run on: which devices compute parts of a network "
             "is chosen by 'tvmrt compile --device'"
         )
-    line = Line("run", file)
+    line = CommandLine("run", file)
     with tempfile.TemporaryDirectory() as folder:
         made = {Path(folder) / name: name for name in (f"{fill_mode}.npz", "outputs.npz")}
         filled, unasked = made
@@ -318,7 +318,7 @@ def run_command(
         runs = max(repeat * number, 2 if print_time else 1)
         line.add("--repeat", *([runs] if runs > 1 else []))
         line.words += ["--profile"] if profile else []
-        line.words += elsewhere.words
+        line.words += remote.words
         line.run(made)
         if print_top and kept:
             _print_top(kept, print_top)
@@ -348,7 +348,7 @@ def _print_top(path: Path, count: int) -> None:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS] FILE")
 def tune_command(words: tuple[str, ...]) -> None:
     """Report that tuning is not needed."""
-    console.note(f"{WITHOUT_MEANING['tuning_records']}; go on with 'tvmrt tvmc compile'")
+    console.note(f"{IGNORED_FLAGS['tuning_records']}; go on with 'tvmrt tvmc compile'")
 
 
 @command.command("micro", context_settings={"ignore_unknown_options": True})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tvmrt import extras
+from tvmrt import optional_dependencies
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from tvmrt.cli.app import run
     except ModuleNotFoundError as error:
-        print(f"tvmrt: error: {extras.told(error)}", file=sys.stderr)
+        print(f"tvmrt: error: {optional_dependencies.with_install_advice(error)}", file=sys.stderr)
         return 2
     return run(arguments)

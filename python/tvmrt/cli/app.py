@@ -16,10 +16,10 @@ from typing import Any
 
 import click
 
-from tvmrt import extras, plugin
+from tvmrt import optional_dependencies, plugin
 from tvmrt.cli import plugin_commands
 from tvmrt.compiler.frontend import wording
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # exit code of shells for a program that Ctrl-C ended
@@ -113,13 +113,13 @@ def one_line(error: BaseException) -> str:
     elif isinstance(error, click.ClickException):
         text = error.format_message()
     elif isinstance(error, ModuleNotFoundError):
-        text = extras.sentence(error) or str(error)
+        text = optional_dependencies.install_advice(error) or str(error)
     else:
         text = str(error)
     return " ".join(text.split()) or type(error).__name__
 
 
-def _is_foreseen(error: BaseException) -> bool:
+def _is_expected_error(error: BaseException) -> bool:
     """Return whether an error is caused by a file or a user, not by a defect of tvmrt."""
     from tvmrt.error import TVMError
 
@@ -127,15 +127,17 @@ def _is_foreseen(error: BaseException) -> bool:
     return isinstance(error, foreseen)
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # standard error may be closed
         print(f"tvmrt: error: {text}", file=sys.stderr, flush=True)
 
 
-def _remark(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+def _print_warning(
+    message: Warning | str, category: type[Warning], *place: Any, **more: Any
+) -> None:
     """Print a remark as a note for the user, and other warnings in their usual form."""
     text = f"tvmrt: note: {message}"
-    if not issubclass(category, Remark):
+    if not issubclass(category, TvmrtWarning):
         text = warnings.formatwarning(message, category, *place[:2])
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
@@ -151,7 +153,7 @@ class _Terminated(BaseException):
     """SIGTERM has arrived; temporary files are removed on the way out, as after Ctrl-C."""
 
 
-def _serves(arguments: Sequence[str]) -> bool:
+def _is_server(arguments: Sequence[str]) -> bool:
     """Return whether the command is a server, which runs until a signal ends it."""
     name = str(arguments[0]) if arguments else "-"
     if name in COMMANDS or name.startswith("-"):
@@ -160,12 +162,12 @@ def _serves(arguments: Sequence[str]) -> bool:
 
 
 @contextlib.contextmanager
-def _ended_in_order(arguments: Sequence[str]) -> Iterator[None]:
+def _sigterm_as_interrupt(arguments: Sequence[str]) -> Iterator[None]:
     """Let SIGTERM end a command as Ctrl-C does, unless it has a handler already."""
     ours = threading.current_thread() is threading.main_thread() and (
         signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     )
-    if not ours or _serves(arguments):
+    if not ours or _is_server(arguments):
         yield
         return
 
@@ -183,11 +185,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; see :func:`tvmrt.cli.main`."""
     if os.environ.get("TVMRT_TRACEBACK") is None:
         warnings.simplefilter("ignore")  # third-party warnings are for developers, not users
-    warnings.filterwarnings("always", category=Remark)
-    warnings.showwarning = _remark
+    warnings.filterwarnings("always", category=TvmrtWarning)
+    warnings.showwarning = _print_warning
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        with _ended_in_order(given), wording.command_line():
+        with _sigterm_as_interrupt(given), wording.command_line():
             result = group.main(args=arguments, prog_name="tvmrt", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
@@ -196,12 +198,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
             click.echo(error.ctx.get_help())
             return CANNOT
         name = error.ctx.command_path if error.ctx else "tvmrt"
-        _complain(f"{one_line(error)} (see '{name} --help')")
+        _print_error(f"{one_line(error)} (see '{name} --help')")
     except (click.exceptions.Abort, KeyboardInterrupt):
-        _complain("interrupted")
+        _print_error("interrupted")
         return INTERRUPTED
     except _Terminated:
-        _complain("terminated")
+        _print_error("terminated")
         return TERMINATED
     except (BrokenPipeError, SystemExit):  # click and rich exit on a broken pipe
         _abandon_stdout()
@@ -213,10 +215,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:
             _abandon_stdout()
             text = f"standard output: {text}"
-        elif not (isinstance(error, click.ClickException) or _is_foreseen(error)):
+        elif not (isinstance(error, click.ClickException) or _is_expected_error(error)):
             text = (
                 f"defect in tvmrt: {type(error).__name__}: {text}; please report it "
                 "with what TVMRT_TRACEBACK=1 prints"
             )
-        _complain(text)
+        _print_error(text)
     return CANNOT

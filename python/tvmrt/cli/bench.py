@@ -20,8 +20,16 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from tvmrt import plugin
-from tvmrt.cli import bundles, connections, console, files, networks, options, sizes
-from tvmrt.cli.resident import Resident, resident
+from tvmrt.cli import (
+    connections,
+    console,
+    dynamic_sizes,
+    files,
+    onnx_reference,
+    options,
+    sequence_io,
+)
+from tvmrt.cli.resident_memory import ResidentMemory, resident
 
 if TYPE_CHECKING:
     import onnx
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 
 ONNX_RIVAL = "onnxruntime"
 COMPILED = (".so", ".tar", ".elf")
-FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
+MIN_ROUNDS, MAX_ROUNDS = 5, 20_000
 
 
 @dataclass(frozen=True)
@@ -53,11 +61,11 @@ class Result:
     timings: Sequence[Timing]
     rounds: int
     compile_seconds: float
-    resident: Resident | None = None
+    resident: ResidentMemory | None = None
     operators: Sequence[Mapping[str, Any]] = ()  # times of operators, with --profile
 
 
-@click.command("bench", cls=connections.ConnectedHereCommand)
+@click.command("bench", cls=connections.RemoteHostCompileCommand)
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--against",
@@ -86,12 +94,12 @@ class Result:
     help="Show time, GFLOP/s, bytes per second and roofline fraction of each operator. The "
     "roofline uses the measured compute and memory bandwidth of this machine.",
 )
-@options.compile_here
+@options.host_compile_options
 @connections.options("bench")
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    profiled: bool, elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
+    profiled: bool, remote: connections.RemoteExecution, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or against another runtime.
 
@@ -102,12 +110,14 @@ def command(
         raise click.UsageError("several MODELs need a folder of inputs, not one file")
     for model in models:
         files.check_file(model)
-    choices["place"] = place = elsewhere.open()
-    if rivals and place is not None:
-        raise click.UsageError(f"--against compares on this machine: leave {place.option} out")
-    if profiled and place is not None:
+    choices["remote_machine"] = remote_machine = remote.open()
+    if rivals and remote_machine is not None:
         raise click.UsageError(
-            f"--profile times operators on this machine: leave {place.option} out"
+            f"--against compares on this machine: leave {remote_machine.option} out"
+        )
+    if profiled and remote_machine is not None:
+        raise click.UsageError(
+            f"--profile times operators on this machine: leave {remote_machine.option} out"
         )
     if profiled and any(model.suffix in COMPILED for model in models):
         raise click.UsageError(
@@ -120,7 +130,7 @@ def command(
             if report:
                 report("networks", done, len(models))
             results += _measure(model, rivals, inputs_file, seconds, threads, choices, profiler)
-    machine = profiler and profiler.entered([each.operators for each in results], threads)
+    machine = profiler and profiler.with_rooflines([each.operators for each in results], threads)
     if as_json:
         machine_of = {} if machine is None else {"machine": machine}
         console.print_json("bench", {**_as_dict(results, threads), **machine_of})
@@ -165,12 +175,12 @@ def _measure(
     importer = plugin.importer_of(path)
     if importer is not None:
         model: Any = path
-        tried = [sizes.Trial("", importer.inputs(path, inputs_file, choices))]
+        tried = [dynamic_sizes.Trial("", importer.inputs(path, inputs_file, choices))]
     else:
-        read = networks.load_model(path)
-        model, choices = bundles.with_tensors(read, choices)
-        model, choices = sizes.with_chosen_dims(model, choices)
-        tried = sizes.trials(model, choices, inputs_file)
+        read = onnx_reference.load_model(path)
+        model, choices = sequence_io.sequences_to_tensors(read, choices)
+        model, choices = dynamic_sizes.with_chosen_dims(model, choices)
+        tried = dynamic_sizes.trials(model, choices, inputs_file)
         judged = path if model is read else model  # the path also covers external weights
     results = []
     with tempfile.TemporaryDirectory(prefix="tvmrt-bench-") as folder:
@@ -183,9 +193,11 @@ def _measure(
                 calls[rival] = _rival_call(rival, judged, trial.inputs, threads, choices)
             times = _interleave(session, trial.inputs, calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
-            timed = () if profiler is None else profiler.timed(session)
+            timed_operators = () if profiler is None else profiler.timed_operators(session)
             rounds = len(times["tvmrt"])
-            results.append(Result(name, _timings(times), rounds, compile_seconds, operators=timed))
+            results.append(
+                Result(name, _timings(times), rounds, compile_seconds, operators=timed_operators)
+            )
     return results
 
 
@@ -202,15 +214,15 @@ def _measure_compiled(
 
     if rivals:
         raise ValueError(f"{path} is compiled; to compare with {rivals[0]} give the network file")
-    before = resident() if choices["place"] is None else None
-    session = Session(path, threads, place=choices["place"])
+    before = resident() if choices["remote_machine"] is None else None
+    session = Session(path, threads, remote_machine=choices["remote_machine"])
     if inputs_file is None:
         for info in session.inputs:
             if not all(isinstance(extent, int) for extent in info.shape):
                 raise ValueError(f"{path}: input {info.name} has a dynamic size; give --inputs")
-        inputs = networks.random_inputs(session.inputs)
+        inputs = onnx_reference.random_inputs(session.inputs)
     else:
-        inputs = session.fit(files.load_inputs(inputs_file), str(inputs_file))
+        inputs = session.checked_inputs(files.load_inputs(inputs_file), str(inputs_file))
     session.run(inputs)
     after = resident() if before is not None else None
     grown = after.since(before) if before is not None and after is not None else None
@@ -225,11 +237,11 @@ def _interleave(
     seconds: float,
 ) -> Mapping[str, Sequence[float]]:
     """Time the calls; for a remote network, time only its runs, by the remote clock."""
-    if session.place is None:
+    if session.remote_machine is None:
         return interleave(calls, seconds)
     session.run(inputs)
-    one = min(session.time(FEWEST_ROUNDS))
-    rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, int(seconds / max(one, 1e-7))))
+    one = min(session.time(MIN_ROUNDS))
+    rounds = max(MIN_ROUNDS, min(MAX_ROUNDS, int(seconds / max(one, 1e-7))))
     return {"tvmrt": session.time(rounds)}
 
 
@@ -262,8 +274,8 @@ def _rival_call(
     if importer is not None:
         return importer.rival_call(model, inputs, threads, choices)
     if not isinstance(model, Path):
-        model = networks.opened(model, inputs)
-    session = networks.onnxruntime_session(model, threads)
+        model = onnx_reference.without_fixed_extents(model, inputs)
+    session = onnx_reference.onnxruntime_session(model, threads)
     feeds = dict(inputs)
     return lambda: session.run(None, feeds)
 
@@ -280,7 +292,7 @@ def interleave(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[s
     times: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds
     rounds = 0
-    while rounds < FEWEST_ROUNDS or (time.perf_counter() < end and rounds < MOST_ROUNDS):
+    while rounds < MIN_ROUNDS or (time.perf_counter() < end and rounds < MAX_ROUNDS):
         for name in order:
             call = calls[name]
             call()
@@ -334,8 +346,8 @@ def _print(results: Sequence[Result], threads: int) -> None:
     console.print_table(title, [*columns, "rounds"], rows, left=("network",))
     for result in results:
         if result.resident is not None:
-            sizes = result.resident.own_bytes, result.resident.file_bytes
-            total, own, file = map(console.format_bytes, (sum(sizes), *sizes))
+            memory = result.resident.own_bytes, result.resident.file_bytes
+            total, own, file = map(console.format_bytes, (sum(memory), *memory))
             click.echo(
                 f"{result.network} used {total} of memory: {own} private, {file} file-backed"
             )

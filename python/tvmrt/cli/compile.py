@@ -14,7 +14,7 @@ import click
 
 from tvmrt import plugin
 from tvmrt.cli import console, files, options, partition_tables
-from tvmrt.cli.groups import CompileCommand
+from tvmrt.cli.option_groups import CompileCommand
 from tvmrt.compiler.export import formats
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # other outputs become folders
@@ -95,7 +95,7 @@ def command(
     kind: str | None,
     explain: bool,
     as_json: bool,
-    **asked: Any,
+    **requested: Any,
 ) -> None:
     """Compile the ONNX or .tflite network MODEL; several networks become one image for a board."""
     for model in models:
@@ -110,17 +110,21 @@ def command(
     start = time.perf_counter()
     groups = [options.parse_names([text]) for text in concurrent]
     together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
-    if asked["target"] is None and asked["board"] is None and output.suffix not in LIBRARIES:
+    if (
+        requested["target"] is None
+        and requested["board"] is None
+        and output.suffix not in LIBRARIES
+    ):
         from tvmrt.compiler.codegen.target import default_target
 
-        asked["target"] = default_target(as_sources=True, levels=asked["levels"])
+        requested["target"] = default_target(as_sources=True, levels=requested["levels"])
     with console.progress(not as_json) as report:
         compiled = _compile(
             network_names(models, module_name),
             together,
             calibration=[files.load_inputs(path) for path in calibration],
             progress=report,
-            **asked,
+            **requested,
         )
         if report is not None:  # building a library takes longest
             from tvmrt.compiler.pipeline import STAGES
@@ -129,18 +133,18 @@ def command(
         with files.writing(output):
             compiled.export_package(output, kind) if kind else compiled.export(str(output))
     seconds = time.perf_counter() - start
-    libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
+    libraries = list(compiled.libraries.values()) if is_image(compiled) else [compiled]
     if memory_plan:
         from tvmrt.compiler.pictures import memory_picture
 
         files.save_text(memory_plan, memory_picture.svg(memory_picture.of_libraries(libraries)))
-    costs = measure_code(compiled, asked["cc"]) if libraries[0].options.firmware else None
+    costs = measure_code(compiled, requested["cc"]) if libraries[0].options.firmware else None
     if as_json:
         console.print_json("compile", _as_json(compiled, output, seconds, costs))
         return
     if explain:
-        _explain(compiled, libraries, bool(asked["devices"]), costs)
-    shared = None if costs is None else shared_code(compiled, asked["cc"])
+        _explain(compiled, libraries, bool(requested["devices"]), costs)
+    shared = None if costs is None else shared_code(compiled, requested["cc"])
     _print_result(output, seconds, compiled, costs, shared)
 
 
@@ -195,12 +199,12 @@ def network_names(models: Sequence[Path], names: str | None) -> dict[str, Path]:
     return dict(zip(found, models))
 
 
-def several(compiled: Any) -> bool:
+def is_image(compiled: Any) -> bool:
     """Return whether several networks were compiled together."""
     return hasattr(compiled, "libraries")
 
 
-def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) -> Any:
+def _compile(networks: dict[str, Path], together: dict[str, Any], **requested: Any) -> Any:
     """Compile one network to a library, or several networks to an image."""
     from tvmrt.compiler.pipeline import compile, compile_together
 
@@ -208,13 +212,13 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
         if together["concurrent"]:
             raise click.UsageError("--concurrent needs several networks; one is given")
         ((name, model),) = networks.items()
-        return compile(str(model), module_name=name, **asked)
-    shapes = options.by_network(asked.pop("shapes"), list(networks))
-    dims = options.by_network(asked.pop("dims"), list(networks), "DIMENSION")
-    sequences = options.by_network(asked.pop("sequences"), list(networks))
+        return compile(str(model), module_name=name, **requested)
+    shapes = options.by_network(requested.pop("shapes"), list(networks))
+    dims = options.by_network(requested.pop("dims"), list(networks), "DIMENSION")
+    sequences = options.by_network(requested.pop("sequences"), list(networks))
     paths = {name: str(model) for name, model in networks.items()}
     return compile_together(
-        paths, shapes=shapes, dims=dims, sequences=sequences, **together, **asked
+        paths, shapes=shapes, dims=dims, sequences=sequences, **together, **requested
     )
 
 
@@ -224,7 +228,7 @@ def measure_code(compiled: Any, cc: str | None) -> Any:
     from tvmrt.compiler.export.vendors import vendor_includes
     from tvmrt.libinfo import find_include_path
 
-    libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
+    libraries = list(compiled.libraries.values()) if is_image(compiled) else [compiled]
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         compiled.export_sources(folder)
         vendors = [v for library in libraries for v in library.sources.vendors.values()]
@@ -239,14 +243,14 @@ def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
     from tvmrt.cli import memory_report
     from tvmrt.libinfo import find_include_path
 
-    if not several(compiled) or compiled.operators is None:
+    if not is_image(compiled) or compiled.operators is None:
         return None
     target = next(iter(compiled.libraries.values())).target
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         compiled.export_sources(folder)
         includes = [Path(folder), *map(Path, find_include_path())]
         sizes = []
-        for name, text in [(compiled.operators, None), *compiled.apart.items()]:
+        for name, text in [(compiled.operators, None), *compiled.unshared.items()]:
             if text is not None:
                 Path(folder, name).write_text(text)
             found = memory_report.measured([Path(folder, name)], includes, target, cc).footprint
@@ -259,7 +263,7 @@ def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
 def _metadata(compiled: Any) -> dict[str, Any]:
     from tvmrt.compiler.export.model_library_format import metadata
 
-    if several(compiled):
+    if is_image(compiled):
         return metadata(list(compiled.libraries.values()), compiled)
     return metadata([compiled])
 
@@ -268,7 +272,7 @@ def _as_json(compiled: Any, output: Path, seconds: float, costs: Any) -> dict[st
     from tvmrt.cli import memory_report
 
     found: dict[str, Any] = {"output": str(output), "seconds": seconds}
-    if several(compiled):
+    if is_image(compiled):
         rows = compiled.libraries.items()
         found["networks"] = {name: asdict(library.summary) for name, library in rows}
         found["image"] = _metadata(compiled)["image"]
@@ -309,7 +313,7 @@ def _print_result(
     from tvmrt.cli import memory_report
 
     pairs: dict[str, Any] = {"wrote": f"{output} in {console.format_seconds(seconds)}"}
-    if several(compiled):
+    if is_image(compiled):
         for name, library in compiled.libraries.items():
             rows = _operator_pairs(library.summary).items()
             pairs.update({f"{what} of {name}": value for what, value in rows})
@@ -320,14 +324,14 @@ def _print_result(
     else:
         pairs.update(memory_report.summary_pairs(_metadata(compiled), costs))
     if shared is not None:
-        once, apart = (console.format_bytes(nbytes) for nbytes in shared)
+        once, unshared = (console.format_bytes(nbytes) for nbytes in shared)
         saved = console.format_bytes(shared[1] - shared[0])
-        pairs["shared code"] = f"operators take {once} instead of {apart}: {saved} saved"
+        pairs["shared code"] = f"operators take {once} instead of {unshared}: {saved} saved"
     console.print_pairs(pairs)
 
 
 def _operator_pairs(summary: Any) -> dict[str, Any]:
-    regions = {"regions": partition_tables.border_text(summary)} if summary.regions else {}
+    regions = {"regions": partition_tables.boundary_text(summary)} if summary.regions else {}
     for number, row in enumerate(summary.regions):
         if row.note:
             regions[f"on {row.device}, {number}"] = row.note
@@ -349,19 +353,19 @@ def _worst(rows: Sequence[Any], of: str = " of their size") -> str:
     return f"off by at most {worst.error:.2g}{of} ({worst.name})"
 
 
-def _narrowed(rows: Sequence[Any]) -> str:
+def _quantized_text(rows: Sequence[Any]) -> str:
     """Describe the size and the error of weights stored in few bits."""
     before = console.format_bytes(sum(row.before_bytes for row in rows))
     after = console.format_bytes(sum(row.after_bytes for row in rows))
     return f"{after} of {before} in {len(rows)} layers; {_worst(rows)}"
 
 
-def _by_squares(rows: Sequence[Any]) -> str:
+def _winograd_text(rows: Sequence[Any]) -> str:
     """Describe the number of Winograd convolutions and their error."""
     return f"{len(rows)} convolutions; {_worst(rows)}"
 
 
-def _reduced(rows: Sequence[Any]) -> str:
+def _bfloat16_text(rows: Sequence[Any]) -> str:
     """Describe the number of layers computed in bfloat16 and their error."""
     measured = [row for row in rows if row.error is not None]
     return f"{len(rows)} layers" + (f"; {_worst(measured, '')}" if measured else "")
@@ -378,14 +382,14 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
         "weights": size(summary.weights_bytes),
         **_layer_pairs(
             summary.narrowed, lambda row: row.bits < 32,
-            "in few bits", _narrowed, "in float32 still",
+            "in few bits", _quantized_text, "in float32 still",
         ),
         **_layer_pairs(
-            summary.winograd, lambda row: row.size > 1, "Winograd", _by_squares, "directly still"
+            summary.winograd, lambda row: row.size > 1, "Winograd", _winograd_text, "directly still"
         ),
         **_layer_pairs(
             summary.reduced, lambda row: row.precision != "float32",
-            "in bfloat16", _reduced, "kept in float32",
+            "in bfloat16", _bfloat16_text, "kept in float32",
         ),
         "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
         f"{size(summary.lower_bound_bytes)}",

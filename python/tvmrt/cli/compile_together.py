@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tvmrt.cli import compile as one
-from tvmrt.cli.groups import CompileCommand
+from tvmrt.cli.option_groups import CompileCommand
 
 LEFT_OUT = ("kind", "output")  # a package for a build system contains one network
 _OUTPUT = click.Option(
@@ -21,7 +21,7 @@ _OUTPUT = click.Option(
 
 
 @click.pass_context
-def _run(ctx: click.Context, models: tuple[Path, ...], **asked: Any) -> Any:
+def _run(ctx: click.Context, models: tuple[Path, ...], **requested: Any) -> Any:
     """Compile the networks MODEL... into one image for a board, and show the kernel code, equal
     weights and memory that they share."""
     if len(models) < 2:
@@ -29,7 +29,7 @@ def _run(ctx: click.Context, models: tuple[Path, ...], **asked: Any) -> Any:
             f"only one network is given, {models[0]}; give all networks of the image, or use "
             "'tvmrt compile'"
         )
-    return ctx.invoke(one.command, models=models, kind=None, **asked)
+    return ctx.invoke(one.command, models=models, kind=None, **requested)
 
 
 command = CompileCommand(

@@ -26,7 +26,7 @@ from tvmrt.cli import console
 )
 @click.option("--cmake", is_flag=True, help="Folder of tvmrt-firmware-config.cmake in it.")
 @console.json_option
-def command(as_json: bool, **asked: bool) -> None:
+def command(as_json: bool, **requested: bool) -> None:
     """Print flags for a C build: cc $(tvmrt config --cflags) app.c $(tvmrt config --libs)."""
     from pathlib import Path
 
@@ -44,7 +44,7 @@ def command(as_json: bool, **asked: bool) -> None:
         "firmware_sources": firmware,
         "cmake": str(Path(firmware, "cmake")),
     }
-    chosen = {name: values[name] for name, wanted in asked.items() if wanted}
+    chosen = {name: values[name] for name, wanted in requested.items() if wanted}
     if as_json:
         console.print_json("config", chosen or values)
     elif chosen:

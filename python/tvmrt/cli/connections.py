@@ -12,15 +12,15 @@ import click
 from click.core import ParameterSource
 
 from tvmrt import connection, plugin
-from tvmrt.cli.groups import HereCommand
-from tvmrt.error import Remark
+from tvmrt.cli.option_groups import HostCompileCommand
+from tvmrt.error import TvmrtWarning
 
-ARGUMENT = "elsewhere"
+ARGUMENT = "remote"
 _Row = tuple[str, connection.Connection, Sequence[click.Option]]  # key, connection, options
 
 
 @dataclass(frozen=True)
-class Asked:
+class SelectedConnection:
     """A connection selected on the command line, the values of its options, and the arguments
     that set them."""
 
@@ -30,7 +30,7 @@ class Asked:
     words: Sequence[str]
 
 
-class Elsewhere:
+class RemoteExecution:
     """The remote execution that a command line requests, if any.
 
     Parameters
@@ -39,28 +39,28 @@ class Elsewhere:
         The selected connections.
     """
 
-    def __init__(self, asked: Sequence[Asked]) -> None:
-        self._asked = asked
-        self.is_asked = bool(asked)
-        self.words = [word for each in asked for word in each.words]
+    def __init__(self, selected: Sequence[SelectedConnection]) -> None:
+        self._selected = selected
+        self.is_remote = bool(selected)
+        self.words = [word for each in selected for word in each.words]
 
     def takes(self, path: Path) -> bool:
         """Return whether a file that does not run locally runs on the selected machine."""
-        return any(each.connection.takes(path, each.values) for each in self._asked)
+        return any(each.connection.takes(path, each.values) for each in self._selected)
 
-    def open(self) -> connection.Place | None:
+    def open(self) -> connection.RemoteMachine | None:
         """Connect and return the Place, closed at the end of the command; None to run locally."""
-        if len(self._asked) > 1:
-            first, second = (each.key for each in self._asked[:2])
+        if len(self._selected) > 1:
+            first, second = (each.key for each in self._selected[:2])
             raise click.UsageError(f"give {first} or {second}, not both")
-        if not self._asked:
+        if not self._selected:
             return None
-        (asked,) = self._asked
-        place = asked.connection.open(asked.values)
-        if place is not None:
-            place.option = asked.key
-            click.get_current_context().call_on_close(place.close)
-        return place
+        (selected,) = self._selected
+        remote_machine = selected.connection.open(selected.values)
+        if remote_machine is not None:
+            remote_machine.option = selected.key
+            click.get_current_context().call_on_close(remote_machine.close)
+        return remote_machine
 
 
 class _Placeholder(click.Option):
@@ -104,7 +104,7 @@ class ConnectedCommand(click.Command):
                     _check(name, made, own)
                 except Exception as error:  # third-party code may raise anything
                     text = f"{name} is left out: {type(error).__name__}: {error}"
-                    warnings.warn(text, Remark, stacklevel=2)
+                    warnings.warn(text, TvmrtWarning, stacklevel=2)
                     continue
                 own.update(_names(made))
                 rows.append((name, each, made))
@@ -117,28 +117,28 @@ class ConnectedCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            for each in plugin.absent():
+            for each in plugin.unused():
                 for key in each.plugin.connections if each.plugin is not None else ():
                     if _belongs(key, error.option_name):
-                        reason = plugin.why_absent("connections", key)
+                        reason = plugin.why_missing("connections", key)
                         raise click.UsageError(reason or "", ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call the function with the selected connections as ``elsewhere``."""
-        asked = []
+        selected = []
         for placeholder in self.params:
             if isinstance(placeholder, _Placeholder):
                 for key, each, made in self._rows(ctx, placeholder):
                     values = {str(one.name): ctx.params.pop(str(one.name), None) for one in made}
                     words = _words(ctx, made, values)
                     if words:
-                        asked.append(Asked(key, each, values, words))
-        ctx.params[ARGUMENT] = Elsewhere(asked)
+                        selected.append(SelectedConnection(key, each, values, words))
+        ctx.params[ARGUMENT] = RemoteExecution(selected)
         return super().invoke(ctx)
 
 
-class ConnectedHereCommand(ConnectedCommand, HereCommand):
+class RemoteHostCompileCommand(ConnectedCommand, HostCompileCommand):
     """A command that compiles for this machine and has the options of all connections."""
 
 

@@ -165,7 +165,7 @@ def shorten(name: str, width: int = 44) -> str:
     return f"{name[: width - tail - 1]}…{name[-tail:]}"
 
 
-def shorten_all(names: Sequence[str], most: int = 3) -> str:
+def shorten_all(names: Sequence[str], limit: int = 3) -> str:
     """Format names for a table cell: the first few, each shortened, and the number of others."""
-    shown = ", ".join(map(shorten, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    shown = ", ".join(map(shorten, names[:limit]))
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

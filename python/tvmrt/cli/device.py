@@ -51,8 +51,8 @@ def _describe(name: str) -> dict:
     except Exception as problem:  # third-party code may raise anything
         return {**row, "text": f"cannot be used: {problem}", "absent": str(problem)}
     text = _first_sentence(type(device).__doc__ or "")
-    said = {"layout": device.layout, "precisions": list(device.precisions), "text": text}
-    return {**row, **said, "absent": absent}
+    details = {"layout": device.layout, "precisions": list(device.precisions), "text": text}
+    return {**row, **details, "absent": absent}
 
 
 def _first_sentence(text: str) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.describe.objects import ObjectFile, read_objects
+from tvmrt.cli.describe.object_symbols import ObjectFile, read_objects
 
 PREFIXES = ("TVM", "tvmgen", "tvmrt_", "__tvm")
 LOADED = (".so", ".dylib")  # such files find the runtime in the process that loads them
-NOBODY = "nothing that tvmrt knows"
+NO_SUPPLIER = "nothing that tvmrt knows"
 
 
 @dataclass(frozen=True)
@@ -122,4 +122,4 @@ def _sources(name: str, known: dict[str, Sequence[ObjectFile]]) -> list[str]:
         return found
     if name.startswith("tvmgen"):
         return ["the other C files of the network"]
-    return [NOBODY]
+    return [NO_SUPPLIER]

@@ -49,13 +49,13 @@ class ElfFile:
         self.data = path.read_bytes() if data is None else data
         if self.data[:4] != b"\x7fELF":
             raise ValueError(f"{path} is not a shared library: it does not start as an ELF file")
-        with self._told():
+        with self._damage_as_value_error():
             file = ELFFile(io.BytesIO(self.data))
             self.machine = MACHINES.get(file["e_machine"], "unknown machine")
             self.sections = list(file.iter_sections())
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _damage_as_value_error(self) -> Iterator[None]:
         try:
             yield
         except _DAMAGE as problem:
@@ -65,7 +65,7 @@ class ElfFile:
 
     def symbols(self, table: str = TYPE_DYNAMIC_SYMBOLS) -> list[Symbol]:
         """Return the named symbols of a table: dynamic ones of a library, all of an object."""
-        with self._told():
+        with self._damage_as_value_error():
             return [
                 Symbol(
                     each.name,
@@ -82,7 +82,7 @@ class ElfFile:
 
     def needed(self) -> list[str]:
         """Return the libraries that the loader loads together with this one."""
-        with self._told():
+        with self._damage_as_value_error():
             return [
                 tag.needed
                 for section in self.sections

@@ -92,9 +92,9 @@ def _processor() -> Check:
     flags = processor.flags()
     vectors = [name for name in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512vbmi", "amx_int8",
                                  "asimd", "asimddp", "sve") if name in flags]  # fmt: skip
-    said = f"{processor.machine()}: {', '.join(vectors) or 'no vectors'}"
+    description = f"{processor.machine()}: {', '.join(vectors) or 'no vectors'}"
     level = _level(flags, processor.machine())
-    return Check("processor", "ok", f"{said}; level {level}" if level else said)
+    return Check("processor", "ok", f"{description}; level {level}" if level else description)
 
 
 def _target() -> Check:
@@ -178,5 +178,5 @@ def _plugins() -> Iterator[Check]:
 
     for each in plugin.plugins().values():
         yield Check(f"plug-in {each.name}", "ok", each.summary)
-    for left in plugin.absent():
+    for left in plugin.unused():
         yield Check(f"plug-in {left.name}", "absent", left.reason)

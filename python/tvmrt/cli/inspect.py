@@ -83,8 +83,8 @@ def command(
             picojoules=picojoules, scale=scale, inputs_file=inputs_file,
         )  # fmt: skip
         return
-    told = (wait_states, clock, picojoules, inputs_file, output)
-    if any(each is not None for each in told) or scale != 1:
+    board_options = (wait_states, clock, picojoules, inputs_file, output)
+    if any(each is not None for each in board_options) or scale != 1:
         raise click.UsageError(
             "--wait-states, --clock, --picojoules, --scale, --inputs and --output are for --board"
         )
@@ -92,8 +92,8 @@ def command(
     if as_json:
         console.print_json("inspect", {"file": str(file), **description.as_dict()})
         return
-    facts = {name: _fact(name, value) for name, value in description.facts.items()}
-    console.print_pairs({"file": file, **facts, **description.texts})
+    properties = {name: _fact(name, value) for name, value in description.properties.items()}
+    console.print_pairs({"file": file, **properties, **description.texts})
     if description.manifest:
         click.echo("\nmanifest")
         console.print_pairs(dict(_lines_of(description.manifest)))

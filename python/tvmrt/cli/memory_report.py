@@ -19,8 +19,8 @@ from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.error import CompileError
 
-MOST_PLANS = 6  # maximum number of memory plans in one line
-MOST_NAMES = 6  # maximum number of functions with unknown stack in one line
+MAX_PLANS = 6  # maximum number of memory plans in one line
+MAX_NAMES = 6  # maximum number of functions with unknown stack in one line
 
 
 @dataclass
@@ -73,7 +73,7 @@ def stack_text(depth: Depth | None, outside: Sequence[str] = ()) -> str:
         return "-"
     size = "no bound" if depth.nbytes is None else console.format_bytes(depth.nbytes)
     text = f"{size}: {' > '.join(depth.path)}"
-    others = [*outside[:MOST_NAMES], *(["others"] if len(outside) > MOST_NAMES else [])]
+    others = [*outside[:MAX_NAMES], *(["others"] if len(outside) > MAX_NAMES else [])]
     return f"{text}; plus the stack of {', '.join(others)}" if others else text
 
 
@@ -94,10 +94,10 @@ def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, st
     for name, module in modules.items():
         of = f" of {name}" if len(modules) > 1 else ""
         pairs[f"stack{of}"] = stack_text(result.stack(module), found.outside)
-    return {**pairs, **left_out_pairs(found)}
+    return {**pairs, **unmeasured_pairs(found)}
 
 
-def left_out_pairs(footprint: Footprint) -> dict[str, str]:
+def unmeasured_pairs(footprint: Footprint) -> dict[str, str]:
     """Return lines about C files that could not be measured."""
     return {f"not measured, {name}": reason for name, reason in sorted(footprint.left_out.items())}
 
@@ -136,9 +136,9 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
 def _plans_text(plans: Sequence[Mapping[str, Any]]) -> str:
     """Format memory plans on one line; of many, show the first ones and the smallest one."""
     texts = [_plan_text(plan) for plan in plans]
-    if len(texts) > MOST_PLANS:
-        left = len(texts) - MOST_PLANS
-        texts = [*texts[: MOST_PLANS - 1], f"{left} more", texts[-1]]
+    if len(texts) > MAX_PLANS:
+        left = len(texts) - MAX_PLANS
+        texts = [*texts[: MAX_PLANS - 1], f"{left} more", texts[-1]]
     return "; ".join(texts)
 
 

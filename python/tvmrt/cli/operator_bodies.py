@@ -26,11 +26,11 @@ from tvmrt.error import TVMError
 
 CASES = 2  # per combination of element types
 ATTEMPTS = 200  # maximum number of tries to find random operands that the declaration accepts
-MOST_ELEMENTS = 4096
+MAX_ELEMENTS = 4096
 
 
 @dataclass(frozen=True)
-class Case:
+class OperandCase:
     """Operands for comparing bodies, None for omitted ones; ``text`` describes them for
     people."""
 
@@ -67,21 +67,21 @@ def check_operator(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[
     return rows
 
 
-def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Case]:
+def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[OperandCase]:
     """Create random operands, by the declaration's ``sample`` or by trial and error."""
     rng = np.random.default_rng(seed)
     if operator.sample is not None:
         return [_sampled(operator, rng) for _ in range(cases)]
-    halves = (False, True) if any(o.optional for o in operator.inputs) else (False,)
+    half_types = (False, True) if any(o.optional for o in operator.inputs) else (False,)
     return [
         _random_case(operator, dict(zip(operator.types, chosen)), rng, left_out)
         for chosen in product(*operator.types.values())
-        for left_out in halves
+        for left_out in half_types
         for _ in range(cases)
     ]
 
 
-def _sampled(operator: Kernel, rng: np.random.Generator) -> Case:
+def _sampled(operator: Kernel, rng: np.random.Generator) -> OperandCase:
     found = operator.call("sample", operator.sample, rng)
     if not _is_sample(found):
         raise ValueError(
@@ -89,7 +89,7 @@ def _sampled(operator: Kernel, rng: np.random.Generator) -> Case:
             "dictionary of scalars"
         )
     arrays, scalars = found
-    return Case(tuple(arrays), dict(scalars), _text(arrays, scalars))
+    return OperandCase(tuple(arrays), dict(scalars), _text(arrays, scalars))
 
 
 def _is_sample(found: Any) -> bool:
@@ -104,7 +104,7 @@ def _is_sample(found: Any) -> bool:
 
 def _random_case(
     operator: Kernel, chosen: Mapping[str, str], rng: np.random.Generator, left_out: bool
-) -> Case:
+) -> OperandCase:
     """Create operands of one shape or, if the operator refuses that, of independent shapes;
     ``left_out`` omits optional operands."""
     problem = "no inputs were tried"
@@ -126,7 +126,7 @@ def _random_case(
         except (ValueError, TVMError) as failure:
             problem = str(failure)
             continue
-        return Case(arrays, scalars, _text(arrays, scalars))
+        return OperandCase(arrays, scalars, _text(arrays, scalars))
     raise ValueError(
         f"operator {operator.name}: no random operands fit its declaration ({problem}); "
         "declare sample"
@@ -138,7 +138,7 @@ def _random_shape(operator: Kernel, rng: np.random.Generator) -> tuple[int, ...]
     rank = rng.choice(sorted(ranks)) if ranks else rng.integers(1, 5)
     while True:
         shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5, 8, 16], rank))
-        if np.prod(shape) <= MOST_ELEMENTS:
+        if np.prod(shape) <= MAX_ELEMENTS:
             return shape
 
 
@@ -166,7 +166,7 @@ def random_scalar(rng: np.random.Generator, scalar: Scalar) -> Any:
     return scalar.convert(float(rng.normal()))
 
 
-def _compare(operator: Kernel, case: Case) -> list[Comparison]:
+def _compare(operator: Kernel, case: OperandCase) -> list[Comparison]:
     judge, right = _reference(operator, case)
     rows = []
     for body, device in BODIES.items():
@@ -182,7 +182,7 @@ def _compare(operator: Kernel, case: Case) -> list[Comparison]:
     return rows
 
 
-def _variants(operator: Kernel, case: Case) -> list[tuple[str, Kernel]]:
+def _variants(operator: Kernel, case: OperandCase) -> list[tuple[str, Kernel]]:
     """Return the operator restricted to each of its layouts that fits the operands."""
     if operator.any_layout:
         names = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
@@ -192,8 +192,8 @@ def _variants(operator: Kernel, case: Case) -> list[tuple[str, Kernel]]:
         more = [(other, _restricted(operator, (other,)))] if other else []
         return [("", plain), *more]
     count = max(len(o.parsed_layouts()) for o in (*operator.inputs, *operator.outputs))
-    found = [_one_of(operator, i) for i in range(count)]
-    fitting = [variant for variant in found if _fits(variant, case)]
+    found = [_with_layout_index(operator, i) for i in range(count)]
+    fitting = [variant for variant in found if _is_accepted(variant, case)]
     first = [variant.inputs[0].layouts for variant in fitting]
     labels = [names[0] if count > 1 and names else "" for names in first]
     return list(zip(labels, fitting)) or [("", operator)]
@@ -202,23 +202,23 @@ def _variants(operator: Kernel, case: Case) -> list[tuple[str, Kernel]]:
 def _restricted(operator: Kernel, layouts: tuple[str, ...]) -> Kernel:
     """Return a copy in which operands of any layout have the given layouts."""
 
-    def narrow(operand: Tensor) -> Tensor:
+    def restrict(operand: Tensor) -> Tensor:
         return replace(operand, layouts=layouts) if operand.layouts == ANY_LAYOUT else operand
 
-    return operator.with_operands(map(narrow, operator.inputs), map(narrow, operator.outputs))
+    return operator.with_operands(map(restrict, operator.inputs), map(restrict, operator.outputs))
 
 
-def _one_of(operator: Kernel, index: int) -> Kernel:
+def _with_layout_index(operator: Kernel, index: int) -> Kernel:
     """Return a copy restricted to the layouts with one index."""
 
-    def narrow(operand: Tensor) -> Tensor:
+    def restrict(operand: Tensor) -> Tensor:
         names = tuple(layout.name for layout in operand.parsed_layouts())
         return replace(operand, layouts=names[index : index + 1] if len(names) > 1 else names)
 
-    return operator.with_operands(map(narrow, operator.inputs), map(narrow, operator.outputs))
+    return operator.with_operands(map(restrict, operator.inputs), map(restrict, operator.outputs))
 
 
-def _fits(operator: Kernel, case: Case) -> bool:
+def _is_accepted(operator: Kernel, case: OperandCase) -> bool:
     return all(
         layout.mismatch(array.shape) is None
         for i, array in _present(case.arrays)
@@ -243,7 +243,7 @@ def _rows(operator, case, body, judge, right, found) -> list[Comparison]:
     ]
 
 
-def _reference(operator: Kernel, case: Case) -> tuple[str, list[np.ndarray] | None]:
+def _reference(operator: Kernel, case: OperandCase) -> tuple[str, list[np.ndarray] | None]:
     try:
         scalars = bind_scalars(operator.scalars, case.scalars)
         return "reference", operator.evaluate(case.arrays, scalars)
@@ -255,7 +255,7 @@ class Skipped(str):
     """Why a body did not run for reasons other than an error: the machine or the operator."""
 
 
-def _outcome(operator: Kernel, case: Case, device: str) -> list[np.ndarray] | str | Skipped:
+def _outcome(operator: Kernel, case: OperandCase, device: str) -> list[np.ndarray] | str | Skipped:
     """Return the body's outputs, or why there are none."""
     if device != "cpu":
         missing = _missing_device(device)
@@ -282,7 +282,7 @@ def _missing_device(device: str) -> str | None:
     return None
 
 
-def _refusal(operator: Kernel, case: Case, device: str) -> str | None:
+def _refusal(operator: Kernel, case: OperandCase, device: str) -> str | None:
     """Return why the device rejects the operator's node; None if it supports it."""
     graph = _network(operator, case.arrays, case.scalars).graph()
     (node,) = (n for n in graph.nodes if n.op == "custom")

@@ -14,7 +14,7 @@ import click
 from tvmrt import plugin
 from tvmrt.compiler import request
 from tvmrt.compiler.export import formats
-from tvmrt.option import Option, Row
+from tvmrt.option import Option, OptionDescription
 
 HELP_COLUMNS = 44  # width of click's second column in a terminal of 80
 
@@ -45,7 +45,7 @@ class Formats(click.Choice):
         return formats.formats()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        absent = plugin.why_absent("exporters", value)
+        absent = plugin.why_missing("exporters", value)
         if absent or not self.choices:
             self.fail(absent or f"no plug-in adds the format {value}.", param, ctx)
         return super().convert(value, param, ctx)
@@ -128,7 +128,7 @@ def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
     return pools
 
 
-def parse_places(texts: Iterable[str]) -> dict[str, str]:
+def parse_placements(texts: Iterable[str]) -> dict[str, str]:
     """Turn ``["conv1*=dtcm"]`` into ``{"conv1*": "dtcm"}``."""
     return dict(_split(text, "PATTERN=POOL or PATTERN=flash[@SECTION]") for text in texts)
 
@@ -196,7 +196,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "dims": parse_dims,
     "sequences": parse_sequences,
     "pools": parse_pools,
-    "place": parse_places,
+    "place": parse_placements,
 }
 
 
@@ -252,7 +252,7 @@ def added_option(name: str, row: Option) -> click.Option:
     return option
 
 
-def _arguments(name: str, default: Any, row: Row) -> dict[str, Any]:
+def _arguments(name: str, default: Any, row: OptionDescription) -> dict[str, Any]:
     """Return the arguments of ``click.option`` for an option."""
     arguments: dict[str, Any] = {"help": help_text(row), "default": default}
     if row.kind == "bool":
@@ -268,7 +268,7 @@ def _arguments(name: str, default: Any, row: Row) -> dict[str, Any]:
     return arguments
 
 
-def help_text(row: Row) -> str:
+def help_text(row: OptionDescription) -> str:
     """Return an option's help; click does not wrap its table, which is a paragraph with ``\\b``."""
     text = row.text.replace("``", "")
     if row.table is None:
@@ -278,7 +278,7 @@ def help_text(row: Row) -> str:
     return "\n".join([text, "", "\b", *wrapped])
 
 
-def _type_of(row: Row) -> Any:
+def _type_of(row: OptionDescription) -> Any:
     if row.values:
         return click.Choice(row.values)
     if row.kind == "int":
@@ -303,13 +303,13 @@ threads = click.option(
 )  # fmt: skip
 
 
-made_up_inputs = click.option(
+inputs_option = click.option(
     "--inputs", "inputs_file", type=PATH, metavar="IN.npz",
     help="Inputs by name. Default: random inputs.",
 )  # fmt: skip
 
 
-def compile_here(function: Callable) -> Callable:
+def host_compile_options(function: Callable) -> Callable:
     """Add the options with which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)
     function = request_options(

@@ -14,7 +14,7 @@ def print_partition(summary: Any) -> None:
     console.print_table("nodes", columns, rows, columns)
     if summary.regions:
         _print_regions(summary)
-        _print_borders(summary)
+        _print_boundaries(summary)
 
 
 def _print_regions(summary: Any) -> None:
@@ -41,7 +41,7 @@ def _print_regions(summary: Any) -> None:
     console.print_table("regions", columns, rows, left)
 
 
-def _print_borders(summary: Any) -> None:
+def _print_boundaries(summary: Any) -> None:
     rows = [
         (
             row.tensor,
@@ -62,7 +62,7 @@ def _how(row: Any) -> str:
     return "copied to another layout" if row.copied else "in place"
 
 
-def border_text(summary: Any) -> str:
+def boundary_text(summary: Any) -> str:
     """Summarise the tensors that cross region boundaries."""
     crossing = [row for row in summary.borders if not row.stays_in]
     staying = [row for row in summary.borders if row.stays_in]

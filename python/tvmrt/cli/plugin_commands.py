@@ -16,7 +16,7 @@ def find(name: str) -> click.Command | None:
         If only an unused plug-in has it.
     """
     command: click.Command | None = plugin.find("commands", name)
-    reason = plugin.why_absent("commands", name) if command is None else None
+    reason = plugin.why_missing("commands", name) if command is None else None
     if reason:
         raise click.UsageError(reason)
     return command

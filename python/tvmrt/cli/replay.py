@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import app, console, files, networks, options, trace_dump
+from tvmrt.cli import app, console, files, onnx_reference, options, trace_dump
 from tvmrt.cli.trace_dump import Dump, Record
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SAME, CLOSE, DIFFERS, MISSING, EXTRA = "same", "rounding", "DIFFERS", "NOT RUN",
 
 
 @dataclass(frozen=True)
-class Row:
+class RecordComparison:
     """A record of the board and of the host. ``low`` and ``high`` are None if not recorded."""
 
     operator: int | None
@@ -129,13 +129,15 @@ def _host_run(
 
     if not noted.has_values:
         raise ValueError("the dump contains cycles only; compile with --record to compare values")
-    network = networks.load_model(model)
-    inputs: dict[str, np.ndarray] = networks.inputs_for(network, shapes, inputs_file)
+    network = onnx_reference.load_model(model)
+    inputs: dict[str, np.ndarray] = onnx_reference.inputs_for(network, shapes, inputs_file)
     with tempfile.TemporaryDirectory(prefix="tvmrt-replay-") as folder:
         return replay_host.run(library, inputs, Path(folder), cc).runs[-1]
 
 
-def _rows(library, noted: Dump, records: list[Record], host: list[Record] | None) -> list[Row]:
+def _rows(
+    library, noted: Dump, records: list[Record], host: list[Record] | None
+) -> list[RecordComparison]:
     """Return the records of the board and, after a host run, those of only the host, in order."""
     from tvmrt.compiler.codegen.firmware.trace import traced_tensors
 
@@ -156,13 +158,13 @@ def _rows(library, noted: Dump, records: list[Record], host: list[Record] | None
     return rows
 
 
-def _row(program, tensor, noted: Dump, record, other, compared: bool) -> Row:
+def _row(program, tensor, noted: Dump, record, other, compared: bool) -> RecordComparison:
     is_input = tensor.op >= len(program.steps)
     nodes = () if is_input else program.steps[tensor.op].sources
     kind = tensor.access.dtype.numpy.kind
     values = [_values(r, kind) if noted.has_values else (None,) * 3 for r in (record, other)]
     verdict = _verdict(record, other, kind, is_input) if compared else ""
-    return Row(
+    return RecordComparison(
         None if is_input else tensor.op,
         f"input {tensor.name}" if is_input else tensor.name,
         nodes,
@@ -193,7 +195,7 @@ def _verdict(record: Record | None, other: Record | None, kind: str, exact: bool
     return CLOSE if close else DIFFERS
 
 
-def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
+def _finding(rows: list[RecordComparison], compared: bool) -> tuple[str, bool]:
     """Summarise the comparison in one sentence; also return whether something is wrong."""
     if not compared:
         return f"{len(rows)} records", False
@@ -211,35 +213,35 @@ def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
     return f"all {len(rows)} tensors are bit-identical to this machine's", False
 
 
-def _first(row: Row, ended: bool) -> str:
+def _first(row: RecordComparison, ended: bool) -> str:
     """Describe the first wrong row; ``ended``: the board recorded nothing after it."""
     if row.operator is None:
         return f"{row.name} differs: the board's inputs are not those of --inputs"
-    who = f"operator {row.operator}, {row.name} (nodes {', '.join(row.nodes)}),"
+    operator_text = f"operator {row.operator}, {row.name} (nodes {', '.join(row.nodes)}),"
     if row.verdict == MISSING and ended:
-        return f"{who} is the first operator that did not finish on the board"
+        return f"{operator_text} is the first operator that did not finish on the board"
     if row.verdict in (MISSING, EXTRA):
         where = "this machine alone" if row.verdict == MISSING else "the board alone"
-        return f"{who} ran on {where} only: a condition had another value"
+        return f"{operator_text} ran on {where} only: a condition had another value"
     return (
-        f"{who} is the first whose output differs: "
+        f"{operator_text} is the first whose output differs: "
         f"{row.low:g} to {row.high:g} with hash {row.hash:08x} on the board, "
         f"{row.host_low:g} to {row.host_high:g} with hash {row.host_hash:08x} here"
     )
 
 
-def _print(rows: list[Row], noted: Dump, compared: bool) -> None:
+def _print(rows: list[RecordComparison], noted: Dump, compared: bool) -> None:
     total = sum(row.cycles or 0 for row in rows)
-    columns = {"operator": [_number(row.operator) for row in rows],
+    columns = {"operator": [_int_text(row.operator) for row in rows],
                "name": [row.name for row in rows]}  # fmt: skip
     if noted.has_cycles:
-        columns["cycles"] = [_number(row.cycles) for row in rows]
+        columns["cycles"] = [_int_text(row.cycles) for row in rows]
         columns["share"] = [
             "" if r.cycles is None else f"{r.cycles / max(total, 1):.1%}" for r in rows
         ]
     if noted.has_values:
-        columns["smallest"] = [_real(row.low) for row in rows]
-        columns["largest"] = [_real(row.high) for row in rows]
+        columns["smallest"] = [_float_text(row.low) for row in rows]
+        columns["largest"] = [_float_text(row.high) for row in rows]
         columns["hash"] = ["" if row.hash is None else f"{row.hash:08x}" for row in rows]
     if compared:
         columns["verdict"] = [row.verdict for row in rows]
@@ -250,9 +252,9 @@ def _print(rows: list[Row], noted: Dump, compared: bool) -> None:
         click.echo(f"{total:,} cycles in operators")
 
 
-def _number(value: int | None) -> str:
+def _int_text(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _real(value: float | None) -> str:
+def _float_text(value: float | None) -> str:
     return "" if value is None else f"{value:g}"

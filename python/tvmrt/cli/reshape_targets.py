@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tvmrt.compiler.frontend.dims import Dims
 
 _COPIES = ("Cast", "Identity", "Unsqueeze", "Squeeze")
-_REST = -1  # ONNX: infer this extent
+_REMAINING = -1  # ONNX: infer this extent
 
-Place = tuple[str, int]  # an element of an input
+InputElement = tuple[str, int]  # an element of an input
 
 
 def fill(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray], dims: Dims) -> None:
@@ -30,22 +30,22 @@ def fill(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray], dims: Dims) -
     for node in model.graph.node:
         if node.op_type != "Reshape" or len(node.input) < 2 or node.output[0] not in declared:
             continue
-        places = _places(node.input[1], nodes, arrays, lengths)
+        elements = _elements_of(node.input[1], nodes, arrays, lengths)
         bounds = _bounds(declared[node.output[0]], dims)
-        if bounds is None or places is None or len(places) != len(bounds) or not any(places):
+        if bounds is None or elements is None or len(elements) != len(bounds) or not any(elements):
             continue
         counts = _counts(model, arrays) if counts is None else counts
-        for place, extent in zip(places, _target(bounds, counts.get(node.input[0]))):
-            if place is not None:
-                arrays[place[0]].reshape(-1)[place[1]] = extent
+        for element, extent in zip(elements, _target(bounds, counts.get(node.input[0]))):
+            if element is not None:
+                arrays[element[0]].reshape(-1)[element[1]] = extent
 
 
-def _places(
+def _elements_of(
     name: str,
     nodes: Mapping[str, onnx.NodeProto],
     arrays: Mapping[str, np.ndarray],
     lengths: Mapping[str, int],
-) -> list[Place | None] | None:
+) -> list[InputElement | None] | None:
     """Return the input elements that form a vector, None for constants; None if computed."""
     if name in arrays:
         whole = arrays[name].dtype.kind in "iu"
@@ -59,12 +59,12 @@ def _places(
         value = node.attribute[0]
         return [None] * (prod(value.t.dims) if value.HasField("t") else len(value.ints) or 1)
     parts = [
-        _places(part, nodes, arrays, lengths)
+        _elements_of(part, nodes, arrays, lengths)
         for part in (node.input if node.op_type == "Concat" else node.input[:1])
     ]
     if any(part is None for part in parts):
         return None
-    return [place for part in parts for place in part or ()]
+    return [element for part in parts for element in part or ()]
 
 
 def _bounds(value: onnx.ValueInfoProto, dims: Dims) -> list[tuple[int, int]] | None:
@@ -112,7 +112,9 @@ def _target(bounds: Sequence[tuple[int, int]], count: int | None) -> Sequence[in
         for found in _factors(bounds, count):
             return found
     rest = max(range(len(bounds)), key=lambda i: bounds[i][1])
-    return [_REST if i == rest and low != high else low for i, (low, high) in enumerate(bounds)]
+    return [
+        _REMAINING if i == rest and low != high else low for i, (low, high) in enumerate(bounds)
+    ]
 
 
 def _factors(bounds: Sequence[tuple[int, int]], count: int) -> Iterator[list[int]]:

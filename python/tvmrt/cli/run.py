@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tvmrt.cli import connections, console, files, images, networks, options, sounds
+from tvmrt.cli import (
+    audio_inputs,
+    connections,
+    console,
+    files,
+    image_inputs,
+    onnx_reference,
+    options,
+)
 from tvmrt.cli.console import format_shape
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 
@@ -32,14 +40,14 @@ VALUES_SHOWN = 8
 )
 @click.option(
     "--layout",
-    type=click.Choice(images.LAYOUTS),
+    type=click.Choice(image_inputs.LAYOUTS),
     default="auto",
     show_default=True,
     help="Layout of a picture's channels; auto: the axis of extent 1, 3 or 4.",
 )
 @click.option(
     "--scale",
-    type=click.Choice(list(images.SCALES)),
+    type=click.Choice(list(image_inputs.SCALES)),
     help="Range of pixel values. Default: 0..1 for floats, the full range for 8-bit integers.",
 )
 @click.option("--random", is_flag=True, help="Use random inputs with a fixed seed.")
@@ -66,34 +74,34 @@ VALUES_SHOWN = 8
 def command(
     library: Path, inputs_file: Path | None, layout: str, scale: str | None, random: bool,
     outputs_file: Path | None, repeat: int,
-    profile: bool, threads: int | None, elsewhere: connections.Elsewhere, as_json: bool,
+    profile: bool, threads: int | None, remote: connections.RemoteExecution, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, a .tar of tvmc compile, or an .elf on a board."""
     from tvmrt.cli.session import Session
-    from tvmrt.network.opened import check_compiled
+    from tvmrt.network.loaded_library import check_compiled
 
     files.check_file(library)
     if outputs_file:
         files.check_target(outputs_file)
-    if not elsewhere.takes(library):
+    if not remote.takes(library):
         check_compiled(library)
     if (inputs_file is None) != random:
         end = ", not both" if random else " to make them up"
         raise click.UsageError(f"give the inputs, --inputs IN.npz, or --random{end}")
-    picture = inputs_file is not None and images.is_image(inputs_file)
+    picture = inputs_file is not None and image_inputs.is_image(inputs_file)
     if not picture:
         _refuse_picture_options()
-    sound = inputs_file is not None and sounds.is_sound(inputs_file)
+    sound = inputs_file is not None and audio_inputs.is_sound(inputs_file)
     made = inputs_file is None or picture or sound
     inputs = None if made else files.load_inputs(inputs_file)
-    session = Session(library, threads, place=elsewhere.open())
+    session = Session(library, threads, remote_machine=remote.open())
     if picture:
-        inputs = images.load(inputs_file, session.largest_inputs(), layout, scale)
+        inputs = image_inputs.load(inputs_file, session.largest_inputs(), layout, scale)
     elif sound:
-        inputs = sounds.load(inputs_file, session.largest_inputs())
+        inputs = audio_inputs.load(inputs_file, session.largest_inputs())
     elif inputs is None:
-        inputs = networks.random_inputs(session.largest_inputs())
-    outputs = session.run(session.fit(inputs, str(inputs_file or "the inputs")))
+        inputs = onnx_reference.random_inputs(session.largest_inputs())
+    outputs = session.run(session.checked_inputs(inputs, str(inputs_file or "the inputs")))
     times = session.time(repeat) if repeat > 1 else []
     operators = session.profile() if profile else []
     if outputs_file:
@@ -109,8 +117,8 @@ def _refuse_picture_options() -> None:
     for name in ("layout", "scale"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(
-                f"--{name} applies to pictures only ({', '.join(images.SUFFIXES)}); leave it out, "
-                "or give a picture as --inputs"
+                f"--{name} applies to pictures only ({', '.join(image_inputs.SUFFIXES)}); "
+                "leave it out, or give a picture as --inputs"
             )
 
 

@@ -7,29 +7,29 @@ from typing import Any
 Schema = dict[str, Any]
 
 
-def said(of: Schema, text: str) -> Schema:
+def described(of: Schema, text: str) -> Schema:
     """Return a schema with a description."""
     return {**of, "description": text} if text else of
 
 
 def list_of(of: Schema, text: str = "") -> Schema:
     """Return the schema of a list."""
-    return said({"type": "array", "items": of}, text)
+    return described({"type": "array", "items": of}, text)
 
 
 def by_name(of: Schema, text: str = "") -> Schema:
     """Return the schema of an object with arbitrary names."""
-    return said({"type": "object", "additionalProperties": of}, text)
+    return described({"type": "object", "additionalProperties": of}, text)
 
 
 def or_null(of: Schema, text: str = "") -> Schema:
     """Return a schema that also allows null."""
-    return said({"anyOf": [of, {"type": "null"}]}, text)
+    return described({"anyOf": [of, {"type": "null"}]}, text)
 
 
 def record(text: str = "", /, open: bool = False, **members: Schema) -> Schema:
     """Return an object; names ending in ``_`` are optional, ``open`` allows further members."""
-    return said(
+    return described(
         {
             "type": "object",
             "properties": {name.rstrip("_"): member for name, member in members.items()},
@@ -42,30 +42,30 @@ def record(text: str = "", /, open: bool = False, **members: Schema) -> Schema:
 
 def text(text: str = "") -> Schema:
     """Return the schema of a string."""
-    return said({"type": "string"}, text)
+    return described({"type": "string"}, text)
 
 
-def whole(text: str = "") -> Schema:
+def integer(text: str = "") -> Schema:
     """Return the schema of an integer."""
-    return said({"type": "integer"}, text)
+    return described({"type": "integer"}, text)
 
 
 def size(text: str = "") -> Schema:
     """Return the schema of a number of bytes."""
-    return said({"type": "integer", "minimum": 0}, text)
+    return described({"type": "integer", "minimum": 0}, text)
 
 
 def flag(text: str = "") -> Schema:
     """Return the schema of true or false."""
-    return said({"type": "boolean"}, text)
+    return described({"type": "boolean"}, text)
 
 
 def number(text: str = "") -> Schema:
     """Return the schema of a number; NaN and infinities are strings."""
     words = {"enum": ["NaN", "Infinity", "-Infinity"]}
-    return said({"anyOf": [{"type": "number"}, words]}, text)
+    return described({"anyOf": [{"type": "number"}, words]}, text)
 
 
 def seconds(text: str = "") -> Schema:
     """Return the schema of a time in seconds."""
-    return said({"type": "number", "minimum": 0}, text)
+    return described({"type": "number", "minimum": 0}, text)

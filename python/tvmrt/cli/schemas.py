@@ -11,6 +11,7 @@ from tvmrt import plugin
 from tvmrt.cli.schema_types import Schema
 from tvmrt.cli.schema_types import by_name as _by_name
 from tvmrt.cli.schema_types import flag as _flag
+from tvmrt.cli.schema_types import integer as _integer
 from tvmrt.cli.schema_types import list_of as _list
 from tvmrt.cli.schema_types import number as _number
 from tvmrt.cli.schema_types import or_null as _or_null
@@ -18,7 +19,6 @@ from tvmrt.cli.schema_types import record as _record
 from tvmrt.cli.schema_types import seconds as _seconds
 from tvmrt.cli.schema_types import size as _bytes
 from tvmrt.cli.schema_types import text as _text
-from tvmrt.cli.schema_types import whole as _whole
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 VERSION = 1
@@ -39,7 +39,7 @@ def form_of(name: str) -> Schema:
     of ``plugin.find``."""
     found: Schema | None = FORMS.get(name) or plugin.find("schemas", name)
     if found is None:
-        reason = plugin.why_absent("schemas", name) or f"there are {', '.join(names())}"
+        reason = plugin.why_missing("schemas", name) or f"there are {', '.join(names())}"
         raise ValueError(f"there is no JSON output '{name}'; {reason}")
     if not isinstance(found, dict) or not {"properties", "description"} <= found.keys():
         owner = plugin.owner_of("schemas", name)
@@ -91,7 +91,8 @@ POOL = _record(
 )  # fmt: skip
 PLAN_ROW = _record(
     buffer=_text(), offset=_bytes(), size=_bytes(),
-    first=_whole("Step that writes it; -1 for an input."), last=_whole("Last step that reads it."),
+    first=_integer("Step that writes it; -1 for an input."),
+    last=_integer("Last step that reads it."),
     pool=_text(),
 )  # fmt: skip
 REGION = _record(
@@ -132,20 +133,20 @@ FOOTPRINT = {
 }
 ROW_PLAN = _record(
     ram_bytes=_bytes(),
-    instructions=_whole("Estimated instructions in addition to layer-by-layer execution."),
+    instructions=_integer("Estimated instructions in addition to layer-by-layer execution."),
     chains=_list(WORDS, "First and last operator of each chain that is computed by rows."),
-    patches=_list(_whole(), "Number of column patches of each chain."),
-    surplus_macs=_whole("Multiply-adds that overlapping patches repeat."),
+    patches=_list(_integer(), "Number of column patches of each chain."),
+    surplus_macs=_integer("Multiply-adds that overlapping patches repeat."),
 )  # fmt: skip
 NARROWED = _record(
     name=_text("Name of the weights."), nodes=_list(_text(), "Nodes that read them."),
-    bits=_whole("Bits per weight: 4, 8, or 32 if the error would have been too large."),
+    bits=_integer("Bits per weight: 4, 8, or 32 if the error would have been too large."),
     before_bytes=_bytes(), after_bytes=_bytes("Size with the scales of blocks."),
     error=_number("RMS of the difference relative to the RMS of the weights."),
 )  # fmt: skip
 WINOGRAD = _record(
     name=_text("Name of the node."),
-    size=_whole("Winograd tile size: 2, 4, or 1 if the error was too large."),
+    size=_integer("Winograd tile size: 2, 4, or 1 if the error was too large."),
     gain=_number("Estimated speed-up."),
     error=_number("RMS of the difference relative to the RMS of the results."),
 )
@@ -163,7 +164,7 @@ _SUMMARY = {
     "outputs": _list(LABELLED),
     "operators": _list(
         _record(
-            name=_text(), op=_text(), onnx_nodes=WORDS, macs=_whole("Multiply-adds."),
+            name=_text(), op=_text(), onnx_nodes=WORDS, macs=_integer("Multiply-adds."),
             out_shape=SHAPE, symbol=_text("C function."), live_bytes=_bytes(),
             scratch_bytes=_bytes(), weights_bytes=_bytes(),
         ),
@@ -203,7 +204,7 @@ TIMING = _record(
 ROOFLINE = _record(
     name=_text(), symbol=_text(), operator=_text(), nodes=WORDS, device=_text(),
     precision=_text("Type of the multiplied operands: `float32`, `bfloat16` or `int8`."),
-    seconds=_seconds("Median of several runs."), macs=_whole(),
+    seconds=_seconds("Median of several runs."), macs=_integer(),
     moved_bytes=_bytes("Size of operands, results and weights."),
     flops=_number("Operations per second."), bytes=_number("Bytes moved per second."),
     roofline=_number("Fraction of the attainable performance of this machine."),
@@ -240,14 +241,15 @@ FORMS: dict[str, Schema] = {
         ),
         seconds=_list(_seconds(), "Time of each run, with --repeat."),
         operators=_list(
-            _record(name=_text(), count=_whole("Number of calls."), seconds=_seconds(), open=True),
+            _record(name=_text(), count=_integer("Number of calls."), seconds=_seconds(),
+                    open=True),
             "With --profile.",
         ),
     ),
     "verify": _record(
         "tvmrt verify --json of a network.",
         judge=_text("Reference runtime."),
-        wrong=_whole("Number of wrong tensors."),
+        wrong=_integer("Number of wrong tensors."),
         tensors=_list(
             _record(
                 part=_text(), tensor=_text(), made_by=_text(), dtype=_text(), shape=SHAPE,
@@ -257,7 +259,7 @@ FORMS: dict[str, Schema] = {
     ),
     "verify-operators": _record(
         "tvmrt verify --json of a file with operators.",
-        wrong=_whole(),
+        wrong=_integer(),
         bodies=_list(
             _record(
                 operator=_text(), body=_text(), judge=_text(), operands=_text(), output=_text(),
@@ -268,11 +270,11 @@ FORMS: dict[str, Schema] = {
     ),
     "bench": _record(
         "tvmrt bench --json.",
-        threads=_whole(),
+        threads=_integer(),
         networks=_list(
             _record(
                 network=_text("Network, with the sizes of its dynamic dimensions."),
-                timings=_list(TIMING, "Timings, that of tvmrt first."), rounds=_whole(),
+                timings=_list(TIMING, "Timings, that of tvmrt first."), rounds=_integer(),
                 compile_seconds=_seconds("Compile time; 0 for a compiled network."),
                 resident=_or_null(
                     _record(
@@ -304,7 +306,7 @@ FORMS: dict[str, Schema] = {
         functions_=_ROWS,
         can_be_imported_=_flag("For networks; if false, `why_not` has the reason."),
         why_not_=_text(),
-        opset_=_by_name(_whole()),
+        opset_=_by_name(_integer()),
         needs_libraries_=WORDS,
         needs_of_runtime_=WORDS,
         weights_bytes_=_bytes(),
@@ -350,12 +352,13 @@ FORMS: dict[str, Schema] = {
     ),
     "replay": _record(
         "tvmrt replay --json.",
-        run=_whole(), runs=_whole(), finding=_text(), wrong=_flag(),
+        run=_integer(), runs=_integer(), finding=_text(), wrong=_flag(),
         records=_list(
             _record(
-                operator=_or_null(_whole()), name=_text(), nodes=WORDS, cycles=_or_null(_whole()),
-                hash=_or_null(_whole()), low=_or_null(_number()), high=_or_null(_number()),
-                host_hash=_or_null(_whole()), host_low=_or_null(_number()),
+                operator=_or_null(_integer()), name=_text(), nodes=WORDS,
+                cycles=_or_null(_integer()),
+                hash=_or_null(_integer()), low=_or_null(_number()), high=_or_null(_number()),
+                host_hash=_or_null(_integer()), host_low=_or_null(_number()),
                 host_high=_or_null(_number()), verdict=_text(),
             )
         ),

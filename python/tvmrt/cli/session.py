@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import networks
-from tvmrt.connection import LIBRARY, Place, RemoteNetwork, advice_for_board
+from tvmrt.cli import onnx_reference
+from tvmrt.connection import LIBRARY, RemoteMachine, RemoteNetwork, advice_for_board
 from tvmrt.network.inputs import largest
 
 if TYPE_CHECKING:
@@ -49,23 +49,23 @@ class Session:
         path: Path,
         threads: int | None = None,
         output_names: Sequence[str] | None = None,
-        place: Place | None = None,
+        remote_machine: RemoteMachine | None = None,
     ):
-        if threads is not None and place is None:
+        if threads is not None and remote_machine is None:
             os.environ[THREADS_VARIABLE] = str(threads)
-        from tvmrt.network.opened import names_of_outputs, open_library  # the runtime
+        from tvmrt.network.loaded_library import open_library, unique_output_names  # the runtime
 
-        self.place = place
+        self.remote_machine = remote_machine
         self.remote: RemoteNetwork | None = None
         self.executor: Any = None  # set for local execution
-        if place is not None:
-            self.remote = place.open(path, threads)
+        if remote_machine is not None:
+            self.remote = remote_machine.open(path, threads)
             self.inputs = list(self.remote.inputs)
             names = list(self.remote.output_names)
         else:
             self.executor = open_library(path).make()
             self.inputs = self._input_infos()
-            names = names_of_outputs(self.executor)
+            names = unique_output_names(self.executor)
         self.output_names = list(output_names or names)
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that index strings
         self.bundles: dict[str, Bundle] = {}  # of outputs that are sequences or optional values
@@ -78,12 +78,12 @@ class Session:
         reduced = (row for row in rows if row.precision != "float32")
         return frozenset(name for row in reduced for name in row.nodes)
 
-    def _input_infos(self) -> list[networks.TensorInfo]:
+    def _input_infos(self) -> list[onnx_reference.TensorInfo]:
         shapes, dtypes = self.executor.get_input_info()
         shapes = {**shapes, **self.executor.get_dims().get("inputs", {})}
-        return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
+        return [onnx_reference.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
 
-    def largest_inputs(self) -> list[networks.TensorInfo]:
+    def largest_inputs(self) -> list[onnx_reference.TensorInfo]:
         """Return the inputs with dynamic dimensions at their maximum."""
         if self.remote is not None:
             bounds = self.remote.bounds
@@ -91,7 +91,7 @@ class Session:
             bounds = self.executor.get_dims().get("dims", {})
         return [largest(info, bounds) for info in self.inputs]
 
-    def fit(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
+    def checked_inputs(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
         """Return checked inputs by the library's names, which may be in C spelling."""
         names = [info.name for info in self.inputs]
         spelled = {c_spelling(name): name for name in names}
@@ -99,7 +99,7 @@ class Session:
             name if name in names else spelled.get(c_spelling(name), name): value
             for name, value in arrays.items()
         }
-        networks.check_inputs(renamed, self.inputs, where)
+        onnx_reference.check_inputs(renamed, self.inputs, where)
         return renamed
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -129,9 +129,10 @@ class Session:
 
     def profile(self) -> list[dict[str, Any]]:
         """Return name, count and seconds of each operator for one run on the last inputs."""
-        if self.place is not None:
+        if self.remote_machine is not None:
             raise ValueError(
-                f"operators are profiled on this machine only: leave {self.place.option} out"
+                "operators are profiled on this machine only: "
+                f"leave {self.remote_machine.option} out"
             )
         return self.executor.profile().calls
 
@@ -145,21 +146,21 @@ def compile_session(
     from tvmrt.compiler.pipeline import compile as compile_network
 
     choices = dict(choices)
-    place: Place | None = choices.pop("place", None)
-    if place is not None:
-        choices = dict(place.compile_options(choices))
+    remote_machine: RemoteMachine | None = choices.pop("remote_machine", None)
+    if remote_machine is not None:
+        choices = dict(remote_machine.compile_options(choices))
     elif choices.get("target") is None:
         bf16 = choices.get("precision") == "bf16"
         levels = choices.get("levels") or ()
         choices["target"], choices["levels"] = target_here(levels, bf16)
     library = compile_network(model, **choices)
-    if place is not None:
-        place.check(library)
+    if remote_machine is not None:
+        remote_machine.check(library)
     elif library.options.firmware:
         raise ValueError(f"target {library.target.name} is a board{advice_for_board()}")
-    path = folder / f"network{LIBRARY if place is None else place.suffix}"
+    path = folder / f"network{LIBRARY if remote_machine is None else remote_machine.suffix}"
     library.export(path)
-    session = Session(path, threads, library.program.output_names, place)
+    session = Session(path, threads, library.program.output_names, remote_machine)
     session.library, session.bundles = library, library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
     return session

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 # Allowed errors in reduced precision: of one layer, and of a whole network.
 ROUNDED_LAYER, ROUNDED_NETWORK = 2.0**-6, 0.5
-BYTES_OF_FLOATS = 2.0**-4  # allowed error if the reference quantises activations to 8 bits
+INT8_ACTIVATION_TOLERANCE = (
+    2.0**-4
+)  # allowed error if the reference quantises activations to 8 bits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +46,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Row:
+class TensorComparison:
     """One compared tensor; ``part`` separates the network from the one with all tensors kept."""
 
     part: str
@@ -75,11 +77,11 @@ def _float_errors(actual: np.ndarray, right: np.ndarray) -> np.ndarray:
     a, r = actual.astype(np.float64), right.astype(np.float64)
     with np.errstate(invalid="ignore"):
         errors = np.abs(a - r)
-    same = (a == r) | (np.isnan(a) & np.isnan(r))
-    return np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
+    compare_exactly = (a == r) | (np.isnan(a) & np.isnan(r))
+    return np.where(compare_exactly, 0.0, np.where(np.isnan(errors), np.inf, errors))
 
 
-def same(actual: np.ndarray, right: np.ndarray) -> Verdict:
+def compare_exactly(actual: np.ndarray, right: np.ndarray) -> Verdict:
     """Compare a result with a reference: integers must be equal, floats as in ``judge``."""
     verdict = judge(actual, right)
     if verdict.problem or right.dtype.kind in "fV":
@@ -113,8 +115,8 @@ def judge(
         finite = magnitude[np.isfinite(magnitude)]
         largest = float(finite.max(initial=0.0))
         # dequantised values are rounded products of integers with the scale
-        apart = step + 2.0**-22 * largest if step else 0.0
-        floor = max(max(1e-4, rounded) * largest, 10 * noise, apart, 1e-6)
+        quantization_step = step + 2.0**-22 * largest if step else 0.0
+        floor = max(max(1e-4, rounded) * largest, 10 * noise, quantization_step, 1e-6)
         allowed = 1e-3 * np.where(np.isfinite(magnitude), magnitude, 0.0) + floor
         ratio = np.atleast_1d(_float_errors(actual, right)) / allowed
         worst = int(np.argmax(ratio))  # of the flattened array

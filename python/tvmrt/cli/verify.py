@@ -13,19 +13,19 @@ import click
 from tvmrt import plugin
 from tvmrt.cli import (
     app,
-    bundles,
     connections,
     console,
-    labels,
-    networks,
+    dynamic_sizes,
+    onnx_reference,
     options,
-    sizes,
+    sequence_io,
+    string_outputs,
     tolerance,
     verify_operators,
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
-from tvmrt.cli.tolerance import Row
+from tvmrt.cli.tolerance import TensorComparison
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from tvmrt.cli.session import Session
 
 ROWS_SHOWN = 20
-STATE_IN_BYTES = "DynamicQuantizeLSTM"
+INT8_STATE_OPERATOR = "DynamicQuantizeLSTM"
 
 
-@click.command("verify", cls=connections.ConnectedHereCommand)
+@click.command("verify", cls=connections.RemoteHostCompileCommand)
 @click.argument("model", type=options.PATH)
-@options.made_up_inputs
-@options.compile_here
+@options.inputs_option
+@options.host_compile_options
 @click.option(
     "--outputs-only", is_flag=True, help="Compare the outputs only, with one compilation."
 )
@@ -49,7 +49,7 @@ STATE_IN_BYTES = "DynamicQuantizeLSTM"
 @console.json_option
 def command(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,
-    elsewhere: connections.Elsewhere, as_json: bool, **choices: Any,
+    remote: connections.RemoteExecution, as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Check every node of the network MODEL against onnxruntime, or its format's own runtime.
 
@@ -69,37 +69,39 @@ def command(
     MODEL may also be a Python file or shared library of operators: each body of each operator is
     then compared with its Python reference on random operands.
     """
-    if elsewhere.is_asked and model.suffix != ".onnx":
+    if remote.is_remote and model.suffix != ".onnx":
         raise click.UsageError("only ONNX networks can be verified on another machine")
     if model.suffix in verify_operators.SUFFIXES:
-        if model.suffix != ".py" and "executor" in describe(model).facts:
+        if model.suffix != ".py" and "executor" in describe(model).properties:
             raise ValueError(
                 f"{model} is a compiled network; give the "
                 f"{' or '.join(plugin.network_suffixes())} file it was compiled from"
             )
         return verify_operators.check(model, as_json)
-    place = elsewhere.open()
+    remote_machine = remote.open()
     with console.progress(not as_json) as progress:
-        choices["place"], choices["progress"] = place, progress
+        choices["remote_machine"], choices["progress"] = remote_machine, progress
         rows, judge = compared(model, inputs_file, threads, outputs_only, choices)
     return _report(rows, judge, show_all, as_json)
 
 
 def compared(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, choices: dict[str, Any]
-) -> tuple[list[Row], str]:
+) -> tuple[list[TensorComparison], str]:
     """Compare every tensor of a network; also return the name of the reference. ``choices`` are
     options of the compiler and ``place``, the Place that runs an ONNX network."""
     importer = plugin.importer_of_file(model)
     if importer is not None:
-        known = {name: value for name, value in choices.items() if name != "place"}
-        found: tuple[list[Row], str] = importer.verify(
+        known = {name: value for name, value in choices.items() if name != "remote_machine"}
+        found: tuple[list[TensorComparison], str] = importer.verify(
             model, inputs_file, threads, outputs_only, known
         )
         return found
-    network, choices = bundles.with_tensors(networks.load_model(model), choices)
-    network, choices = sizes.with_chosen_dims(network, choices, sizes.MAX_KEPT_BYTES)
-    tried = sizes.trials(network, choices, inputs_file)
+    network, choices = sequence_io.sequences_to_tensors(onnx_reference.load_model(model), choices)
+    network, choices = dynamic_sizes.with_chosen_dims(
+        network, choices, dynamic_sizes.MAX_KEPT_BYTES
+    )
+    tried = dynamic_sizes.trials(network, choices, inputs_file)
     choices["operators"] = options.load_operators(choices["operators"])
     rows, judge = _check_outputs(network, tried, threads, choices)
     if not outputs_only:
@@ -107,14 +109,14 @@ def compared(
     return rows, judge
 
 
-def as_dict(rows: list[Row], judge: str) -> dict[str, Any]:
+def as_dict(rows: list[TensorComparison], judge: str) -> dict[str, Any]:
     """Return the comparison as JSON data."""
     tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
     wrong = sum(not row.verdict.right for row in rows)
     return {"judge": judge, "wrong": wrong, "tensors": tensors}
 
 
-def _report(rows: list[Row], judge: str, show_all: bool, as_json: bool) -> int:
+def _report(rows: list[TensorComparison], judge: str, show_all: bool, as_json: bool) -> int:
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:
         console.print_json("verify", as_dict(rows, judge))
@@ -124,50 +126,52 @@ def _report(rows: list[Row], judge: str, show_all: bool, as_json: bool) -> int:
 
 
 def _check_outputs(
-    model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
-) -> tuple[list[Row], str]:
+    model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
+) -> tuple[list[TensorComparison], str]:
     """Compare the outputs of the network; also return the name of the reference."""
     rows, judge = [], ""
     runs, known, reduced = _run(model, tried, threads, choices)
-    loose = _makers(model).values() if reduced else _rounded_there(model, behind=True)
+    loose = _makers(model).values() if reduced else _int8_state_nodes(model, with_followers=True)
     rounded = dict.fromkeys(loose, tolerance.ROUNDED_NETWORK)
-    steps = networks.steps_of_bytes(model)
+    steps = onnx_reference.dequantize_scales(model)
     for trial, actual in zip(tried, runs):
         operators = choices["operators"]
-        judge, right = networks.expected_outputs(model, trial.inputs, operators, known)
+        judge, right = onnx_reference.expected_outputs(model, trial.inputs, operators, known)
         rows += _compare(_part("outputs", trial), model, actual, right, rounded, steps)
     return rows, judge
 
 
-def _part(name: str, trial: sizes.Trial) -> str:
+def _part(name: str, trial: dynamic_sizes.Trial) -> str:
     return f"{name} at {trial.sizes}" if trial.sizes else name
 
 
 def _check_nodes(
-    model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
-) -> list[Row]:
+    model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
+) -> list[TensorComparison]:
     """Compare the result of each node on the inputs that it had in the compiled network."""
     untyped = bool(verify_operators.used_in(model, choices["operators"]))
-    observed = networks.with_all_tensors_as_outputs(model, untyped)
+    observed = onnx_reference.with_all_tensors_as_outputs(model, untyped)
     rows = []
     runs, known, reduced = _run(observed, tried, threads, choices)
-    rounded = dict.fromkeys(_rounded_there(model), tolerance.ROUNDED_LAYER)
+    rounded = dict.fromkeys(_int8_state_nodes(model), tolerance.ROUNDED_LAYER)
     rounded |= {_label(n): tolerance.ROUNDED_LAYER for n in model.graph.node if n.name in reduced}
-    alone = {networks.APART + name: each for name, each in known.items()}
+    alone = {onnx_reference.ISOLATED_PREFIX + name: each for name, each in known.items()}
     for trial, actual in zip(tried, runs):
-        values = {**trial.inputs, **labels.in_strings(actual, known)}
-        apart, feeds = networks.with_nodes_apart(observed, values)
-        if not apart.graph.output:
+        values = {**trial.inputs, **string_outputs.indices_to_strings(actual, known)}
+        isolated, feeds = onnx_reference.isolate_nodes(observed, values)
+        if not isolated.graph.output:
             continue  # all results are sequences
-        _, right = networks.expected_outputs(apart, feeds, choices["operators"], alone)
-        by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
+        _, right = onnx_reference.expected_outputs(isolated, feeds, choices["operators"], alone)
+        by_name = {
+            name[len(onnx_reference.ISOLATED_PREFIX) :]: value for name, value in right.items()
+        }
         rows += _compare(_part("every node", trial), model, actual, by_name, rounded, {})
     return rows
 
 
 def _run(
-    model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
-) -> tuple[list[dict[str, np.ndarray]], labels.Labels, Collection[str]]:
+    model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
+) -> tuple[list[dict[str, np.ndarray]], string_outputs.Labels, Collection[str]]:
     """Return the outputs of one library at each of the sizes, the labels of outputs that have some,
     and the nodes computed in reduced precision."""
     from tvmrt.cli.session import compile_session
@@ -175,25 +179,25 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         session = compile_session(model, Path(folder), threads, choices)
         runs = [_run_at(session, trial) for trial in tried]
-        gathered = [bundles.gathered(run, session.bundles) for run in runs]
+        gathered = [sequence_io.joined_sequences(run, session.bundles) for run in runs]
         return gathered, session.labels, session.reduced
 
 
-def _run_at(session: Session, trial: sizes.Trial) -> dict[str, np.ndarray]:
+def _run_at(session: Session, trial: dynamic_sizes.Trial) -> dict[str, np.ndarray]:
     try:
-        return session.run(session.fit(trial.inputs, "inputs"))
+        return session.run(session.checked_inputs(trial.inputs, "inputs"))
     except ValueError as problem:
-        raise trial.told(problem) from None
+        raise trial.with_advice(problem) from None
 
 
 def _compare(
     part: str,
     model: onnx.ModelProto,
     actual: Mapping[str, np.ndarray],
-    right: Mapping[str, networks.Expected],
+    right: Mapping[str, onnx_reference.Expected],
     rounded: Mapping[str, float],
     steps: Mapping[str, float],
-) -> list[Row]:
+) -> list[TensorComparison]:
     makers = _makers(model)
     rows = []
     for name, expected in right.items():
@@ -206,7 +210,9 @@ def _compare(
             verdict = tolerance.judge(given, expected.value, expected.noise, off, step)
         value = expected.value
         maker = makers.get(name, "input")
-        rows.append(Row(part, name, maker, str(value.dtype), tuple(value.shape), verdict))
+        rows.append(
+            TensorComparison(part, name, maker, str(value.dtype), tuple(value.shape), verdict)
+        )
     return rows
 
 
@@ -219,18 +225,22 @@ def _label(node: onnx.NodeProto) -> str:
     return f"{node.op_type} {node.name}".strip()
 
 
-def _rounded_there(model: onnx.ModelProto, behind: bool = False) -> set[str]:
+def _int8_state_nodes(model: onnx.ModelProto, with_followers: bool = False) -> set[str]:
     """Return the nodes whose state onnxruntime rounds to 8 bits at each step but tvmrt keeps in
     floats; with ``behind``, also the nodes after them."""
     found, tensors = set(), set()
     for node in model.graph.node:
-        if node.op_type == STATE_IN_BYTES or (behind and not tensors.isdisjoint(node.input)):
+        if node.op_type == INT8_STATE_OPERATOR or (
+            with_followers and not tensors.isdisjoint(node.input)
+        ):
             found.add(_label(node))
             tensors.update(filter(None, node.output))
     return found
 
 
-def _print(rows: list[Row], wrong: list[Row], judge: str, show_all: bool) -> None:
+def _print(
+    rows: list[TensorComparison], wrong: list[TensorComparison], judge: str, show_all: bool
+) -> None:
     shown = rows if show_all else _worst(rows, wrong)
     columns = (
         "part", "tensor", "made by", "dtype", "shape", "error", "of largest", "allowed", "verdict",
@@ -253,7 +263,7 @@ def _print(rows: list[Row], wrong: list[Row], judge: str, show_all: bool) -> Non
     click.echo(f"{len(rows) - len(wrong)} of {len(rows)} tensors agree with {judge}")
 
 
-def _worst(rows: list[Row], wrong: list[Row]) -> list[Row]:
+def _worst(rows: list[TensorComparison], wrong: list[TensorComparison]) -> list[TensorComparison]:
     """Return wrong tensors in network order, then those nearest to the limit."""
-    near = sorted((r for r in rows if r.verdict.right), key=lambda r: -r.verdict.excess)
-    return wrong + near[: max(0, ROWS_SHOWN - len(wrong))]
+    nearest = sorted((r for r in rows if r.verdict.right), key=lambda r: -r.verdict.excess)
+    return wrong + nearest[: max(0, ROWS_SHOWN - len(wrong))]

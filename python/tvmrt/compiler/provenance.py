@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmrt.compiler.codegen.options import Provenance
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.request import Request, every_row
+from tvmrt.compiler.request import Request, all_options
 
 # Options of the machine that compiles, or with values that are not short data.
 EXCLUDED_OPTIONS = {
@@ -29,7 +29,7 @@ def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
     """
     chosen_options = {
         name: _plain(request.value_of(name))
-        for name, (default, row, _type) in every_row().items()
+        for name, (default, row, _type) in all_options().items()
         if name not in EXCLUDED_OPTIONS
         and getattr(row, "recorded", True)
         and _is_chosen(request.value_of(name), default)

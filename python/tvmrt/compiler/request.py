@@ -1,7 +1,7 @@
 """Options of the compiler: each once, with its default, values and help text.
 
 The command line, the docstring of ``tvmrt.compile``, the reference pages and the checks are
-generated from these rows; ``choices.py`` has the valid combinations. This module imports nothing
+generated from these rows; ``option_rules.py`` has the valid combinations. This module imports nothing
 slow, because the help of commands needs it.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tvmrt import plugin
 from tvmrt.compiler.codegen.families import FAMILIES
 from tvmrt.compiler.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, target_here
-from tvmrt.option import Option, Row
+from tvmrt.option import Option, OptionDescription
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +34,7 @@ OPTIONS = "{options}"  # placeholder in a docstring of ``documented``
 
 
 def _option(default: Any, text: str, **row: Any) -> Any:
-    return field(default=default, metadata={"row": Row(text, **row)})
+    return field(default=default, metadata={"row": OptionDescription(text, **row)})
 
 
 # fmt: off
@@ -317,7 +317,7 @@ class Request:
         """Return the value of an option, including options of plug-ins."""
         if name in _OWN:
             return getattr(self, name)
-        return dict(self.added).get(name, added_rows()[name].default)
+        return dict(self.added).get(name, plugin_options()[name].default)
 
     def with_target(self) -> Request:
         """Return the request with a target. Raise ValueError if $TVMRT_TARGET is unknown."""
@@ -344,7 +344,7 @@ class Request:
             plain = runtime == "crt" and executor == "aot"
         chosen = {
             name: row.choose(self, hosted)
-            for name, row in added_rows().items()
+            for name, row in plugin_options().items()
             if row.choose is not None and self.value_of(name) is None
         }
         return replace(
@@ -357,7 +357,7 @@ _OWN = {option.name: option for option in fields(Request) if option.name != "add
 _construct = Request.__init__
 
 
-def _parted(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]) -> dict[str, Any]:
+def _split_fields(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]) -> dict[str, Any]:
     """Convert options to the fields of the record: options of plug-ins are one field.
 
     Default values are left out, so that equal requests are equal records.
@@ -365,7 +365,7 @@ def _parted(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]) -> d
     own = {name: value for name, value in options.items() if name in _OWN or name == "added"}
     more = {name: value for name, value in options.items() if name not in own}
     if more:
-        rows = added_rows()
+        rows = plugin_options()
         if unknown := [name for name in more if name not in rows]:
             raise TypeError(_unknown(unknown[0]))
         values = {**dict(added), **more}
@@ -379,34 +379,34 @@ def _is(value: Any, other: Any) -> bool:
 
 
 @wraps(_construct)
-def _construct_with_added(self: Request, *values: Any, **options: Any) -> None:
-    _construct(self, *values, **_parted(options.get("added", ()), options))
+def _construct_with_plugin_options(self: Request, *values: Any, **options: Any) -> None:
+    _construct(self, *values, **_split_fields(options.get("added", ()), options))
 
 
-Request.__init__ = _construct_with_added  # type: ignore[method-assign]
+Request.__init__ = _construct_with_plugin_options  # type: ignore[method-assign]
 
 
-def rows() -> dict[str, tuple[Any, Row]]:
+def rows() -> dict[str, tuple[Any, OptionDescription]]:
     """Return default and help text of every option of the compiler itself, by name."""
     return {name: (option.default, option.metadata["row"]) for name, option in _OWN.items()}
 
 
-def added_rows() -> dict[str, Option]:
+def plugin_options() -> dict[str, Option]:
     """Return the options that plug-ins add, by name; reads the plug-ins."""
     return plugin.options({*_OWN, "added"})
 
 
-def every_row() -> dict[str, tuple[Any, Row, str]]:
+def all_options() -> dict[str, tuple[Any, OptionDescription, str]]:
     """Return default, help text and type of every option, those of plug-ins last."""
     own = {name: (default, row, str(_OWN[name].type)) for name, (default, row) in rows().items()}
-    added = {name: (row.default, row, row.type) for name, row in added_rows().items()}
+    added = {name: (row.default, row, row.type) for name, row in plugin_options().items()}
     return {**own, **added}
 
 
 def make(options: Mapping[str, Any]) -> Request:
     """Return a request with these options. Raise TypeError naming an unknown option, or one that
     is not a list, dict, number or bool as required, ValueError for a number that is too small."""
-    table = every_row() if options.keys() - _OWN.keys() else _OWN
+    table = all_options() if options.keys() - _OWN.keys() else _OWN
     for name, value in options.items():
         if name not in table:
             raise TypeError(_unknown(name))
@@ -417,7 +417,7 @@ def make(options: Mapping[str, Any]) -> Request:
         _check_kind(name, kind, value)
         for each in row.each(value):
             if each is not None:
-                _check_plain(name, row, each)
+                _check_value(name, row, each)
     return Request(**options)
 
 
@@ -425,15 +425,15 @@ def _unknown(name: str) -> str:
     """Return the error text for an unknown option."""
     from difflib import get_close_matches  # only needed for errors
 
-    if reason := plugin.why_absent("options", name):
+    if reason := plugin.why_missing("options", name):
         return f"there is no option {name!r} of compile: {reason}"
-    known = list(every_row())
-    near = get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+    known = list(all_options())
+    similar = get_close_matches(name, known, 1)
+    hint = f"; did you mean {similar[0]}?" if similar else f"; there are {', '.join(known)}"
     return f"there is no option {name!r} of compile{hint}"
 
 
-def _check_plain(name: str, row: Row, value: Any) -> None:
+def _check_value(name: str, row: OptionDescription, value: Any) -> None:
     """Raise TypeError for a value that is not a bool or an integer as required: otherwise any text
     would count as true."""
     if row.kind == "bool" and value not in (True, False):
@@ -475,7 +475,7 @@ def documented(function: _Function) -> _Function:
 
 
 def entries(table: Mapping[str, Any] | None = None) -> str:
-    """Return options as entries of a docstring's parameters: ``table``, such as ``every_row()``, or
+    """Return options as entries of a docstring's parameters: ``table``, such as ``all_options()``, or
     the compiler's own options and a reference to those of plug-ins, which are not read here."""
     lines = []
     for name, (_, row, *_more) in (table or rows()).items():

@@ -7,7 +7,7 @@ import pkgutil
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tvmrt import absent
+from tvmrt import unsupported_tvm_names
 
 if TYPE_CHECKING:
     from tvmrt.contrib import (
@@ -41,7 +41,9 @@ def _modules() -> list[str]:
 def __getattr__(name: str) -> ModuleType:
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
-    text = None if name.startswith("_") else absent.full_answer(f"contrib.{name}")
+    text = (
+        None if name.startswith("_") else unsupported_tvm_names.full_error_text(f"contrib.{name}")
+    )
     raise AttributeError(text or f"module {__name__!r} has no attribute {name!r}")
 
 

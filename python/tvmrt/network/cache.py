@@ -24,9 +24,9 @@ FOLDER_VARIABLE = "TVMRT_CACHE"
 BYTES_VARIABLE = "TVMRT_CACHE_BYTES"
 MAX_BYTES = 4 << 30
 STAMP = "used"  # a file whose modification time is the last use of the entry
-ASIDE = ".new-"
-_ASIDE_NAME = re.compile(rf"{re.escape(ASIDE)}(?P<host>.*)-(?P<process>\d+)-[^-]*")
-LEFT_SECONDS, LEFT_ELSEWHERE_SECONDS = 3600, 24 * 3600
+STAGING_PREFIX = ".new-"
+_STAGING_NAME = re.compile(rf"{re.escape(STAGING_PREFIX)}(?P<host>.*)-(?P<process>\d+)-[^-]*")
+ABANDONED_SECONDS, ABANDONED_REMOTE_SECONDS = 3600, 24 * 3600
 """Seconds without a write after which a folder aside is a leftover: if this machine has no process
 of its number any more, and if that cannot be asked."""
 
@@ -69,7 +69,7 @@ class Cache:
         named = folder or os.environ.get(FOLDER_VARIABLE)
         self.folder = Path(named) if named else _own_folder()
         self.max_bytes = _max_bytes() if max_bytes is None else max_bytes
-        if refused := _judge(self.folder):
+        if refused := _unsafe_reason(self.folder):
             raise PermissionError(refused) if named else UnusableCacheError(refused)
 
     def find(self, key: str) -> Path | None:
@@ -90,16 +90,16 @@ class Cache:
         An entry that another process has added meanwhile stays. Raises UnusableCacheError if the
         cache is not writable, and the errors of ``write``.
         """
-        aside = self._make_aside()
+        staging = self._make_staging()
         try:
-            write(aside)
+            write(staging)
             try:
-                (aside / STAMP).touch()
-                self._put(aside, self.folder / key)
+                (staging / STAMP).touch()
+                self._publish(staging, self.folder / key)
             except OSError as error:
                 raise UnusableCacheError(error.strerror or str(error)) from error
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
         self._prune(key)
         return self.folder / key
 
@@ -121,7 +121,7 @@ class Cache:
 
     def leftovers(self) -> list[Entry]:
         """Return the abandoned staging folders of killed processes."""
-        return [entry for entry in self._asides() if _is_left(entry)]
+        return [entry for entry in self._staging_folders() if _is_abandoned(entry)]
 
     def clear(self, older_than: float = 0) -> list[Entry]:
         """Remove and return the entries unused for ``older_than`` seconds and abandoned folders.
@@ -136,23 +136,23 @@ class Cache:
                 raise PermissionError(f"{entry.folder} cannot be removed; check the permissions")
         return gone
 
-    def _make_aside(self) -> Path:
-        prefix = f"{ASIDE}{_host()}-{os.getpid()}-"
+    def _make_staging(self) -> Path:
+        prefix = f"{STAGING_PREFIX}{_host()}-{os.getpid()}-"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder))
         except OSError as error:
             raise UnusableCacheError(error.strerror or str(error)) from error
 
-    def _put(self, aside: Path, entry: Path) -> None:
+    def _publish(self, staging: Path, entry: Path) -> None:
         """Rename a staging folder; replace a dangling link, a file or an incomplete folder."""
         try:
-            os.rename(aside, entry)
+            os.rename(staging, entry)
         except OSError:
             if os.path.exists(entry / STAMP) and self._is_trusted(entry):
                 return
             _remove(entry)
-            os.rename(aside, entry)
+            os.rename(staging, entry)
 
     def _is_trusted(self, entry: Path) -> bool:
         """Return whether an entry belongs to this user or to the system."""
@@ -161,8 +161,8 @@ class Cache:
         except OSError:
             return False
 
-    def _asides(self) -> Iterator[Entry]:
-        for folder in self.folder.glob(f"{ASIDE}*"):
+    def _staging_folders(self) -> Iterator[Entry]:
+        for folder in self.folder.glob(f"{STAGING_PREFIX}*"):
             try:
                 about = [path.stat() for path in (folder, *folder.rglob("*"))]
             except OSError:  # renamed by another process
@@ -198,13 +198,13 @@ def _host() -> str:
     return re.sub(r"[^\w.]", "_", os.uname().nodename) if hasattr(os, "uname") else ""
 
 
-def _is_left(entry: Entry) -> bool:
+def _is_abandoned(entry: Entry) -> bool:
     """Return whether the process that wrote a staging folder has ended, as far as is known."""
     quiet = time.time() - entry.used
-    named = _ASIDE_NAME.fullmatch(entry.folder.name)
+    named = _STAGING_NAME.fullmatch(entry.folder.name)
     if named is None or named["host"] != _host() or not _host():
-        return quiet > LEFT_ELSEWHERE_SECONDS
-    return quiet > LEFT_SECONDS and not _is_running(int(named["process"]))
+        return quiet > ABANDONED_REMOTE_SECONDS
+    return quiet > ABANDONED_SECONDS and not _is_running(int(named["process"]))
 
 
 def _is_running(process: int) -> bool:
@@ -226,7 +226,7 @@ def _owner(path: Path) -> int | None:
     return os.stat(path).st_uid if hasattr(os, "geteuid") else None
 
 
-def _judge(folder: Path) -> str:
+def _unsafe_reason(folder: Path) -> str:
     """Return why a folder is unsafe because others could have put code there; "" if it is safe."""
     user = _user()
     try:

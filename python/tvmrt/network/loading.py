@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tvmrt import extras
+from tvmrt import optional_dependencies
 from tvmrt.compiler.request import Request, documented, make
-from tvmrt.error import CompileError, Remark
-from tvmrt.network import identity
+from tvmrt.error import CompileError, TvmrtWarning
+from tvmrt.network import cache_key
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
-from tvmrt.network.facts import Facts, facts_of, read_facts
+from tvmrt.network.loaded_library import open_library
 from tvmrt.network.network import Network
-from tvmrt.network.opened import open_library
+from tvmrt.network.sidecar import NetworkMetadata, metadata_of, read_metadata
 from tvmrt.plugin import is_network
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tvmrt.compiler.option_types import CompileOptions
 
 LIBRARY = "network.so"
-FULL_BYTES = 64 << 20  # with less free space, a C compiler may have failed for lack of it
-ROWS = 64  # default maximum batch of a scikit-learn model; more rows take several runs
+MIN_FREE_BYTES = 64 << 20  # with less free space, a C compiler may have failed for lack of it
+DEFAULT_MAX_BATCH = 64  # default maximum batch of a scikit-learn model; more rows take several runs
 
 
 @documented
@@ -76,21 +76,21 @@ def load(
     if isinstance(model, (str, os.PathLike)) and not is_network(model):
         if request is not None or options:
             raise ValueError(f"{os.fspath(model)} is already compiled; options do not apply")
-        return Network(open_library(model), Facts(), os.fspath(model))
+        return Network(open_library(model), NetworkMetadata(), os.fspath(model))
     if type(model).__name__ == "CompiledLibrary":
         return _from_library(model)
-    model, given = _network_of(model, dict(options))
+    model, given = _convert_estimator(model, dict(options))
     if request is not None and given:
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
-    asked = (request or make(given)).for_here()
+    requested = (request or make(given)).for_here()
     source = _Source(model)
     try:
-        key = identity.key_of(source.digest(), asked) if cache is not False else None
-    except identity.Unknowable:
+        key = cache_key.key_of(source.digest(), requested) if cache is not False else None
+    except cache_key.UncacheableOptionError:
         key = None
     kept = None if key is None else _cache_of(None if cache is True else cast(str, cache))
-    network = _loaded(source, asked, kept, key)
-    network.made_from = lambda: _library_of(source, asked)
+    network = _loaded(source, requested, kept, key)
+    network.recompile = lambda: _library_of(source, requested)
     return network
 
 
@@ -111,55 +111,55 @@ class _Source:
     def digest(self) -> str:
         """Return the digest of the contents. Raises OSError, or Unknowable if there is none."""
         if self.file is not None:
-            return identity.digest_of_file(self.file)
+            return cache_key.digest_of_file(self.file)
         if isinstance(self.model, (bytes, bytearray)):
-            return identity.digest(bytes(self.model))
+            return cache_key.digest(bytes(self.model))
         if hasattr(self.model, "SerializeToString"):
-            return identity.digest(self.model.SerializeToString(deterministic=True))
-        raise identity.Unknowable(type(self.model).__name__)
+            return cache_key.digest(self.model.SerializeToString(deterministic=True))
+        raise cache_key.UncacheableOptionError(type(self.model).__name__)
 
-    def beside(self) -> dict[str, str]:
+    def external_files(self) -> dict[str, str]:
         """Return the digests of the external weight files, by file name."""
         if self.file is None or self.file.suffix != ".onnx":
             return {}
         from tvmrt.compiler.frontend.onnx import data_files
 
         folder = self.file.parent
-        return {name: identity.digest_of_file(folder / name) for name in data_files(self.file)}
+        return {name: cache_key.digest_of_file(folder / name) for name in data_files(self.file)}
 
-    def is_that_of(self, facts: Facts) -> bool:
+    def is_unchanged(self, metadata: NetworkMetadata) -> bool:
         """Return whether the external weight files are unchanged since compilation."""
         folder = self.file.parent if self.file else Path()
         try:
             return all(
-                identity.digest_of_file(folder / name) == found
-                for name, found in facts.beside.items()
+                cache_key.digest_of_file(folder / name) == found
+                for name, found in metadata.beside.items()
             )
         except OSError:
             return False
 
 
-def _loaded(source: _Source, asked: Request, kept: Cache | None, key: str | None) -> Network:
+def _loaded(source: _Source, requested: Request, kept: Cache | None, key: str | None) -> Network:
     if kept is None or key is None:
-        return _compiled_for_now(source, asked)
+        return _load_uncached(source, requested)
     entry = kept.find(key)
     if entry is not None:
         try:
-            facts = read_facts(entry)
-            if source.is_that_of(facts):
-                return Network(open_library(entry / LIBRARY), facts, source.name)
+            metadata = read_metadata(entry)
+            if source.is_unchanged(metadata):
+                return Network(open_library(entry / LIBRARY), metadata, source.name)
         except (OSError, ValueError):  # damaged, or removed by another process
             pass
         kept.remove(key)
-    library, beside = _library_of(source, asked), source.beside()
+    library, beside = _library_of(source, requested), source.external_files()
     try:
         entry = kept.add(key, lambda folder: _write(library, beside, folder))
-        return Network(open_library(entry / LIBRARY), read_facts(entry), source.name)
+        return Network(open_library(entry / LIBRARY), read_metadata(entry), source.name)
     except (OSError, CompileError) as error:
-        if not _may_be_full(error, kept.folder):
+        if not _disk_may_be_full(error, kept.folder):
             raise
-        network = _opened_for_now(library, beside, source.name)
-        _say_unusable(str(kept.folder), str(error))
+        network = _open_uncached(library, beside, source.name)
+        _warn_unusable(str(kept.folder), str(error))
         return network
 
 
@@ -168,70 +168,70 @@ def _cache_of(folder: str | None) -> Cache | None:
     try:
         return Cache(folder)
     except UnusableCacheError as error:
-        _say_unusable("", str(error))
+        _warn_unusable("", str(error))
         return None
 
 
-_SAID: set[str] = set()
+_WARNED: set[str] = set()
 
 
-def _say_unusable(folder: str, why: str) -> None:
+def _warn_unusable(folder: str, why: str) -> None:
     """Warn once per process and folder that the cache is not usable."""
-    if folder in _SAID:
+    if folder in _WARNED:
         return
-    _SAID.add(folder)
+    _WARNED.add(folder)
     place = f"in {folder}" if folder else "in a cache"
     warnings.warn(
         f"what is compiled cannot be kept {place} ({' '.join(why.split())[-200:]}), so it is "
         f"compiled each time; name another folder by cache= or {FOLDER_VARIABLE}, or give "
         "cache=False",
-        Remark,
+        TvmrtWarning,
         stacklevel=5,
     )
 
 
-def _may_be_full(error: OSError | CompileError, folder: Path) -> bool:
+def _disk_may_be_full(error: OSError | CompileError, folder: Path) -> bool:
     """Return whether a full disk may be the cause; a C compiler does not report that."""
     if not isinstance(error, CompileError):
         return True
     try:
-        return shutil.disk_usage(folder).free < FULL_BYTES
+        return shutil.disk_usage(folder).free < MIN_FREE_BYTES
     except OSError:
         return True
 
 
-def _compiled_for_now(source: _Source, asked: Request) -> Network:
-    return _opened_for_now(_library_of(source, asked), source.beside(), source.name)
+def _load_uncached(source: _Source, requested: Request) -> Network:
+    return _open_uncached(_library_of(source, requested), source.external_files(), source.name)
 
 
-def _opened_for_now(library: Any, beside: Mapping[str, str], name: str) -> Network:
+def _open_uncached(library: Any, beside: Mapping[str, str], name: str) -> Network:
     """Load a library without the cache; its file is deleted once it is in memory."""
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
         folder = Path(folder_name)
         _write(library, beside, folder)
-        return Network(open_library(folder / LIBRARY), read_facts(folder), name)
+        return Network(open_library(folder / LIBRARY), read_metadata(folder), name)
 
 
-def _library_of(source: _Source, asked: Request) -> CompiledLibrary:
+def _library_of(source: _Source, requested: Request) -> CompiledLibrary:
     try:
         from tvmrt.compiler.pipeline import compile as compile_network
     except ModuleNotFoundError as error:
-        raise extras.told(error) from error
-    return compile_network(source.model, asked)
+        raise optional_dependencies.with_install_advice(error) from error
+    return compile_network(source.model, requested)
 
 
 def _write(library: Any, beside: Mapping[str, str], folder: Path) -> None:
     library.export_library(folder / LIBRARY)
-    facts_of(library, beside).write(folder)
+    metadata_of(library, beside).write(folder)
 
 
 def _from_library(library: Any) -> Network:
-    network = _opened_for_now(library, {}, library.module_name)
-    network.made_from = lambda: library
+    network = _open_uncached(library, {}, library.module_name)
+    network.recompile = lambda: library
     return network
 
 
-def _network_of(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _convert_estimator(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Convert a scikit-learn model to ONNX with a dynamic batch; return other models unchanged."""
     features = getattr(model, "n_features_in_", None)
     if features is None or not hasattr(model, "fit"):
@@ -247,5 +247,5 @@ def _network_of(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any
     maps = {"zipmap": False} if hasattr(model, "predict_proba") else None
     types: Any = [("X", FloatTensorType([None, features]))]
     exported = to_onnx(model, initial_types=types, options=maps)
-    dims = options.pop("dims", None) or {"batch": ROWS}
+    dims = options.pop("dims", None) or {"batch": DEFAULT_MAX_BATCH}
     return exported, {"shapes": {"X": ("batch", features)}, "dims": dims, **options}

@@ -17,8 +17,8 @@ class Timing:
     p99: float
 
     def __str__(self) -> str:
-        shown = (f"{name} {duration(each)}" for name, each in self._rows())
-        return f"{', '.join(shown)} ({self.calls:,} calls)"
+        format_shape = (f"{name} {duration(each)}" for name, each in self._rows())
+        return f"{', '.join(format_shape)} ({self.calls:,} calls)"
 
     __repr__ = __str__
 

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 import numpy as np
 
 from tvmrt.error import NameNotFoundError
-from tvmrt.network import batches, values
-from tvmrt.network.facts import Facts, Memory
+from tvmrt.network import array_conversion, batch_splitting
 from tvmrt.network.inputs import largest, random_inputs
-from tvmrt.network.opened import Opened, names_of_outputs, open_module, shown
-from tvmrt.network.size_errors import declaration
+from tvmrt.network.loaded_library import (
+    LoadedLibrary,
+    format_shape,
+    open_module,
+    unique_output_names,
+)
+from tvmrt.network.sidecar import Memory, NetworkMetadata
+from tvmrt.network.suggest_bounds import suggested_dims
 from tvmrt.runtime._core import ArrayCall
 from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
@@ -64,45 +69,49 @@ class Network:
     Instances are created by ``tvmrt.load``.
     """
 
-    def __init__(self, opened: Opened, facts: Facts, name: str) -> None:
-        self._opened = opened
-        self._facts = facts
+    def __init__(self, loaded: LoadedLibrary, metadata: NetworkMetadata, name: str) -> None:
+        self._loaded = loaded
+        self._metadata = metadata
         self._name = name
-        first = opened.make()
+        first = loaded.make()
         # compiles the network again; None if this process did not compile it
-        self.made_from: Callable[[], CompiledLibrary] | None = None
-        self._lock = threading.Lock() if opened.keeps_state() else None
+        self.recompile: Callable[[], CompiledLibrary] | None = None
+        self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
         self._describe(first)
-        self._free = [_Context(first, self._ports)]
-        self._direct = None if self._ports is None else _direct_way(self)
+        self._idle = [_Context(first, self._ports)]
+        self._fast = None if self._ports is None else _fast_call(self)
         _forked.add(self)
 
     def _describe(self, executor: Executor) -> None:
         dims = executor.get_dims()
         self._bounds: dict[str, Sequence[int]] = dims.get("dims", {})
-        facts = self._facts
-        self._inputs = _tensors(executor.get_input_info(), dims.get("inputs", {}), facts.inputs)
+        metadata = self._metadata
+        self._inputs = _tensors(executor.get_input_info(), dims.get("inputs", {}), metadata.inputs)
         said = list(executor.get_output_info()[1].values())
-        names = facts.outputs if len(facts.outputs) == len(said) else names_of_outputs(executor)
+        names = (
+            metadata.outputs
+            if len(metadata.outputs) == len(said)
+            else unique_output_names(executor)
+        )
         self._outputs = _tensors(executor.get_output_info(), dims.get("outputs", {}), names)
         own_names = list(executor.get_input_info()[1])
-        self._numbers = [executor.get_input_index(each) for each in own_names]
-        self._places = {each.name: i for i, each in enumerate(self._inputs)}
+        self._input_indices = [executor.get_input_index(each) for each in own_names]
+        self._input_positions = {each.name: i for i, each in enumerate(self._inputs)}
         for i, own in enumerate(own_names):
-            self._places.setdefault(own, i)
-        for alias, name in self._facts.aliases.items():
-            self._places.setdefault(alias, self._places[name])
+            self._input_positions.setdefault(own, i)
+        for alias, name in self._metadata.aliases.items():
+            self._input_positions.setdefault(alias, self._input_positions[name])
         plain = all(map(_is_plain, (*self._inputs, *self._outputs)))
-        more = self._lock is not None or facts.labels or facts.bundles
+        more = self._lock is not None or metadata.labels or metadata.bundles
         self._ports: _Ports | None = None
         if plain and not more:
             numbers = range(len(self._outputs))
-            self._ports = _ports(self._numbers, self._inputs), _ports(numbers, self._outputs)
+            self._ports = _ports(self._input_indices, self._inputs), _ports(numbers, self._outputs)
         self._batch = None
-        if self._lock is None and not facts.bundles:
-            bounds = {n: b for n, b in self._bounds.items() if n not in facts.related_dims}
-            self._batch = batches.find(self._inputs, self._outputs, bounds)
+        if self._lock is None and not metadata.bundles:
+            bounds = {n: b for n, b in self._bounds.items() if n not in metadata.related_dims}
+            self._batch = batch_splitting.max_batch(self._inputs, self._outputs, bounds)
 
     # ---- calls ----
 
@@ -126,22 +135,22 @@ class Network:
         ValueError
             If a shape does not match.
         """
-        if self._direct is not None and not (named and inputs):
+        if self._fast is not None and not (named and inputs):
             given = self._all_named(named) if named else inputs
-            found = NotImplemented if given is None else self._direct(given)
+            found = NotImplemented if given is None else self._fast(given)
             if found is not NotImplemented:
                 return found
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
         if by_name:
             named = dict(inputs[0])
             inputs = ()
-        if named or len(inputs) != len(self._inputs) or self._facts.bundles:
+        if named or len(inputs) != len(self._inputs) or self._metadata.bundles:
             inputs = self._ordered(inputs, named)
-        wrap = values.wrapper(inputs)
+        wrap = array_conversion.result_converter(inputs)
         results = self._run(inputs)
         if wrap is not None:
             results = [wrap(each) for each in results]
-        if by_name or self._facts.labels or self._facts.bundles:
+        if by_name or self._metadata.labels or self._metadata.bundles:
             return self._by_name(results, by_name)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -156,50 +165,50 @@ class Network:
         """Reset the state of a network that keeps tensors between calls."""
         if self._lock is not None:
             with self._lock:
-                self._free[0].executor.reset_state()
+                self._idle[0].executor.reset_state()
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
         given = [_converted(each, info) for each, info in zip(inputs, self._inputs)]
         if self._batch is not None:
-            parts = batches.parts(given, self._inputs, self._batch)
+            parts = batch_splitting.split_batch(given, self._inputs, self._batch)
             if parts is not None:
-                return batches.joined([self._run_part(part) for part in parts])
+                return batch_splitting.concatenate([self._run_part(part) for part in parts])
         return self._run_once(given)
 
     def _run_part(self, part: Sequence[Any]) -> Sequence[Any]:
         """Return the outputs for some rows of a batch."""
-        found = NotImplemented if self._direct is None else self._direct(tuple(part))
+        found = NotImplemented if self._fast is None else self._fast(tuple(part))
         if found is NotImplemented:
             return self._run_once(part)
         return found if isinstance(found, tuple) else (found,)
 
     def _run_once(self, given: Sequence[Any]) -> list[Any]:
         if self._lock is None:
-            return self._in_a_context(given)
+            return self._run_in_context(given)
         with self._lock:
-            return self._in_a_context(given)
+            return self._run_in_context(given)
 
-    def _in_a_context(self, given: Sequence[Any]) -> list[Any]:
+    def _run_in_context(self, given: Sequence[Any]) -> list[Any]:
         # pop and append of a list are atomic, so no lock is held during a fork
         try:
-            context = self._free.pop()
+            context = self._idle.pop()
         except IndexError:
-            context = _Context(self._opened.make(), self._ports)
+            context = _Context(self._loaded.make(), self._ports)
         try:
-            for number, value, info in zip(self._numbers, given, self._inputs):
+            for number, value, info in zip(self._input_indices, given, self._inputs):
                 self._set(context, number, value, info)
             context.run()
             return self._results(context)
         finally:
-            self._free.append(context)
+            self._idle.append(context)
 
     def _set(self, context: _Context, number: int, value: Any, info: TensorInfo) -> None:
         try:
             context.executor.set_input(number, value)
         except (ValueError, TypeError) as error:
-            expected = f"input {info.name} is {info.dtype} of {shown(info.shape)}"
-            dims = declaration(np.shape(value), info, self._bounds)
+            expected = f"input {info.name} is {info.dtype} of {format_shape(info.shape)}"
+            dims = suggested_dims(np.shape(value), info, self._bounds)
             remedy = f"; load it with {dims}, or wider bounds" if dims else ""
             raise type(error)(f"{expected}: {str(error).rstrip('.')}{remedy}") from None
 
@@ -216,23 +225,23 @@ class Network:
 
     def _ordered(self, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return all inputs in order, with sequences and optional values split into tensors."""
-        given = self._spread(inputs, named)
+        given = self._split_bundles(inputs, named)
         found: list[Any] = [_MISSING] * len(self._inputs)
         for name, value in given.items():
-            place = self._places.get(name)
-            if place is None:
+            position = self._input_positions.get(name)
+            if position is None:
                 raise NameNotFoundError(
                     f"the network has no input {name!r}; its inputs are {self._names()}"
                 )
-            if found[place] is not _MISSING:
+            if found[position] is not _MISSING:
                 raise TypeError(f"input {name!r} is given twice")
-            found[place] = value
+            found[position] = value
         for value, info in zip(found, self._inputs):
             if value is _MISSING:
                 raise TypeError(f"input {info.name!r} is missing; the inputs are {self._names()}")
         return tuple(found)
 
-    def _spread(self, inputs: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    def _split_bundles(self, inputs: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
         names = self._public_inputs()
         if len(inputs) > len(names):
             raise TypeError(
@@ -243,13 +252,13 @@ class Network:
             if name in given:
                 raise TypeError(f"input {name!r} is given twice")
             given[name] = value
-        for name, bundle in self._facts.bundles.items():
+        for name, bundle in self._metadata.bundles.items():
             if name in names:
                 given.update(bundle.flatten(name, given.pop(name, None)))
         return given
 
     def _public_inputs(self) -> list[str]:
-        return _public([each.name for each in self._inputs], self._facts.bundles)
+        return _public([each.name for each in self._inputs], self._metadata.bundles)
 
     def _names(self) -> str:
         return ", ".join(self._public_inputs()) or "none"
@@ -257,10 +266,10 @@ class Network:
     def _by_name(self, results: Sequence[Any], as_mapping: bool) -> Any:
         """Return the outputs with labels, sequences and optional values restored."""
         found = dict(zip((each.name for each in self._outputs), results))
-        for name, labels in self._facts.labels.items():
+        for name, labels in self._metadata.labels.items():
             if found[name].dtype.kind == "i":
                 found[name] = np.asarray(labels, object)[found[name]]
-        bundles = self._facts.bundles
+        bundles = self._metadata.bundles
         names = _public(list(found), bundles)
         outputs = {
             name: bundles[name].gather(found.__getitem__) if name in bundles else found[name]
@@ -285,12 +294,12 @@ class Network:
     @property
     def dims(self) -> dict[str, tuple[int, int]]:
         """Minimum and maximum of each dynamic dimension, by name."""
-        return {name: (least, most) for name, (least, most) in self._bounds.items()}
+        return {name: (minimum, maximum) for name, (minimum, maximum) in self._bounds.items()}
 
     @property
     def memory(self) -> Memory | None:
         """Memory use of the network; None for a library that was loaded compiled."""
-        return self._facts.memory
+        return self._metadata.memory
 
     def example_inputs(self) -> dict[str, np.ndarray]:
         """Return reproducible random inputs with the maximum extents."""
@@ -331,13 +340,13 @@ class Network:
         """
         from tvmrt import plugin
 
-        if self.made_from is None:
+        if self.recompile is None:
             raise ValueError(
                 f"{self._name} was loaded from a compiled library, which lacks the data of a "
                 "report; load the network file"
             )
         make: Callable[..., Report] = plugin.hook("network report", "report()")
-        return make(self.made_from(), self._name, self.warm_executor(*inputs, **named))
+        return make(self.recompile(), self._name, self.warm_executor(*inputs, **named))
 
     def warm_executor(self, *inputs: Any, **named: Any) -> Executor:
         """Return a new executor that has run once, on random inputs if none are given."""
@@ -348,19 +357,19 @@ class Network:
         else:
             ordered = self._ordered(inputs, named)
         executor = self.new_executor()
-        for number, value, info in zip(self._numbers, ordered, self._inputs):
+        for number, value, info in zip(self._input_indices, ordered, self._inputs):
             executor.set_input(number, _converted(value, info))
         executor.run()
         return executor
 
     def new_executor(self) -> Executor:
         """Return a new executor of the network: a GraphModule or an AotModule."""
-        return self._opened.make()
+        return self._loaded.make()
 
     def __repr__(self) -> str:
         lines = [f"tvmrt.Network {self._name}"]
         for title, tensors in (("in", self._inputs), ("out", self._outputs)):
-            lines += [f"  {title:3} {e.name}: {e.dtype} {shown(e.shape)}" for e in tensors]
+            lines += [f"  {title:3} {e.name}: {e.dtype} {format_shape(e.shape)}" for e in tensors]
         lines += [f"  {name} = {low}..{high}" for name, (low, high) in self.dims.items()]
         if self.memory is not None:
             lines.append(f"  {self.memory}")
@@ -372,19 +381,19 @@ class Network:
 
         rows = "".join(
             f"<tr><td>{title}</td><td>{escape(e.name)}</td><td>{escape(e.dtype)}</td>"
-            f"<td>{escape(shown(e.shape))}</td></tr>"
+            f"<td>{escape(format_shape(e.shape))}</td></tr>"
             for title, tensors in (("input", self._inputs), ("output", self._outputs))
             for e in tensors
         )
         bounds = ", ".join(f"{name} {low} to {high}" for name, (low, high) in self.dims.items())
-        said = (bounds, str(self.memory or ""), self._time_of_a_run())
+        said = (bounds, str(self.memory or ""), self._run_time_text())
         notes = [escape(each) for each in said if each]
         return (
             f"<b>{escape(self._name)}</b><table><tr><th></th><th>name</th><th>type</th>"
-            f"<th>shape</th></tr>{rows}</table>{'<br>'.join(notes)}{self._facts.picture}"
+            f"<th>shape</th></tr>{rows}</table>{'<br>'.join(notes)}{self._metadata.picture}"
         )
 
-    def _time_of_a_run(self) -> str:
+    def _run_time_text(self) -> str:
         """Return the time of one run as text; measured once, for 0.03 s on random inputs."""
         from tvmrt.network.measure import duration, measure
 
@@ -399,17 +408,17 @@ class Network:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes of the library; the copy starts with its own state."""
-        return _restored, (self._opened.module, self._facts, self._name)
+        return _unpickle, (self._loaded.module, self._metadata, self._name)
 
     def _after_fork(self) -> None:
         if self._lock is not None:
             self._lock = threading.Lock()
 
 
-def _direct_way(network: Network) -> Callable[[tuple[Any, ...]], Any]:
+def _fast_call(network: Network) -> Callable[[tuple[Any, ...]], Any]:
     """Return the fast path of a call, which takes arrays of exactly the declared types and shapes.
     It returns NotImplemented for others. Local variables save time in each call."""
-    free, new_executor, ports = network._free, network.new_executor, network._ports
+    free, new_executor, ports = network._idle, network.new_executor, network._ports
 
     def direct(given: tuple[Any, ...]) -> Any:
         try:
@@ -431,8 +440,8 @@ def _ports(numbers: Sequence[int], tensors: Sequence[TensorInfo]) -> tuple[_Port
     )
 
 
-def _restored(module: Module, facts: Facts, name: str) -> Network:
-    return Network(open_module(module, name), facts, name)
+def _unpickle(module: Module, metadata: NetworkMetadata, name: str) -> Network:
+    return Network(open_module(module, name), metadata, name)
 
 
 _MISSING = object()
@@ -450,7 +459,7 @@ if hasattr(os, "register_at_fork"):
 
 def _tensors(
     info: tuple[Mapping[str, tuple[int, ...]], Mapping[str, str]],
-    open_shapes: Mapping[str, Sequence[Any]],
+    dynamic_shapes: Mapping[str, Sequence[Any]],
     names: Sequence[str],
 ) -> list[TensorInfo]:
     """Describe inputs or outputs; graph executors name outputs ``name:index``."""
@@ -459,7 +468,9 @@ def _tensors(
     found = []
     for i, (key, name) in enumerate(zip(own, names if len(names) == len(own) else own)):
         spellings = (key, key.removesuffix(f":{i}"), name)
-        shape = next((open_shapes[each] for each in spellings if each in open_shapes), shapes[key])
+        shape = next(
+            (dynamic_shapes[each] for each in spellings if each in dynamic_shapes), shapes[key]
+        )
         found.append(TensorInfo(name, dtypes[key], tuple(shape)))
     return found
 
@@ -475,7 +486,7 @@ def _is_plain(info: TensorInfo) -> bool:
 
 def _converted(value: Any, info: TensorInfo) -> Any:
     try:
-        return values.fitting(values.plain(value), info.dtype)
+        return array_conversion.convert_dtype(array_conversion.as_array(value), info.dtype)
     except (TypeError, ValueError) as error:
         raise type(error)(f"input {info.name}: {error}") from None
 

@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tvmrt.installed import find_include_path
+from tvmrt.install_paths import find_include_path
 
 __all__ = ["link_shared", "unpack"]
 

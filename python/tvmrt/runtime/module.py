@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvmrt import absent
+from tvmrt import unsupported_tvm_names
 from tvmrt.error import NameNotFoundError
 from tvmrt.plugin import is_network
 from tvmrt.runtime import _core
@@ -102,7 +102,7 @@ class Module(_core.Module):
     if not TYPE_CHECKING:  # hidden from type checkers, so that they report unknown attributes
 
         def __getattr__(self, name):
-            text = absent.answer(f"runtime.Module.{name}")
+            text = unsupported_tvm_names.error_text(f"runtime.Module.{name}")
             raise AttributeError(text or f"'Module' object has no attribute '{name}'")
 
     # ---- functions ----

@@ -21,7 +21,7 @@ GRAPH, PARAMS = "mod.json", "mod.params"
 LIBRARIES = ("mod.so", "mod.tar")  # linked, or object files
 VIRTUAL_MACHINE = ("lib.so", "lib.tar")
 NETWORK = "default"  # the executor factory function, as in libraries of one network
-MOST_BYTES = 4 << 30  # limit for the contents of a compressed archive
+MAX_BYTES = 4 << 30  # limit for the contents of a compressed archive
 _DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
 
 
@@ -60,21 +60,21 @@ def read_package(path: str | os.PathLike[str]) -> Package:
     """
     try:
         with tarfile.open(path) as tar:
-            return _read(tar, _room(path))
+            return _read(tar, _max_content_bytes(path))
     except _DAMAGED as error:
         raise ValueError(f"{os.fspath(path)} is not a package of tvmc: {error}") from None
 
 
-def _room(path: str | os.PathLike[str]) -> int:
+def _max_content_bytes(path: str | os.PathLike[str]) -> int:
     """Return the maximum total size of the files in an archive."""
     try:
         with tarfile.open(path, "r:"):
             return os.path.getsize(path)
     except tarfile.TarError:  # compressed
-        return MOST_BYTES
+        return MAX_BYTES
 
 
-def _read(tar: tarfile.TarFile, room: int) -> Package:
+def _read(tar: tarfile.TarFile, max_bytes: int) -> Package:
     files = _files(tar)
     if GRAPH not in files and any(name in files for name in VIRTUAL_MACHINE):
         raise ValueError(
@@ -89,8 +89,8 @@ def _read(tar: tarfile.TarFile, room: int) -> Package:
         member = files.get(name)
         if member is None:
             raise ValueError(f"there is no file {name} in it")
-        room -= member.size
-        if room < 0 or member.issparse():
+        max_bytes -= member.size
+        if max_bytes < 0 or member.issparse():
             raise ValueError(f"{name} cannot have the size recorded in the archive")
         content = tar.extractfile(member)
         wanted.append(content.read() if content is not None else b"")

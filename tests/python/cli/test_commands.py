@@ -173,7 +173,7 @@ def test_verify_tells_a_wrong_result_by_its_exit_code(digits, inputs, monkeypatc
 
     def off_by_a_little(model, tried, threads, choices):
         (trial,) = tried
-        right = verify.networks.run_onnxruntime(model, trial.inputs, optimise=False)
+        right = verify.onnx_reference.run_onnxruntime(model, trial.inputs, optimise=False)
         return [{**right, "probabilities": right["probabilities"] + 0.01}], {}, ()
 
     monkeypatch.setattr(verify, "_run", off_by_a_little)

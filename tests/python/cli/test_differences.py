@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tvmrt.cli import app, networks
+from tvmrt.cli import app, onnx_reference
 from tvmrt.compiler.differences import TABLE, Judge, differences_of, intentional_differences
 from tvmrt.compiler.differences.exact_reference import evaluators
 from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate
@@ -104,11 +104,11 @@ def test_the_evaluator_judges_what_onnxruntime_computes_in_another_way():
     """224 columns to 32: onnxruntime takes the neighbour of 19 of them."""
     model = resized(224, 32)
     x = np.random.default_rng(1).normal(size=(1, 1, 4, 224)).astype(np.float32)
-    judge, found = networks.expected_outputs(model, {"x": x})
+    judge, found = onnx_reference.expected_outputs(model, {"x": x})
     assert "1 node (Resize, resize-nearest-sizes)" in judge
-    plain = networks.run_onnxruntime(model, {"x": x}, optimise=False)["y"]
+    plain = onnx_reference.run_onnxruntime(model, {"x": x}, optimise=False)["y"]
     columns = [floor(Fraction(7) * i) for i in range(32)]
-    wide = networks.run_onnxruntime(resized(224, 224), {"x": x}, optimise=False)["y"]
+    wide = onnx_reference.run_onnxruntime(resized(224, 224), {"x": x}, optimise=False)["y"]
     np.testing.assert_allclose(found["y"].value, wide[..., columns], 1e-5, 1e-6)
     assert np.mean(plain != found["y"].value) > 0.5
 
@@ -120,7 +120,7 @@ def test_a_network_without_such_nodes_has_one_judge():
     model.graph.output[0].type.tensor_type.shape.dim[3].dim_value = 224
     assert not nodes_to_evaluate(model)
     x = np.ones((1, 1, 4, 224), np.float32)
-    assert networks.expected_outputs(model, {"x": x})[0] == "onnxruntime"
+    assert onnx_reference.expected_outputs(model, {"x": x})[0] == "onnxruntime"
 
 
 def test_bodies_count_as_their_node():

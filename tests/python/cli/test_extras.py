@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tvmrt
-from tvmrt.extras import EXTRAS, told
+from tvmrt.optional_dependencies import EXTRAS, with_install_advice
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
 COMMAND = ("click", "rich", "elftools")
@@ -111,4 +111,4 @@ def test_python_says_what_to_install():
 
 def test_a_module_of_somebody_else_is_told_as_it_is():
     error = ModuleNotFoundError("No module named 'no_such_module'", name="no_such_module")
-    assert told(error) is error
+    assert with_install_advice(error) is error

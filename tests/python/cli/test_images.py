@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmrt
-from tvmrt.cli import images, main
+from tvmrt.cli import image_inputs, main
 from tvmrt.network.inputs import TensorInfo
 
 Image = pytest.importorskip("PIL.Image")
@@ -32,14 +32,14 @@ def picture(tmp_path):
     ],
 )
 def test_pixels_become_the_input(picture, shape, dtype, layout, scale, expected):
-    found = images.load(picture, [TensorInfo("x", dtype, shape)], layout, scale)["x"]
+    found = image_inputs.load(picture, [TensorInfo("x", dtype, shape)], layout, scale)["x"]
     assert found.shape == shape
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_a_picture_takes_the_size_and_the_channels(picture):
-    found = images.load(picture, [TensorInfo("x", "uint8", (1, 1, 12, 8))])["x"]
+    found = image_inputs.load(picture, [TensorInfo("x", "uint8", (1, 1, 12, 8))])["x"]
     grey = PIXELS @ [0.299, 0.587, 0.114]
     assert abs(found.mean() - grey.mean()) < 2
 
@@ -54,13 +54,13 @@ def test_a_picture_takes_the_size_and_the_channels(picture):
 )
 def test_what_takes_no_picture_says_so(picture, infos, layout, said):
     with pytest.raises(ValueError, match=said):
-        images.load(picture, [TensorInfo(n, "float32", s) for n, s in infos], layout)
+        image_inputs.load(picture, [TensorInfo(n, "float32", s) for n, s in infos], layout)
 
 
 def test_what_is_no_picture_says_so(tmp_path):
     (tmp_path / "in.png").write_bytes(b"no")
     with pytest.raises(ValueError, match="Pillow cannot read this picture"):
-        images.load(tmp_path / "in.png", [TensorInfo("x", "uint8", (1, 3, 6, 4))])
+        image_inputs.load(tmp_path / "in.png", [TensorInfo("x", "uint8", (1, 3, 6, 4))])
 
 
 def test_run_takes_a_picture(picture, tmp_path):

@@ -9,15 +9,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tvmrt.cli import networks
-from tvmrt.cli.networks import TensorInfo
+from tvmrt.cli import onnx_reference
+from tvmrt.cli.onnx_reference import TensorInfo
 
 IMAGE = TensorInfo("image", "float32", (1, 1, 8, 8))
 
 
 @pytest.fixture(scope="module")
 def model(digits):
-    return networks.load_model(digits / "digits_int8.onnx")
+    return onnx_reference.load_model(digits / "digits_int8.onnx")
 
 
 def _symbolic_model() -> onnx.ModelProto:
@@ -30,18 +30,18 @@ def _symbolic_model() -> onnx.ModelProto:
 
 
 def test_inputs_of_a_network_leave_out_its_weights(model):
-    assert networks.input_infos(model, {}) == [IMAGE]
+    assert onnx_reference.input_infos(model, {}) == [IMAGE]
 
 
 def test_open_dimension_must_be_bound():
     with pytest.raises(ValueError, match=r"input x leaves batch open; .* --shape x=1,3"):
-        networks.input_infos(_symbolic_model(), {})
-    assert networks.input_infos(_symbolic_model(), {"x": (7, 3)})[0].shape == (7, 3)
+        onnx_reference.input_infos(_symbolic_model(), {})
+    assert onnx_reference.input_infos(_symbolic_model(), {"x": (7, 3)})[0].shape == (7, 3)
 
 
 def test_shape_of_an_unknown_input_is_refused():
     with pytest.raises(KeyError, match="there is no input z; the inputs are x"):
-        networks.input_infos(_symbolic_model(), {"z": (1,)})
+        onnx_reference.input_infos(_symbolic_model(), {"z": (1,)})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_shape_of_an_unknown_input_is_refused():
     [("int8", -128, 127), ("uint8", 0, 255), ("int64", 0, 1), ("bool", False, True)],
 )
 def test_made_up_integers_stay_in_a_range_that_suits_their_use(dtype, low, high):
-    array = networks.random_inputs([TensorInfo("x", dtype, (40, 100))])["x"]
+    array = onnx_reference.random_inputs([TensorInfo("x", dtype, (40, 100))])["x"]
     assert (array.dtype, array.shape) == (np.dtype(dtype), (40, 100))
     assert (array.min(), array.max()) == (low, high)
 
@@ -57,7 +57,7 @@ def test_made_up_integers_stay_in_a_range_that_suits_their_use(dtype, low, high)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_made_up_floats_are_normal_and_the_same_each_time(dtype):
     info = TensorInfo("x", dtype, (1000,))
-    first, again = (networks.random_inputs([info])["x"] for _ in range(2))
+    first, again = (onnx_reference.random_inputs([info])["x"] for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert first.dtype == dtype
     assert abs(float(first.mean())) < 0.2
@@ -66,7 +66,7 @@ def test_made_up_floats_are_normal_and_the_same_each_time(dtype):
 
 def test_no_strings_are_made_up():
     with pytest.raises(ValueError, match="input x: no values can be made up for type string"):
-        networks.random_inputs([TensorInfo("x", "string", (2,))])
+        onnx_reference.random_inputs([TensorInfo("x", "string", (2,))])
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_no_strings_are_made_up():
 )
 def test_inputs_that_do_not_fit_are_told_apart(arrays, error, text):
     with pytest.raises(error, match=text):
-        networks.check_inputs(arrays, [IMAGE], "f")
+        onnx_reference.check_inputs(arrays, [IMAGE], "f")
 
 
 def test_every_tensor_becomes_an_output_once(model):
-    kept = networks.with_all_tensors_as_outputs(model)
+    kept = onnx_reference.with_all_tensors_as_outputs(model)
     names = [output.name for output in kept.graph.output]
     made = {name for node in model.graph.node for name in node.output}
     assert names[0] == "probabilities"
@@ -105,17 +105,20 @@ def test_every_tensor_becomes_an_output_once(model):
 
 def test_nodes_apart_work_on_what_they_are_given(model):
     """A tensor that is changed shows at the nodes that make and read it, and at no later one."""
-    kept = networks.with_all_tensors_as_outputs(model)
-    inputs = networks.random_inputs([IMAGE])
-    values = networks.run_onnxruntime(kept, inputs, optimise=False)
+    kept = onnx_reference.with_all_tensors_as_outputs(model)
+    inputs = onnx_reference.random_inputs([IMAGE])
+    values = onnx_reference.run_onnxruntime(kept, inputs, optimise=False)
     values["relu2_quantised"] = values["relu2_quantised"] ^ np.int8(64)
-    apart, feeds = networks.with_nodes_apart(kept, {**inputs, **values})
-    alone = networks.run_onnxruntime(apart, feeds, optimise=False)
+    apart, feeds = onnx_reference.isolate_nodes(kept, {**inputs, **values})
+    alone = onnx_reference.run_onnxruntime(apart, feeds, optimise=False)
     wrong = [
         name for name, value in alone.items()
-        if not np.array_equal(value, values[name[len(networks.APART) :]])
+        if not np.array_equal(value, values[name[len(onnx_reference.ISOLATED_PREFIX) :]])
     ]  # fmt: skip
-    assert wrong == [f"{networks.APART}relu2_quantised", f"{networks.APART}relu2_dequantised"]
+    assert wrong == [
+        f"{onnx_reference.ISOLATED_PREFIX}relu2_quantised",
+        f"{onnx_reference.ISOLATED_PREFIX}relu2_dequantised",
+    ]
 
 
 def test_nodes_apart_reach_into_branches():
@@ -134,26 +137,26 @@ def test_nodes_apart_reach_into_branches():
     ]
     graph = helper.make_graph(nodes, "g", [values[0], flag], [values[1]])
     opset = [helper.make_opsetid("", 17)]
-    kept = networks.with_all_tensors_as_outputs(
+    kept = onnx_reference.with_all_tensors_as_outputs(
         helper.make_model(graph, opset_imports=opset, ir_version=8)
     )
     x = np.array([-1, 2], np.float32)
     known = {"x": x, "flag": np.array(False), "doubled": 10 * x, "y": x}
-    apart, feeds = networks.with_nodes_apart(kept, known)
-    alone = networks.run_onnxruntime(apart, feeds, optimise=False)
-    np.testing.assert_array_equal(alone[f"{networks.APART}doubled"], 2 * x)
-    np.testing.assert_array_equal(alone[f"{networks.APART}y"], -10 * x)
+    apart, feeds = onnx_reference.isolate_nodes(kept, known)
+    alone = onnx_reference.run_onnxruntime(apart, feeds, optimise=False)
+    np.testing.assert_array_equal(alone[f"{onnx_reference.ISOLATED_PREFIX}doubled"], 2 * x)
+    np.testing.assert_array_equal(alone[f"{onnx_reference.ISOLATED_PREFIX}y"], -10 * x)
 
 
 @pytest.mark.parametrize("hide_onnxruntime", [False, True], ids=["onnxruntime", "onnx"])
 def test_both_judges_agree_with_each_other(digits, monkeypatch, hide_onnxruntime):
     onnxruntime = pytest.importorskip("onnxruntime")
     path = digits / "digits_f32.onnx"
-    inputs = networks.random_inputs([IMAGE])
+    inputs = onnx_reference.random_inputs([IMAGE])
     wanted = onnxruntime.InferenceSession(str(path)).run(None, inputs)[0]
     if hide_onnxruntime:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    judge, values = networks.expected_outputs(networks.load_model(path), inputs)
+    judge, values = onnx_reference.expected_outputs(onnx_reference.load_model(path), inputs)
     assert judge == ("onnx reference" if hide_onnxruntime else "onnxruntime")
     np.testing.assert_allclose(values["probabilities"].value, wanted, atol=1e-5)
 
@@ -162,10 +165,10 @@ def test_judge_that_cannot_says_so(model, monkeypatch):
     """The reference evaluator has no DequantizeLinear as old as that of the int8 network."""
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ValueError, match=r"cannot run the network .*pip install onnxruntime"):
-        networks.expected_outputs(model, networks.random_inputs([IMAGE]))
+        onnx_reference.expected_outputs(model, onnx_reference.random_inputs([IMAGE]))
 
 
 def test_missing_rival_says_how_to_get_it(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match="pip install onnxruntime"):
-        networks.onnxruntime_session(model, threads=1)
+        onnx_reference.onnxruntime_session(model, threads=1)

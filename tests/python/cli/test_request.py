@@ -11,7 +11,7 @@ import pytest
 import tvmrt
 from tvmrt.cli import main
 from tvmrt.cli.compile import command
-from tvmrt.compiler import choices
+from tvmrt.compiler import option_rules
 from tvmrt.compiler.request import Request, rows
 
 BOARD = ("--target", "cortex-m4")
@@ -79,7 +79,7 @@ def test_combination_that_cannot_be_is_refused_by_the_command(digits, tmp_path, 
 
 
 def test_every_rule_has_its_command_line():
-    said = [rule.sentence.split(" {")[0] for rule in choices.RULES]
+    said = [rule.sentence.split(" {")[0] for rule in option_rules.RULES]
     for sentence in said:
         assert any(words in sentence or sentence in words for words in REFUSED), sentence
     assert len(said) == len(REFUSED)

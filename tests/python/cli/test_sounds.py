@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmrt
-from tvmrt.cli import main, sounds
+from tvmrt.cli import audio_inputs, main
 from tvmrt.network.inputs import TensorInfo
 
 SAMPLES = np.array([0, 1, -1, 32767, -32768, 1000, 20, -77], np.int16)
@@ -35,24 +35,24 @@ def _as_width(width: int) -> bytes:
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 def test_samples_of_every_width_lie_between_minus_one_and_one(tmp_path, width):
     path = _write(tmp_path / "in.wav", _as_width(width), width)
-    found = sounds.load(path, [TensorInfo("x", "float32", (1, 8))])["x"]
+    found = audio_inputs.load(path, [TensorInfo("x", "float32", (1, 8))])["x"]
     expected = SAMPLES / 32768 if width > 1 else (SAMPLES.astype(int) >> 8) / 128
     np.testing.assert_allclose(found, expected[None], atol=1e-7)
 
 
 def test_integers_are_the_samples_and_channels_are_averaged(tmp_path):
     path = _write(tmp_path / "in.wav", SAMPLES.tobytes(), 2)
-    found = sounds.load(path, [TensorInfo("x", "int16", (8,))])["x"]
+    found = audio_inputs.load(path, [TensorInfo("x", "int16", (8,))])["x"]
     np.testing.assert_array_equal(found, SAMPLES)
     _write(path, SAMPLES.tobytes(), 2, channels=2)
-    found = sounds.load(path, [TensorInfo("x", "float32", (4,))])["x"]
+    found = audio_inputs.load(path, [TensorInfo("x", "float32", (4,))])["x"]
     np.testing.assert_allclose(found, SAMPLES.reshape(4, 2).mean(axis=1) / 32768, atol=1e-7)
 
 
 @pytest.mark.parametrize("length", [3, 12])
 def test_it_is_cut_or_filled_with_silence(tmp_path, length):
     path = _write(tmp_path / "in.wav", SAMPLES.tobytes(), 2)
-    found = sounds.load(path, [TensorInfo("x", "int16", (1, length, 1))])["x"]
+    found = audio_inputs.load(path, [TensorInfo("x", "int16", (1, length, 1))])["x"]
     expected = np.pad(SAMPLES, (0, 8))[:length]
     np.testing.assert_array_equal(found, expected.reshape(1, length, 1))
 
@@ -68,7 +68,7 @@ def test_it_is_cut_or_filled_with_silence(tmp_path, length):
 def test_a_network_that_takes_no_sound_is_told(tmp_path, infos, said):
     path = _write(tmp_path / "in.wav", SAMPLES.tobytes(), 2)
     with pytest.raises(ValueError, match=said):
-        sounds.load(path, [TensorInfo(*each) for each in infos])
+        audio_inputs.load(path, [TensorInfo(*each) for each in infos])
 
 
 def test_command_runs_a_sound(tmp_path, capsys):

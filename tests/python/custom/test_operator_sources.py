@@ -15,7 +15,7 @@ import pytest
 from custom_case import EXAMPLES, compiled, example, onnx_model
 from onnx import helper, save
 
-from tvmrt.cli import networks
+from tvmrt.cli import onnx_reference
 from tvmrt.cli.describe import describe
 from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.cli.session import Session
@@ -347,7 +347,7 @@ def test_inspect_knows_what_installed_wheels_bring(installed, tmp_path):
     verdicts = []
     for targets in ([], [twice], [ZeroDivisionError("oops")]):
         installed(*targets)
-        verdicts.append(describe(tmp_path / "net.onnx").facts)
+        verdicts.append(describe(tmp_path / "net.onnx").properties)
     unknown, known, broken = verdicts
     assert known["can_be_imported"] and "why_not" not in known
     assert "unknown operator" in unknown["why_not"]
@@ -357,7 +357,7 @@ def test_inspect_knows_what_installed_wheels_bring(installed, tmp_path):
 def test_judge_of_a_kernel_without_reference_asks_for_one(library):
     x, w, b = (np.zeros(shape, np.float32) for shape in [(2, 3), (4, 3), (4,)])
     with pytest.raises(ValueError, match=r"has no reference.*against their Python references$"):
-        networks.expected_outputs(gated_model(x, w, b), {"x": x}, gather([library]))
+        onnx_reference.expected_outputs(gated_model(x, w, b), {"x": x}, gather([library]))
 
 
 def test_entry_point_that_fails_is_named_where_it_is_needed(installed):

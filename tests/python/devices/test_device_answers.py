@@ -15,7 +15,7 @@ from onnx import helper
 import tvmrt
 from tvmrt import devices
 from tvmrt.cli.options import parse_dims
-from tvmrt.compiler.devices.ask import ANSWERS
+from tvmrt.compiler.devices.device_calls import RESULT_TYPES
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.error import UnsupportedError
 
@@ -157,7 +157,7 @@ def test_refusal_by_a_device_of_any_size_names_bounds_alone():
 
 def test_compiler_asks_devices_in_one_place():
     """A call of a method by its name, outside of the package of devices, is not checked."""
-    call = re.compile(rf"\b(?:device|d)\.({'|'.join(ANSWERS)})\(")
+    call = re.compile(rf"\b(?:device|d)\.({'|'.join(RESULT_TYPES)})\(")
     found = [
         f"{file.relative_to(PACKAGE)}: {match[0]}"
         for file in PACKAGE.rglob("*.py")

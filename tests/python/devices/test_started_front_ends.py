@@ -58,8 +58,8 @@ class Later(devices.PythonDevice):
         timer = threading.Timer(SLEEP, write)
         timer.start()
 
-        def wait(only_asks):
-            if only_asks:
+        def wait(poll_only):
+            if poll_only:
                 return timer.is_alive()
             timer.join()
             return 0
@@ -115,7 +115,7 @@ def test_a_limit_of_time_holds_and_the_run_is_over_behind_it(later, tmp_path):
 
 
 def test_a_failure_is_told_and_a_run_may_have_ended_at_once(later, tmp_path, monkeypatch):
-    def fail(only_asks):
+    def fail(poll_only):
         raise ValueError("the line is cut")
 
     ends = [lambda x, y: fail]

@@ -18,7 +18,7 @@ UP = {
 
 
 @dataclass(frozen=True)
-class OpenNetwork:
+class DynamicNetwork:
     """A network with open dimensions, the bounds that they get, and sizes to run it at."""
 
     make: Callable[[], onnx.ModelProto]
@@ -377,120 +377,120 @@ def _sizes(**sizes: tuple[int, int, int]) -> list[dict[str, int]]:
 
 
 NETWORKS = {
-    "picture": OpenNetwork(
+    "picture": DynamicNetwork(
         picture, {"height": (1, 8), "s53": (8, 640), "seq": (8, 640)},
         _sizes(height=(1, 8, 3), s53=(8, 64, 237), seq=(640, 9, 51)),
         {"x": ["height", 3, "s53", "seq"]},
     ),
-    "skip": OpenNetwork(
+    "skip": DynamicNetwork(
         skip, {"x_0": (1, 8), "x_2": (8, 640), "x_3": (8, 640)},
         _sizes(n=(1, 8, 3), h=(8, 64, 320), w=(640, 8, 48)), {"x": ["n", 2, "h", "w"]},
     ),
-    "enlarged": OpenNetwork(
+    "enlarged": DynamicNetwork(
         enlarged, {"batch": (1, 8), "n": (5, 640), "b": (5, 640)},
         _sizes(batch=(1, 8, 2), n=(5, 33, 640), b=(6, 50, 40)), {"x": ["batch", 1, "n", "b"]},
     ),
-    "words": OpenNetwork(
+    "words": DynamicNetwork(
         words, {"height": (1, 8), "width": (1, 40)},
         _sizes(height=(1, 8, 3), width=(1, 40, 17)),
         {"ids": ["height", "width"], "mask": ["height", "width"]}, 50,
     ),
-    "cached": OpenNetwork(
+    "cached": DynamicNetwork(
         cached, {"s0": (1, 8), "w": (1, 512), "h": (0, 512)},
         _sizes(s0=(1, 8, 2), w=(1, 5, 300), h=(0, 44, 512)),
         {"x": ["s0", "w", 32], "mask": ["s0", 1, "w", "h + w"],
          "k": ["s0", 4, "h", 8], "v": ["s0", 4, "h", 8]},
     ),
-    "recurrent": OpenNetwork(
+    "recurrent": DynamicNetwork(
         recurrent, {"batch": (1, 512), "seq": (1, 8)},
         _sizes(batch=(1, 512, 33), seq=(1, 2, 8)), {"x": ["batch", "seq", 6]},
     ),
-    "sound": OpenNetwork(
+    "sound": DynamicNetwork(
         sound, {"b": (1, 8), "height": (16, 160_000)},
         _sizes(b=(1, 8, 1), height=(16, 1600, 160_000)), {"x": ["b", "height"]},
     ),
-    "frames": OpenNetwork(
+    "frames": DynamicNetwork(
         frames, {"c": (1, 8), "samples": (1, 512)},
         _sizes(c=(1, 8, 3), samples=(1, 512, 77)), {"x": ["c", 10, "samples"]},
     ),
-    "points": OpenNetwork(
+    "points": DynamicNetwork(
         points, {"width": (1, 8), "batch": (1, 512)},
         _sizes(width=(1, 8, 3), batch=(1, 512, 77)), {"x": ["width", "batch", 3]},
     ),
-    "rows": OpenNetwork(
+    "rows": DynamicNetwork(
         rows, {"sequence_length": (1, 8)},
         _sizes(sequence_length=(1, 8, 5)), {"x": ["sequence_length", 6]},
     ),
-    "volume": OpenNetwork(
+    "volume": DynamicNetwork(
         volume, {"n": (1, 8), "a": (2, 128), "b": (2, 128), "c": (2, 128)},
         _sizes(n=(1, 8, 2), a=(2, 9, 128), b=(3, 8, 2), c=(20, 11, 7)),
         {"x": ["n", 1, "a", "b", "c"]},
     ),
-    "multiples": OpenNetwork(
+    "multiples": DynamicNetwork(
         multiples, {"n": (1, 8), "k": (1, 160), "m": (1, 160)},
         _sizes(n=(1, 8, 2), k=(1, 16, 160), m=(9, 160, 1)), {"x": ["n", 2, "4*k", "4*m"]},
     ),
-    "matching": OpenNetwork(
+    "matching": DynamicNetwork(
         matching, {"s0": (1, 8), "s1": (1, 512)},
         _sizes(s0=(1, 8, 3), s1=(1, 512, 77)), {"a": ["s0", "s1", 6], "b": ["s0", "s1", 6]},
     ),
-    "fixed_rows": OpenNetwork(
+    "fixed_rows": DynamicNetwork(
         fixed_rows, {"n": (1, 8), "t": (39, 40)},
         _sizes(n=(1, 8, 3), t=(39, 40, 40)), {"x": ["n", 4, "t"]},
     ),
-    "patches": OpenNetwork(
+    "patches": DynamicNetwork(
         patches, {"a": (1, 8), "b": (224, 224), "c": (224, 224)},
         _sizes(a=(1, 8, 3)), {"x": ["a", 3, 224, 224]},
     ),
-    "length_first": OpenNetwork(
+    "length_first": DynamicNetwork(
         length_first, {"batch": (1, 512), "seq": (1, 8)},
         _sizes(batch=(1, 512, 77), seq=(1, 2, 8)), {"x": ["batch", "seq", 32]},
     ),
-    "edges": OpenNetwork(
+    "edges": DynamicNetwork(
         edges, {"batch": (1, 512), "h": (1, 512)},
         _sizes(batch=(9, 512, 77), h=(1, 200, 512)), {"x": ["batch", 6], "e": [2, "h"]}, 9,
     ),
-    "windows": OpenNetwork(
+    "windows": DynamicNetwork(
         windows, {"n": (1, 8), "h": (28, 616), "w": (28, 616)},
         _sizes(n=(1, 8, 3), h=(28, 56, 616), w=(616, 28, 84)), {"x": ["n", 3, "h", "w"]},
     ),
-    "with_state": OpenNetwork(
+    "with_state": DynamicNetwork(
         with_state, {"a": (1, 8), "b": (1, 512)},
         _sizes(a=(1, 8, 3), b=(1, 77, 512)), {"x": ["a", "b", 6], "h": [1, "a", 8]},
     ),
-    "masked": OpenNetwork(
+    "masked": DynamicNetwork(
         masked, {"s10": (1, 8), "s21": (1, 512)},
         _sizes(s=(1, 8, 3), t=(1, 77, 512)), {"ids": ["s", "t"], "mask": ["s", "t"]}, 20,
     ),
-    "indexed_mask": OpenNetwork(
+    "indexed_mask": DynamicNetwork(
         indexed_mask, {"a": (1, 8), "b": (1, 512)},
         _sizes(a=(1, 8, 3), b=(1, 77, 512)), {"ids": ["a", "b"], "mask": ["a", "b"]}, 20,
     ),
-    "heads_as_rows": OpenNetwork(
+    "heads_as_rows": DynamicNetwork(
         heads_as_rows, {"t": (1, 8), "u": (1, 512)},
         _sizes(a=(1, 8, 3), b=(1, 77, 200)), {"ids": ["a", "b"], "mask": ["a", "b"]}, 20,
     ),
-    "words_as_rows": OpenNetwork(
+    "words_as_rows": DynamicNetwork(
         words_as_rows, {"k": (1, 8), "n": (1, 512)},
         _sizes(a=(1, 8, 3), b=(1, 77, 200)), {"ids": ["a", "b"], "mask": ["a", "b"]}, 20,
     ),
-    "counted_rows": OpenNetwork(
+    "counted_rows": DynamicNetwork(
         counted_rows, {"n": (1, 512), "seq": (1, 8)},
         _sizes(a=(1, 77, 200), b=(1, 8, 3)), {"x": ["a", "b", 8]},
     ),
-    "turned_words": OpenNetwork(
+    "turned_words": DynamicNetwork(
         turned_words, {"seq": (1, 8), "rows": (1, 512)},
         _sizes(a=(1, 8, 3), b=(1, 77, 200)), {"ids": ["a", "b"]}, 20,
     ),
-    "pooled_words": OpenNetwork(
+    "pooled_words": DynamicNetwork(
         pooled_words, {"w": (1, 8), "h": (2, 512)},
         _sizes(a=(1, 8, 3), b=(2, 77, 512)), {"ids": ["a", "b"]}, 20,
     ),
-    "numbered_windows": OpenNetwork(
+    "numbered_windows": DynamicNetwork(
         numbered_windows, {"n": (1, 8), "h": (256, 256), "w": (256, 256)},
         _sizes(n=(1, 8, 3)), {"x": ["n", 3, 256, 256]},
     ),
-    "first_picture": OpenNetwork(
+    "first_picture": DynamicNetwork(
         first_picture, {"length": (1, 8), "u": (2, 640), "v": (2, 640)},
         _sizes(n=(1, 8, 3), h=(2, 64, 237), w=(640, 9, 51)), {"x": ["n", 3, "h", "w"]},
     ),

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from test_made_of_sizes import session_of
 
 import tvmrt
-from tvmrt.error import Remark, UnsupportedError
+from tvmrt.error import TvmrtWarning, UnsupportedError
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 DIMS = {"n": (1, 8), "m": (1, 8)}
@@ -108,7 +108,7 @@ def test_a_branch_that_what_follows_does_not_fit():
     d = Draft()
     y = d.node("Transpose", [squeezed(d, "x", 1)], perm=[0, 2, 1])
     model = d.model({"x": (FLOAT, ["n", "m", 4])}, {y: FLOAT})
-    with pytest.warns(Remark, match=r"If.*then branch is invalid"):
+    with pytest.warns(TvmrtWarning, match=r"If.*then branch is invalid"):
         net = tvmrt.load(model, dims=DIMS, cache=False)
     session = session_of(model)
     for feed in cubes([(1, 4), (3, 5)]):

@@ -12,7 +12,7 @@ from test_branch_ranks import either
 from test_made_of_sizes import session_of
 
 import tvmrt
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 
 BOOL = TensorProto.BOOL
 
@@ -74,7 +74,7 @@ def network(make: Callable[[Draft], str], first: bool):
 def test_a_branch_runs_at_the_sizes_that_it_fits(make, fitting, others, words, first):
     model, side = network(make, first), "then" if first else "else"
     with pytest.warns(
-        Remark, match=rf"run that takes its {side} branch needs sizes at which {words}"
+        TvmrtWarning, match=rf"run that takes its {side} branch needs sizes at which {words}"
     ):
         net = tvmrt.load(model, dims={"n": (1, 8), "m": (1, 12)}, cache=False)
     session = session_of(model)

@@ -17,11 +17,11 @@ import onnx
 import pytest
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
-from open_networks import NETWORKS, OpenNetwork, branches, picture, rows, skip, words
+from open_networks import NETWORKS, DynamicNetwork, branches, picture, rows, skip, words
 
 import tvmrt
 from tvmrt.compiler.frontend.onnx.open_axes import find_open_axes
-from tvmrt.error import OpenDimensionsError, Remark
+from tvmrt.error import TvmrtWarning, UnboundedDimensionsError
 
 
 def bounds_of(library: Any) -> dict[str, tuple[int, int]]:
@@ -32,7 +32,7 @@ def remarks(call: Any) -> tuple[Any, list[str]]:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         result = call()
-    return result, [str(each.message) for each in seen if issubclass(each.category, Remark)]
+    return result, [str(each.message) for each in seen if issubclass(each.category, TvmrtWarning)]
 
 
 def _in_numbers(declared: dict[str, Any], bounds: Any) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def check_results(
         np.testing.assert_allclose(value, right, rtol=0, atol=2e-5 * scale)
 
 
-def _check_runs(case: OpenNetwork) -> None:
+def _check_runs(case: DynamicNetwork) -> None:
     model = case.make()
     session = judge(model)
     network, said = remarks(lambda: tvmrt.load(model, cache=False))
@@ -208,7 +208,7 @@ def test_a_batch_is_as_large_as_memory_allows():
 
 
 def test_what_takes_too_much_memory_asks_with_an_example_that_loads():
-    with pytest.raises(OpenDimensionsError) as failure:
+    with pytest.raises(UnboundedDimensionsError) as failure:
         tvmrt.compile(wide(), max_memory=32 << 20)
     text = str(failure.value)
     assert re.search(r"needs more than 32 MiB for tensors", text)
@@ -269,7 +269,7 @@ def test_functions_of_a_file_count():
 
 
 def test_memory_of_a_board_is_declared():
-    with pytest.raises(OpenDimensionsError, match="memory of a board is planned") as failure:
+    with pytest.raises(UnboundedDimensionsError, match="memory of a board is planned") as failure:
         tvmrt.compile(rows(), target="cortex-m4")
     tvmrt.compile(rows(), target="cortex-m4", dims=proposed(str(failure.value)))
 

@@ -24,7 +24,7 @@ from test_sizes_in_firmware_graphs import (
 )
 
 import tvmrt
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 
 runtime = pytest.importorskip("onnxruntime")
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -75,9 +75,9 @@ def expected(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> np.nda
 def load(model: onnx.ModelProto, dims: Mapping, **options):
     """Return the network and the remarks on its dimensions."""
     with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", Remark)
+        warnings.simplefilter("always", TvmrtWarning)
         net = tvmrt.load(model, dims=dims, cache=False, **options)
-    return net, [str(w.message) for w in found if issubclass(w.category, Remark)]
+    return net, [str(w.message) for w in found if issubclass(w.category, TvmrtWarning)]
 
 
 def check(net, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> bool:

@@ -12,7 +12,7 @@ from onnx import helper
 from test_made_of_sizes import session_of
 
 import tvmrt
-from tvmrt.error import Remark, UnsupportedError
+from tvmrt.error import TvmrtWarning, UnsupportedError
 
 DIMS = {"n": (1, 6), "m": (1, 5)}
 SIZES = [(1, 1), (4, 1), (1, 3), (3, 4), (6, 5)]
@@ -92,7 +92,7 @@ def test_what_reads_it_may_fit_one_side_alone():
     y = d.node("Transpose", [d.node("Squeeze", ["x"])], perm=[1, 0])
     model = d.model({"x": (FLOAT, ["n", 1, 4])}, {y: FLOAT})
     with pytest.warns(
-        Remark, match=r"\(Squeeze\): its result without the axis of n elements is invalid"
+        TvmrtWarning, match=r"\(Squeeze\): its result without the axis of n elements is invalid"
     ):
         net = tvmrt.load(model, dims={"n": (1, 6)}, cache=False)
     x = np.arange(12, dtype=np.float32).reshape(3, 1, 4)

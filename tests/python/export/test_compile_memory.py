@@ -13,7 +13,7 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt.compiler import processor
-from tvmrt.compiler.export import dialects
+from tvmrt.compiler.export import compiler_flags
 
 LAYERS, WIDTH = 12, 1024
 MEASURE = """
@@ -78,6 +78,6 @@ def test_the_c_compiler_reads_no_intrinsics_for_floats(monkeypatch, tmp_path):
 
 
 def test_gcc_alone_is_told_when_to_look_for_what_it_no_longer_needs():
-    flags = [dialects.FRUGAL, "-O3"]
-    assert dialects.speak(["x86_64-linux-gnu-gcc-12"], flags) == flags
-    assert dialects.speak(["clang-14"], flags) == ["-O3"]
+    flags = [compiler_flags.GCC_SMALL_HEAP, "-O3"]
+    assert compiler_flags.translate_flags(["x86_64-linux-gnu-gcc-12"], flags) == flags
+    assert compiler_flags.translate_flags(["clang-14"], flags) == ["-O3"]

@@ -20,13 +20,13 @@ from tvmrt.libinfo import find_include_path
 sys.path.insert(0, str(Path(__file__).parents[1] / "networks"))
 import golden_case
 
-MOST_BYTES = 1 << 19  # of a network's file, so that its C arrays stay readable
+MAX_BYTES = 1 << 19  # of a network's file, so that its C arrays stay readable
 
 
 def small_networks() -> list[str]:
     folder = os.environ.get("TVMRT_MODELS")
     names = golden_case.names()
-    return [n for n in names if (Path(folder) / f"{n}.onnx").stat().st_size <= MOST_BYTES]
+    return [n for n in names if (Path(folder) / f"{n}.onnx").stat().st_size <= MAX_BYTES]
 
 
 def run(network, inputs: dict[str, np.ndarray], folder: Path, target: str, **options):

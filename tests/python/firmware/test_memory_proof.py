@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "networks"))
 import golden_case
 
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-MOST_BYTES = 1 << 19  # of a network's file, so that its C arrays stay readable
+MAX_BYTES = 1 << 19  # of a network's file, so that its C arrays stay readable
 BOARD_BYTES = 3 << 20  # of RAM for a network
 LIBC_STACK = 256  # of memcpy, expf and their like, which the bound does not count
 POOLS = [
@@ -75,7 +75,7 @@ def test_digits_run_in_just_the_stated_bytes(digits, images, golden, tmp_path, p
 def small_networks() -> list[str]:
     folder = os.environ.get("TVMRT_MODELS")
     names = golden_case.names()
-    return [n for n in names if (Path(folder) / f"{n}.onnx").stat().st_size <= MOST_BYTES]
+    return [n for n in names if (Path(folder) / f"{n}.onnx").stat().st_size <= MAX_BYTES]
 
 
 def every_network(test):

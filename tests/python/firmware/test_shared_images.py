@@ -219,9 +219,9 @@ def test_networks_share_the_code_of_their_kernels(tmp_path):
     sources = tmp_path / "net/codegen/host/src"
     assert not list(sources.glob("*_lib1.c"))
     shared = text_bytes(board, [sources / image.operators], tmp_path / "net")
-    for name, text in image.apart.items():
+    for name, text in image.unshared.items():
         (sources / name).write_text(text)
-    alone = [sources / name for name in image.apart]
+    alone = [sources / name for name in image.unshared]
     assert shared <= 0.65 * text_bytes(board, alone, tmp_path / "net")
 
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 RATES = {8000: 4, 16000: 6}  # and the lengths of their windows
@@ -67,7 +67,7 @@ def two_rates(first: int, nested: bool = False) -> onnx.ModelProto:
 @pytest.mark.parametrize("rate", RATES)
 def test_the_branch_that_fits_serves_and_the_other_ends_the_run(rate, first, nested):
     model = two_rates(first, nested)
-    with pytest.warns(Remark, match="is invalid at the shapes .* a run that takes it fails"):
+    with pytest.warns(TvmrtWarning, match="is invalid at the shapes .* a run that takes it fails"):
         net = tvmrt.load(model, shapes={"x": (1, RATES[rate])}, cache=False)
     x = np.random.default_rng(1).standard_normal((1, RATES[rate])).astype(np.float32)
     session = onnxruntime.InferenceSession(model.SerializeToString())
@@ -82,7 +82,7 @@ def test_the_branch_that_fits_serves_and_the_other_ends_the_run(rate, first, nes
 
 def test_a_network_that_no_branch_fits_is_refused_by_node():
     with (
-        pytest.warns(Remark),
+        pytest.warns(TvmrtWarning),
         pytest.raises(
             ValueError, match=r"node rate \(If\): node product_16000 \(MatMul\): matmul: operand b"
         ),
@@ -111,7 +111,7 @@ def test_functions_of_a_branch_that_is_left_out_serve_the_other():
         product.op_type, product.domain = "Product", "here"
     session = onnxruntime.InferenceSession(model.SerializeToString())
     for rate, length in RATES.items():
-        with pytest.warns(Remark, match="is invalid at the shapes"):
+        with pytest.warns(TvmrtWarning, match="is invalid at the shapes"):
             net = tvmrt.load(model, shapes={"x": (1, length)}, cache=False)
         x = np.random.default_rng(2).standard_normal((1, length)).astype(np.float32)
         expected = session.run(None, {"x": x, "sr": np.array(rate)})[0]

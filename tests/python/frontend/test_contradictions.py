@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.error import UnforeseenError
+from tvmrt.error import UnexpectedImportError
 
 IMAGE = np.zeros((1, 4, 4, 4), np.float32)
 ROWS = np.zeros((2, 3), np.float32)
@@ -255,4 +255,4 @@ def test_element_types_that_onnx_does_not_define(place, number):
         network.functions.append(function)
     with pytest.raises(ValueError, match=rf"{number}\b.* which ONNX does not define") as raised:
         tvmrt.compile(network)
-    assert not isinstance(raised.value, UnforeseenError)
+    assert not isinstance(raised.value, UnexpectedImportError)

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tvmrt.cli import networks
+from tvmrt.cli import onnx_reference
 from tvmrt.compiler.ir import reference_conv
 from tvmrt.custom import composed, gather
 
@@ -67,7 +67,7 @@ def test_operators_composed_of_them_have_a_judge():
         return g.AveragePool(most, kernel_shape=[3, 2], pads=[1, 0, 1, 1])
 
     model = of([helper.make_node("Pools", ["x"], ["y"], domain="repro")], {"x": X}, ["repro"])
-    _, found = networks.expected_outputs(model, {"x": X}, gather([pools]))
+    _, found = onnx_reference.expected_outputs(model, {"x": X}, gather([pools]))
     most = judged("MaxPool", X, kernel_shape=[2, 3], pads=[0, 1, 1, 1])
     golden = judged("AveragePool", most, kernel_shape=[3, 2], pads=[1, 0, 1, 1])
     np.testing.assert_allclose(found["y"].value, golden, atol=1e-6)

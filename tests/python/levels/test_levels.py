@@ -103,8 +103,8 @@ def test_all_levels_are_what_nobody_names_a_target_gets(tmp_path, monkeypatch):
     command = [sys.executable, "-m", "tvmrt", "compile", "net.onnx", "-o", "sources"]
     subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
     # what runs at once is for this machine alone, whose level it is
-    assert tvmrt.load(made, cache=tmp_path / "cache").made_from().target.name == "native"
-    assert tvmrt.load(made, cache=False, levels=["v2"]).made_from().target.name == "x86-64"
+    assert tvmrt.load(made, cache=tmp_path / "cache").recompile().target.name == "native"
+    assert tvmrt.load(made, cache=False, levels=["v2"]).recompile().target.name == "x86-64"
     assert not list((tmp_path / "sources").glob("*v3*.c"))
     monkeypatch.setenv("TVMRT_TARGET", "native")
     assert tvmrt.compile(made).target.name == "native"

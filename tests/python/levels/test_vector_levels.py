@@ -15,7 +15,7 @@ from onnx import helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.compiler.export import dialects
+from tvmrt.compiler.export import compiler_flags
 
 # target: its levels, and processors that have no more; what multiplies in each inner loop of bytes,
 # and the products of one such instruction
@@ -148,26 +148,30 @@ def test_vectors_take_a_fraction_of_the_instructions(family):
 
 
 def test_this_machines_own_level_is_compiled_by_clang_where_gcc_is_older(monkeypatch):
-    monkeypatch.setattr(dialects, "_knows", lambda command, truth: command[0] == "clang")
-    monkeypatch.setattr(dialects.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(
+        compiler_flags, "_accepts_flags", lambda command, truth: command[0] == "clang"
+    )
+    monkeypatch.setattr(compiler_flags.shutil, "which", lambda name: f"/usr/bin/{name}")
     flags = ("-mamx-tile", "-mamx-bf16")
-    assert dialects.for_level(["gcc"], "", flags) == ["clang", *flags]
+    assert compiler_flags.compiler_for_level(["gcc"], "", flags) == ["clang", *flags]
 
 
 def test_a_level_that_the_compiler_does_not_know_is_compiled_by_another(monkeypatch):
     flags = ("-march=rv64gcv",)
-    monkeypatch.setattr(dialects, "_knows", lambda command, truth: command[0] == "clang")
-    monkeypatch.setattr(dialects.shutil, "which", lambda name: f"/usr/bin/{name}")
-    found = dialects.for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
+    monkeypatch.setattr(
+        compiler_flags, "_accepts_flags", lambda command, truth: command[0] == "clang"
+    )
+    monkeypatch.setattr(compiler_flags.shutil, "which", lambda name: f"/usr/bin/{name}")
+    found = compiler_flags.compiler_for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
     assert found[:2] == ["clang", "--target=riscv64-linux-gnu"]
-    monkeypatch.setattr(dialects.shutil, "which", lambda name: None)
-    monkeypatch.setattr(dialects.importlib.util, "find_spec", lambda name: name)
-    found = dialects.for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
+    monkeypatch.setattr(compiler_flags.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compiler_flags.importlib.util, "find_spec", lambda name: name)
+    found = compiler_flags.compiler_for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
     assert found[-3:] == ["-target", "riscv64-linux-gnu", "-mcpu=baseline_rv64+v"]
-    monkeypatch.setattr(dialects.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(compiler_flags.importlib.util, "find_spec", lambda name: None)
     sentence = (
         "C compiler riscv64-linux-gnu-gcc does not know -march=rv64gcv, nor is there clang or the "
         "ziglang package; install one, for example with: pip install ziglang; or leave that level"
     )
     with pytest.raises(tvmrt.error.CompileError, match=re.escape(sentence)):
-        dialects.for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
+        compiler_flags.compiler_for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)

@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmrt
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 from tvmrt.network import cache as cache_module
 from tvmrt.network import loading
 from tvmrt.network.cache import Cache
@@ -149,13 +149,13 @@ def _noted(call) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
-    return [str(each.message) for each in caught if issubclass(each.category, Remark)]
+    return [str(each.message) for each in caught if issubclass(each.category, TvmrtWarning)]
 
 
 @pytest.mark.parametrize("place", ["file", "proc", "no home"])
 def test_a_network_runs_where_nothing_can_be_kept(place, tmp_path, monkeypatch):
     path = _write(tmp_path / "a.onnx", 2)
-    monkeypatch.setattr(loading, "_SAID", set())
+    monkeypatch.setattr(loading, "_WARNED", set())
     monkeypatch.delenv("TVMRT_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     options = {}
@@ -207,7 +207,7 @@ def test_a_network_runs_on_a_medium_that_keeps_nothing(options, tmp_path):
 
 
 def test_a_compiler_that_fails_is_reported_where_the_disk_has_little_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "FULL_BYTES", 1 << 62)
+    monkeypatch.setattr(loading, "MIN_FREE_BYTES", 1 << 62)
     with pytest.raises(tvmrt.error.CompileError):
         tvmrt.load(_write(tmp_path / "a.onnx", 2), cc="false", cache=tmp_path / "cache")
 
@@ -299,7 +299,7 @@ def test_a_folder_of_others_is_refused(owner, mode, tmp_path, monkeypatch):
         tvmrt.load(path)
     monkeypatch.delenv("TVMRT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(loading, "_SAID", set())
+    monkeypatch.setattr(loading, "_WARNED", set())
     before = _libraries(cache)
     (said,) = _noted(lambda: _check_twice(lambda: tvmrt.load(path)))
     assert f"belongs to user {owner}" in said

@@ -141,7 +141,7 @@ def _compile(models: Mapping[str, onnx.ModelProto]) -> None:
     together = {}
     for name, model in models.items():
         key = model.SerializeToString(deterministic=True)
-        if onnx_backend.is_open(model):
+        if onnx_backend.is_dynamic(model):
             continue  # compiled for what it is run on
         try:
             library = compile_alone(model, re.sub(r"\W", "_", name))

@@ -15,7 +15,7 @@ from onnx import helper
 import tvmrt
 from tvmrt.cli import main
 from tvmrt.compiler import processor
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 from tvmrt.runtime.executor import AotModule
 
 RNG = np.random.default_rng(8)
@@ -131,6 +131,6 @@ def test_layer_that_would_be_off_further_stays_in_float32_and_is_named(tmp_path,
 def test_processor_without_the_instruction_is_told(network, monkeypatch):
     monkeypatch.setattr(processor, "machine", lambda: "x86_64")
     monkeypatch.setattr(processor, "flags", lambda: frozenset({"avx2", "fma"}))
-    with pytest.warns(Remark, match="native has no bfloat16 multiply instruction"):
+    with pytest.warns(TvmrtWarning, match="native has no bfloat16 multiply instruction"):
         library = tvmrt.compile(network, executor="aot", target="native", precision="bf16")
     assert any("tvmrt_tile_bf16_wide_8x" in text for text in library.sources.files.values())

@@ -12,7 +12,7 @@ from windows import C_TESTS, DIGITS, ROOT, compile_network, need
 import tvmrt
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import WINDOWS_LEVELS
-from tvmrt.compiler.export import dialects
+from tvmrt.compiler.export import compiler_flags
 from tvmrt.compiler.export import library as export_library
 
 ort = pytest.importorskip("onnxruntime")
@@ -83,8 +83,8 @@ def test_levels_ask_for_no_place_of_vectors_on_the_stack(tmp_path):
 
 def test_what_gcc_alone_is_told_other_compilers_are_not():
     flags = WINDOWS_LEVELS[1].flags
-    assert len(dialects.speak(["clang-14"], flags)) == len(flags) - 1
-    assert dialects.speak(["x86_64-w64-mingw32-gcc"], flags) == list(flags)
+    assert len(compiler_flags.translate_flags(["clang-14"], flags)) == len(flags) - 1
+    assert compiler_flags.translate_flags(["x86_64-w64-mingw32-gcc"], flags) == list(flags)
 
 
 def test_its_file_has_the_suffix_of_the_system(tmp_path):

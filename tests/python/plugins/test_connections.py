@@ -11,7 +11,7 @@ import pytest
 
 from tvmrt import plugin
 from tvmrt.cli import main
-from tvmrt.connection import Connection, Place, RemoteNetwork
+from tvmrt.connection import Connection, RemoteMachine, RemoteNetwork
 from tvmrt.network.inputs import TensorInfo
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
@@ -33,7 +33,7 @@ class Network(RemoteNetwork):
         return [0.25] * repeat
 
 
-class There(Place):
+class There(RemoteMachine):
     def __init__(self, values):
         MET.append(("values", dict(values)))
 
@@ -73,7 +73,7 @@ class InPlace(Connection):
         return ThisProcess()
 
 
-class ThisProcess(Place):
+class ThisProcess(RemoteMachine):
     def compile_options(self, options):
         return {**options, "executor": "aot", "target": "native"}
 
@@ -98,7 +98,7 @@ def _use(monkeypatch, **connections):
                      connections.items()},
     )  # fmt: skip
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
     MET.clear()
 
 
@@ -205,7 +205,7 @@ def test_options_of_a_plugin_that_is_left_out_are_refused(there, library, capsys
 
 def test_without_plugins_the_commands_run_here(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_found", lambda _: iter(()))
+    monkeypatch.setattr(plugin, "_discovered", lambda _: iter(()))
     (tmp_path / "net.elf").write_bytes(b"\x7fELF")
     assert main(["run", str(tmp_path / "net.elf"), "--random"]) == 2
     sentence = "net.elf is an image for a board, which this machine does not run"

@@ -37,7 +37,7 @@ BOX = Box()
 
 def _use(monkeypatch, *found: plugin.Plugin) -> None:
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_found", lambda _: ((each.name, each) for each in found))
+    monkeypatch.setattr(plugin, "_discovered", lambda _: ((each.name, each) for each in found))
 
 
 @pytest.fixture
@@ -118,6 +118,8 @@ def test_of_two_plugins_with_one_suffix_the_first_is_used(monkeypatch, tmp_path)
         for name, what in (("one", "Steps"), ("two", "Box"))
     ]
     _use(monkeypatch, *pair)
-    with pytest.warns(tvmrt.error.Remark, match=r"one and two both add \.steps to exporters; that"):
+    with pytest.warns(
+        tvmrt.error.TvmrtWarning, match=r"one and two both add \.steps to exporters; that"
+    ):
         tvmrt.compile(DIGITS).export(tmp_path / "net.steps")
     assert (tmp_path / "net.steps").is_file()

@@ -22,7 +22,7 @@ def added(monkeypatch):
     """A plug-in with one hook, alone."""
     mine = plugin.Plugin("mine", "for tests", hooks={"inspect board": f"{__name__}:_inspect"})
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_hook_of_a_plugin_that_is_left_out_is_refused(added, command, capsys, mo
 def none(monkeypatch):
     """There are no plug-ins."""
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_found", lambda _: iter(()))
+    monkeypatch.setattr(plugin, "_discovered", lambda _: iter(()))
 
 
 def test_hook_that_no_plugin_has_is_refused(none, command, capsys):

@@ -14,7 +14,7 @@ import tvmrt
 from tvmrt import plugin
 from tvmrt.cli import main
 from tvmrt.compiler import request
-from tvmrt.network import identity
+from tvmrt.network import cache_key
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx")
 
@@ -57,7 +57,7 @@ GUIDED = plugin.Option(
 
 def _use(monkeypatch, *found: plugin.Plugin) -> None:
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_found", lambda _: ((each.name, each) for each in found))
+    monkeypatch.setattr(plugin, "_discovered", lambda _: ((each.name, each) for each in found))
 
 
 def _plugin(called: str, **options: str) -> plugin.Plugin:
@@ -109,7 +109,7 @@ def test_records_with_them_are_values(added):
 
 def test_networks_are_cached_by_them_where_they_are_given(added):
     keys = {
-        identity.key_of("n", request.make(options))
+        cache_key.key_of("n", request.make(options))
         for options in ({}, {"shiny": True}, {"shiny": False}, {"colour": "red"})
     }
     assert len(keys) == 3
@@ -164,7 +164,7 @@ def test_options_of_a_plugin_that_is_left_out_are_refused(added, monkeypatch, ca
 )
 def test_bad_rows_are_left_out_by_one_sentence(monkeypatch, key, what, words):
     _use(monkeypatch, _plugin("bad", **{key: what}), _plugin("mine", shiny="SHINY"))
-    with pytest.warns(tvmrt.error.Remark) as said:
+    with pytest.warns(tvmrt.error.TvmrtWarning) as said:
         assert tvmrt.compile(DIGITS, shiny=True).manifest["options"]["shiny"] is True
     (text,) = [str(w.message) for w in said]
     assert text.startswith(f"the option {key} of the plug-in bad is left out: {words}")
@@ -172,7 +172,9 @@ def test_bad_rows_are_left_out_by_one_sentence(monkeypatch, key, what, words):
 
 def test_of_two_plugins_with_one_option_the_first_is_used(monkeypatch):
     _use(monkeypatch, _plugin("one", shiny="SHINY"), _plugin("two", shiny="COLOUR"))
-    with pytest.warns(tvmrt.error.Remark, match="one and two both add shiny to options; that of"):
+    with pytest.warns(
+        tvmrt.error.TvmrtWarning, match="one and two both add shiny to options; that of"
+    ):
         assert tvmrt.Request(shiny=True).shiny is True
 
 
@@ -197,8 +199,8 @@ def test_networks_are_cached_by_the_file_of_an_option(monkeypatch, tmp_path):
     _use(monkeypatch, _plugin("mine", guided="GUIDED"))
     file = tmp_path / "file"
     asked = tvmrt.Request(guided=str(file))
-    keys = [identity.key_of("n", asked)]
+    keys = [cache_key.key_of("n", asked)]
     for text in ("one", "longer"):
         file.write_text(text)
-        keys.append(identity.key_of("n", asked))
+        keys.append(cache_key.key_of("n", asked))
     assert len({*keys}) == 3

@@ -21,7 +21,7 @@ def added(monkeypatch):
     reference = f"{__name__}:command"
     mine = plugin.Plugin("mine", "for tests", commands={"device greet": reference})
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_found", lambda _: iter([("mine", mine)]))
+    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
 
 
 def test_subcommand_runs_and_stands_in_the_help_of_its_group_alone(added, capsys):

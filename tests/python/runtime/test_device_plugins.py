@@ -12,7 +12,7 @@ import simulated
 
 import tvmrt
 from tvmrt import libinfo
-from tvmrt.compiler.devices.runtime_half import missing
+from tvmrt.compiler.devices.runtime_support import missing
 from tvmrt.runtime import get_global_func
 
 

@@ -109,15 +109,15 @@ def test_run_writes_every_output(tmp_path, kind, names):
 def test_run_tells_equal_names_apart(tmp_path, monkeypatch):
     """Graphs of other compilers name nodes alone: each output still has an entry of its own."""
     from tvmrt.cli.session import Session
-    from tvmrt.network.opened import Opened
+    from tvmrt.network.loaded_library import LoadedLibrary
 
     library = exported(top_two("values", "places"), tmp_path / "n.so", "graph")
     factory = tvmrt.runtime.load_module(library)
     graph = json.loads(factory["get_graph_json"]())
     del graph["metadata"]
     create = tvmrt.get_global_func("tvm.graph_executor.create")
-    opened = Opened(factory, lambda: GraphModule(create(json.dumps(graph), factory, 1, 0)))
-    monkeypatch.setattr("tvmrt.network.opened.open_library", lambda path: opened)
+    loaded = LoadedLibrary(factory, lambda: GraphModule(create(json.dumps(graph), factory, 1, 0)))
+    monkeypatch.setattr("tvmrt.network.loaded_library.open_library", lambda path: loaded)
     outputs = Session(library).run({"x": X})
     assert list(outputs) == ["places:0", "places:1"]
     np.testing.assert_array_equal(outputs["places:0"], LARGEST)

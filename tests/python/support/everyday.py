@@ -112,7 +112,7 @@ def is_left_out(path: Path) -> bool:
     if PLUGINS not in path.parents:
         return False
     name = path.relative_to(PLUGINS).parts[0]
-    return name in {each.name.replace("-", "_") for each in plugin.absent()}
+    return name in {each.name.replace("-", "_") for each in plugin.unused()}
 
 
 def is_sampled(index: int, total: int, cases: int) -> bool:

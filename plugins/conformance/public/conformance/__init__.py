@@ -1,5 +1,5 @@
 """Conformance tests for devices; ``tvmrt device test`` runs them."""
 
-from .kit import CHECKS, Finding, run_checks
+from .runner import CHECKS, Finding, run_checks
 
 __all__ = ["CHECKS", "Finding", "run_checks"]

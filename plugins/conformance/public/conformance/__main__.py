@@ -6,8 +6,8 @@ import importlib
 import sys
 
 from . import firmware
-from .kit import CHECKS, as_json
-from .subject import open_device
+from .device_under_test import load_device
+from .runner import CHECKS, as_json
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
         raise SystemExit(f"there is no check {check}")
     module = importlib.import_module(f"{__package__}.{check}")
     try:
-        device = open_device(target)
+        device = load_device(target)
     except Exception as problem:  # reported by the parent process
         raise SystemExit(str(problem)) from None
     if firmware.is_for_firmware(device):

@@ -15,9 +15,9 @@ import tvmrt
 from tvmrt.compiler.devices import Device
 
 from .case import Case
+from .device_under_test import accepted_cases, merge_cases, reference
 from .finding import Finding
 from .operators import difference
-from .subject import claims, joined, reference
 
 CHECK = "asynchronous"
 LONG_MS = 600_000  # never exceeded
@@ -40,17 +40,17 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     """Check results of asynchronous runs, and the state after a timeout."""
     if not is_asynchronous(device):
         return []
-    claimed = [claim.case for claim in claims(device, only) if claim.regions]
-    if not claimed:
+    accepted = [claim.case for claim in accepted_cases(device, only) if claim.regions]
+    if not accepted:
         return []
     found = []
     for what, run in WAYS.items():
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             try:
-                wrong = run(device, claimed, Path(folder), tolerance)
+                wrong = run(device, accepted, Path(folder), tolerance)
             except Exception as problem:  # a finding, not an end of the test
                 wrong = str(problem) or type(problem).__name__
-        found.append(Finding(CHECK, what, not wrong, wrong or f"{len(claimed)} networks"))
+        found.append(Finding(CHECK, what, not wrong, wrong or f"{len(accepted)} networks"))
     return found
 
 
@@ -63,19 +63,19 @@ def _module(device: Device, case: Case, folder: Path, limit_ms: int | None, **op
     return tvmrt.runtime.load_module(str(path))
 
 
-def _limited(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
+def _with_time_limit(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
     """Run with a time limit: each run is started and polled until it ends."""
-    module = _module(device, joined(cases), folder, LONG_MS)
+    module = _module(device, merge_cases(cases), folder, LONG_MS)
     return _compared(module, cases, tolerance)
 
 
-def _started(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
+def _started_early(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
     """Run generated code that starts each region as early as possible and waits for results."""
     from tvmrt.runtime.executor import AotModule
 
     for first in range(0, len(cases), PART):
         part = cases[first : first + PART]
-        module = _module(device, joined(part), folder, None, schedule="async", executor="aot")
+        module = _module(device, merge_cases(part), folder, None, schedule="async", executor="aot")
         executor = AotModule(module["default"](tvmrt.cpu(0)))
         if text := _compared(module, part, tolerance, executor):
             return text
@@ -86,7 +86,7 @@ def _compared(module: Any, cases: list[Case], tolerance: float, executor: Any = 
     from tvmrt.contrib.graph_executor import GraphModule
 
     executor = executor or GraphModule(module["default"](tvmrt.cpu(0)))
-    for name, array in joined(cases).feeds.items():
+    for name, array in merge_cases(cases).feeds.items():
         executor.set_input(name, array)
     place = 0
     for _ in range(2):
@@ -101,7 +101,7 @@ def _compared(module: Any, cases: list[Case], tolerance: float, executor: Any = 
     return ""
 
 
-def _over_time(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
+def _with_timeout(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
     """Run with a short limit. Each run must end in time with correct results, or fail. After a
     failure the device must not write to its tensors, and the next run must be correct."""
     largest = max(cases, key=lambda case: sum(array.nbytes for array in case.feeds.values()))
@@ -143,7 +143,7 @@ def _tensor(row: dict) -> Any:
 
 
 WAYS = {
-    "a limit that no run reaches": _limited,
-    "started and waited for": _started,
-    "a limit of a millisecond": _over_time,
+    "a limit that no run reaches": _with_time_limit,
+    "started and waited for": _started_early,
+    "a limit of a millisecond": _with_timeout,
 }

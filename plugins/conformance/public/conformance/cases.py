@@ -10,12 +10,12 @@ import onnx
 from onnx import helper
 
 from .case import Case
-from .maker import Maker
+from .case_factory import CaseFactory
 from .quantized_cases import quantized_cases
 from .variant_cases import variant_cases
 
 # Maximum extents of dynamic dimensions.
-MOST = {"n": 13, "h": 21}
+MAXIMA = {"n": 13, "h": 21}
 
 UNARY = (
     "Relu Sigmoid Tanh Exp Abs Neg Floor Ceil Softplus Elu Selu LeakyRelu HardSigmoid HardSwish "
@@ -28,14 +28,16 @@ REDUCTIONS = "ReduceMean ReduceMax ReduceMin ReduceL2".split()
 
 def all_cases() -> list[Case]:
     """Return all cases; the numbers are reproducible."""
-    make = Maker()
-    groups = (_elementwise, _products, _convolutions, _pools, _shapes, _reductions, _quantized)
-    chains = (_image_chains, _row_chains, _forks)
-    made = [case for group in (*groups, *chains, _large, _not_numbers) for case in group(make)]
+    make = CaseFactory()
+    groups = (_elementwise, _matmuls, _convolutions, _pools, _shapes, _reductions, _quantized)
+    chains = (_image_chains, _matmul_chains, _forks)
+    made = [
+        case for group in (*groups, *chains, _large, _non_finite_values) for case in group(make)
+    ]
     return [*made, *quantized_cases(), *variant_cases()]
 
 
-def _elementwise(make: Maker) -> Iterator[Case]:
+def _elementwise(make: CaseFactory) -> Iterator[Case]:
     for op in UNARY:
         yield make.single(op, "rank 4", [make.normal(1, 3, 5, 4)])
     for op in POSITIVE_UNARY:
@@ -61,7 +63,7 @@ def _elementwise(make: Maker) -> Iterator[Case]:
         yield make.single(op, "rank 2", [make.normal(3, 4), make.normal(3, 4)])
 
 
-def _products(make: Maker) -> Iterator[Case]:
+def _matmuls(make: CaseFactory) -> Iterator[Case]:
     yield make.single("MatMul", "constant weights", [make.normal(3, 8)], [make.normal(8, 5)])
     yield make.single("MatMul", "two inputs", [make.normal(3, 8), make.normal(8, 5)])
     yield make.single("MatMul", "batches", [make.normal(2, 3, 4), make.normal(2, 4, 5)])
@@ -73,7 +75,7 @@ def _products(make: Maker) -> Iterator[Case]:
     yield make.single("Gemm", "one row", row, [make.normal(64, 10), make.normal(10)])
 
 
-def _convolutions(make: Maker) -> Iterator[Case]:
+def _convolutions(make: CaseFactory) -> Iterator[Case]:
     def conv(how: str, x: tuple, w: tuple, bias: bool = True, op: str = "Conv", **attributes: Any):
         count = w[1] * attributes.get("group", 1) if op == "ConvTranspose" else w[0]
         weights = [make.normal(*w), *([make.normal(count)] if bias else [])]
@@ -104,7 +106,7 @@ def _convolutions(make: Maker) -> Iterator[Case]:
     yield make.single("InstanceNormalization", "planes", [make.normal(1, 3, 6, 6)], instance)
 
 
-def _pools(make: Maker) -> Iterator[Case]:
+def _pools(make: CaseFactory) -> Iterator[Case]:
     for op in ("MaxPool", "AveragePool"):
         x = [make.normal(1, 3, 9, 9)]
         yield make.single(op, "2x2", x, kernel_shape=[2, 2], strides=[2, 2])
@@ -119,7 +121,7 @@ def _pools(make: Maker) -> Iterator[Case]:
     yield make.single("GlobalMaxPool", "planes", x)
 
 
-def _shapes(make: Maker) -> Iterator[Case]:
+def _shapes(make: CaseFactory) -> Iterator[Case]:
     x = [make.normal(2, 3, 4)]
     yield make.single("Transpose", "reversed", x, perm=[2, 1, 0])
     yield make.single("Reshape", "flat", x, [np.array([2, 12], np.int64)])
@@ -139,7 +141,7 @@ def _shapes(make: Maker) -> Iterator[Case]:
     yield make.single("Cast", "from int8", [np.arange(-6, 6, dtype=np.int8)], to=1)
 
 
-def _reductions(make: Maker) -> Iterator[Case]:
+def _reductions(make: CaseFactory) -> Iterator[Case]:
     for op in REDUCTIONS:
         yield make.single(op, "last axis", [make.normal(3, 4, 5)], axes=[2], keepdims=0)
         yield make.single(op, "planes", [make.normal(1, 3, 4, 5)], axes=[2, 3], keepdims=1)
@@ -148,7 +150,7 @@ def _reductions(make: Maker) -> Iterator[Case]:
     yield make.single("ArgMax", "last axis", [make.normal(3, 9)], axis=1, keepdims=0)
 
 
-def _quantized(make: Maker) -> Iterator[Case]:
+def _quantized(make: CaseFactory) -> Iterator[Case]:
     scale, zero = np.float32(0.05), np.int8(3)
     yield make.single("QuantizeLinear", "int8", [make.normal(2, 9)], [scale, zero])
     x = np.arange(-9, 9, dtype=np.int8).reshape(2, 9)
@@ -163,7 +165,7 @@ def _chain(how: str, steps: Sequence[tuple], feeds: Mapping, weights: Mapping) -
     return Case(how, nodes, dict(feeds), dict(weights))
 
 
-def _image_chains(make: Maker) -> Iterator[Case]:
+def _image_chains(make: CaseFactory) -> Iterator[Case]:
     """Convolutions with neighbours that devices fuse."""
     image = {"x": make.normal(1, 4, 8, 8)}
     kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6), "w2": make.normal(6, 6, 1, 1)}
@@ -184,7 +186,7 @@ def _image_chains(make: Maker) -> Iterator[Case]:
     )
 
 
-def _row_chains(make: Maker) -> Iterator[Case]:
+def _matmul_chains(make: CaseFactory) -> Iterator[Case]:
     """Matmuls with neighbours that devices fuse."""
     row = {"x": make.normal(3, 8)}
     dense = {"w": make.normal(8, 5), "b": make.normal(5), "w2": make.normal(5, 4)}
@@ -212,7 +214,7 @@ def _row_chains(make: Maker) -> Iterator[Case]:
     )
 
 
-def _forks(make: Maker) -> Iterator[Case]:
+def _forks(make: CaseFactory) -> Iterator[Case]:
     """Regions with several results, and tensors with several readers."""
     row = {"x": make.normal(3, 8)}
     several = _chain(
@@ -240,7 +242,7 @@ def _forks(make: Maker) -> Iterator[Case]:
     )  # fmt: skip
 
 
-def _large(make: Maker) -> Iterator[Case]:
+def _large(make: CaseFactory) -> Iterator[Case]:
     """Extents larger than tiles and buffers of devices, odd extents, and biases of all shapes."""
     for how, rows, inner, columns in (
         ("many rows", 131, 9, 6), ("many columns", 5, 9, 133), ("long sums", 6, 197, 11),
@@ -270,7 +272,7 @@ def _large(make: Maker) -> Iterator[Case]:
         yield make.single(op, "many elements", large)
 
 
-def _not_numbers(make: Maker) -> Iterator[Case]:
+def _non_finite_values(make: CaseFactory) -> Iterator[Case]:
     """NaN and infinities: operators must propagate NaN. Matmul-like operators are excluded, since
     libraries clamp their results with operations that lose NaN."""
 
@@ -286,7 +288,7 @@ def _not_numbers(make: Maker) -> Iterator[Case]:
         yield make.single(op, "NaN", [spoiled(3, 12), make.positive(3, 12)])
 
 
-def _dense(how: str, make: Maker, rows: int, sizes: Sequence[int]) -> Case:
+def _dense(how: str, make: CaseFactory, rows: int, sizes: Sequence[int]) -> Case:
     """Return a chain of matmuls, each with bias and Relu."""
     steps, weights, current = [], {}, "x"
     for i, (inner, columns) in enumerate(zip(sizes, sizes[1:])):
@@ -304,7 +306,7 @@ def _dense(how: str, make: Maker, rows: int, sizes: Sequence[int]) -> Case:
 
 def resized_cases() -> list[tuple[Case, Case]]:
     """Return networks of one input and one result, each also with a larger input."""
-    make = Maker()
+    make = CaseFactory()
     dense = _dense("MatMul, Add, Relu: layers", make, 4, (8, 12))
     plain = make.single("Relu", "rows", [make.normal(3, 8)])
     product = make.single("MatMul", "rows", [make.normal(3, 8)], [make.normal(8, 5)])
@@ -324,11 +326,11 @@ def resized_cases() -> list[tuple[Case, Case]]:
     return pairs
 
 
-def open_cases() -> list[Case]:
+def dynamic_cases() -> list[Case]:
     """Return networks with dynamic rows or images "n", or pixel rows "h", with their maximum
     inputs."""
-    make = Maker()
-    rows, image = {"x": (MOST["n"], 12)}, {"x": (1, 4, MOST["h"], 9)}
+    make = CaseFactory()
+    rows, image = {"x": (MAXIMA["n"], 12)}, {"x": (1, 4, MAXIMA["h"], 9)}
     kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6)}
     pads = {"pads": [1, 1, 1, 1]}
     dense = {"w": make.normal(12, 7), "b": make.normal(7)}
@@ -343,7 +345,7 @@ def open_cases() -> list[Case]:
          rows, dense),
         ("Softmax: open rows", [("Softmax", "x", "y", {"axis": -1})], rows, {}),
         ("Conv: open pixels", [("Conv", "x w b", "y", pads)], image, kernel),
-        ("Conv: open batch", [("Conv", "x w b", "y", pads)], {"x": (MOST["n"], 4, 6, 6)}, kernel),
+        ("Conv: open batch", [("Conv", "x w b", "y", pads)], {"x": (MAXIMA["n"], 4, 6, 6)}, kernel),
         ("Conv, Relu: open pixels", [("Conv", "x w b", "t", pads), ("Relu", "t", "y", {})],
          image, kernel),
         ("MaxPool: open pixels", [("MaxPool", "x", "y", {"kernel_shape": [2, 2]})], image, {}),
@@ -353,25 +355,27 @@ def open_cases() -> list[Case]:
     for how, steps, shapes, weights in made:
         feeds = {name: make.normal(*shape) for name, shape in shapes.items()}
         used = {name for _, inputs, _, _ in steps for name in inputs.split()}
-        held = {name: array for name, array in weights.items() if name in used}
-        case = _chain(how, steps, feeds, held)
+        constants = {name: array for name, array in weights.items() if name in used}
+        case = _chain(how, steps, feeds, constants)
         axes = {2: "h"} if "pixels" in how else {0: "n"}
         case.sizes = {name: axes for name in feeds}
         cases.append(case)
-    return cases + [sized(case) for case in quantized_cases() if case.name in _OPEN_QUANTIZED]
+    return cases + [
+        dynamic_case(case) for case in quantized_cases() if case.name in _DYNAMIC_QUANTIZED
+    ]
 
 
-_OPEN_QUANTIZED = (
+_DYNAMIC_QUANTIZED = (
     "Conv of int8: 3x3", "MatMul of int8: weights", "Add of int8: two tensors",
 )  # fmt: skip
 
 
-def sized(case: Case) -> Case:
+def dynamic_case(case: Case) -> Case:
     """Return a case with a dynamic first axis and inputs of the maximum extent."""
     feeds = {}
     for name, array in case.feeds.items():
-        times = -(-MOST["n"] // len(array))
-        feeds[name] = np.concatenate([array] * times)[: MOST["n"]]
-    open_ = {name: {0: "n"} for name in feeds}
+        times = -(-MAXIMA["n"] // len(array))
+        feeds[name] = np.concatenate([array] * times)[: MAXIMA["n"]]
+    dynamic = {name: {0: "n"} for name in feeds}
     how = f"{case.name}, open rows"
-    return Case(how, case.nodes, feeds, case.weights, case.outputs, case.exact, open_)
+    return Case(how, case.nodes, feeds, case.weights, case.outputs, case.exact, dynamic)

@@ -14,8 +14,8 @@ import tvmrt
 from tvmrt.compiler.devices import CSource, Device
 from tvmrt.compiler.devices.region_json import TYPE_KEY
 
+from .device_under_test import LoadedNetwork, accepted_cases
 from .finding import Finding
-from .subject import Network, claims
 
 CHECK = "faults"
 CUTS = 40  # number of truncated or modified payloads
@@ -23,11 +23,11 @@ CUTS = 40  # number of truncated or modified payloads
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Check wrong arguments of a region's function, and damage to the payload of its module."""
-    claimed = [claim for claim in claims(device, only) if claim.regions]
-    if not claimed:
+    accepted = [claim for claim in accepted_cases(device, only) if claim.regions]
+    if not accepted:
         return []
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, claimed[0].case, Path(folder))
+        network = LoadedNetwork(device, accepted[0].case, Path(folder))
         found = list(_wrong_calls(network))
         if network.blob is None:
             detail = "its code is compiled into the library: there is no module to damage"
@@ -38,7 +38,7 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
         return [*found, *_damage(network, device)]
 
 
-def _wrong_calls(network: Network) -> Iterator[Finding]:
+def _wrong_calls(network: LoadedNetwork) -> Iterator[Finding]:
     """Pass too few tensors, a wrong shape, a wrong type: each must fail, and the next call work."""
     if not network.library.partition.regions:
         yield Finding(CHECK, "wrong calls", True, "its code is the network's: no region is called")
@@ -87,7 +87,7 @@ def _must_work(what: str, action: Callable[[], Any]) -> Finding:
     return Finding(CHECK, what, True)
 
 
-def _damage(network: Network, device: Device) -> Iterator[Finding]:
+def _damage(network: LoadedNetwork, device: Device) -> Iterator[Finding]:
     load = tvmrt.get_global_func("tvmrt.device.load_regions")
     text, constants = _parts(network.blob.payload)
 
@@ -129,7 +129,7 @@ def _parts(payload: bytes) -> tuple[bytes, bytes]:
     return payload[8 : 8 + size], payload[16 + size :]
 
 
-def _loaded_and_run(load, text, constants, network: Network) -> Callable[[], Any]:
+def _loaded_and_run(load, text, constants, network: LoadedNetwork) -> Callable[[], Any]:
     """Return an action that loads the module and calls its first function; either should fail."""
     (region, *_) = network.library.partition.regions
 

@@ -14,16 +14,16 @@ from onnx import helper
 
 import tvmrt
 from tvmrt.compiler.devices import Context, Device
-from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
 from tvmrt.compiler.export.vendors import vendor_code, vendor_includes
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
 
 from .case import Case
+from .device_under_test import AcceptedCase, merge_cases, regions_of
 from .finding import Finding
 from .operators import CHECK, judge
-from .subject import Claim, joined, regions_of
 
 SCALES = {"x": (0.05, 3), "z": (0.031, -7), "w": (0.01, 0), "y": (0.2, -4)}
 SOFTMAX = (1 / 256, -128)  # scale and zero point of its results
@@ -33,11 +33,13 @@ ALIGN_BYTES = 16  # of tensors, since hardware may require it
 
 def is_for_firmware(device: Device) -> bool:
     """Whether the device supports firmware but nothing that runs on this machine."""
-    here, there = (ask(device, "refuses", c) for c in (Context(), Context(**_asked())))
+    here, there = (
+        call_device(device, "refuses", c) for c in (Context(), Context(**_context_fields()))
+    )
     return bool(here) and not there
 
 
-def _asked() -> dict[str, str]:
+def _context_fields() -> dict[str, str]:
     return {name: FIRMWARE[name] for name in ("target", "runtime", "executor")}
 
 
@@ -45,34 +47,34 @@ def check(device: Device, check: str, tolerance: float, only: tuple[str, ...]) -
     """Return a finding per operator; the other checks are reported as skipped."""
     if check != CHECK:
         return [Finding(check, "firmware", True, "left out: the device is for firmware alone")]
-    cases = [c for c in byte_cases() if not only or c.name.startswith(tuple(only))]
-    claimed = [claim for claim in regions_of(cases, device, **FIRMWARE) if claim.regions]
-    if not claimed:
+    cases = [c for c in int8_cases() if not only or c.name.startswith(tuple(only))]
+    accepted = [claim for claim in regions_of(cases, device, **FIRMWARE) if claim.regions]
+    if not accepted:
         return [Finding(CHECK, "claims", False, "the device takes no layer of bytes in firmware")]
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         try:
-            network = _Built([claim.case for claim in claimed], device, Path(folder))
+            network = _FirmwareLibrary([claim.case for claim in accepted], device, Path(folder))
         except CompileError as problem:
-            return _not_run(claimed, f"not built: {problem}")
+            return _not_run(accepted, f"not built: {problem}")
         except subprocess.CalledProcessError as problem:
             return [Finding(CHECK, "build", False, problem.stderr.decode(errors="replace")[:300])]
         if network.lacks:
-            return _not_run(claimed, f"built; not run: {network.lacks}")
+            return _not_run(accepted, f"built; not run: {network.lacks}")
         results = network.run()
-    return judge(claimed, results, tolerance)
+    return judge(accepted, results, tolerance)
 
 
-def _not_run(claimed: Sequence[Claim], why: str) -> list[Finding]:
-    names = dict.fromkeys(claim.operator for claim in claimed)
+def _not_run(accepted: Sequence[AcceptedCase], why: str) -> list[Finding]:
+    names = dict.fromkeys(claim.operator for claim in accepted)
     return [Finding(CHECK, name, True, f"taken for firmware, {why}") for name in names]
 
 
-class _Built:
+class _FirmwareLibrary:
     """Cases as one library of C functions. ``lacks`` is the reason why it cannot be linked here."""
 
     def __init__(self, cases: list[Case], device: Device, folder: Path) -> None:
         self.cases, self.lacks = cases, ""
-        self.library = tvmrt.compile(joined(cases).model(), devices=[device], **FIRMWARE)
+        self.library = tvmrt.compile(merge_cases(cases).model(), devices=[device], **FIRMWARE)
         sources, includes = self._write(folder)
         objects = [folder / f"{number}.o" for number in range(len(sources))]
         for source, target in zip(sources, objects):
@@ -106,15 +108,15 @@ class _Built:
 
     def run(self) -> dict[str, list[np.ndarray] | str]:
         """Run once and return the outputs by case, or an error text."""
-        feeds = joined(self.cases).feeds
+        feeds = merge_cases(self.cases).feeds
         given = [_aligned(feeds[t.name]) for t in self.library.summary.inputs]
         found = [_aligned(np.zeros(t.shape, t.dtype)) for t in self.library.summary.outputs]
         shared = ctypes.CDLL(str(self.path))
         code = shared[f"{self.library.sources.prefix}_run"](_pointers(given), _pointers(found))
         if code != 0:
             shared.TVMGetLastError.restype = ctypes.c_char_p
-            said = shared.TVMGetLastError().decode(errors="replace")
-            return {case.name: f"the run gave {code}: {said}" for case in self.cases}
+            error_text = shared.TVMGetLastError().decode(errors="replace")
+            return {case.name: f"the run gave {code}: {error_text}" for case in self.cases}
         rest, results = iter(found), {}
         for case in self.cases:
             results[case.name] = [next(rest) for _ in case.outputs]
@@ -123,9 +125,9 @@ class _Built:
 
 def _aligned(array: np.ndarray) -> np.ndarray:
     """Return a copy of the array at an aligned address."""
-    room = np.empty(array.nbytes + ALIGN_BYTES, np.uint8)
-    start = -room.ctypes.data % ALIGN_BYTES
-    place = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    buffer = np.empty(array.nbytes + ALIGN_BYTES, np.uint8)
+    start = -buffer.ctypes.data % ALIGN_BYTES
+    place = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     place[...] = array
     return place
 
@@ -134,7 +136,7 @@ def _pointers(arrays: Sequence[np.ndarray]) -> ctypes.Array:
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 
 
-def byte_cases() -> Iterator[Case]:
+def int8_cases() -> Iterator[Case]:
     """Yield int8 layers with scales and zero points."""
     rng = np.random.default_rng(20)
 
@@ -142,14 +144,14 @@ def byte_cases() -> Iterator[Case]:
         return rng.integers(-127, 128, shape).astype(np.int8)
 
     image, row = {"x": numbers(1, 4, 8, 8)}, {"x": numbers(3, 20)}
-    two = {**image, "z": numbers(1, 4, 8, 8)}
+    pair = {**image, "z": numbers(1, 4, 8, 8)}
     pads = {"pads": [1, 1, 1, 1]}
     yield _layer("Conv", "3x3", image, numbers(6, 4, 3, 3), **pads)
     yield _layer("Conv", "1x1, strides", image, numbers(6, 4, 1, 1), strides=[2, 2])
     yield _layer("Conv", "depthwise", image, numbers(4, 1, 3, 3), group=4, **pads)
     yield _layer("MatMul", "weights", row, numbers(20, 7))
-    yield _layer("Add", "two tensors", two)
-    yield _layer("Mul", "two tensors", two)
+    yield _layer("Add", "two tensors", pair)
+    yield _layer("Mul", "two tensors", pair)
     yield _layer("MaxPool", "2x2", image, scale="x", kernel_shape=[2, 2], strides=[2, 2])
     yield _layer("AveragePool", "2x2", image, scale="x", kernel_shape=[2, 2], strides=[2, 2])
     yield _layer("Softmax", "last axis", row, axis=1)
@@ -157,16 +159,16 @@ def byte_cases() -> Iterator[Case]:
 
 def _layer(op, how, feeds, weights=None, scale="y", **attributes) -> Case:
     """Return an operator on dequantised int8 tensors with a quantised result."""
-    held = {} if weights is None else {"w": weights}
-    parameters, nodes = dict(held), []
+    constants = {} if weights is None else {"w": weights}
+    parameters, nodes = dict(constants), []
     meanings = {**SCALES, "y": SOFTMAX if op == "Softmax" else SCALES[scale]}
-    for name in (*feeds, *held, "y"):
+    for name in (*feeds, *constants, "y"):
         parameters[f"{name}_s"] = np.float32(meanings[name][0])
         parameters[f"{name}_z"] = np.int8(meanings[name][1])
-    for name in (*feeds, *held):
+    for name in (*feeds, *constants):
         inputs = [name, f"{name}_s", f"{name}_z"]
         nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}_f"], name=f"d_{name}"))
-    operands = [f"{name}_f" for name in (*feeds, *held)]
+    operands = [f"{name}_f" for name in (*feeds, *constants)]
     nodes.append(helper.make_node(op, operands, ["y_f"], name="n", **attributes))
     nodes.append(helper.make_node("QuantizeLinear", ["y_f", "y_s", "y_z"], ["y"], name="q"))
     return Case(f"{op}: {how}, int8", nodes, dict(feeds), parameters)

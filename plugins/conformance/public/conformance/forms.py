@@ -9,7 +9,7 @@ import numpy as np
 
 import tvmrt
 from tvmrt.compiler.devices import Context, Device, ModuleBlob
-from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.devices.region_json import TYPE_KEY, region_text
 from tvmrt.compiler.ir import DTYPES, Graph, Node, Region, TensorType, Value
 from tvmrt.compiler.partition.precision import optimized
@@ -92,12 +92,12 @@ def _generated(device: Device, graph: Graph) -> tuple[str, bytearray] | None:
     """Return the region's text and constants; None if rejected or compiled by the device."""
     region = Region(device.name, SYMBOL, graph, onnx_nodes=("n",))
     try:
-        if ask(device, "annotate", graph).get(graph.nodes[0], "not taken") is not None:
+        if call_device(device, "annotate", graph).get(graph.nodes[0], "not taken") is not None:
             return None
-        if device.patterns or ask(device, "evaluate", region) is not None:
+        if device.patterns or call_device(device, "evaluate", region) is not None:
             return None
         region = optimized(device, region)
-        code = ask(device, "codegen", [region], Context())
+        code = call_device(device, "codegen", [region], Context())
     except (UnsupportedError, NotImplementedError):
         return None
     if not isinstance(code, ModuleBlob) or code.type_key != TYPE_KEY:

@@ -12,36 +12,38 @@ import tvmrt
 from tvmrt.compiler.devices import Device
 
 from .asynchronous import LONG_MS, is_asynchronous
+from .device_under_test import LoadedNetwork, accepted_cases, merge_cases
 from .finding import Finding
-from .subject import Network, claims, joined
 
 CHECK = "leaks"
-WARM_UP, ROUNDS = 30, 120
-RESIDENT_A_ROUND = 2048  # bytes; less is noise of the allocator
-HEAP_A_ROUND = 128  # bytes; caches that fill slowly take less
+WARM_UP, ITERATIONS = 30, 120
+MAX_RESIDENT_GROWTH = 2048  # bytes; less is noise of the allocator
+MAX_HEAP_GROWTH = 128  # bytes; caches that fill slowly take less
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Measure memory over load-run-free cycles, and over synchronous and asynchronous runs."""
-    claimed = [claim.case for claim in claims(device, only) if claim.regions][:8]
-    if not claimed:
+    accepted = [claim.case for claim in accepted_cases(device, only) if claim.regions][:8]
+    if not accepted:
         return []
     if not os.path.exists("/proc/self/statm"):
         return [Finding(CHECK, "memory", True, "not measured: this system has no /proc")]
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, joined(claimed), Path(folder))
+        network = LoadedNetwork(device, merge_cases(accepted), Path(folder))
         found = [
             growth("runs", network.instance().run),
             growth("loads and runs", lambda: _load_and_run(network)),
         ]
         if is_asynchronous(device):
             limit = {device.name: {"timeout_ms": LONG_MS}}  # a time limit makes runs asynchronous
-            started = Network(device, joined(claimed), Path(folder), device_options=limit)
+            started = LoadedNetwork(
+                device, merge_cases(accepted), Path(folder), device_options=limit
+            )
             found.append(growth("runs that are started", started.instance().run))
         return found
 
 
-def _load_and_run(network: Network) -> None:
+def _load_and_run(network: LoadedNetwork) -> None:
     """Reload the network's library completely: nothing else holds it between two rounds."""
     network.module = None
     gc.collect()
@@ -60,20 +62,20 @@ def _measured(what: str, action) -> Finding:
     """Measure resident memory and heap: a leak first fills free heap space, and not all memory is
     on the heap. Growth in only one half of the rounds is a cache."""
     _growths(action, WARM_UP)
-    halves = [_growths(action, ROUNDS // 2) for _ in range(2)]
+    halves = [_growths(action, ITERATIONS // 2) for _ in range(2)]
     resident, heap = map(min, zip(*halves))
-    passed = resident < RESIDENT_A_ROUND and heap < HEAP_A_ROUND
-    text = f"{max(resident, heap, 0):.0f} bytes a round over {ROUNDS} rounds"
+    passed = resident < MAX_RESIDENT_GROWTH and heap < MAX_HEAP_GROWTH
+    text = f"{max(resident, heap, 0):.0f} bytes a round over {ITERATIONS} rounds"
     return Finding(CHECK, what, passed, text)
 
 
-def _growths(action, rounds: int) -> tuple[float, float]:
+def _growths(action, iterations: int) -> tuple[float, float]:
     """Return the growth per round in bytes, of resident memory and of the heap."""
     resident, heap = _resident(), _heap()
-    for _ in range(rounds):
+    for _ in range(iterations):
         action()
     gc.collect()
-    return (_resident() - resident) / rounds, (_heap() - heap) / rounds
+    return (_resident() - resident) / iterations, (_heap() - heap) / iterations
 
 
 def _resident() -> int:
@@ -96,9 +98,9 @@ class _Mallinfo(ctypes.Structure):
 
 def _heap() -> int:
     """Return the allocated heap bytes; 0 if the C library does not report them."""
-    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if ask is None:
+    mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if mallinfo is None:
         return 0
-    ask.restype = _Mallinfo
-    told = ask()
-    return int(told.uordblks + told.hblkhd)
+    mallinfo.restype = _Mallinfo
+    info = mallinfo()
+    return int(info.uordblks + info.hblkhd)

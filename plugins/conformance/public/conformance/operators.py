@@ -10,39 +10,39 @@ import numpy as np
 
 from tvmrt.compiler.devices import Device
 
+from .device_under_test import AcceptedCase, LoadedNetwork, accepted_cases, merge_cases, reference
 from .finding import Finding
-from .subject import Claim, Network, claims, joined, reference
 
 CHECK = "operators"
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Return a finding per operator, or one in total if the device claims nothing."""
-    claimed = claims(device, only)
-    if not claimed:
+    accepted = accepted_cases(device, only)
+    if not accepted:
         reason = device.absent() or "the device takes nothing of all the cases"
         return [Finding(CHECK, "claims", False, reason)]
-    results = _results([claim for claim in claimed if claim.regions], device)
-    return judge(claimed, results, tolerance)
+    results = _results([claim for claim in accepted if claim.regions], device)
+    return judge(accepted, results, tolerance)
 
 
-def judge(claimed: Sequence[Claim], results: dict, tolerance: float) -> list[Finding]:
+def judge(accepted: Sequence[AcceptedCase], results: dict, tolerance: float) -> list[Finding]:
     """Return a finding per operator; ``results`` has arrays or an error text for each case."""
     found = []
-    for operator in dict.fromkeys(claim.operator for claim in claimed):
-        own = [claim for claim in claimed if claim.operator == operator]
+    for operator in dict.fromkeys(claim.operator for claim in accepted):
+        own = [claim for claim in accepted if claim.operator == operator]
         found.append(_judge(operator, own, results, tolerance))
     return found
 
 
-def _results(claimed: list[Claim], device: Device) -> dict[str, list[np.ndarray] | str]:
+def _results(accepted: list[AcceptedCase], device: Device) -> dict[str, list[np.ndarray] | str]:
     """Return the device's results by case name; an error text if it fails."""
     try:
-        arrays = _run([claim.case for claim in claimed], device)
+        arrays = _run([claim.case for claim in accepted], device)
     except Exception:  # the case at fault will raise the error again
-        return {claim.case.name: _alone(claim, device) for claim in claimed}
+        return {claim.case.name: _run_alone(claim, device) for claim in accepted}
     results = {}
-    for claim in claimed:
+    for claim in accepted:
         count = len(claim.case.outputs)
         results[claim.case.name], arrays = arrays[:count], arrays[count:]
     return results
@@ -50,7 +50,7 @@ def _results(claimed: list[Claim], device: Device) -> dict[str, list[np.ndarray]
 
 def _run(cases: list, device: Device) -> list[np.ndarray]:
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, joined(cases), Path(folder))
+        network = LoadedNetwork(device, merge_cases(cases), Path(folder))
         others = {name: np.flip(array).copy() for name, array in network.case.feeds.items()}
         instance = network.instance(others)  # stale if a device keeps them
         instance.run()
@@ -59,14 +59,14 @@ def _run(cases: list, device: Device) -> list[np.ndarray]:
         return network.outputs(instance)
 
 
-def _alone(claim: Claim, device: Device) -> list[np.ndarray] | str:
+def _run_alone(claim: AcceptedCase, device: Device) -> list[np.ndarray] | str:
     try:
         return _run([claim.case], device)
     except Exception as problem:  # a finding, not an end of the test
         return str(problem) or type(problem).__name__
 
 
-def _judge(operator: str, own: list[Claim], results: dict, tolerance: float) -> Finding:
+def _judge(operator: str, own: list[AcceptedCase], results: dict, tolerance: float) -> Finding:
     worst, wrong = 0.0, []
     for claim in own:
         found = results.get(claim.case.name, "the compiler could not cut it")

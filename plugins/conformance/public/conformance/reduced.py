@@ -12,10 +12,10 @@ from tvmrt.compiler.devices import Device
 from tvmrt.compiler.partition.precision import PRECISIONS
 from tvmrt.error import UnsupportedError
 
+from .device_under_test import accepted_cases, merge_cases, reference
 from .finding import Finding
 from .leaks import growth
 from .operators import difference
-from .subject import claims, joined, reference
 
 CHECK = "reduced"
 # Errors relative to the largest result.
@@ -28,7 +28,7 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     words = {long: word for word, long in PRECISIONS.items()}
     if not device.precisions:
         return []
-    cases = [c.case for c in claims(device, only or OPERATORS) if c.regions]
+    cases = [c.case for c in accepted_cases(device, only or OPERATORS) if c.regions]
     cases = [c for c in cases if not any(a.dtype.kind in "iu" for a in c.feeds.values())]
     cases = [c for c in cases if not c.exact and "NaN" not in c.name]
     if not cases:
@@ -40,7 +40,9 @@ def _checked(device: Device, word: str, precision: str, cases: list) -> list[Fin
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         path = Path(folder) / "network.so"
         try:
-            library = tvmrt.compile(joined(cases).model(), devices=[device], mixed_precision=word)
+            library = tvmrt.compile(
+                merge_cases(cases).model(), devices=[device], mixed_precision=word
+            )
         except UnsupportedError as problem:
             return [Finding(CHECK, precision, False, str(problem))]
         library.export(path)
@@ -61,7 +63,7 @@ def _load_and_run(path: Path, cases: list) -> list[np.ndarray]:
 
     module = tvmrt.runtime.load_module(str(path))
     executor = GraphModule(module["default"](tvmrt.cpu(0)))
-    for name, array in joined(cases).feeds.items():
+    for name, array in merge_cases(cases).feeds.items():
         executor.set_input(name, array)
     executor.run()
     return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]

@@ -13,9 +13,9 @@ from tvmrt.compiler.devices import Device
 
 from .case import Case
 from .cases import resized_cases
+from .device_under_test import LoadedNetwork, reference
 from .finding import Finding
 from .operators import difference
-from .subject import Network, reference
 
 CHECK = "shapes"
 
@@ -32,12 +32,12 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
 
 def _checked(device: Device, small: Case, large: Case, tolerance: float) -> list[Finding]:
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, small, Path(folder))
+        network = LoadedNetwork(device, small, Path(folder))
         regions = network.library.summary.regions
         if len(regions) != 1 or len(regions[0].onnx_nodes) != len(small.nodes):
             return []
-        modules = [m for m in _below(network.module) if m.type_key == "device_region"]
-        if not modules or _is_for_its_shapes(modules[0]):
+        modules = [m for m in _imported_modules(network.module) if m.type_key == "device_region"]
+        if not modules or _is_shape_specific(modules[0]):
             return []
         try:
             wrong = _run_all(network.module, modules[0], [small, small, large, small], tolerance)
@@ -53,15 +53,15 @@ def _checked(device: Device, small: Case, large: Case, tolerance: float) -> list
     ]
 
 
-def _is_for_its_shapes(module) -> bool:
+def _is_shape_specific(module) -> bool:
     """Whether the device's compiler has replaced an operator by its own code."""
     (region,) = json.loads(module.get_source())["regions"]
     return any(node["op"].startswith("custom_") for node in region["nodes"])
 
 
-def _below(module) -> list:
+def _imported_modules(module) -> list:
     """Return all directly and indirectly imported modules."""
-    return [m for own in module.imported_modules for m in (own, *_below(own))]
+    return [m for own in module.imported_modules for m in (own, *_imported_modules(own))]
 
 
 def _run_all(library, module, cases: list[Case], tolerance: float) -> str:

@@ -11,14 +11,14 @@ import tvmrt
 from tvmrt.compiler.devices import Device
 
 from .case import Case
-from .cases import MOST, open_cases
+from .cases import MAXIMA, dynamic_cases
+from .device_under_test import AcceptedCase, merge_cases, reference, regions_of
 from .finding import Finding
 from .leaks import growth
 from .operators import difference
-from .subject import Claim, joined, reference, regions_of
 
 CHECK = "sizes"
-LEAST = {"n": 1, "h": 3}
+MINIMA = {"n": 1, "h": 3}
 SIZES = (
     {"n": 13, "h": 21}, {"n": 4, "h": 5}, {"n": 1, "h": 3}, {"n": 7, "h": 20}, {"n": 13, "h": 21},
     {"n": 12, "h": 4},
@@ -27,45 +27,45 @@ SIZES = (
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Return a finding over all sizes for each network that the device runs in part."""
-    cases = [c for c in open_cases() if not only or c.name.startswith(only)]
+    cases = [c for c in dynamic_cases() if not only or c.name.startswith(only)]
     if not cases:
         return []
-    claimed = [claim for claim in regions_of(cases, device, dims=_dims(cases)) if claim.regions]
-    if not claimed:
+    accepted = [claim for claim in regions_of(cases, device, dims=_dims(cases)) if claim.regions]
+    if not accepted:
         return []
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         try:
-            return _over_sizes([c.case for c in claimed], device, Path(folder), tolerance)
+            return _run_sizes([c.case for c in accepted], device, Path(folder), tolerance)
         except Exception:  # the network at fault will raise the error again
-            return [_alone(claim, device, Path(folder), tolerance) for claim in claimed]
+            return [_run_alone(claim, device, Path(folder), tolerance) for claim in accepted]
 
 
 def _dims(cases: list[Case]) -> dict[str, tuple[int, int]]:
     """Return the bounds of the networks' dynamic dimensions."""
     named = {name for c in cases for axes in c.sizes.values() for name in axes.values()}
-    return {name: (LEAST[name], MOST[name]) for name in sorted(named)}
+    return {name: (MINIMA[name], MAXIMA[name]) for name in sorted(named)}
 
 
-def _alone(claim: Claim, device: Device, folder: Path, tolerance: float) -> Finding:
+def _run_alone(claim: AcceptedCase, device: Device, folder: Path, tolerance: float) -> Finding:
     try:
-        return _over_sizes([claim.case], device, folder, tolerance)[0]
+        return _run_sizes([claim.case], device, folder, tolerance)[0]
     except Exception as problem:  # a finding, not an end of the test
         return Finding(CHECK, claim.case.name, False, str(problem) or type(problem).__name__)
 
 
-def _over_sizes(cases: list[Case], device: Device, folder: Path, tolerance: float) -> list[Finding]:
-    whole = joined(cases)
-    library = tvmrt.compile(whole.model(), devices=[device], dims=_dims(cases))
+def _run_sizes(cases: list[Case], device: Device, folder: Path, tolerance: float) -> list[Finding]:
+    maximum = merge_cases(cases)
+    library = tvmrt.compile(maximum.model(), devices=[device], dims=_dims(cases))
     path = folder / f"{len(cases)}_{cases[0].name.partition(':')[0]}.so"
     library.export(path)
     module = tvmrt.runtime.load_module(str(path))
     executor = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
     wrong: dict[str, str] = {}
     for turn, sizes in enumerate(SIZES):
-        feeds = _feeds(whole, sizes, turn)
+        feeds = _feeds(maximum, sizes, turn)
         executor.run(**feeds)
         found = [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
-        golden = reference(whole.model(), feeds)
+        golden = reference(maximum.model(), feeds)
         owners = [case for case in cases for _ in case.outputs]
         for case, array, wanted in zip(owners, found, golden):
             _, text = difference(array, np.asarray(wanted), tolerance, case.exact)
@@ -73,12 +73,12 @@ def _over_sizes(cases: list[Case], device: Device, folder: Path, tolerance: floa
                 wrong.setdefault(case.name, f"at {sizes}: {text}")
     good = f"{len(SIZES)} sizes"
     found = [Finding(CHECK, c.name, c.name not in wrong, wrong.get(c.name, good)) for c in cases]
-    return found if wrong else [*found, _memory(executor, whole)]
+    return found if wrong else [*found, _memory(executor, maximum)]
 
 
-def _memory(executor, whole: Case) -> Finding:
+def _memory(executor, maximum: Case) -> Finding:
     """Check whether memory grows when regions are repeatedly prepared for other sizes."""
-    turns = [_feeds(whole, sizes, 0) for sizes in SIZES[:2]]
+    turns = [_feeds(maximum, sizes, 0) for sizes in SIZES[:2]]
 
     def run() -> None:
         for feeds in turns:
@@ -89,10 +89,10 @@ def _memory(executor, whole: Case) -> Finding:
     return found
 
 
-def _feeds(whole: Case, sizes: dict[str, int], turn: int) -> dict[str, np.ndarray]:
+def _feeds(maximum: Case, sizes: dict[str, int], turn: int) -> dict[str, np.ndarray]:
     """Return inputs that differ in each turn, so that stale results are detected."""
-    rolled = {name: np.roll(array, turn, axis=-1) for name, array in whole.feeds.items()}
-    return {name: _cut(array, whole.sizes[name], sizes) for name, array in rolled.items()}
+    rolled = {name: np.roll(array, turn, axis=-1) for name, array in maximum.feeds.items()}
+    return {name: _cut(array, maximum.sizes[name], sizes) for name, array in rolled.items()}
 
 
 def _cut(array: np.ndarray, axes: dict[int, str], sizes: dict[str, int]) -> np.ndarray:

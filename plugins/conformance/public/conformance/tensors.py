@@ -14,29 +14,29 @@ from tvmrt.runtime._library import check as check_call
 from tvmrt.runtime._library import ffi, lib
 from tvmrt.runtime.packed_func import PackedFunc
 
+from .device_under_test import LoadedNetwork, accepted_cases, merge_cases
 from .finding import Finding
-from .subject import Network, claims, joined
 
 CHECK = "tensors"
 GUARD = 256  # bytes before and after each tensor that must not change
 PATTERN = 0xA5
 
 
-class _Placed:
+class _GuardedTensor:
     """A tensor in its own memory, with guards. ``shift`` is the distance in bytes from a multiple
     of 64 to the first element; ``offset`` of these bytes are its byte_offset."""
 
     def __init__(self, value: Value, array: np.ndarray, shift: int, offset: int, strides: bool):
-        room = np.full(array.nbytes + 2 * GUARD + 128, PATTERN, np.uint8)
-        start = GUARD + -(room.ctypes.data + GUARD) % 64 + shift
-        self._room, self._begin, self._end = room, start, start + array.nbytes
-        self.array = room[start : self._end].view(array.dtype).reshape(array.shape)
+        buffer = np.full(array.nbytes + 2 * GUARD + 128, PATTERN, np.uint8)
+        start = GUARD + -(buffer.ctypes.data + GUARD) % 64 + shift
+        self._buffer, self._begin, self._end = buffer, start, start + array.nbytes
+        self.array = buffer[start : self._end].view(array.dtype).reshape(array.shape)
         self.array[...] = array
         dense = [stride // array.itemsize for stride in array.strides]
         self._shape = ffi.new("int64_t[]", array.shape)
         self._strides = ffi.new("int64_t[]", dense)
         self.tensor = tensor = ffi.new("DLTensor *")
-        tensor.data = ffi.cast("void *", room.ctypes.data + start - offset)
+        tensor.data = ffi.cast("void *", buffer.ctypes.data + start - offset)
         tensor.device = (lib.kDLCPU, 0)
         tensor.ndim = array.ndim
         tensor.dtype = (value.dtype.code, value.dtype.bits, 1)
@@ -45,8 +45,8 @@ class _Placed:
         tensor.byte_offset = offset
 
     def guards_hold(self) -> bool:
-        before, behind = self._room[: self._begin], self._room[self._end :]
-        return bool((before == PATTERN).all() and (behind == PATTERN).all())
+        before, after = self._buffer[: self._begin], self._buffer[self._end :]
+        return bool((before == PATTERN).all() and (after == PATTERN).all())
 
 
 WAYS = {
@@ -59,11 +59,11 @@ WAYS = {
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Run the regions of all cases in every way: equal results, and nothing else is written."""
-    claimed = [claim.case for claim in claims(device, only) if claim.regions]
-    if not claimed:
+    accepted = [claim.case for claim in accepted_cases(device, only) if claim.regions]
+    if not accepted:
         return []
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, joined(claimed), Path(folder))
+        network = LoadedNetwork(device, merge_cases(accepted), Path(folder))
         regions = network.library.partition.regions
         regions = [r for r in regions if not isinstance(r.code, CSource)]
         runs = [(r, network.module.get_function(r.symbol, query_imports=True)) for r in regions]
@@ -81,8 +81,8 @@ def _wrong(runs: list, place: tuple[int, int, bool], tolerance: float) -> Iterat
         outputs = [np.zeros(value.shape, value.dtype.numpy) for value in region.outputs]
         values = [*region.inputs, *region.outputs]
         used = [np.ones_like(array) for array in outputs]  # previous content must not matter
-        plain = [_Placed(v, a, 0, 0, False) for v, a in zip(values, [*inputs, *outputs])]
-        other = [_Placed(v, a, *place) for v, a in zip(values, [*inputs, *used])]
+        plain = [_GuardedTensor(v, a, 0, 0, False) for v, a in zip(values, [*inputs, *outputs])]
+        other = [_GuardedTensor(v, a, *place) for v, a in zip(values, [*inputs, *used])]
         name = ", ".join(node.op for node in region.nodes)
         try:
             _call(run, plain)
@@ -102,7 +102,7 @@ def _wrong(runs: list, place: tuple[int, int, bool], tolerance: float) -> Iterat
             yield f"{name} gives other results"
 
 
-def _call(function: PackedFunc, tensors: list[_Placed]) -> None:
+def _call(function: PackedFunc, tensors: list[_GuardedTensor]) -> None:
     """Call through the C interface, since Python chooses the addresses of its tensors."""
     count = len(tensors)
     values = ffi.new("TVMValue[]", count)

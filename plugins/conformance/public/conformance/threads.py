@@ -12,8 +12,8 @@ import numpy as np
 import tvmrt
 from tvmrt.compiler.devices import Device
 
+from .device_under_test import LoadedNetwork, accepted_cases, merge_cases
 from .finding import Finding
-from .subject import Network, claims, joined
 
 CHECK = "threads"
 THREADS, RUNS = 6, 25
@@ -23,18 +23,18 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     """Compare every run on every thread with a single-threaded run on the thread's own inputs, half
     of them with another copy of the library: each thread runs all steps, or one thread runs the
     steps of a device, as in the asynchronous scheduler."""
-    claimed = [claim.case for claim in claims(device, only) if claim.regions]
-    if not claimed:
+    accepted = [claim.case for claim in accepted_cases(device, only) if claim.regions]
+    if not accepted:
         return []
     return [
-        _compared("runs at the same time", device, claimed, "sync", tolerance),
-        _compared("the asynchronous scheduler", device, claimed, "async", tolerance),
+        _compared("runs at the same time", device, accepted, "sync", tolerance),
+        _compared("the asynchronous scheduler", device, accepted, "async", tolerance),
     ]
 
 
 def _compared(what: str, device: Device, cases: list, schedule: str, tolerance: float) -> Finding:
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, joined(cases), Path(folder), schedule=schedule)
+        network = LoadedNetwork(device, merge_cases(cases), Path(folder), schedule=schedule)
         copy = shutil.copy(network.path, Path(folder, "copy.so"))
         modules = [network.module, tvmrt.runtime.load_module(str(copy))]
         feeds = [_scaled(network.case.feeds, 1 + i / 4) for i in range(THREADS)]
@@ -49,7 +49,10 @@ def _compared(what: str, device: Device, cases: list, schedule: str, tolerance: 
             return ""
 
         with ThreadPoolExecutor(THREADS) as pool:
-            problems = [_told(future) for future in [pool.submit(work, i) for i in range(THREADS)]]
+            problems = [
+                _result_or_error(future)
+                for future in [pool.submit(work, i) for i in range(THREADS)]
+            ]
     wrong = "; ".join(dict.fromkeys(filter(None, problems)))
     return Finding(CHECK, what, not wrong, wrong or f"{THREADS} threads, {RUNS} runs each")
 
@@ -58,7 +61,7 @@ def _scaled(feeds: dict[str, np.ndarray], factor: float) -> dict[str, np.ndarray
     return {n: (a * factor).astype(a.dtype) if a.dtype.kind == "f" else a for n, a in feeds.items()}
 
 
-def _told(future) -> str:
+def _result_or_error(future) -> str:
     try:
         return future.result()
     except Exception as problem:  # a finding, not an end of the test

@@ -9,17 +9,17 @@ import numpy as np
 from onnx import helper
 
 from .case import Case
-from .maker import Maker
+from .case_factory import CaseFactory
 
 
 def variant_cases() -> Iterator[Case]:
     """Yield all cases; the numbers are reproducible."""
-    make = Maker(seed=22)
+    make = CaseFactory(seed=22)
     for group in (_elements, _windows, _rows, _moves, _integers):
         yield from group(make)
 
 
-def _elements(make: Maker) -> Iterator[Case]:
+def _elements(make: CaseFactory) -> Iterator[Case]:
     x = [make.normal(2, 19)]
     yield make.single("LeakyRelu", "another slope", x, alpha=0.3)
     yield make.single("Elu", "another factor", x, alpha=0.5)
@@ -42,7 +42,7 @@ def _elements(make: Maker) -> Iterator[Case]:
     yield make.single("Mul", "NaN times 0", [odd, np.zeros(6, np.float32)])
 
 
-def _windows(make: Maker) -> Iterator[Case]:
+def _windows(make: CaseFactory) -> Iterator[Case]:
     image, kernel = [make.normal(1, 3, 13, 12)], [make.normal(4, 3, 3, 3), make.normal(4)]
     yield make.single("Conv", "dilations that differ", image, kernel, dilations=[1, 3])
     weights = [make.normal(5, 3, 7, 7), make.normal(5)]
@@ -63,7 +63,7 @@ def _windows(make: Maker) -> Iterator[Case]:
     yield make.single("GlobalMaxPool", "below 0", below)
 
 
-def _rows(make: Maker) -> Iterator[Case]:
+def _rows(make: CaseFactory) -> Iterator[Case]:
     weights = [make.normal(8, 5), make.normal(5)]
     yield make.single("Gemm", "a scaled bias", [make.normal(3, 8)], weights, beta=0.5)
     yield make.single("Gemm", "a transposed input", [make.normal(8, 3)], weights, transA=1)
@@ -76,8 +76,8 @@ def _rows(make: Maker) -> Iterator[Case]:
     rows, image = [make.normal(3, 8)], [make.normal(2, 8, 3, 3)]
     yield make.single("LayerNormalization", "epsilon", rows, [scale, shift], epsilon=0.5)
     yield make.single("InstanceNormalization", "epsilon", image, [scale, shift], epsilon=0.5)
-    held = [scale, shift, make.normal(8), make.positive(8)]
-    yield make.single("BatchNormalization", "epsilon", image, held, epsilon=0.5)
+    constants = [scale, shift, make.normal(8), make.positive(8)]
+    yield make.single("BatchNormalization", "epsilon", image, constants, epsilon=0.5)
     for op in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2"):
         yield make.single(op, "below 0", [-make.positive(4, 3, 5)], axes=[0], keepdims=0)
     ties = [np.array([[1, 3, 3, 2], [0, 0, 0, 0], [-2, -1, -1, -3]], np.float32)]
@@ -85,7 +85,7 @@ def _rows(make: Maker) -> Iterator[Case]:
     yield make.single("ArgMax", "first axis", [make.normal(5, 4)], axis=0)
 
 
-def _moves(make: Maker) -> Iterator[Case]:
+def _moves(make: CaseFactory) -> Iterator[Case]:
     x, image = [make.normal(2, 3, 4)], [make.normal(2, 3, 4, 5)]
     yield make.single("Transpose", "round", x, perm=[1, 2, 0])
     yield make.single("Transpose", "channels last", image, perm=[0, 2, 3, 1])
@@ -99,7 +99,7 @@ def _moves(make: Maker) -> Iterator[Case]:
     yield make.single("Gather", "columns", x, [np.array([[2, 0], [1, 1]], np.int64)], axis=1)
 
 
-def _integers(make: Maker) -> Iterator[Case]:
+def _integers(make: CaseFactory) -> Iterator[Case]:
     """Scales are powers of two, so that only one result is correct."""
     ties = (np.arange(-40, 40) / 16).astype(np.float32).reshape(8, 10)
     parts = [np.float32(1 / 8), np.int8(3)]

@@ -14,15 +14,15 @@ from tvmrt.error import TVMError
 from tvmrt.runtime.ndarray import NDArray
 from tvmrt.runtime.packed_func import get_global_func
 
+from .board_lines import Line, open_line
 from .client import RPCSession
-from .lines import Line, open_line
 
 __all__ = ["BoardNetwork", "BoardSession", "connect_board"]
 
 _REPEATS = 64  # maximum number of times in one answer of a board, at any packet size
 
 
-def _end(close: Any, line: Line) -> None:
+def _disconnect(close: Any, line: Line) -> None:
     with contextlib.suppress(TVMError, ConnectionError):
         close()
     line.close()
@@ -44,15 +44,15 @@ class BoardSession(RPCSession):
             raise
         super().__init__(module)
         # Without a finaliser, QEMU and the board's session would outlive the interpreter.
-        self._end = weakref.finalize(self, _end, module["CloseRPCConnection"], line)
+        self._disconnect = weakref.finalize(self, _disconnect, module["CloseRPCConnection"], line)
 
     def close(self) -> None:
         """End the session, reset the board and close the line."""
-        self._end()
+        self._disconnect()
 
 
 def connect_board(
-    place: str | Line,
+    address: str | Line,
     start_seconds: float = 15.0,
     answer_seconds: float = 10.0,
     retry_seconds: float = 0.5,
@@ -80,7 +80,7 @@ def connect_board(
     ValueError, OSError
         If the line does not exist.
     """
-    line = open_line(place) if isinstance(place, str) else place
+    line = open_line(address) if isinstance(address, str) else address
     return BoardSession(line, start_seconds, answer_seconds, retry_seconds)
 
 
@@ -95,12 +95,12 @@ class BoardNetwork:
         Metadata of the image file: ``network``, ``inputs``, ``outputs``.
     """
 
-    def __init__(self, session: BoardSession, facts: Mapping[str, Any]) -> None:
+    def __init__(self, session: BoardSession, metadata: Mapping[str, Any]) -> None:
         self.session = session
-        self.inputs: list[Mapping[str, Any]] = facts["inputs"]
-        self.outputs: list[Mapping[str, Any]] = facts["outputs"]
+        self.inputs: list[Mapping[str, Any]] = metadata["inputs"]
+        self.outputs: list[Mapping[str, Any]] = metadata["outputs"]
         make = session.get_function("tvm.aot_executor.create")
-        self.module = make(session.system_lib(), session.cpu(), facts["network"])
+        self.module = make(session.system_lib(), session.cpu(), metadata["network"])
         self._run = self.module["run"]
         self._get_output = self.module["get_output"]
         get_input = self.module["get_input"]

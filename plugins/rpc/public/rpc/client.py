@@ -132,7 +132,7 @@ class LocalSession(RPCSession):
     def __init__(self) -> None:
         super().__init__(get_global_func("rpc.LocalSession")())
         # Without a finaliser, the session's folder would outlive the interpreter.
-        self._end = weakref.finalize(
+        self._disconnect = weakref.finalize(
             self, lambda close: close(), self._module["CloseRPCConnection"]
         )
 
@@ -211,19 +211,19 @@ class TrackerSession:
 
     def summary(self) -> dict[str, Any]:
         """Return the tracker's state: ``server_info``, and ``queue_info`` by key."""
-        status, facts = self._ask(messages.SUMMARY)
+        status, metadata = self._ask(messages.SUMMARY)
         if status != messages.SUCCESS:
             raise TVMError("RPCError: the tracker does not report its servers")
-        return facts
+        return metadata
 
     def text_summary(self) -> str:
         """Return the tracker's state as a text table."""
-        facts = self.summary()
-        servers = [(one["addr"], one["key"]) for one in facts["server_info"]]
+        metadata = self.summary()
+        servers = [(one["addr"], one["key"]) for one in metadata["server_info"]]
         lines = ["Server List", f"{'server-address':24} key"]
         lines += [f"{f'{host}:{port}':24} {key}" for (host, port), key in servers]
         lines += ["", "Queue Status", f"{'key':24} {'total':>6} {'free':>6} {'pending':>8}"]
-        for key, queue in sorted(facts["queue_info"].items()):
+        for key, queue in sorted(metadata["queue_info"].items()):
             total = sum(one == f"server:{key}" for _, one in servers)
             lines.append(f"{key:24} {total:6} {queue['free']:6} {queue['pending']:8}")
         return "\n".join(lines)

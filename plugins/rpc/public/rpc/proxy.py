@@ -15,12 +15,12 @@ MAGIC, DUPLICATE, MISMATCH = 0xFF271, 0xFF272, 0xFF273
 GREET_SECONDS = 10
 MAX_KEY_BYTES = 4096
 LINGER_SECONDS = 5
-PART_BYTES = 1 << 18
+CHUNK_BYTES = 1 << 18
 """Bytes that are read before they are handed on."""
 SIDES = ("client:", "server:")
 
 
-class _End:
+class _Peer:
     """Connection that has sent its greeting: ``client:`` or ``server:``, the key, options."""
 
     def __init__(
@@ -38,14 +38,14 @@ class _End:
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy one direction until it ends, then signal the end to the other side."""
-    while part := await reader.read(PART_BYTES):
+    while part := await reader.read(CHUNK_BYTES):
         writer.write(part)
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()
 
 
-def _greet(end: _End, other: _End) -> None:
+def _greet(end: _Peer, other: _Peer) -> None:
     end.writer.write(struct.pack("<ii", MAGIC, len(other.key)) + other.key)
 
 
@@ -83,7 +83,7 @@ class Proxy(Service):
         timeout_server: float = 600,
     ) -> None:
         self._seconds: dict[str, float] = dict(zip(SIDES, (timeout_client, timeout_server)))
-        self._waiting: dict[tuple[str, str], deque[_End]] = {}
+        self._waiting: dict[tuple[str, str], deque[_Peer]] = {}
         super().__init__(host, port, port_end)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,15 +98,15 @@ class Proxy(Service):
 
     async def _greeting(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> _End | None:
+    ) -> _Peer | None:
         magic, size = struct.unpack("<Ii", await reader.readexactly(8))
         if magic != MAGIC or not 7 <= size <= MAX_KEY_BYTES:
             return None
         key = await reader.readexactly(size)
-        end = _End(reader, writer, key)
+        end = _Peer(reader, writer, key)
         return end if end.side in SIDES else None
 
-    async def _join(self, end: _End) -> None:
+    async def _join(self, end: _Peer) -> None:
         """Join the connection with a waiting peer, or let it wait."""
         other_side = SIDES[end.side == SIDES[0]]
         queue = self._waiting.get((other_side, end.name), ())
@@ -120,7 +120,7 @@ class Proxy(Service):
         else:
             await self._wait(end)
 
-    async def _connect(self, end: _End, other: _End) -> None:
+    async def _connect(self, end: _Peer, other: _Peer) -> None:
         over = asyncio.get_running_loop().create_future()
         other.joined.set_result(over)
         try:
@@ -133,7 +133,7 @@ class Proxy(Service):
             over.set_result(None)
 
     @staticmethod
-    async def _hand_on(end: _End, other: _End) -> None:
+    async def _hand_on(end: _Peer, other: _Peer) -> None:
         """Copy both ways until one has ended; data in flight the other way still arrives."""
         ways = ((end.reader, other.writer), (other.reader, end.writer))
         copies = {asyncio.ensure_future(_copy(*way)) for way in ways}
@@ -145,7 +145,7 @@ class Proxy(Service):
                 copy.cancel()
             await asyncio.gather(*copies, return_exceptions=True)
 
-    async def _wait(self, end: _End) -> None:
+    async def _wait(self, end: _Peer) -> None:
         """Wait until the connection has been joined and has ended, closes, or times out."""
         place = (end.side, end.name)
         self._waiting.setdefault(place, deque()).append(end)
@@ -165,7 +165,7 @@ class Proxy(Service):
             end.writer.write(struct.pack("<i", MISMATCH))
             await end.writer.drain()
 
-    def _forget(self, place: tuple[str, str], end: _End) -> None:
+    def _forget(self, place: tuple[str, str], end: _Peer) -> None:
         queue = self._waiting[place]
         queue.remove(end)
         if not queue:

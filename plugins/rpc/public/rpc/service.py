@@ -43,7 +43,7 @@ class Service:
         """Mark a connection as valid, so that it is not closed in favour of new ones."""
         self._strangers.pop(writer, None)
 
-    def _make_room(self) -> bool:
+    def _close_idle(self) -> bool:
         if len(self._writers) < MAX_CONNECTIONS:
             return True
         oldest = next(iter(self._strangers), None)
@@ -55,7 +55,7 @@ class Service:
         return True
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._make_room():
+        if not self._close_idle():
             writer.close()
             return
         self._writers.add(writer)

@@ -1,16 +1,16 @@
 """Importer of TensorFlow Lite files (``.tflite``), one module per operator family."""
 
 from tvmrt.plugins.tflite.frontend.importer import (
-    EveryTensor,
+    AllTensorsModel,
     entry_of,
     import_model,
     made_by_operators,
 )
+from tvmrt.plugins.tflite.frontend.io_names import aliases_of, by_input, names_of
 from tvmrt.plugins.tflite.frontend.model_file import is_tflite, load_model
-from tvmrt.plugins.tflite.frontend.names import aliases_of, by_input, names_of
 
 __all__ = [
-    "EveryTensor",
+    "AllTensorsModel",
     "aliases_of",
     "by_input",
     "entry_of",

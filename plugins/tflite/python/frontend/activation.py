@@ -8,10 +8,10 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import result_table, scale_array
 from tvmrt.plugins.tflite.frontend.multipliers import BOUNDS, activation_name, f32, ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
-from tvmrt.plugins.tflite.frontend.tables import result_table, scale_array
 
 
 def activated(ctx: OpContext, y: Value) -> Value:

@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.plugins.tflite.frontend.activation import activated
-from tvmrt.plugins.tflite.frontend.context import BYTES, QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import (
     activation_name,
     f32,
@@ -105,20 +105,20 @@ def _quotient(ctx: OpContext) -> Value:
     """Divide by Newton's reciprocal of the divisor, normalised to the range 1 to 2."""
     a, b, y, zero = _scales(ctx)
     m, e = multiplier(float(ratio(a, f32(b * y))))
-    nothing = ctx.const(0, np.int32)
+    zero_constant = ctx.const(0, np.int32)
     p, q = centred(ctx, 0), centred(ctx, 1)
-    negative = ctx.emit("less", [q, nothing])
+    negative = ctx.emit("less", [q, zero_constant])
     p, q = (ctx.emit("where", [negative, ctx.emit("neg", [v]), v]) for v in (p, q))
     zeros = ctx.emit("leading_zeros", [q])
     aligned = ctx.emit("shift_left", [q, zeros])
     fraction = ctx.emit("bit_and", [aligned, ctx.const(2**31 - 1, np.int32)])
     inverse = ctx.emit("fixed_reciprocal", [fraction])
     sign = ctx.emit("shift_right", [p, ctx.const(31, np.int32)])
-    room = ctx.emit("leading_zeros", [ctx.emit("bit_xor", [p, sign])])
-    room = ctx.emit("sub", [room, ctx.const(1, np.int32)])
-    raised = ctx.emit("fixed_scale_by", [p, inverse, room])
+    headroom = ctx.emit("leading_zeros", [ctx.emit("bit_xor", [p, sign])])
+    headroom = ctx.emit("sub", [headroom, ctx.const(1, np.int32)])
+    raised = ctx.emit("fixed_scale_by", [p, inverse, headroom])
     # e - (31 - zeros) - room
-    power = ctx.emit("sub", [ctx.emit("add", [zeros, ctx.const(e - 31, np.int32)]), room])
+    power = ctx.emit("sub", [ctx.emit("add", [zeros, ctx.const(e - 31, np.int32)]), headroom])
     scaled_down = ctx.emit("fixed_scale_by", [raised, ctx.const(m, np.int32), power])
     return clamped(ctx, scaled_down, zero, activation_name(ctx.options["act"]))
 
@@ -130,7 +130,7 @@ def squared_difference(ctx: OpContext) -> Value:
         return ctx.emit("mul", [difference, difference])
     a, b, y, zero = _scales(ctx)
     # 8-bit operands have spare bits for a fraction; squaring int16 would overflow with them
-    bits = 7 if is_quantized(ctx, *BYTES) else 0
+    bits = 7 if is_quantized(ctx, *INT8_TYPES) else 0
     twice = f32(2) * max(a, b)
     terms = [
         scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << bits, np.int32)]),
@@ -162,7 +162,7 @@ _COMPARISONS = {
 @tflite_op(EQUAL=5, NOT_EQUAL=4, LESS=3, LESS_EQUAL=3, GREATER=3, GREATER_EQUAL=3)
 def comparison(ctx: OpContext) -> Value:
     sides = [ctx.required(0), ctx.required(1)]
-    if is_quantized(ctx, *BYTES):  # LiteRT compares int16 operands as plain integers
+    if is_quantized(ctx, *INT8_TYPES):  # LiteRT compares int16 operands as plain integers
         for i in (0, 1):
             m, e = multiplier(float(ctx.per_tensor(ctx.tensor(i))[0]))
             raised = ctx.emit("mul", [centred(ctx, i), ctx.const(256, np.int32)])
@@ -193,8 +193,8 @@ def angle(ctx: OpContext) -> Value:
     low, high = (ctx.emit(op, [width, height]) for op in ("min", "max"))
     same = ctx.emit("equal", [low, high])  # also for two infinities
     part = ctx.emit("where", [same, ctx.like(1, x), ctx.emit("div", [low, high])])
-    nothing = ctx.emit("equal", [high, ctx.like(0, x)])
-    turn = ctx.emit("atan", [ctx.emit("where", [nothing, ctx.like(0, x), part])])
+    zero_constant = ctx.emit("equal", [high, ctx.like(0, x)])
+    turn = ctx.emit("atan", [ctx.emit("where", [zero_constant, ctx.like(0, x), part])])
     steep = ctx.emit("greater", [height, width])
     for condition, most in ((steep, np.pi / 2), (left, np.pi), (below, 0)):
         turn = ctx.emit("where", [condition, ctx.emit("sub", [ctx.like(most, x), turn]), turn])

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tvmrt.plugins.tflite.frontend.import_state import ImportState
     from tvmrt.plugins.tflite.frontend.model_file import Operator
 
-BYTES = ("int8", "uint8")
-QUANTIZED = (*BYTES, "int16")  # quantised types that operators compute with
+INT8_TYPES = ("int8", "uint8")
+QUANTIZED = (*INT8_TYPES, "int16")  # quantised types that operators compute with
 
 
-def one_size_alone(shape: Sequence[int], x: Value) -> UnsupportedError:
+def fixed_size_error(shape: Sequence[int], x: Value) -> UnsupportedError:
     """Return the error for a file whose shapes are valid only for the size at conversion."""
     return UnsupportedError(
         f"the file makes {list(shape)} of {x.type}, which is right for one size alone; convert the "
@@ -82,7 +82,7 @@ class OpContext(OperatorContext):
             data = self.constant_of(index, what)
         return [as_extent(n) for n in data.reshape(-1)]
 
-    def leave(self, index: int, value: Value) -> None:
+    def set_variable_operand(self, index: int, value: Value) -> None:
         """Set a variable operand to a value, for the rest of this run and for the next one."""
         self.importer.set_variable(self.subgraph, self.op.inputs[index], value)
 

@@ -11,7 +11,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
-MAX_ROUNDS = 10_000
+MAX_ITERATIONS = 10_000
 
 
 @tflite_op(IF=1)
@@ -25,14 +25,14 @@ def if_(ctx: OpContext) -> list[Value]:
     outer = ctx.builder.guard
     sides = []
     for branch, wanted in zip(branches, (condition, ctx.emit("logical_not", [condition]))):
-        ctx.builder.guard = (both(ctx, outer, wanted), True)
+        ctx.builder.guard = (and_guard(ctx, outer, wanted), True)
         sides.append(ctx.importer.import_subgraph(branch, rest))
         ctx.builder.guard = outer
         ctx.builder.sources = (ctx.name,)
-    return [_choice(ctx, condition, a, b) for a, b in zip(*sides)]
+    return [_select(ctx, condition, a, b) for a, b in zip(*sides)]
 
 
-def both(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
+def and_guard(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
     """Return the condition and-ed with the enclosing branch's; false if that branch is skipped."""
     if outer is None:
         return condition
@@ -43,7 +43,7 @@ def both(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> 
     return made
 
 
-def _choice(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:
+def _select(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:
     if a is None or b is None:
         raise UnsupportedError("one of its branches is not supported")
     if a.type != b.type:
@@ -54,21 +54,21 @@ def _choice(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:
 @tflite_op(WHILE=1)
 def while_(ctx: OpContext) -> list[Value]:
     carried: list[Value | None] = list(ctx.inputs)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_ITERATIONS):
         (condition,) = ctx.importer.import_subgraph(ctx.options["condition"], carried)
         if condition is None:
             raise UnsupportedError("its condition is not supported")
         if condition.data is None:
-            return _rounds_of_the_run(ctx, condition, carried)
+            return _dynamic_loop(ctx, condition, carried)
         if not condition.data.reshape(-1)[0]:
             return carried
         carried = ctx.importer.import_subgraph(ctx.options["body"], carried)
         if any(value is None for value in carried):
             raise UnsupportedError("its body is not supported")
-    raise UnsupportedError(f"a loop of more than {MAX_ROUNDS} rounds")
+    raise UnsupportedError(f"a loop of more than {MAX_ITERATIONS} rounds")
 
 
-def _rounds_of_the_run(ctx: OpContext, go: Value, carried: list) -> list[Value]:
+def _dynamic_loop(ctx: OpContext, go: Value, carried: list) -> list[Value]:
     """Emit a loop with a data-dependent trip count; ``go`` is the condition before iteration 0."""
     if not all(isinstance(value, Value) for value in carried):
         raise UnsupportedError("variables that a loop carries whose rounds the run finds")
@@ -77,7 +77,7 @@ def _rounds_of_the_run(ctx: OpContext, go: Value, carried: list) -> list[Value]:
     body = Graph(f"{ctx.name}_body")
     body.inputs = [Value("round", TensorType((), DTYPES["int64"]))]
     body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]
-    with ctx.importer.apart(body) as builder:
+    with ctx.importer.separate_graph(body) as builder:
         made = ctx.importer.import_subgraph(ctx.options["body"], body.inputs[1:])
         (further,) = ctx.importer.import_subgraph(ctx.options["condition"], made)
         if further is None or any(value is None for value in made):

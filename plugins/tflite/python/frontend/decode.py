@@ -30,31 +30,33 @@ def decode(ctx: OpContext) -> list[Value]:
 
 def _unpacked(ctx: OpContext, index: int) -> np.ndarray:
     packed = ctx.constant_of(2 * index, "a packed tensor").tobytes()
-    how = ctx.constant_of(2 * index + 1, "how a tensor is packed").tobytes()
+    descriptor = ctx.constant_of(2 * index + 1, "how a tensor is packed").tobytes()
     result = ctx.result(index)
     if result.dtype not in TYPES:
         raise UnsupportedError(f"packed elements of type {result.dtype}")
-    if len(how) < HEADER or how[0] > 2:
-        kind = how[0] if how else "nothing"
+    if len(descriptor) < HEADER or descriptor[0] > 2:
+        kind = descriptor[0] if descriptor else "nothing"
         raise UnsupportedError(f"a tensor that is packed as {kind}, not by tables, codes or gaps")
     # descriptors of lookup tables also have their version before the parameters
-    if how[1] != 1 or (how[0] != 2 and how[4] != 1):
-        raise UnsupportedError(f"a packed tensor of version {how[1]}, {how[4]}; known is 1")
-    unpack = (_by_tables, _by_codes, _by_gaps)[how[0]]
-    return unpack(packed, how, result).reshape(result.shape)
+    if descriptor[1] != 1 or (descriptor[0] != 2 and descriptor[4] != 1):
+        raise UnsupportedError(
+            f"a packed tensor of version {descriptor[1]}, {descriptor[4]}; known is 1"
+        )
+    unpack = (_decode_lookup_tables, _decode_huffman, _decode_sparse)[descriptor[0]]
+    return unpack(packed, descriptor, result).reshape(result.shape)
 
 
 def _type(result: Tensor) -> np.dtype:
     return DTYPES[result.dtype].numpy
 
 
-def _elements(how: bytes, dtype: np.dtype | str) -> np.ndarray:
+def _elements(descriptor: bytes, dtype: np.dtype | str) -> np.ndarray:
     """Return the elements after the descriptor's header."""
     kind = np.dtype(dtype)
-    count = (len(how) - HEADER) // kind.itemsize
+    count = (len(descriptor) - HEADER) // kind.itemsize
     if kind.kind == "b":
-        return np.frombuffer(how, np.uint8, count, HEADER) != 0
-    return np.frombuffer(how, kind, count, HEADER)
+        return np.frombuffer(descriptor, np.uint8, count, HEADER) != 0
+    return np.frombuffer(descriptor, kind, count, HEADER)
 
 
 def _bits(packed: bytes, count: int, width: int) -> np.ndarray:
@@ -75,12 +77,12 @@ def _channels(result: Tensor, axis: int) -> np.ndarray:
     return np.broadcast_to(places, shape).reshape(-1)
 
 
-def _by_tables(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
+def _decode_lookup_tables(packed: bytes, descriptor: bytes, result: Tensor) -> np.ndarray:
     """Decode indices into one table, or into one table per index along an axis."""
-    width, stride, values = how[5] & 7, how[6], _elements(how, _type(result))
+    width, stride, values = descriptor[5] & 7, descriptor[6], _elements(descriptor, _type(result))
     if width == 0 or stride == 0:
         raise ValueError(f"tables of {stride} values have indices of {width} bits")
-    axis = _axis_of_tables(result, how[5] >> 4, len(values) // stride)
+    axis = _table_axis(result, descriptor[5] >> 4, len(values) // stride)
     indices = _bits(packed, _size(result), width) @ (1 << np.arange(width)[::-1])
     if axis is not None:
         indices = indices + stride * _channels(result, axis)
@@ -89,32 +91,34 @@ def _by_tables(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
     return values[indices]
 
 
-def _axis_of_tables(result: Tensor, told: int, tables: int) -> int | None:
+def _table_axis(result: Tensor, stored_axis: int, tables: int) -> int | None:
     """Return the axis with a table per index: the per-channel one, or the stored one (15: none)."""
     q, shape = result.quantization, result.shape
     if tables <= 1:
         return None
     if q is not None and q.per_axis and q.axis in (0, len(shape) - 1) and shape[q.axis] <= tables:
         return q.axis
-    if told == 15:
+    if stored_axis == 15:
         return None
-    if told >= len(shape) or shape[told] > tables:
-        raise ValueError(f"{tables} tables are none for each place along axis {told} of {shape}")
-    return told
+    if stored_axis >= len(shape) or shape[stored_axis] > tables:
+        raise ValueError(
+            f"{tables} tables are none for each place along axis {stored_axis} of {shape}"
+        )
+    return stored_axis
 
 
-def _by_gaps(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
+def _decode_sparse(packed: bytes, descriptor: bytes, result: Tensor) -> np.ndarray:
     """Decode one bit per element: 1 takes the next value, 0 means zero or the zero point."""
-    there = _bits(packed, _size(result), 1).reshape(-1).astype(bool)
-    values, used = _elements(how, _type(result)), int(there.sum())
+    is_present = _bits(packed, _size(result), 1).reshape(-1).astype(bool)
+    values, used = _elements(descriptor, _type(result)), int(is_present.sum())
     if len(values) < used:
-        raise ValueError(f"{len(how) - HEADER} bytes do not hold {used} values")
-    y = np.broadcast_to(_absent(result), there.shape).copy()
-    y[there] = values[:used]
+        raise ValueError(f"{len(descriptor) - HEADER} bytes do not hold {used} values")
+    y = np.broadcast_to(_omitted_value(result), is_present.shape).copy()
+    y[is_present] = values[:used]
     return y
 
 
-def _absent(result: Tensor) -> np.ndarray:
+def _omitted_value(result: Tensor) -> np.ndarray:
     """Return the value of omitted elements: one for all, or one for each element."""
     q = result.quantization
     if q is None or not q.zero.any():
@@ -128,17 +132,21 @@ def _absent(result: Tensor) -> np.ndarray:
     return q.zero[_channels(result, q.axis)].astype(np.int8)
 
 
-def _by_codes(packed: bytes, how: bytes, result: Tensor) -> np.ndarray:
+def _decode_huffman(packed: bytes, descriptor: bytes, result: Tensor) -> np.ndarray:
     """Decode Huffman codes. A table entry is a symbol and how many bits of the last step it uses,
     or the offset from its index to the next table and how many bits index that table."""
-    wide = bool(how[5] & 1)
-    if result.dtype != "int8" and not (wide and result.dtype == "int16"):
-        raise UnsupportedError(f"codes of {result.dtype} in tables of {32 if wide else 16} bits")
-    tables = _elements(how, "<u4" if wide else "<u2").tolist()
+    extended = bool(descriptor[5] & 1)
+    if result.dtype != "int8" and not (extended and result.dtype == "int16"):
+        raise UnsupportedError(
+            f"codes of {result.dtype} in tables of {32 if extended else 16} bits"
+        )
+    tables = _elements(descriptor, "<u4" if extended else "<u2").tolist()
     count = _size(result)
     if count > 8 * len(packed):
         raise ValueError(f"{len(packed)} bytes do not hold {count} codes")
-    return _symbols(packed, tables, 27 if wide else 11, (how[5] >> 4) + 1, count, _type(result))
+    return _symbols(
+        packed, tables, 27 if extended else 11, (descriptor[5] >> 4) + 1, count, _type(result)
+    )
 
 
 def _symbols(
@@ -148,15 +156,15 @@ def _symbols(
     ``first`` the number of bits that index the first table."""
     padded, found, at = packed + bytes(8), np.empty(count, np.int64), 0
     for i in range(count):
-        place, width, entry = 0, first, 0
+        entry_index, width, entry = 0, first, 0
         while not entry >> (shift + 4):
-            place += entry & ((1 << shift) - 1)
+            entry_index += entry & ((1 << shift) - 1)
             word = int.from_bytes(padded[at >> 3 : (at >> 3) + 5], "big")
-            place += (word >> (40 - (at & 7) - width)) & ((1 << width) - 1)
+            entry_index += (word >> (40 - (at & 7) - width)) & ((1 << width) - 1)
             at += width
-            if place >= len(tables) or at > 8 * len(packed) + 16:
+            if entry_index >= len(tables) or at > 8 * len(packed) + 16:
                 raise ValueError(f"code {i} of {count} leads out of the tables or of the bytes")
-            entry = tables[place]
+            entry = tables[entry_index]
             used = (entry >> shift) & 15
             left, width = max(width - used, 0), used + 1
         at -= left

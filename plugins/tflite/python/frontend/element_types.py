@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend.blocks import check_blocks
-from tvmrt.plugins.tflite.frontend.context import BYTES, QUANTIZED
+from tvmrt.plugins.tflite.frontend.blockwise_quantization import check_blockwise
+from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, QUANTIZED
 
 if TYPE_CHECKING:
     from tvmrt.plugins.tflite.frontend.context import OpContext
     from tvmrt.plugins.tflite.frontend.model_file import Tensor
 
-_BYTES = tuple(f"quantised {dtype}" for dtype in BYTES)
+_BYTES = tuple(f"quantised {dtype}" for dtype in INT8_TYPES)
 _QUANTIZED = tuple(f"quantised {dtype}" for dtype in QUANTIZED)
 _NARROW = ("int2", "int4", "uint4")
 _WITH_SCALES = (*QUANTIZED, *_NARROW)
@@ -90,7 +90,7 @@ OPERANDS = {
 }  # fmt: skip
 
 
-def kind_of(tensor: Tensor, types: tuple[str, ...]) -> str:
+def type_name(tensor: Tensor, types: tuple[str, ...]) -> str:
     """Return a tensor's element type as spelled in TYPES, for an operator with these types."""
     quantised = f"quantised {tensor.dtype}"
     known = tensor.dtype in _WITH_SCALES or quantised in types
@@ -99,14 +99,14 @@ def kind_of(tensor: Tensor, types: tuple[str, ...]) -> str:
 
 def check_types(ctx: OpContext) -> None:
     """Raise UnsupportedError if the operator does not support an operand's type."""
-    check_blocks(ctx)
+    check_blockwise(ctx)
     name = ctx.op.name
     types = TYPES.get(name)
     if types is None:
         return
     tensors = [ctx.tensor(i) for i in OPERANDS.get(name, (0,))]
     for tensor in tensors:
-        kind = kind_of(tensor, types)
+        kind = type_name(tensor, types)
         if kind not in types and tensor.dtype != "complex64":
             bare = " without a scale" if f"quantised {kind}" in types else ""
             raise UnsupportedError(

@@ -18,12 +18,12 @@ def _div(ctx: OpContext, a: Value, number: float) -> Value:
 
 def _symmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
     """Quantise to int8 with symmetric scales reduced over ``axes``; return values and scales."""
-    most = ctx.emit("reduce_max", [ctx.emit("abs", [x])], axes=axes, keepdims=True)
-    none = ctx.emit("equal", [most, ctx.like(0, most)])
-    inverse = ctx.emit("div", [ctx.like(127, most), most])
-    inverse = ctx.emit("where", [none, ctx.like(0, most), inverse])
+    maximum = ctx.emit("reduce_max", [ctx.emit("abs", [x])], axes=axes, keepdims=True)
+    none = ctx.emit("equal", [maximum, ctx.like(0, maximum)])
+    inverse = ctx.emit("div", [ctx.like(127, maximum), maximum])
+    inverse = ctx.emit("where", [none, ctx.like(0, maximum), inverse])
     whole = ctx.emit("round_away", [ctx.emit("mul", [x, inverse])])
-    return ctx.cast(ctx.clamp(whole, -127, 127), "int8"), _div(ctx, most, 127)
+    return ctx.cast(ctx.clamp(whole, -127, 127), "int8"), _div(ctx, maximum, 127)
 
 
 def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
@@ -60,40 +60,40 @@ def _quantized_rows(
 
 def _scaled(
     ctx: OpContext,
-    sums: Value,
+    accumulators: Value,
     scale: Value,
-    spread: tuple[int, ...],
+    channel_shape: tuple[int, ...],
     operands: tuple[int, int] = (1, 2),
 ) -> Value:
     """Dequantise accumulators and add the bias."""
     q = ctx.quantization(ctx.tensor(operands[0]))
     if q.zero.any():
         raise UnsupportedError("weights with a zero point and activations in float")
-    w_scale = q.scale.reshape(spread if q.per_axis else ())
+    w_scale = q.scale.reshape(channel_shape if q.per_axis else ())
     factor = ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])
-    y = ctx.emit("mul", [sums, factor])
+    y = ctx.emit("mul", [accumulators, factor])
     bias = ctx.input(operands[1])
     if bias is None:
         return y
-    return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *spread[1:]))])
+    return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *channel_shape[1:]))])
 
 
-def hybrid_rows(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> Value:
+def hybrid_row_matmul(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> Value:
     """Multiply float32 rows [M, K] by constant int8 columns [K, N], with one scale per row."""
-    return _scaled(ctx, *_row_sums(ctx, rows, columns, asymmetric), (-1,))
+    return _scaled(ctx, *_row_products(ctx, rows, columns, asymmetric), (-1,))
 
 
-def hybrid_product(ctx: OpContext, rows: Value, index: int, asymmetric: bool) -> Value:
+def hybrid_matmul(ctx: OpContext, rows: Value, index: int, asymmetric: bool) -> Value:
     """Multiply float32 rows [M, K] by constant int8 operand ``index`` [N, K], without bias."""
     w = ctx.transpose(ctx.required(index), (1, 0))
     w_scale, zero = ctx.per_tensor(ctx.tensor(index))
     if zero:
         raise UnsupportedError("weights with a zero point and activations in float")
-    sums, scale = _row_sums(ctx, rows, w, asymmetric)
-    return ctx.emit("mul", [sums, ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])])
+    accumulators, scale = _row_products(ctx, rows, w, asymmetric)
+    return ctx.emit("mul", [accumulators, ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])])
 
 
-def real_operand(ctx: OpContext, index: int) -> Value | None:
+def float_operand(ctx: OpContext, index: int) -> Value | None:
     """Return an operand in float32; dequantise a constant of int8 or int16."""
     value = ctx.input(index)
     if value is None or value.dtype.name == "float32":
@@ -103,14 +103,16 @@ def real_operand(ctx: OpContext, index: int) -> Value | None:
     return ctx.const(whole * scale)
 
 
-def _row_sums(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> tuple[Value, Value]:
+def _row_products(
+    ctx: OpContext, rows: Value, columns: Value, asymmetric: bool
+) -> tuple[Value, Value]:
     """Return the products of quantised rows in float32, and the scale of each row."""
     if not columns.is_constant or columns.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {columns.dtype} weights")
     one = ctx.const(1.0, np.float32)
     x, scale, point = _quantized_rows(ctx, rows, asymmetric)
-    sums = ctx.emit("qmatmul", [x, columns, one, None, None], x_zero=0, to="int32")
-    real = ctx.cast(sums, "float32")
+    accumulators = ctx.emit("qmatmul", [x, columns, one, None, None], x_zero=0, to="int32")
+    real = ctx.cast(accumulators, "float32")
     if point is not None:
         of_weights = columns.data.astype(np.int64).sum(axis=0)
         less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
@@ -118,15 +120,15 @@ def _row_sums(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> 
     return real, scale
 
 
-def hybrid_matrices(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Value:
+def hybrid_batch_matmul(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Value:
     """Multiply float32 a [..., M, K] by int8 b [..., K, N], with one scale per row of a."""
     b_scale, zero = ctx.per_tensor(ctx.tensor(1))
     if zero or b.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {b.dtype} of zero point {zero}")
     q, scale, point = _quantized_rows(ctx, a, asymmetric)
     one = ctx.const(1.0, np.float32)
-    sums = ctx.emit("qmatmul_computed", [q, b, one], to="int32", x_zero=0, w_zero=0)
-    real = ctx.cast(sums, "float32")
+    accumulators = ctx.emit("qmatmul_computed", [q, b, one], to="int32", x_zero=0, w_zero=0)
+    real = ctx.cast(accumulators, "float32")
     if point is not None:
         axes = (b.type.rank - 2,)
         of_b = ctx.emit("reduce_sum", [ctx.cast(b, "int32")], axes=axes, keepdims=True)
@@ -142,11 +144,11 @@ def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: d
     """
     plain = ctx.op.name == "CONV_2D" and groups == 1
     if plain and np.unique(ctx.quantization(ctx.tensor(1)).scale).size == 1:
-        _check_bytes(w)
+        _check_int8(w)
         q, scale = _symmetric(ctx, x, (1, 2, 3))
         given = [q, w, ctx.const(1.0, np.float32), None, None]
-        sums = ctx.emit("qconv", given, x_zero=0, to="int32", groups=groups, **attrs)
-        return _scaled(ctx, ctx.cast(sums, "float32"), scale, (-1, 1, 1))
+        accumulators = ctx.emit("qconv", given, x_zero=0, to="int32", groups=groups, **attrs)
+        return _scaled(ctx, ctx.cast(accumulators, "float32"), scale, (-1, 1, 1))
     before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
     unpadded = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0), "groups": groups}
 
@@ -158,7 +160,7 @@ def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: d
     return hybrid_images(ctx, x, w, padded, unpadded)
 
 
-def _check_bytes(w: Value) -> None:
+def _check_int8(w: Value) -> None:
     if w.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {w.dtype} weights")
 
@@ -173,7 +175,7 @@ def hybrid_images(
 ) -> Value:
     """Convolve float32 images [N, C, H, W]. ``padded`` prepares an image, given its integer zero
     value; ``operands`` are the indices of the weights and the bias."""
-    _check_bytes(w)
+    _check_int8(w)
     q, scale, point = _asymmetric(ctx, x, (1, 2, 3))
     if isinstance(x.shape[0], Extent):
         together = _padded_at_once(ctx, q, point, padded)
@@ -184,10 +186,10 @@ def hybrid_images(
             images.append(padded(ctx.slice_axis(q, 0, i, 1), value))
         together = ctx.joined(images, 0)
     given = [together, w, ctx.const(1.0, np.float32), None, None]
-    sums = ctx.emit("qconv", given, x_zero=0, to="int32", **attrs)
+    accumulators = ctx.emit("qconv", given, x_zero=0, to="int32", **attrs)
     of_weights = w.data.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)
     less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
-    real = ctx.emit("sub", [ctx.cast(sums, "float32"), less])
+    real = ctx.emit("sub", [ctx.cast(accumulators, "float32"), less])
     return _scaled(ctx, real, scale, (-1, 1, 1), operands)
 
 

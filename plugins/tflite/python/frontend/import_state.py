@@ -40,18 +40,18 @@ class ImportState:
         self.variables: dict[tuple[str, str], Any] = {}
         # integer tensors computed from shapes, element by element
         self.extents: dict[Value, np.ndarray] = {}
-        self.set_in_runs: set[tuple[str, str]] | None = None
+        self.assigned_variables: set[tuple[str, str]] | None = None
         self.dims = dims
-        self.is_apart = False  # inside a loop with a data-dependent trip count
+        self.is_separate_graph = False  # inside a loop with a data-dependent trip count
         self.initializing = False  # inside a CALL_ONCE
         self.states = States(self.graph)
         self._state_of: dict[tuple[int, int], int] = {}  # by id of the subgraph and tensor index
-        self.open_subgraphs = [entry[0]]
-        self.written_out = 0  # number of operators imported from called subgraphs
+        self.subgraph_stack = [entry[0]]
+        self.unrolled_operators = 0  # number of operators imported from called subgraphs
 
     def check_state(self) -> None:
         """Raise UnsupportedError inside a loop, because no state can be kept there between runs."""
-        if self.is_apart:
+        if self.is_separate_graph:
             raise UnsupportedError("a state inside of a loop whose rounds the run finds")
 
     def _state(self, subgraph: Subgraph, index: int) -> int:
@@ -89,14 +89,18 @@ class ImportState:
         return made
 
     @contextmanager
-    def apart(self, graph: Graph) -> Iterator[Builder]:
+    def separate_graph(self, graph: Graph) -> Iterator[Builder]:
         """Import into a separate graph, the body of a loop with a data-dependent trip count."""
-        outer, self.builder, self.is_apart = (self.builder, self.is_apart), Builder(graph), True
+        outer, self.builder, self.is_separate_graph = (
+            (self.builder, self.is_separate_graph),
+            Builder(graph),
+            True,
+        )
         self.builder.sources = outer[0].sources
         try:
             yield self.builder
         finally:
-            self.builder, self.is_apart = outer
+            self.builder, self.is_separate_graph = outer
 
     def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
         """Import a subgraph's operators in place of the operator that calls it."""

@@ -11,12 +11,13 @@ import numpy as np
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
-from tvmrt.error import UnforeseenError, UnsupportedError
-from tvmrt.plugins.tflite.frontend import custom, extents
+from tvmrt.error import UnexpectedImportError, UnsupportedError
+from tvmrt.plugins.tflite.frontend import custom, shape_arithmetic
 from tvmrt.plugins.tflite.frontend.complex_numbers import import_by
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.element_types import check_types
 from tvmrt.plugins.tflite.frontend.import_state import ImportState
+from tvmrt.plugins.tflite.frontend.io_names import aliases_of, by_input, distinct, names_of
 from tvmrt.plugins.tflite.frontend.model_file import (
     Model,
     Operator,
@@ -25,17 +26,16 @@ from tvmrt.plugins.tflite.frontend.model_file import (
     Tensor,
     load_model,
 )
-from tvmrt.plugins.tflite.frontend.names import aliases_of, by_input, distinct, names_of
 from tvmrt.plugins.tflite.frontend.options import BUILTIN
-from tvmrt.plugins.tflite.frontend.registry import Row, find
+from tvmrt.plugins.tflite.frontend.registry import ImporterEntry, find
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # storage of sub-byte constants
 NO_TENSORS = ("resource", "complex64")  # types without an IR tensor, allowed between operators
-MAX_WRITTEN_OUT = 20_000  # maximum number of operators imported from loops, branches and calls
+MAX_UNROLLED = 20_000  # maximum number of operators imported from loops, branches and calls
 
 
 @dataclass(frozen=True)
-class EveryTensor:
+class AllTensorsModel:
     """A ``.tflite`` file imported with every tensor that an operator computes as an additional
     output; these outputs have the names of the tensors."""
 
@@ -43,7 +43,7 @@ class EveryTensor:
 
 
 def import_model(
-    source: str | os.PathLike | bytes | EveryTensor,
+    source: str | os.PathLike | bytes | AllTensorsModel,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     rounding: str = "reference",
     signature: str | None = None,
@@ -58,7 +58,7 @@ def import_model(
     Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an unknown
     input) or UnsupportedError, which lists all unsupported operators together.
     """
-    every = isinstance(source, EveryTensor)
+    every = isinstance(source, AllTensorsModel)
     model = load_model(source.source if every else source)
     entry = entry_of(model, signature)
     importer = GraphImporter(model, dict(shapes or {}), rounding, entry, Dims(dims))
@@ -181,21 +181,21 @@ class GraphImporter(ImportState):
         if not 0 <= index < len(self.model.subgraphs):
             raise ValueError(f"it calls graph {index}, of {len(self.model.subgraphs)}")
         subgraph = self.model.subgraphs[index]
-        if index in self.open_subgraphs:
+        if index in self.subgraph_stack:
             raise ValueError(f"graph {subgraph.name or index} calls itself")
         if len(inputs) != len(subgraph.inputs):
             raise ValueError(
                 f"graph {subgraph.name or index} takes {len(subgraph.inputs)} tensors, not "
                 f"{len(inputs)}"
             )
-        self.written_out += len(subgraph.operators) + 1
-        if self.written_out > MAX_WRITTEN_OUT:
-            raise UnsupportedError(f"written out it has more than {MAX_WRITTEN_OUT} operators")
-        self.open_subgraphs.append(index)
+        self.unrolled_operators += len(subgraph.operators) + 1
+        if self.unrolled_operators > MAX_UNROLLED:
+            raise UnsupportedError(f"written out it has more than {MAX_UNROLLED} operators")
+        self.subgraph_stack.append(index)
         scope = dict(zip(subgraph.inputs, inputs))
         self.import_operators(subgraph, scope)
         found = [self.value(subgraph, i, scope) for i in subgraph.outputs]
-        self.open_subgraphs.pop()
+        self.subgraph_stack.pop()
         return found
 
     def import_operators(self, subgraph: Subgraph, scope: dict[int, Value | None]) -> None:
@@ -225,7 +225,7 @@ class GraphImporter(ImportState):
         where = f"operator {name} ({op.name})"
         try:
             context = OpContext(self, subgraph, op, name, inputs)
-            made = extents.follow(context)
+            made = shape_arithmetic.evaluate(context)
             if made is None:
                 check_types(context)
                 made = import_by(row.importer, context)
@@ -239,14 +239,14 @@ class GraphImporter(ImportState):
             raise ValueError(f"{where}: {why}") from problem
         except Exception as problem:
             what = f"it cannot be read ({type(problem).__name__}: {problem})"
-            raise UnforeseenError(f"{where}: {what}; check its operands") from problem
+            raise UnexpectedImportError(f"{where}: {what}; check its operands") from problem
         return outputs
 
-    def _custom(self, op: Operator) -> Row | None:
+    def _custom(self, op: Operator) -> ImporterEntry | None:
         """Return the table row of a user-declared or built-in custom operator."""
         found = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
         if found:
-            return Row(custom.importer_of(found), op.version)
+            return ImporterEntry(custom.importer_of(found), op.version)
         return None if op.name in BUILTIN else find(op.name)
 
     def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:

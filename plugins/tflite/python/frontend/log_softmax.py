@@ -11,13 +11,13 @@ from tvmrt.compiler.ir.fixed_point_exp import exp_fraction
 from tvmrt.compiler.ir.quantized_multiplier import multiplier, rounded
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
-from tvmrt.plugins.tflite.frontend.context import BYTES, OpContext
+from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, OpContext
+from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import scale_array
 from tvmrt.plugins.tflite.frontend.multipliers import ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import clamped
-from tvmrt.plugins.tflite.frontend.tables import scale_array
 
-MOST = 2**31 - 1
+INT32_MAX = 2**31 - 1
 # Constants with 31 fraction bits.
 ROOT_HALF, ROOT_ROOT_HALF, LOG_2 = 1518500250, 1805811301, 1488522236
 NUMERATOR = 117049297  # 11 / 240 * 2 ** 0.25
@@ -27,8 +27,8 @@ DENOMINATOR = (1057819769, 127690142, 638450708)  # 2 ** 0.75 - 2 ** 0.25, 2 ** 
 @tflite_op(LOG_SOFTMAX=2)
 def log_softmax(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    if is_quantized(ctx, *BYTES):
-        return _of_bytes(ctx, x)
+    if is_quantized(ctx, *INT8_TYPES):
+        return _log_softmax_int8(ctx, x)
     return ctx.emit("softmax", [x], axis=x.type.rank - 1, log=True)
 
 
@@ -53,7 +53,7 @@ def sum_of_powers(ctx: OpContext, powers: Value) -> Value:
     return ctx.emit("reduce_sum", [shifted], axes=(powers.type.rank - 1,), keepdims=True)
 
 
-def _of_bytes(ctx: OpContext, x: Value) -> Value:
+def _log_softmax_int8(ctx: OpContext, x: Value) -> Value:
     """Compute (x - max) * scale - log(sum of exponentials), with four integer bits."""
     y_scale, zero = ctx.per_tensor(ctx.result())
     top = {"int8": 127, "uint8": 255}[x.dtype.name]
@@ -69,8 +69,8 @@ def _of_bytes(ctx: OpContext, x: Value) -> Value:
     nearest = ctx.const(-radius - 1, np.int32)
     if scale:
         back, exponent = multiplier(ratio(2.0 ** (31 - e), float(m)))
-        room = ctx.emit("add", [log, ctx.const(-(2**31), np.int32)])
-        parts = [room, ctx.const(back, np.int32), ctx.const(exponent, np.int32)]
+        headroom = ctx.emit("add", [log, ctx.const(-(2**31), np.int32)])
+        parts = [headroom, ctx.const(back, np.int32), ctx.const(exponent, np.int32)]
         nearest = ctx.emit("max", [nearest, ctx.emit("fixed_scale", parts)])
     below = -np.arange(256)
     real = np.where(below < -radius, 0, scale_array(below, m, e)).astype(np.int32)
@@ -109,24 +109,24 @@ def _logarithm(ctx: OpContext, total: Value) -> Value:
 
 def _reduced(ctx: OpContext, z: Value) -> tuple[Value, Value]:
     """Return r as a fraction from 0.707 to 1, and the exponent of two, with 6 integer bits."""
-    one, most = ctx.const(1, np.int32), ctx.const(MOST, np.int32)
+    one, limit = ctx.const(1, np.int32), ctx.const(INT32_MAX, np.int32)
     zeros = ctx.emit("leading_zeros", [z])
-    room = ctx.emit("sub", [zeros, one])
-    raised = ctx.emit("shift_left", [z, room])
+    headroom = ctx.emit("sub", [zeros, one])
+    raised = ctx.emit("shift_left", [z, headroom])
     low = _product(ctx, raised, ROOT_HALF)
     low = ctx.emit("where", [
-        ctx.emit("less", [low, ctx.const(1 << 30, np.int32)]), ctx.emit("add", [low, low]), most,
+        ctx.emit("less", [low, ctx.const(1 << 30, np.int32)]), ctx.emit("add", [low, low]), limit,
     ])  # fmt: skip
-    next_room = ctx.emit("leading_zeros", [_product(ctx, z, ROOT_HALF)])
-    next_room = ctx.emit("sub", [next_room, one])
-    high = ctx.emit("where", [ctx.emit("equal", [next_room, room]), raised, most])
+    next_headroom = ctx.emit("leading_zeros", [_product(ctx, z, ROOT_HALF)])
+    next_headroom = ctx.emit("sub", [next_headroom, one])
+    high = ctx.emit("where", [ctx.emit("equal", [next_headroom, headroom]), raised, limit])
     powers = [
         ctx.emit("add", [
             ctx.emit("mul", [ctx.emit("sub", [ctx.const(12, np.int32), bits]),
                              ctx.const(1 << 25, np.int32)]),
             ctx.const(quarter, np.int32),
         ])
-        for bits, quarter in ((zeros, 1 << 23), (next_room, -(1 << 23)))
+        for bits, quarter in ((zeros, 1 << 23), (next_headroom, -(1 << 23)))
     ]  # fmt: skip
     return ctx.emit("min", [low, high]), ctx.emit("max", powers)
 

@@ -155,7 +155,7 @@ def load_model(source: str | os.PathLike | bytes) -> Model:
     if isinstance(source, (bytes, bytearray)):
         data, what = bytes(source), "the .tflite model"
     else:
-        data, what = _stowed_file(Path(source)), str(source)
+        data, what = _read_file(Path(source)), str(source)
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise ValueError(
             f"{what} is not a .tflite file, or is truncated ({len(data)} bytes); convert or copy "
@@ -164,7 +164,7 @@ def load_model(source: str | os.PathLike | bytes) -> Model:
     return _Reader(File(data, what)).model()
 
 
-def _stowed_file(path: Path) -> memoryview:
+def _read_file(path: Path) -> memoryview:
     """Return the bytes of a file; a large one is mapped from a private copy, not loaded."""
     with path.open("rb") as file:
         try:
@@ -235,12 +235,12 @@ class _Reader:
                 )
         return subgraph
 
-    def _indices(self, table: Table, field: int, count: int, least: int = 0) -> tuple[int, ...]:
+    def _indices(self, table: Table, field: int, count: int, minimum: int = 0) -> tuple[int, ...]:
         """Return a vector of tensor indices, all below ``count``; -1 is an omitted tensor."""
         found = table.numbers(field, "i")
         indices = () if found is None else tuple(int(i) for i in found)
         for i in indices:
-            if not least <= i < count:
+            if not minimum <= i < count:
                 raise self.file.damaged(f"there is no tensor {i} in a graph of {count}")
         return indices
 
@@ -303,10 +303,10 @@ class _Reader:
             own_name,
         )
 
-    def _shape(self, table: Table, field: int, name: str, least: int) -> tuple[int, ...]:
+    def _shape(self, table: Table, field: int, name: str, minimum: int) -> tuple[int, ...]:
         found = table.numbers(field, "i")
         shape = () if found is None else tuple(int(n) for n in found)
-        if any(n < least for n in shape) or abs(prod(shape)) >= MAX_ELEMENTS or len(shape) > 8:
+        if any(n < minimum for n in shape) or abs(prod(shape)) >= MAX_ELEMENTS or len(shape) > 8:
             raise self.file.damaged(f"tensor {name} has the shape {list(shape)}")
         return shape
 

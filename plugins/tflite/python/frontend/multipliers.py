@@ -42,11 +42,11 @@ def quantized_bounds(activation: str, scale: np.float32, zero: int, dtype: str) 
     if activation not in BOUNDS:
         raise UnsupportedError(f"activation {activation} of integers")
     low, high = storage_range(DTYPES[dtype])
-    least, most = BOUNDS[activation]
-    if least is not None:
-        low = max(low, zero + rounded(float(ratio(f32(least), scale))))
-    if most is not None:
-        high = min(high, zero + rounded(float(ratio(f32(most), scale))))
+    minimum, maximum = BOUNDS[activation]
+    if minimum is not None:
+        low = max(low, zero + rounded(float(ratio(f32(minimum), scale))))
+    if maximum is not None:
+        high = min(high, zero + rounded(float(ratio(f32(maximum), scale))))
     return low, high
 
 

@@ -10,10 +10,10 @@ from tvmrt.compiler.ir import Value, reference_conv
 from tvmrt.plugins.tflite.frontend.activation import activated
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.convolution import window
+from tvmrt.plugins.tflite.frontend.integer_accumulators import split_int16
 from tvmrt.plugins.tflite.frontend.multipliers import activation_name, quantized_bounds
-from tvmrt.plugins.tflite.frontend.products import window
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.sums import bytes_of
 
 
 def _pool(ctx: OpContext) -> tuple[Value, dict]:
@@ -76,15 +76,15 @@ def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
     ones = ctx.const(np.ones((channels, 1, *attrs["kernel"]), np.int8))
     geometry = {k: v for k, v in attrs.items() if k not in ("kernel", "out_spatial")}
 
-    def of_bytes(part: Value) -> Value:
+    def int8_sums(part: Value) -> Value:
         operands = [part, ones, ctx.const(1.0, np.float32), None, None]
         return ctx.emit("qconv", operands, groups=channels, x_zero=0, to="int32", **geometry)
 
     if x.dtype.bits == 8:
-        return of_bytes(x)
-    high, low = bytes_of(ctx, x)
-    upper = ctx.emit("mul", [of_bytes(high), ctx.const(256, np.int32)])
-    return ctx.emit("add", [upper, of_bytes(low)])
+        return int8_sums(x)
+    high, low = split_int16(ctx, x)
+    upper = ctx.emit("mul", [int8_sums(high), ctx.const(256, np.int32)])
+    return ctx.emit("add", [upper, int8_sums(low)])
 
 
 def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:
@@ -97,5 +97,5 @@ def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:
 @tflite_op(L2_POOL_2D=1)
 def l2_pool(ctx: OpContext) -> Value:
     x, attrs = _pool(ctx)
-    squares = ctx.emit("avg_pool", [ctx.emit("mul", [x, x])], count_pads=False, **attrs)
-    return ctx.channels_last(activated(ctx, ctx.emit("sqrt", [squares])))
+    mean_square = ctx.emit("avg_pool", [ctx.emit("mul", [x, x])], count_pads=False, **attrs)
+    return ctx.channels_last(activated(ctx, ctx.emit("sqrt", [mean_square])))

@@ -9,11 +9,11 @@ from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import result_table, scale_array
 from tvmrt.plugins.tflite.frontend.model_file import Tensor
 from tvmrt.plugins.tflite.frontend.multipliers import ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
-from tvmrt.plugins.tflite.frontend.tables import result_table, scale_array
 
 
 @tflite_op(QUANTIZE=6)
@@ -41,7 +41,7 @@ def quantize(ctx: OpContext) -> Value:
 
 
 def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
-    scale, zero = _spread(ctx, ctx.result(), x)
+    scale, zero = _broadcast_parameters(ctx, ctx.result(), x)
     # a tensor with scale 0 is all zero, so its input is ignored
     steps = ctx.emit("div", [x, ctx.const(np.where(scale > 0, scale, np.inf), np.float32)])
     whole = ctx.emit("round_away", [steps])
@@ -49,7 +49,9 @@ def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
     return ctx.cast(ctx.clamp(moved, *storage_range(DTYPES[to])), to)
 
 
-def _spread(ctx: OpContext, tensor: Tensor, x: Value) -> tuple[np.ndarray, np.ndarray]:
+def _broadcast_parameters(
+    ctx: OpContext, tensor: Tensor, x: Value
+) -> tuple[np.ndarray, np.ndarray]:
     """Return a tensor's scales and zero points, shaped to broadcast over x."""
     q = ctx.quantization(tensor)
     shape = [q.scale.size if d == q.axis else 1 for d in range(x.type.rank)] if q.per_axis else ()
@@ -61,7 +63,7 @@ def dequantize(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if x.dtype.is_half:
         return ctx.cast(x, "float32")
-    scale, zero = _spread(ctx, ctx.tensor(0), x)
+    scale, zero = _broadcast_parameters(ctx, ctx.tensor(0), x)
     steps = ctx.cast(x, "int32")
     if zero.any():
         steps = ctx.emit("sub", [steps, ctx.const(zero, np.int32)])

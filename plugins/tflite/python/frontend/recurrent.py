@@ -9,15 +9,15 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
-from tvmrt.plugins.tflite.frontend.hybrid import hybrid_product, real_operand
+from tvmrt.plugins.tflite.frontend.hybrid import float_operand, hybrid_matmul
 from tvmrt.plugins.tflite.frontend.recurrent_int8 import quantized_lstm
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.steps import step_by_step
+from tvmrt.plugins.tflite.frontend.sequence_loop import step_by_step
 
 INPUT, FORGET, CELL, OUTPUT = range(4)
 
 
-class Places(NamedTuple):
+class OperandIndices(NamedTuple):
     """Operand indices of a cell: the first of each group of three or four gates, or a single
     operand; -1 if the operator has none."""
 
@@ -35,7 +35,7 @@ class Places(NamedTuple):
         return [-1 if first < 0 else first + gate for gate in range(4)]
 
 
-FORWARD = Places(1, 5, 9, 12, 16, 18, 19, 20)
+FORWARD = OperandIndices(1, 5, 9, 12, 16, 18, 19, 20)
 
 
 @tflite_op(UNIDIRECTIONAL_SEQUENCE_LSTM=4)
@@ -43,55 +43,65 @@ def sequence_lstm(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if x.dtype.name == "int8":
         return quantized_lstm(ctx, x)
-    return swapped_in_time(ctx, lstm(ctx, in_time(ctx, x), FORWARD))
+    return swap_time_and_batch(ctx, lstm(ctx, time_major(ctx, x), FORWARD))
 
 
-def in_time(ctx: OpContext, x: Value) -> Value:
+def time_major(ctx: OpContext, x: Value) -> Value:
     """Transpose a sequence to time-major order if it is not."""
     if x.type.rank != 3 or x.dtype.name != "float32":
         raise UnsupportedError(f"a sequence {x.type}")
-    return swapped_in_time(ctx, x)
+    return swap_time_and_batch(ctx, x)
 
 
-def swapped_in_time(ctx: OpContext, x: Value) -> Value:
+def swap_time_and_batch(ctx: OpContext, x: Value) -> Value:
     """Swap time and batch if the operator is batch-major."""
     return x if ctx.options["time_major"] else ctx.transpose(x, (1, 0, 2))
 
 
-def lstm(ctx: OpContext, x: Value, places: Places, backward: bool = False) -> Value:
+def lstm(
+    ctx: OpContext, x: Value, operand_indices: OperandIndices, backward: bool = False
+) -> Value:
     """Return the results of all steps of a time-major sequence."""
-    cell = _Cell(ctx, places)
-    return cell.fused(x, backward) if cell.is_plain else cell.written_out(x, backward)
+    cell = _Cell(ctx, operand_indices)
+    return cell.fused(x, backward) if cell.is_plain else cell.unrolled(x, backward)
 
 
 def times(ctx: OpContext, rows: Value, index: int) -> Value:
     """Multiply float32 rows [B, K] by operand ``index`` [N, K], in float32 or int8."""
     w = ctx.required(index)
     if w.dtype.name != "float32":
-        return hybrid_product(ctx, rows, index, bool(ctx.options["asymmetric"]))
+        return hybrid_matmul(ctx, rows, index, bool(ctx.options["asymmetric"]))
     return ctx.emit("matmul", [rows, ctx.transpose(w, (1, 0))])
 
 
 class _Cell:
     """One LSTM cell; gates are in the format's order."""
 
-    def __init__(self, ctx: OpContext, places: Places) -> None:
+    def __init__(self, ctx: OpContext, operand_indices: OperandIndices) -> None:
         self.ctx = ctx
-        self.places = places
-        self.at_w, self.at_r = places.four(places.x), places.four(places.r)
+        self.operand_indices = operand_indices
+        self.at_w, self.at_r = (
+            operand_indices.four(operand_indices.x),
+            operand_indices.four(operand_indices.r),
+        )
         self.w = [ctx.input(i) for i in self.at_w]
         self.r = [ctx.input(i) for i in self.at_r]
-        input_, forget, output = (real_operand(ctx, places.peepholes + i) for i in range(3))
+        input_, forget, output = (
+            float_operand(ctx, operand_indices.peepholes + i) for i in range(3)
+        )
         self.peepholes = [input_, forget, None, output]
-        self.bias = [ctx.input(i) for i in places.four(places.bias)]
-        self.projection = ctx.input(places.projection)
-        self.projection_bias = ctx.input(places.projection + 1)
-        self.norms = [real_operand(ctx, i) if i >= 0 else None for i in places.four(places.norms)]
+        self.bias = [ctx.input(i) for i in operand_indices.four(operand_indices.bias)]
+        self.projection = ctx.input(operand_indices.projection)
+        self.projection_bias = ctx.input(operand_indices.projection + 1)
+        self.norms = [
+            float_operand(ctx, i) if i >= 0 else None
+            for i in operand_indices.four(operand_indices.norms)
+        ]
         self.gates = range(4) if self.w[INPUT] is not None else range(1, 4)
         missing = [g for g in self.gates if self.w[g] is None or self.r[g] is None]
         if missing or any(self.bias[g] is None for g in self.gates):
             raise ValueError("weights or biases of a gate are missing")
-        self.h0, self.c0 = self._state(places.h), self._state(places.c)
+        self.h0, self.c0 = self._state(operand_indices.h), self._state(operand_indices.c)
 
     def _state(self, index: int) -> Value:
         """Return a state at the start of a run."""
@@ -100,9 +110,9 @@ class _Cell:
             raise ValueError(f"a state is {value.type}")
         return value
 
-    def _leave(self, h: Value, c: Value) -> None:
-        self.ctx.leave(self.places.h, h)
-        self.ctx.leave(self.places.c, c)
+    def _store_states(self, h: Value, c: Value) -> None:
+        self.ctx.set_variable_operand(self.operand_indices.h, h)
+        self.ctx.set_variable_operand(self.operand_indices.c, c)
 
     @property
     def is_plain(self) -> bool:
@@ -119,24 +129,24 @@ class _Cell:
         steps, batch, depth = x.shape
         w, r = (np.concatenate([part[g].data for g in order]) for part in (self.w, self.r))
         rows = ctx.reshape(x, (steps * batch, depth))
-        shares = ctx.emit("matmul", [rows, ctx.const(w.T)])
+        projected = ctx.emit("matmul", [rows, ctx.const(w.T)])
         bias = [self.bias[g] for g in order]
-        shares = ctx.emit("add", [shares, ctx.emit("concat", bias, axis=0)])
-        shares = ctx.reshape(shares, (steps, batch, w.shape[0]))
+        projected = ctx.emit("add", [projected, ctx.emit("concat", bias, axis=0)])
+        projected = ctx.reshape(projected, (steps, batch, w.shape[0]))
         functions = (("sigmoid", None, None), ("tanh", None, None), ("tanh", None, None))
-        operands = [shares, ctx.const(r), self.h0, self.c0, None, None]
+        operands = [projected, ctx.const(r), self.h0, self.c0, None, None]
         attrs = {"activations": functions, "clip": float("inf"), "input_forget": False}
         y, h, c = ctx.emit_many("lstm", operands, reverse=backward, **attrs)
-        self._leave(h, c)
+        self._store_states(h, c)
         return y
 
-    def written_out(self, x: Value, backward: bool) -> Value:
+    def unrolled(self, x: Value, backward: bool) -> Value:
         def step(now: Value, h: Value, c: Value) -> tuple[Value, Value, Value]:
             h, c = self._step(now, h, c)
             return h, h, c
 
         y, (h, c) = step_by_step(self.ctx, x, (self.h0, self.c0), backward, step)
-        self._leave(h, c)
+        self._store_states(h, c)
         return y
 
     def _step(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
@@ -151,7 +161,7 @@ class _Cell:
         c = self._clipped(ctx.emit("add", [kept, added]), "cell_clip")
         h = ctx.emit("mul", [self._gate(OUTPUT, x, h, c), self._activated(c)])
         if self.projection is not None:
-            h = ctx.added(times(ctx, h, self.places.projection), self.projection_bias)
+            h = ctx.added(times(ctx, h, self.operand_indices.projection), self.projection_bias)
             h = self._clipped(h, "proj_clip")
         return h, c
 

@@ -10,7 +10,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import f32, power_of_two, ratio
 from tvmrt.plugins.tflite.frontend.requantize import scaled
-from tvmrt.plugins.tflite.frontend.steps import step_by_step
+from tvmrt.plugins.tflite.frontend.sequence_loop import step_by_step
 
 INPUT, FORGET, CELL, OUTPUT = range(4)
 
@@ -62,12 +62,12 @@ class _Cell:
         m, e = (np.array(column, np.int32) for column in zip(*pairs))
         return ctx.const(np.concatenate(parts, axis=1)), ctx.const(m), ctx.const(e)
 
-    def _shares(self, rows: Value, zero: int, weights: tuple, bias: Value | None) -> Value:
+    def _projected(self, rows: Value, zero: int, weights: tuple, bias: Value | None) -> Value:
         ctx = self.ctx
         matrix, m, e = weights
         operands = [rows, matrix, ctx.const(1.0, np.float32), bias, None]
-        sums = ctx.emit("qmatmul", operands, x_zero=zero, to="int32")
-        return ctx.emit("fixed_scale", [sums, m, e])
+        accumulators = ctx.emit("qmatmul", operands, x_zero=zero, to="int32")
+        return ctx.emit("fixed_scale", [accumulators, m, e])
 
     def run(self, x: Value) -> Value:
         ctx = self.ctx
@@ -75,30 +75,31 @@ class _Cell:
         bias = [ctx.constant_of(12 + gate, "the bias") for gate in self.gates]
         rows = ctx.reshape(x, (steps * batch, depth))
         weights = self._weights(1, self.x_scale)
-        shares = self._shares(rows, self.x_zero, weights, ctx.const(np.concatenate(bias)))
-        shares = self._saturated(shares)
-        shares = ctx.reshape(shares, (steps, batch, shares.shape[1]))
+        projected = self._projected(rows, self.x_zero, weights, ctx.const(np.concatenate(bias)))
+        projected = self._saturated(projected)
+        projected = ctx.reshape(projected, (steps, batch, projected.shape[1]))
         recurrent = self._weights(5, self.h_scale)
         h, c = ctx.required(18), ctx.cast(ctx.required(19), "int32")
 
         def step(now: Value, h: Value, c: Value) -> tuple[Value, Value, Value]:
-            own = self._shares(h, self.h_zero, recurrent, None)
+            own = self._projected(h, self.h_zero, recurrent, None)
             own = self._saturated(own) if self.micro else own
             h, c = self._step(self._saturated(ctx.emit("add", [now, own])), c)
             return h, h, c
 
-        y, (h, c) = step_by_step(ctx, shares, (h, c), False, step)
-        ctx.leave(18, h)
-        ctx.leave(19, ctx.cast(c, "int16"))
+        y, (h, c) = step_by_step(ctx, projected, (h, c), False, step)
+        ctx.set_variable_operand(18, h)
+        ctx.set_variable_operand(19, ctx.cast(c, "int16"))
         return y
 
     def _saturated(self, x: Value) -> Value:
         return self.ctx.clamp(x, -32768, 32767)
 
-    def _step(self, sums: Value, c: Value) -> tuple[Value, Value]:
+    def _step(self, accumulators: Value, c: Value) -> tuple[Value, Value]:
         ctx, units = self.ctx, c.shape[1]
         parts = {
-            gate: ctx.slice_axis(sums, 1, i * units, units) for i, gate in enumerate(self.gates)
+            gate: ctx.slice_axis(accumulators, 1, i * units, units)
+            for i, gate in enumerate(self.gates)
         }
         forget = self._logistic(parts[FORGET])
         if INPUT in parts:
@@ -121,16 +122,16 @@ class _Cell:
     def _logistic(self, x: Value) -> Value:
         """Apply the logistic function to a gate with 12 fraction bits."""
         if self.micro:
-            return self.ctx.emit("fixed_logistic_by_table", [self._in_places(x, 0)])
+            return self.ctx.emit("fixed_logistic_by_table", [self._table_index(x, 0)])
         return self.ctx.emit("fixed_logistic16", [x])
 
     def _tanh(self, x: Value, power: int) -> Value:
         """Apply tanh to int16 with the scale 2 ** power."""
         if self.micro:
-            return self.ctx.emit("fixed_tanh_by_table", [self._in_places(x, 12 + power)])
+            return self.ctx.emit("fixed_tanh_by_table", [self._table_index(x, 12 + power)])
         return self.ctx.emit("fixed_tanh16", [x, self.ctx.const(15 + power, np.int32)])
 
-    def _in_places(self, x: Value, shift: int) -> Value:
+    def _table_index(self, x: Value, shift: int) -> Value:
         """Return 3 * x * 2 ** shift: the index scale of the logistic function's table."""
         ctx = self.ctx
         y = ctx.emit("mul", [x, ctx.const(3 << max(shift, 0), np.int32)])

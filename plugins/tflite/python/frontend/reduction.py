@@ -16,7 +16,7 @@ from tvmrt.plugins.tflite.frontend.model_file import element_type
 from tvmrt.plugins.tflite.frontend.multipliers import ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import clamped
-from tvmrt.plugins.tflite.frontend.steps import step_by_step
+from tvmrt.plugins.tflite.frontend.sequence_loop import step_by_step
 
 
 def axes_of(ctx: OpContext, rank: int) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ def reduce(ctx: OpContext) -> Value:
         bits = ctx.cast(x, "uint8")
         return ctx.cast(ctx.emit(_FOLDS[name], [bits], axes=axes, keepdims=keep), "bool")
     if is_quantized(ctx, *QUANTIZED) and name in ("MEAN", "SUM"):
-        return _rescaled(ctx, x, axes, keep)
+        return _quantized_reduction(ctx, x, axes, keep)
     if is_quantized(ctx, "int8", "int16") and name == "REDUCE_PROD":
         return _product(ctx, x, axes, keep)
     if name == "MEAN" and not x.dtype.is_float:
@@ -50,7 +50,7 @@ def reduce(ctx: OpContext) -> Value:
     return ctx.reduce(_FOLDS[name], x, axes, keep)
 
 
-def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+def _quantized_reduction(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
     """Compute quantised sums or means; the multiplier includes a mean's element count."""
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     m, e = multiplier(ratio(float(x_scale), float(y_scale)))

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 Importer = Callable[["OpContext"], Union["Value", "list[Value]"]]
 
 
-class Row(NamedTuple):
+class ImporterEntry(NamedTuple):
     """Importer function of an operator, and the newest operator version that it supports."""
 
     importer: Importer
     newest: int
 
 
-_TABLE: dict[str, Row] = {}
+_TABLE: dict[str, ImporterEntry] = {}
 
 
 def tflite_op(**newest: int) -> Callable[[Importer], Importer]:
@@ -31,7 +31,7 @@ def tflite_op(**newest: int) -> Callable[[Importer], Importer]:
 
     def add(function: Importer) -> Importer:
         for name, version in newest.items():
-            _TABLE[name] = Row(function, version)
+            _TABLE[name] = ImporterEntry(function, version)
         return function
 
     return add
@@ -43,7 +43,7 @@ def _load_families() -> None:
         import_module(module.name)
 
 
-def find(name: str) -> Row | None:
+def find(name: str) -> ImporterEntry | None:
     """Return the table row of an operator, or None if it is unknown."""
     _load_families()
     return _TABLE.get(name)

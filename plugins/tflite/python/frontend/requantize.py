@@ -13,7 +13,7 @@ from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import activation_name, quantized_bounds, ratio
 
 
-class Sums(NamedTuple):
+class Accumulators(NamedTuple):
     """Exact accumulators (int32 or int64) of a product, and the scales of its operands. ``w_scale``
     has one number, or one per channel that ``spread`` broadcasts over the accumulators.
     ``unsigned`` is set for uint8 operands."""
@@ -21,30 +21,34 @@ class Sums(NamedTuple):
     value: Value
     x_scale: np.float32
     w_scale: np.ndarray
-    spread: tuple[int, ...]
+    channel_shape: tuple[int, ...]
     unsigned: bool = False
 
 
-def finish(ctx: OpContext, sums: Sums, by_float: bool = False) -> Value:
+def finish(ctx: OpContext, accumulators: Accumulators, by_float: bool = False) -> Value:
     """Return the quantised result of a product: requantised, zero point added, clamped.
 
     ``by_float`` multiplies once in double, as the reference kernel of FULLY_CONNECTED does.
     """
     y_scale, zero = ctx.per_tensor(ctx.result())
-    if sums.unsigned and not by_float and sums.w_scale.size == 1:
+    if accumulators.unsigned and not by_float and accumulators.w_scale.size == 1:
         # these kernels multiply the scales in float32
-        real = ratio(np.float64(np.float32(sums.x_scale * sums.w_scale)), np.float64(y_scale))
+        real = ratio(
+            np.float64(np.float32(accumulators.x_scale * accumulators.w_scale)), np.float64(y_scale)
+        )
     else:
-        real = np.float64(sums.x_scale) * sums.w_scale.astype(np.float64)
+        real = np.float64(accumulators.x_scale) * accumulators.w_scale.astype(np.float64)
         real = ratio(real, np.float64(y_scale))
-    spread = sums.spread if real.size > 1 else ()
+    channel_shape = accumulators.channel_shape if real.size > 1 else ()
     if by_float:
-        scaled = ctx.emit("float_scale", [sums.value, ctx.const(real.reshape(spread))])
+        scaled = ctx.emit(
+            "float_scale", [accumulators.value, ctx.const(real.reshape(channel_shape))]
+        )
     else:
-        m, e = (part.reshape(spread) for part in multipliers(real.reshape(-1)))
-        wide = sums.value.dtype.name == "int64"
+        m, e = (part.reshape(channel_shape) for part in multipliers(real.reshape(-1)))
+        wide = accumulators.value.dtype.name == "int64"
         op = "fixed_scale_wide" if wide else "fixed_scale"
-        scaled = ctx.emit(op, [sums.value, ctx.const(m), ctx.const(e)])
+        scaled = ctx.emit(op, [accumulators.value, ctx.const(m), ctx.const(e)])
     return clamped(ctx, scaled, zero, activation_name(ctx.options.get("act", 0)))
 
 

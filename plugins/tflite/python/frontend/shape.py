@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.extent import SymInt, sym_max, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend.context import OpContext, one_size_alone
+from tvmrt.plugins.tflite.frontend.context import OpContext, fixed_size_error
 from tvmrt.plugins.tflite.frontend.model_file import element_type
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
@@ -34,7 +34,7 @@ def reshape(ctx: OpContext) -> Value:
         shape = []
     if any(n < 0 for n in shape) or prod(shape) != x.type.size:
         if symbols_of(x.shape) and not symbols_of(shape):
-            raise one_size_alone(given, x)
+            raise fixed_size_error(given, x)
         raise ValueError(f"{x.type} does not become {list(given)}")
     return ctx.reshape(x, shape)
 
@@ -89,9 +89,9 @@ def tile(ctx: OpContext) -> Value:
     x, counts = ctx.required(0), ctx.ints_of(1, "the counts")
     if len(counts) != x.type.rank or any(n < 0 for n in counts):
         raise ValueError(f"{x.type} is repeated {counts} times")
-    apart = [n for pair in zip([1] * x.type.rank, x.shape) for n in pair]
+    span = [n for pair in zip([1] * x.type.rank, x.shape) for n in pair]
     wide = [n for pair in zip(counts, x.shape) for n in pair]
-    spread = ctx.emit("expand", [ctx.reshape(x, apart)], shape=tuple(wide))
+    spread = ctx.emit("expand", [ctx.reshape(x, span)], shape=tuple(wide))
     return ctx.reshape(spread, [c * n for c, n in zip(counts, x.shape)])
 
 
@@ -106,7 +106,7 @@ def number_range(ctx: OpContext) -> Value:
 def _range_of_extents(ctx: OpContext, start: SymInt, limit: SymInt, step: SymInt) -> Value:
     if not isinstance(step, int) or step == 0:
         raise UnsupportedError(f"a range by steps of {step!r}")
-    apart = limit - start if step > 0 else start - limit
-    count = sym_max(ceil_div(apart, abs(step)), 0)
+    span = limit - start if step > 0 else start - limit
+    count = sym_max(ceil_div(span, abs(step)), 0)
     places = ctx.emit("iota", [], count=count, start=start, step=step)
     return ctx.cast(places, ctx.required(0).dtype.name)

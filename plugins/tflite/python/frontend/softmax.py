@@ -9,10 +9,10 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.activation import activated
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.log_softmax import exponentials, sum_of_powers
+from tvmrt.plugins.tflite.frontend.lookup_tables_int16 import entries_of, lookup
 from tvmrt.plugins.tflite.frontend.multipliers import f32
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
-from tvmrt.plugins.tflite.frontend.tables16 import entries_of, lookup
 
 
 @tflite_op(SOFTMAX=3)
@@ -22,13 +22,13 @@ def softmax(ctx: OpContext) -> Value:
         scaled = x if beta == 1.0 else ctx.emit("mul", [x, ctx.const(beta, np.float32)])
         return ctx.emit("softmax", [scaled], axis=x.type.rank - 1)
     if x.dtype.bits == 8:
-        return _of_bytes(ctx, x, beta)
+        return _softmax_int8(ctx, x, beta)
     if x.dtype.name == "int16":
-        return _of_int16(ctx, x, beta)
+        return _softmax_int16(ctx, x, beta)
     raise UnsupportedError(f"a softmax of {x.dtype}")
 
 
-def _of_int16(ctx: OpContext, x: Value, beta: float) -> Value:
+def _softmax_int16(ctx: OpContext, x: Value, beta: float) -> Value:
     """Compute softmax by interpolated tables of the exponential and of the reciprocal."""
     scale = ctx.per_tensor(ctx.tensor(0))[0]
     powers = entries_of(np.exp, 10 / 65535, 32767, 2 / 65535, 0, np.float64)
@@ -56,7 +56,7 @@ def _of_int16(ctx: OpContext, x: Value, beta: float) -> Value:
     return ctx.cast(ctx.clamp(y, 0, 32767), "int16")
 
 
-def _of_bytes(ctx: OpContext, x: Value, beta: float) -> Value:
+def _softmax_int8(ctx: OpContext, x: Value, beta: float) -> Value:
     """Compute softmax by a table of exponentials and Newton's reciprocal of their sum."""
     scale = float(ctx.per_tensor(ctx.tensor(0))[0])
     _, powers, _ = exponentials(ctx, x, beta * scale)

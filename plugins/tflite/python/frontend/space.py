@@ -17,8 +17,8 @@ def space_to_depth(ctx: OpContext) -> Value:
     n, h, w, c = x.shape
     if b < 1 or h % b or w % b:
         raise ValueError(f"{x.type} has no blocks of {b}")
-    apart = ctx.reshape(x, (n, h // b, b, w // b, b, c))
-    return ctx.reshape(ctx.transpose(apart, (0, 1, 3, 2, 4, 5)), (n, h // b, w // b, b * b * c))
+    split = ctx.reshape(x, (n, h // b, b, w // b, b, c))
+    return ctx.reshape(ctx.transpose(split, (0, 1, 3, 2, 4, 5)), (n, h // b, w // b, b * b * c))
 
 
 @tflite_op(DEPTH_TO_SPACE=2)
@@ -27,8 +27,8 @@ def depth_to_space(ctx: OpContext) -> Value:
     n, h, w, c = x.shape
     if b < 1 or c % (b * b):
         raise ValueError(f"{x.type} has no blocks of {b}")
-    apart = ctx.reshape(x, (n, h, w, b, b, c // (b * b)))
-    return ctx.reshape(ctx.transpose(apart, (0, 1, 3, 2, 4, 5)), (n, h * b, w * b, c // (b * b)))
+    split = ctx.reshape(x, (n, h, w, b, b, c // (b * b)))
+    return ctx.reshape(ctx.transpose(split, (0, 1, 3, 2, 4, 5)), (n, h * b, w * b, c // (b * b)))
 
 
 @tflite_op(SPACE_TO_BATCH_ND=4)
@@ -46,8 +46,8 @@ def space_to_batch(ctx: OpContext) -> Value:
         x = ctx.emit("pad", [x, ctx.like(zero, x)], before=before, after=after, mode="constant")
     if any(n % b for n, b in zip(x.shape[1:], blocks)):
         raise ValueError(f"{x.type} has no blocks of {blocks}")
-    apart = [n for pair in ((k // b, b) for k, b in zip(x.shape[1:], blocks)) for n in pair]
-    y = ctx.reshape(x, (x.shape[0], *apart, *x.shape[m + 1 :]))
+    split = [n for pair in ((k // b, b) for k, b in zip(x.shape[1:], blocks)) for n in pair]
+    y = ctx.reshape(x, (x.shape[0], *split, *x.shape[m + 1 :]))
     order = (*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, y.type.rank))
     y = ctx.transpose(y, order)
     sizes = [k // b for k, b in zip(x.shape[1:], blocks)]
@@ -91,9 +91,9 @@ def resize_nearest(ctx: OpContext) -> Value:
         scale = f32(n - 1) / f32(out - 1) if corners else f32(n) / f32(out)
         at = (np.arange(out, dtype=np.float32) + f32(0.5 if half else 0)) * scale
         # in float64, adding a half to a float32 is exact
-        places = np.floor(at.astype(np.float64) + 0.5) if align else np.floor(at)
-        places = to_integers(np.clip(places, 0, n - 1), np.int32)
-        x = ctx.emit("pick", [x, ctx.const(places)], axes=(axis,))
+        indices = np.floor(at.astype(np.float64) + 0.5) if align else np.floor(at)
+        indices = to_integers(np.clip(indices, 0, n - 1), np.int32)
+        x = ctx.emit("pick", [x, ctx.const(indices)], axes=(axis,))
     return x
 
 
@@ -104,9 +104,9 @@ def resize_bilinear(ctx: OpContext) -> Value:
         return _bilinear_fixed(ctx, x, extents, align, half)
     taps = [_taps(x.shape[axis], out, axis, align, half) for axis, out in zip((1, 2), extents)]
     if is_quantized(ctx, "uint8"):
-        return _bilinear_bytes(ctx, x, *taps)
+        return _bilinear_uint8(ctx, x, *taps)
     for axis, ((low, a), (high, b)) in zip((1, 2), taps):
-        sides = (_weighted(ctx, x, axis, places, part) for places, part in ((low, a), (high, b)))
+        sides = (_weighted(ctx, x, axis, indices, part) for indices, part in ((low, a), (high, b)))
         x = ctx.emit("add", list(sides))
     return x
 
@@ -124,12 +124,12 @@ def _taps(n: int, out: int, axis: int, align: bool, half: bool) -> tuple:
     return (low, 1 - part), (high, part)
 
 
-def _weighted(ctx: OpContext, x: Value, axis: int, places: np.ndarray, part: np.ndarray) -> Value:
-    picked = ctx.emit("pick", [x, ctx.const(places)], axes=(axis,))
+def _weighted(ctx: OpContext, x: Value, axis: int, indices: np.ndarray, part: np.ndarray) -> Value:
+    picked = ctx.emit("pick", [x, ctx.const(indices)], axes=(axis,))
     return ctx.emit("mul", [picked, ctx.const(part, picked.dtype.numpy)])
 
 
-def _bilinear_bytes(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Value:
+def _bilinear_uint8(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Value:
     """Resize uint8 as LiteRT's kernel does: sum the four elements in its order in float32, then add
     a half. The generated C computes in double and rounds after each operation, so that compilers
     cannot fuse multiplications and additions."""
@@ -138,10 +138,10 @@ def _bilinear_bytes(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Va
         return ctx.cast(ctx.cast(value, "float32"), "float64")
 
     x, total = ctx.cast(x, "float64"), ctx.const(0.0, np.float64)
-    for places, part in columns:
+    for indices, part in columns:
         for tap in rows:
             side = rounded(_weighted(ctx, x, 1, *tap))
-            term = rounded(_weighted(ctx, side, 2, places, part))
+            term = rounded(_weighted(ctx, side, 2, indices, part))
             total = rounded(ctx.emit("add", [total, term]))
     return ctx.cast(rounded(ctx.emit("add", [total, ctx.const(0.5, np.float64)])), "uint8")
 

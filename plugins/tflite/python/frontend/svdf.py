@@ -8,7 +8,7 @@ from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.activation import activated
 from tvmrt.plugins.tflite.frontend.context import OpContext
-from tvmrt.plugins.tflite.frontend.hybrid import hybrid_product, real_operand
+from tvmrt.plugins.tflite.frontend.hybrid import float_operand, hybrid_matmul
 from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import clamped, scaled
@@ -28,14 +28,14 @@ def svdf(ctx: OpContext) -> Value:
         raise ValueError(f"{filters} filters of rank {rank} do not fit a state {state.type}")
     past = ctx.reshape(state, (x.shape[0], filters, memory))
     if x.dtype.name == "int8":
-        return _of_bytes(ctx, x, past)
+        return _svdf_int8(ctx, x, past)
     if x.dtype.name != "float32":
         raise UnsupportedError(f"a filter over {x.dtype}")
     if w.dtype.name == "float32":
         new = ctx.emit("matmul", [x, ctx.transpose(w, (1, 0))])
     else:
-        new = hybrid_product(ctx, x, 1, bool(ctx.options["asymmetric"]))
-    units = _filtered(ctx, _pushed(ctx, past, new), real_operand(ctx, 2), rank)
+        new = hybrid_matmul(ctx, x, 1, bool(ctx.options["asymmetric"]))
+    units = _filtered(ctx, _pushed(ctx, past, new), float_operand(ctx, 2), rank)
     return activated(ctx, ctx.added(units, ctx.input(3)))
 
 
@@ -45,7 +45,7 @@ def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
     now = ctx.reshape(new, (batch, filters, 1))
     if memory > 1:
         now = ctx.emit("concat", [ctx.slice_axis(past, 2, 1, memory - 1), now], axis=2)
-    ctx.leave(4, ctx.reshape(now, (batch, filters * memory)))
+    ctx.set_variable_operand(4, ctx.reshape(now, (batch, filters * memory)))
     return now
 
 
@@ -57,7 +57,7 @@ def _filtered(ctx: OpContext, past: Value, over_time: Value, rank: int) -> Value
     return ctx.emit("reduce_sum", [parts], axes=(2,), keepdims=False)
 
 
-def _of_bytes(ctx: OpContext, x: Value, past: Value) -> Value:
+def _svdf_int8(ctx: OpContext, x: Value, past: Value) -> Value:
     """Compute SVDF with x in int8 and the state in int16 or int8."""
     (x_scale, x_zero), (w_scale, w_zero), (t_scale, _), (s_scale, s_zero) = (
         ctx.per_tensor(ctx.tensor(i)) for i in (0, 1, 2, 4)
@@ -66,8 +66,8 @@ def _of_bytes(ctx: OpContext, x: Value, past: Value) -> Value:
     if w.dtype != np.int8 or w_zero or past.dtype.name not in ("int8", "int16"):
         raise UnsupportedError(f"weights of {w.dtype} and a memory of {past.dtype}")
     operands = [x, ctx.const(w.T), ctx.const(1.0, np.float32), None, None]
-    sums = ctx.emit("qmatmul", operands, x_zero=x_zero, to="int32")
-    new = scaled(ctx, sums, float(ratio(f32(x_scale * w_scale), s_scale)))
+    accumulators = ctx.emit("qmatmul", operands, x_zero=x_zero, to="int32")
+    new = scaled(ctx, accumulators, float(ratio(f32(x_scale * w_scale), s_scale)))
     bounds = np.iinfo(past.dtype.numpy)
     if s_zero:
         new = ctx.emit("add", [new, ctx.const(s_zero, np.int32)])

@@ -14,19 +14,19 @@ from tvmrt.compiler.ir.fixed_point_exp import logistic_fraction, shift, tanh_fra
 from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
-from tvmrt.plugins.tflite.frontend.context import BYTES, QUANTIZED, OpContext
-from tvmrt.plugins.tflite.frontend.model_file import known_type
-from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
-from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
-from tvmrt.plugins.tflite.frontend.tables import (
+from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, QUANTIZED, OpContext
+from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import (
+    float_table,
     positive,
-    real_table,
     result_table,
     scale_array,
     table,
 )
-from tvmrt.plugins.tflite.frontend.tables16 import function, sigmoid
+from tvmrt.plugins.tflite.frontend.lookup_tables_int16 import function, sigmoid
+from tvmrt.plugins.tflite.frontend.model_file import known_type
+from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
 
 _PLAIN = {
     "ABS": "abs", "NEG": "neg", "CEIL": "ceil", "FLOOR": "floor", "ROUND": "round", "COS": "cos",
@@ -68,13 +68,13 @@ _REAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def unary(ctx: OpContext) -> Value:
     x, name = ctx.required(0), ctx.op.name
     if is_quantized(ctx, "int16"):
-        return _of_int16(ctx, name)
-    if not is_quantized(ctx, *BYTES):
+        return _unary_int16(ctx, name)
+    if not is_quantized(ctx, *INT8_TYPES):
         return ctx.emit(_PLAIN[name], [x])
     if ctx.micro and name in ("LOGISTIC", "TANH"):
         return _micro_table(ctx, name)
     if name in _REAL:
-        return real_table(ctx, _REAL[name])
+        return float_table(ctx, _REAL[name])
     x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     if name == "ABS":
         m, e = multiplier(float(ratio(x_scale, y_scale)))
@@ -91,7 +91,7 @@ def unary(ctx: OpContext) -> Value:
     return result_table(ctx, lambda q: -q)
 
 
-def _of_int16(ctx: OpContext, name: str) -> Value:
+def _unary_int16(ctx: OpContext, name: str) -> Value:
     if name in ("LOGISTIC", "TANH"):
         return sigmoid(ctx, name == "TANH")
     if name == "EXP":
@@ -120,15 +120,15 @@ def _micro_table(ctx: OpContext, name: str) -> Value:
     scale = float(ctx.per_tensor(ctx.tensor(0))[0])
     m, e = multiplier(scale * 2.0**27)
     radius = math.floor(15 * 2.0**27 / 2.0**e)
-    fn, bits, least, low = (
+    fn, bits, lowest, low = (
         (logistic_fraction, 8, 0, -128) if name == "LOGISTIC" else (tanh_fraction, 7, -128, 0)
     )
     unsigned = ctx.result().dtype == "uint8"
 
     def entries(q: np.ndarray) -> np.ndarray:
-        near = np.clip(q, -radius, radius)
-        y = shift(fn(scale_array(near, m, e), 4), np.int64(31 - bits)).astype(np.int64)
-        y = np.where(q <= -radius, least, np.where(q >= radius, (1 << 8) - 1 + least, y))
+        clipped = np.clip(q, -radius, radius)
+        y = shift(fn(scale_array(clipped, m, e), 4), np.int64(31 - bits)).astype(np.int64)
+        y = np.where(q <= -radius, lowest, np.where(q >= radius, (1 << 8) - 1 + lowest, y))
         return np.clip(y + low, -128, 127) + (128 if unsigned else 0)
 
     return table(ctx, entries)
@@ -139,13 +139,13 @@ def log(ctx: OpContext) -> Value:
     if not is_quantized(ctx, *QUANTIZED):
         return ctx.emit("log", [ctx.required(0)])
     y_scale, zero = ctx.per_tensor(ctx.result())
-    least = f32(np.iinfo(ctx.required(0).dtype.numpy).min - zero) * y_scale
-    fn = positive(np.log, least)
-    return function(ctx, fn) if ctx.tensor(0).dtype == "int16" else real_table(ctx, fn)
+    lowest = f32(np.iinfo(ctx.required(0).dtype.numpy).min - zero) * y_scale
+    fn = positive(np.log, lowest)
+    return function(ctx, fn) if ctx.tensor(0).dtype == "int16" else float_table(ctx, fn)
 
 
 @tflite_op(RSQRT=3, SQUARE=1)
-def of_squares(ctx: OpContext) -> Value:
+def square_or_rsqrt(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if is_quantized(ctx, *QUANTIZED):
         return _inverse_root(ctx, x)
@@ -156,8 +156,8 @@ def of_squares(ctx: OpContext) -> Value:
 
 def _inverse_root(ctx: OpContext, x: Value) -> Value:
     if x.dtype.bits != 8:
-        most = f32(32767) * ctx.per_tensor(ctx.result())[0]
-        return function(ctx, positive(lambda v: f32(1) / np.sqrt(v.astype(np.float32)), most))
+        highest = f32(32767) * ctx.per_tensor(ctx.result())[0]
+        return function(ctx, positive(lambda v: f32(1) / np.sqrt(v.astype(np.float32)), highest))
     x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     m, e = multiplier(float(ratio(f32(1), f32(np.sqrt(x_scale) * y_scale))))
 
@@ -174,19 +174,19 @@ def _inverse_root(ctx: OpContext, x: Value) -> Value:
 @tflite_op(ELU=1)
 def elu(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    if is_quantized(ctx, *BYTES):
-        return real_table(ctx, _REAL["ELU"])
+    if is_quantized(ctx, *INT8_TYPES):
+        return float_table(ctx, _REAL["ELU"])
     positive = ctx.emit("greater", [x, ctx.like(0, x)])
     return ctx.emit("where", [positive, x, ctx.emit("expm1", [x])])
 
 
 @tflite_op(GELU=2)
 def gelu(ctx: OpContext) -> Value:
-    x, near = ctx.required(0), ctx.options["approximate"]
+    x, clipped = ctx.required(0), ctx.options["approximate"]
     if is_quantized(ctx, *QUANTIZED):
-        fn = _gelu_tanh if near else _gelu
-        return real_table(ctx, fn) if x.dtype.bits == 8 else function(ctx, fn)
-    if near:
+        fn = _gelu_tanh if clipped else _gelu
+        return float_table(ctx, fn) if x.dtype.bits == 8 else function(ctx, fn)
+    if clipped:
         cube = ctx.emit(
             "mul", [ctx.emit("mul", [x, x]), ctx.emit("mul", [x, ctx.like(0.044715, x)])]
         )
@@ -201,7 +201,7 @@ def gelu(ctx: OpContext) -> Value:
 @tflite_op(HARD_SWISH=1)
 def hard_swish(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    if is_quantized(ctx, *BYTES):
+    if is_quantized(ctx, *INT8_TYPES):
         return _hard_swish_table(ctx)
     bent = ctx.clamp(ctx.emit("add", [x, ctx.like(3, x)]), 0, 6)
     return ctx.emit("mul", [ctx.emit("mul", [x, bent]), ctx.like(1 / 6, x)])
@@ -219,9 +219,9 @@ def _hard_swish_table(ctx: OpContext) -> Value:
 
     def entries(q: np.ndarray) -> np.ndarray:
         v = q * 128
-        product = _halves(v, m_out)
+        product = _multiply_q15(v, m_out)
         bend = _sat16(v << (e_bend - 1)) if e_bend > 0 else v
-        bend = _halves(bend, m_bend)
+        bend = _multiply_q15(bend, m_bend)
         if e_bend > 0:
             bend = _sat16(bend * 2)
         elif e_bend < 0:
@@ -234,7 +234,7 @@ def _hard_swish_table(ctx: OpContext) -> Value:
     return result_table(ctx, entries)
 
 
-def _halves(a: np.ndarray, b: int) -> np.ndarray:
+def _multiply_q15(a: np.ndarray, b: int) -> np.ndarray:
     """Return a * b as 15-bit fractions, rounded half up."""
     return np.minimum((a * b + (1 << 14)) >> 15, 32767)
 

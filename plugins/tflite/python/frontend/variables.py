@@ -73,7 +73,7 @@ def _current(ctx: OpContext, variable: Variable, shape: tuple, dtype: str) -> Va
     first = variable.first
     if first is None:
         first = ctx.const(np.zeros(shape, dtype))
-    if not ctx.importer.initializing and variable.key in _set_in_runs(ctx):
+    if not ctx.importer.initializing and variable.key in _assigned_variables(ctx):
         variable.state = ctx.importer.states.add(first)
         return ctx.importer.states.current_value(variable.state)
     return first
@@ -85,12 +85,12 @@ def read_variable(ctx: OpContext) -> Value:
     return _current(ctx, _variable(ctx), tensor.shape, tensor.dtype)
 
 
-def _set_in_runs(ctx: OpContext) -> set[tuple[str, str]]:
+def _assigned_variables(ctx: OpContext) -> set[tuple[str, str]]:
     """Return the variables that are set by any graph not used by CALL_ONCE."""
     importer = ctx.importer
-    if importer.set_in_runs is None:
-        importer.set_in_runs = _find_set(importer.model)
-    return importer.set_in_runs
+    if importer.assigned_variables is None:
+        importer.assigned_variables = _find_set(importer.model)
+    return importer.assigned_variables
 
 
 def _find_set(model: Model) -> set[tuple[str, str]]:

@@ -33,7 +33,7 @@ class Description:
     compiled network, or maps the names of several networks to theirs. ``texts`` are lines for
     people; ``data`` is the underlying data."""
 
-    facts: dict[str, Any]
+    properties: dict[str, Any]
     tables: dict[str, Table] = field(default_factory=dict)
     manifest: dict[str, Any] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Description:
             for title, table in self.tables.items()
         }
         manifest = {"manifest": self.manifest} if self.manifest else {}
-        return {**self.facts, **self.data, **manifest, **tables}
+        return {**self.properties, **self.data, **manifest, **tables}
 
 
 def import_verdict(load: Callable[[], Graph]) -> tuple[dict[str, Any], Graph | None]:

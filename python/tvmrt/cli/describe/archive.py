@@ -70,7 +70,9 @@ def _add_parts(archive: tarfile.TarFile, description: Description) -> None:
         elif "executor-config/graph/" in member.name and member.isfile():
             text = _read_member(archive, member.name).decode("utf-8", "replace")
             inner = graph_json.describe_text(text, f"{member.name} in the archive")
-            description.facts.update({k: v for k, v in inner.facts.items() if k != "format"})
+            description.properties.update(
+                {k: v for k, v in inner.properties.items() if k != "format"}
+            )
             description.tables.update({k: inner.tables[k] for k in ("inputs", "outputs")})
 
 
@@ -102,7 +104,7 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
         description.texts["code and stack"] = f"not measured: {result.reason}"
     else:
         description.texts["compiler"] = result.footprint.compiler
-        description.texts.update(memory_report.left_out_pairs(result.footprint))
+        description.texts.update(memory_report.unmeasured_pairs(result.footprint))
         for module_name, module in ours.items():
             text = memory_report.stack_text(result.stack(module), result.footprint.outside)
             description.texts[f"stack of {module_name}"] = text
@@ -164,8 +166,8 @@ def describe(path: Path) -> Description:
             description.tables["memory in bytes"] = Table(columns, rows, columns[:2])
             for name, module in modules.items():
                 if "dims" in module:
-                    behind = f" of {name}" if len(modules) > 1 else ""
-                    description.tables.update(dims.tables(module["dims"], behind))
+                    title_suffix = f" of {name}" if len(modules) > 1 else ""
+                    description.tables.update(dims.tables(module["dims"], title_suffix))
             _add_report(archive, metadata, modules, description)
             _add_parts(archive, description)
             files = [(m.name, m.size) for m in archive.getmembers() if m.isfile()]

@@ -7,19 +7,19 @@ from typing import Any
 from tvmrt.cli.table import Table
 
 
-def tables(said: dict[str, Any], behind: str = "") -> dict[str, Table]:
+def tables(dims: dict[str, Any], title_suffix: str = "") -> dict[str, Table]:
     """Return tables of the dynamic dimensions and of their tensors; ``behind`` ends the titles.
 
     Raises ValueError, TypeError, KeyError or AttributeError for malformed data.
     """
-    rows = [(name, low, high) for name, (low, high) in said["dims"].items()]
+    rows = [(name, low, high) for name, (low, high) in dims["dims"].items()]
     tensors = [
         (kind, name, tuple(shape))
         for kind in ("inputs", "outputs")
-        for name, shape in said[kind].items()
+        for name, shape in dims[kind].items()
     ]
     columns = ("of", "tensor", "shape")
     return {
-        f"dimensions{behind}": Table(("dimension", "least", "most"), rows),
-        f"shapes{behind}": Table(columns, tensors, left=columns),
+        f"dimensions{title_suffix}": Table(("dimension", "least", "most"), rows),
+        f"shapes{title_suffix}": Table(columns, tensors, left=columns),
     }

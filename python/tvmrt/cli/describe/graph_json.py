@@ -15,7 +15,7 @@ from tvmrt.cli.table import Table
 BITS = re.compile(r"[a-z]+(\d+)(?:x(\d+))?")
 
 
-def _bytes_of(dtype: str, shape: list[int]) -> int:
+def _tensor_bytes(dtype: str, shape: list[int]) -> int:
     match = BITS.fullmatch(dtype)
     bits = int(match[1]) * int(match[2] or 1) if match else 8
     return (bits + 7) // 8 * math.prod(shape)
@@ -26,7 +26,7 @@ def _storage(attrs: dict[str, Any]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     entries = zip(attrs["storage_id"][1], attrs["dltype"][1], attrs["shape"][1])
     for storage, dtype, shape in entries:
-        sizes[storage] = max(sizes.get(storage, 0), _bytes_of(dtype, shape))
+        sizes[storage] = max(sizes.get(storage, 0), _tensor_bytes(dtype, shape))
     return sizes
 
 
@@ -69,7 +69,7 @@ def describe_text(text: str, what: str) -> Description:
             f"{what} is not the JSON of a graph executor ({type(error).__name__}: {error}); "
             "the parts nodes, arg_nodes, heads, attrs and node_row_ptr must agree"
         ) from None
-    facts = {
+    properties = {
         "format": "graph JSON",
         "operators": len(kernels),
         "storage_pieces": len(storage),
@@ -81,7 +81,7 @@ def describe_text(text: str, what: str) -> Description:
         "outputs": Table(columns, outputs, words),
         "functions": Table(("function", "calls"), calls, ("function",)),
     }
-    return Description(facts, tables)
+    return Description(properties, tables)
 
 
 def describe(path: Path) -> Description:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvmrt.cli.describe import Description, dims, graph_json, manifest, params
-from tvmrt.cli.describe.stream import Stream
+from tvmrt.cli.describe.binary_reader import BinaryReader
 from tvmrt.cli.elf import UNDEFINED, ElfFile
 from tvmrt.cli.table import Table
 from tvmrt.compiler.codegen.manifest import SYMBOL as MANIFEST
@@ -34,7 +34,7 @@ class Factory:
     tensors: dict[str, params.TensorHeader]
 
 
-def _read_factory(stream: Stream, kind: str) -> Factory:
+def _read_factory(stream: BinaryReader, kind: str) -> Factory:
     executor = EXECUTORS[kind]
     graph = stream.string() if executor == "graph" else ""
     count = stream.count(8)
@@ -45,7 +45,7 @@ def _read_factory(stream: Stream, kind: str) -> Factory:
     return Factory(executor, stream.string(), graph, tensors)
 
 
-def _read_constants(stream: Stream) -> dict:
+def _read_constants(stream: BinaryReader) -> dict:
     names = stream.strings()
     stream.unpack("Q")
     tensors = params.read_tensors(stream, names)
@@ -56,11 +56,11 @@ def _read_constants(stream: Stream) -> dict:
 
 
 def _add_factory(factory: Factory, what: str, description: Description) -> None:
-    description.facts.update(executor=factory.executor, module_name=factory.name)
+    description.properties.update(executor=factory.executor, module_name=factory.name)
     if factory.graph:
         inner = graph_json.describe_text(factory.graph, f"the graph in {what}")
-        del inner.facts["format"]
-        description.facts.update(inner.facts)
+        del inner.properties["format"]
+        description.properties.update(inner.properties)
         description.tables.update(inner.tables)
     if factory.tensors:
         description.tables["weights"] = params.tensor_table(factory.tensors)
@@ -68,8 +68,8 @@ def _add_factory(factory: Factory, what: str, description: Description) -> None:
 
 def _describe_blob(blob: bytes, what: str, description: Description) -> None:
     """Add the embedded module tree to a description, up to the first unknown kind."""
-    outer = Stream(blob, what)
-    stream = Stream(outer.take(outer.count(1)), what)
+    outer = BinaryReader(blob, what)
+    stream = BinaryReader(outer.take(outer.count(1)), what)
     kinds = []
     for _ in range(stream.count(8)):
         kind = stream.string()
@@ -84,7 +84,7 @@ def _describe_blob(blob: bytes, what: str, description: Description) -> None:
         elif kind not in ("_lib", "metadata_module"):
             kinds.append("...")
             break
-    description.facts["modules"] = [k for k in kinds if k != "_import_tree"]
+    description.properties["modules"] = [k for k in kinds if k != "_import_tree"]
 
 
 def _describe_dims(text: bytes, path: Path, description: Description) -> None:
@@ -101,7 +101,7 @@ def describe(path: Path) -> Description:
     symbols = elf.symbols()
     defined = [symbol for symbol in symbols if symbol.section != UNDEFINED]
     wanted = sorted(symbol.name for symbol in symbols if symbol.section == UNDEFINED)
-    facts = {
+    properties = {
         "format": "shared library",
         "machine": elf.machine,
         "file_bytes": len(elf.data),
@@ -109,16 +109,16 @@ def describe(path: Path) -> Description:
         "needs_libraries": elf.needed(),
         "needs_of_runtime": [n for n in wanted if n.startswith(RUNTIME_PREFIXES)],
     }
-    description = Description(facts)
+    description = Description(properties)
     for symbol in defined:
         if symbol.name == BLOB:
             _describe_blob(elf.bytes_of(symbol), f"the module tree in {path}", description)
         elif symbol.name == LEVELS:
             names = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
-            facts["levels"] = names.split(",")
+            properties["levels"] = names.split(",")
         elif symbol.name == NEEDS:
             needs = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
-            facts["needs_processor"] = needs or f"any {elf.machine}"
+            properties["needs_processor"] = needs or f"any {elf.machine}"
         elif symbol.name == MANIFEST:
             description.manifest = manifest.of_library(elf, symbol)
         elif symbol.name.startswith("tvmgen_") and symbol.name.endswith(DIMS):

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli import networks
+from tvmrt.cli import onnx_reference
 from tvmrt.cli.describe import Description, import_verdict
 from tvmrt.cli.table import Table
 
@@ -41,11 +41,11 @@ def _imported(path: Path, operators: Any) -> Any:
     """Import the network; dynamic dimensions get default bounds."""
     from tvmrt.compiler.frontend.onnx import import_model
     from tvmrt.compiler.frontend.onnx.open_axes import find_open_axes
-    from tvmrt.error import OpenDimensionsError
+    from tvmrt.error import UnboundedDimensionsError
 
     try:
         return import_model(path, operators=operators)
-    except OpenDimensionsError as error:
+    except UnboundedDimensionsError as error:
         axes = find_open_axes(path, {}, {}, {}, error.names)
         if not axes.sizes:
             raise
@@ -56,7 +56,7 @@ def describe(path: Path) -> Description:
     """Describe a network, even if it cannot be compiled."""
     from tvmrt.compiler.custom import gather
 
-    model = networks.load_model(path, with_weights=False)
+    model = onnx_reference.load_model(path, with_weights=False)
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
     counts: Counter = Counter()
@@ -64,7 +64,7 @@ def describe(path: Path) -> Description:
     opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
     # gather: includes the operators of installed packages
     verdict, taken = import_verdict(lambda: _imported(path, gather(())))
-    facts = {
+    properties = {
         "format": "ONNX",
         "graph": graph.name,
         "opset": opsets,
@@ -79,7 +79,7 @@ def describe(path: Path) -> Description:
     columns = ("name", "dtype", "shape")
 
     def rows(values) -> list[tuple]:
-        infos = [networks.tensor_info(value) for value in values if value.name not in weights]
+        infos = [onnx_reference.tensor_info(value) for value in values if value.name not in weights]
         return [(i.name, i.dtype, tuple(i.shape)) for i in infos]
 
     tables = {
@@ -90,4 +90,4 @@ def describe(path: Path) -> Description:
     if taken is not None and taken.labels:
         named = [(name, list(each)) for name, each in taken.labels.items()]
         tables["labels"] = Table(("output", "labels"), named, ("output", "labels"))
-    return Description(facts, tables)
+    return Description(properties, tables)

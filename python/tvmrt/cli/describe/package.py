@@ -13,10 +13,10 @@ from tvmrt.runtime.package import NETWORK, read_package
 def describe(path: Path) -> Description:
     """Describe a package without running any of its code."""
     package = read_package(path)
-    facts = {"format": "package of tvmc", "executor": "graph", "module_name": NETWORK}
-    description = Description(facts)
+    properties = {"format": "package of tvmc", "executor": "graph", "module_name": NETWORK}
+    description = Description(properties)
     graph = graph_json.describe_text(package.graph, f"mod.json in {path}")
-    facts.update({k: v for k, v in graph.facts.items() if k != "format"})
+    properties.update({k: v for k, v in graph.properties.items() if k != "format"})
     description.tables.update(graph.tables)
     weights = params.describe_bytes(package.params, f"mod.params in {path}")
     description.tables["weights"] = weights.tables["weights"]
@@ -30,7 +30,7 @@ def describe(path: Path) -> Description:
                 where = f"{package.library_name} in {path}"
                 raise ValueError(str(error).replace(str(file), where)) from None
         for name in ("machine", "needs_libraries", "needs_of_runtime"):
-            facts[name] = inner.facts[name]
+            properties[name] = inner.properties[name]
         description.tables["symbols"] = inner.tables["symbols"]
     sizes = [
         (package.library_name, len(package.library)),

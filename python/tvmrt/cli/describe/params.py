@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvmrt.cli.describe import Description
-from tvmrt.cli.describe.stream import Stream
+from tvmrt.cli.describe.binary_reader import BinaryReader
 from tvmrt.cli.table import Table
 
 PARAMS_MAGIC = 0xF7E58D4F05049CB7
 TENSOR_MAGIC = 0xDD5E40F096B4A13F
-MOST_DIMENSIONS = 32  # limit for damaged files; no network has as many
+MAX_DIMENSIONS = 32  # limit for damaged files; no network has as many
 
-KINDS = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat"}
+DTYPE_CODES = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat"}
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ def dtype_name(code: int, bits: int, lanes: int) -> str:
     """Return the name of a type: ``float32``, ``int8x4``, ``bool``."""
     if (code, bits, lanes) == (1, 1, 1):
         return "bool"
-    return f"{KINDS.get(code, f'type{code}')}{bits}" + (f"x{lanes}" if lanes != 1 else "")
+    return f"{DTYPE_CODES.get(code, f'type{code}')}{bits}" + (f"x{lanes}" if lanes != 1 else "")
 
 
-def read_tensor(stream: Stream) -> TensorHeader:
+def read_tensor(stream: BinaryReader) -> TensorHeader:
     """Read the header of a serialised tensor and skip its data."""
     magic, _reserved = stream.unpack("QQ")
     if magic != TENSOR_MAGIC:
         raise stream.fail("no tensor starts here")
     _device_type, _device_id, ndim = stream.unpack("iii")
     code, bits, lanes = stream.unpack("BBH")
-    if not 0 <= ndim <= MOST_DIMENSIONS:
+    if not 0 <= ndim <= MAX_DIMENSIONS:
         raise stream.fail(f"a tensor of {ndim} dimensions")
     shape = tuple(stream.unpack("q") for _ in range(ndim))
     byte_count = stream.unpack("q")
@@ -51,7 +51,7 @@ def read_tensor(stream: Stream) -> TensorHeader:
     return TensorHeader(dtype_name(code, bits, lanes), shape, byte_count)
 
 
-def read_tensors(stream: Stream, names: list[str]) -> dict[str, TensorHeader]:
+def read_tensors(stream: BinaryReader, names: list[str]) -> dict[str, TensorHeader]:
     """Read one tensor per name."""
     return {name: read_tensor(stream) for name in names}
 
@@ -64,7 +64,7 @@ def tensor_table(tensors: dict[str, TensorHeader]) -> Table:
 
 def describe_bytes(data: bytes, what: str) -> Description:
     """Describe the bytes of a params file; ``what`` is its name in errors."""
-    stream = Stream(data, what)
+    stream = BinaryReader(data, what)
     magic, _reserved = stream.unpack("QQ")
     if magic != PARAMS_MAGIC:
         raise ValueError(f"{what} is not a params file: it starts with {data[:8].hex()}")
@@ -73,8 +73,8 @@ def describe_bytes(data: bytes, what: str) -> Description:
         raise stream.fail("the number of tensors differs from the number of names")
     tensors = read_tensors(stream, names)
     total = sum(tensor.byte_count for tensor in tensors.values())
-    facts = {"format": "params", "tensors": len(tensors), "bytes": total}
-    return Description(facts, {"weights": tensor_table(tensors)})
+    properties = {"format": "params", "tensors": len(tensors), "bytes": total}
+    return Description(properties, {"weights": tensor_table(tensors)})
 
 
 def describe(path: Path) -> Description:

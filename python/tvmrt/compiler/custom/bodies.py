@@ -40,7 +40,7 @@ class Call:
     scalars: Mapping[str, Any]
     layout: str | None = None
 
-    def ask(self, field: str, function: Callable[..., Any]) -> Any:
+    def evaluate(self, field: str, function: Callable[..., Any]) -> Any:
         """Return the function's result; its exceptions become a ValueError that names the field."""
         return self.operator.call(field, function, *self.operands, **self.scalars)
 
@@ -66,7 +66,7 @@ def choose(field: str, choice: Choice, call: Call) -> str:
     if isinstance(choice, str):
         return choice
     if callable(choice):
-        return str(call.ask(field, choice))
+        return str(call.evaluate(field, choice))
     missing = missing_function(choice, call)
     if missing is not None:
         raise ValueError(f"{field}: {call.operator.name} declares no function for {missing}")
@@ -105,13 +105,15 @@ class C:
 
     def function_for(self, call: Call) -> str:
         """Return the name of the function for a node. Raise ValueError if the source lacks it."""
-        return _found("c.function", choose("c.function", self.function, call), self.source, call)
+        return _checked_name(
+            "c.function", choose("c.function", self.function, call), self.source, call
+        )
 
     def scratch_bytes(self, call: Call) -> SymInt:
         """Return the bytes of scratch memory of a node."""
         if self.scratch is None:
             return 0
-        size = call.ask("c.scratch", self.scratch)
+        size = call.evaluate("c.scratch", self.scratch)
         if not isinstance(size, EXTENT) or lower_bound(as_extent(size)) < 0:
             raise ValueError(f"c.scratch: {size!r} is not a number of bytes")
         return as_extent(size)
@@ -159,7 +161,7 @@ class OpenCL:
         _check_sizes(total, local)
         options = self.build_options
         if callable(options):
-            options = call.ask("opencl.build_options", options)
+            options = call.evaluate("opencl.build_options", options)
         return {
             "operator": call.operator.name,
             "source": self.source,
@@ -183,10 +185,10 @@ class OpenCL:
     def function_for(self, call: Call) -> str:
         """Return the name of the kernel for a node. Raise ValueError if the source lacks it."""
         name = choose("opencl.function", self.function, call)
-        return _found("opencl.function", name, self.source, call)
+        return _checked_name("opencl.function", name, self.source, call)
 
 
-def _found(field: str, name: str, source: str, call: Call) -> str:
+def _checked_name(field: str, name: str, source: str, call: Call) -> str:
     """Return the name if the source has it, or may get it from a header or a macro."""
     if not name.isidentifier():
         raise ValueError(f"{field}: {name!r} is not a function name")
@@ -196,7 +198,7 @@ def _found(field: str, name: str, source: str, call: Call) -> str:
 
 
 def _sizes(field: str, function: Callable[..., Any], call: Call) -> list[int]:
-    given = call.ask(field, function)
+    given = call.evaluate(field, function)
     sizes = [given] if isinstance(given, NUMBER) else given
     if field == "opencl.local_size" and isinstance(sizes, (tuple, list)) and not sizes:
         return []

@@ -13,20 +13,20 @@ from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
 from tvmrt.compiler.ir.custom import enter_operator, evaluate_graph
 
 from .graph_builder import GraphBuilder
-from .halves import before_widening
+from .half_precision import half_source
 from .operator import Operator
 
 MAX_DEPTH = 32  # of nested operators; more means that an operator uses itself
 
 
-class _Open(threading.local):
+class _Expanding(threading.local):
     """Names of the operators that a thread is expanding, outermost first."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
 
-_open = _Open()
+_expanding = _Expanding()
 
 
 class Composed(Operator):
@@ -47,7 +47,7 @@ class Composed(Operator):
         self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
     ) -> list[Value]:
         values = self._values(attrs)
-        inputs, inside = self._inside_of(inputs, values)
+        inputs, inside = self._inner_graph(inputs, values)
         enter_operator(builder.graph, self)
         for record in inside.operators.values():
             enter_operator(builder.graph, record)
@@ -55,16 +55,16 @@ class Composed(Operator):
             "composed", inputs, name, operator=self, values=values, graph=inside
         )
 
-    def _inside_of(
+    def _inner_graph(
         self, inputs: Sequence[Value | None], values: Mapping[str, Any]
     ) -> tuple[Sequence[Value | None], Graph]:
         """Return the node's inputs and its inner graph. Half precision is passed unconverted if an
         inner kernel takes it, and is widened otherwise."""
-        given = [before_widening(v) or v for v in inputs]
+        given = [half_source(v) or v for v in inputs]
         if given != list(inputs):
             inside = self.inside([None if v is None else v.type for v in given], values)
-            halves = {v for v in inside.inputs if v.dtype.is_half}
-            if any(n.op != "cast" and halves & set(n.operands()) for n in inside.nodes):
+            half_types = {v for v in inside.inputs if v.dtype.is_half}
+            if any(n.op != "cast" and half_types & set(n.operands()) for n in inside.nodes):
                 return given, inside
         return inputs, self.inside([None if v is None else v.type for v in inputs], values)
 
@@ -80,19 +80,19 @@ class Composed(Operator):
         for parameter, type in zip(self.inputs, types):
             if type is None and parameter not in self.optional:
                 raise ValueError(f"input {parameter} is missing")
-        if len(_open.names) >= MAX_DEPTH:
-            raise ValueError(f"{self.name} uses itself: {' in '.join(_open.names[-3:])}")
+        if len(_expanding.names) >= MAX_DEPTH:
+            raise ValueError(f"{self.name} uses itself: {' in '.join(_expanding.names[-3:])}")
         graph = GraphBuilder(self.op_type)
         given = [
             None if type is None else graph.input(parameter, type.shape, type.dtype.name)
             for parameter, type in zip(self.inputs, types)
         ]
         given += [None] * (len(self.inputs) - len(given))
-        _open.names.append(self.name)
+        _expanding.names.append(self.name)
         try:
             results = self.call("body", self.function, graph, *given, **values)
         finally:
-            _open.names.pop()
+            _expanding.names.pop()
         for i, value in enumerate(results if isinstance(results, (tuple, list)) else [results]):
             if not isinstance(value, Value):
                 raise ValueError(

@@ -13,7 +13,7 @@ from tvmrt.compiler.ir.custom import enter_operator
 from tvmrt.compiler.ir.extent import as_extent, describe_symbols, lower_bound
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
-from .halves import narrowed, widened
+from .half_precision import convert_to_half, widened
 from .operand import ANY_LAYOUT, Tensor, bind_types, check_operands
 from .operator import Operator
 from .scalars import Scalar, bind_scalars, check_scalar_names, parse_scalars
@@ -159,7 +159,7 @@ class Kernel(Operator):
         name: str,
     ) -> list[Value]:
         """Add a node with these values of the scalars and return its outputs."""
-        inputs = narrowed(builder, inputs, [each.type for each in self.inputs], self.types)
+        inputs = convert_to_half(builder, inputs, [each.type for each in self.inputs], self.types)
         types = [None if v is None else v.type for v in inputs]
         scalars = bind_scalars(self.scalars, values)
         bind_types(self.inputs, self.types, types)

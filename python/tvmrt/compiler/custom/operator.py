@@ -50,7 +50,7 @@ class Operator:
         self.version = version
         self.doc = inspect.cleandoc(doc)
         self.overrides = overrides
-        self.home = _home()
+        self.home = _declaring_module()
 
     def create(self, **attributes: Any) -> Instance:
         """Return an instance whose inputs and outputs are bound later."""
@@ -81,10 +81,10 @@ class Operator:
         """Pickle by reference: declarations hold functions, which are loaded from their module."""
         if self.reloaded is not None:
             return self.reloaded
-        module, attribute = self._found_at()
+        module, attribute = self._source_location()
         return load_operator, (module, attribute)
 
-    def _found_at(self) -> tuple[str, str]:
+    def _source_location(self) -> tuple[str, str]:
         module = sys.modules.get(self.home)
         for key, value in vars(module).items() if module is not None else ():
             if value is self:
@@ -165,7 +165,7 @@ def load_operator(module: str, attribute: str) -> Operator:
     return found
 
 
-def _home() -> str:
+def _declaring_module() -> str:
     """Return the module that declares an operator: the nearest caller outside of this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -67,11 +67,11 @@ class ComposedInC(Composed):
         given = self._ffi.new("tvmrt_value[]", [session.enter(v) for v in inputs] or [-1])
         numbers = self._ffi.new("double[]", [float(v) for v in values.values()] or [0.0])
         made = self._ffi.new("tvmrt_value[]", [-1] * max(self._given.num_outputs, 1))
-        said = self._given.compose(session.pointer, given, numbers, made)
+        message = self._given.compose(session.pointer, given, numbers, made)
         if session.problem is not None:
             raise session.problem
-        if said != self._ffi.NULL:
-            raise ValueError(self._ffi.string(said).decode("utf-8", "replace"))
+        if message != self._ffi.NULL:
+            raise ValueError(self._ffi.string(message).decode("utf-8", "replace"))
         return [session.value(made[i]) for i in range(self._given.num_outputs)]
 
 

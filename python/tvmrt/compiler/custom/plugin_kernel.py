@@ -74,7 +74,11 @@ class KernelInC(Kernel):
         given, null = self._given, self._ffi.NULL
         if given.c_source == null:
             return None
-        scratch = None if given.c_scratch == null else self._asks(given.c_scratch, int, max)
+        scratch = (
+            None
+            if given.c_scratch == null
+            else self._wrap_bounds_function(given.c_scratch, int, max)
+        )
         source = text(self._ffi, given.c_source)
         return C(source, self._names(given.c_function, "c_function"), scratch)
 
@@ -87,31 +91,33 @@ class KernelInC(Kernel):
         return OpenCL(
             text(self._ffi, given.opencl_source),
             self._names(given.opencl_function, "opencl_function"),
-            global_size=lambda *types, **scalars: self._both_sizes(types, scalars)[0],
-            local_size=lambda *types, **scalars: self._both_sizes(types, scalars)[1],
+            global_size=lambda *types, **scalars: self._opencl_sizes(types, scalars)[0],
+            local_size=lambda *types, **scalars: self._opencl_sizes(types, scalars)[1],
             build_options="" if given.opencl_options == null else self._options,
         )
 
     def _names(self, function: Any, field: str) -> Callable[..., str]:
         if function == self._ffi.NULL:
             raise ValueError(f"operator {text(self._ffi, self._given.name)}: {field} is missing")
-        return self._asks(function, lambda found: text(self._ffi, found), _same)
+        return self._wrap_bounds_function(
+            function, lambda found: text(self._ffi, found), _equal_answer
+        )
 
-    def _asks(
+    def _wrap_bounds_function(
         self,
         function: Any,
         convert: Callable[[Any], Any],
-        joined: Callable[[Sequence[Any]], Any],
+        combine: Callable[[Sequence[Any]], Any],
     ) -> Callable[..., Any]:
         """Wrap a C function that takes numbers: with dynamic extents it is called for the upper and
         the lower bounds, and ``joined`` combines both results."""
 
-        def ask(*types: TensorType | None, **scalars: Any) -> Any:
+        def call_at_bounds(*types: TensorType | None, **scalars: Any) -> Any:
             ends = [upper_bound, lower_bound] if _symbols(types) else [upper_bound]
-            asked = [self._call(_at(types, end), scalars) for end in ends]
-            return joined([convert(function(call.pointer)) for call in asked])
+            calls = [self._call(_types_at(types, end), scalars) for end in ends]
+            return combine([convert(function(call.pointer)) for call in calls])
 
-        return ask
+        return call_at_bounds
 
     def _call(self, types: Sequence[TensorType | None], scalars: dict[str, Any]) -> Call:
         inputs, outputs = types[: self._count], types[self._count :]
@@ -133,7 +139,7 @@ class KernelInC(Kernel):
             raise ValueError(f"a shape has 0 to {longest} dimensions")
         return [tuple(row.dim[i] for i in range(row.ndim)) for row in rows]
 
-    def _both_sizes(
+    def _opencl_sizes(
         self, types: Sequence[Any], scalars: dict[str, Any]
     ) -> tuple[list[int], list[int]]:
         total, local = self._ffi.new("int64_t[3]"), self._ffi.new("int64_t[3]")
@@ -155,27 +161,29 @@ def _symbols(types: Sequence[TensorType | None]) -> set:
     return symbols_of(*(type.shape for type in types if type is not None))
 
 
-def _at(types: Sequence[TensorType | None], end: Callable[[Any], int]) -> list[TensorType | None]:
+def _types_at(
+    types: Sequence[TensorType | None], end: Callable[[Any], int]
+) -> list[TensorType | None]:
     """Return the types with every extent at its maximum or minimum."""
     return [t and TensorType(tuple(map(end, t.shape)), t.dtype) for t in types]
 
 
-def _same(answers: Sequence[str]) -> str:
-    if len(set(answers)) > 1:
+def _equal_answer(results: Sequence[str]) -> str:
+    if len(set(results)) > 1:
         raise UnsupportedError(
-            f"it returns {answers[0]} at the upper bounds and {answers[-1]} at the lower bounds; "
+            f"it returns {results[0]} at the upper bounds and {results[-1]} at the lower bounds; "
             "fix the dimensions with --shape"
         )
-    return answers[0]
+    return results[0]
 
 
 def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor]:
     found = []
     for row in rows(ffi, pointer, count, what):
         layouts = text(ffi, row.layouts)
-        several = layouts if layouts == ANY_LAYOUT else tuple(layouts.split())
+        parsed = layouts if layouts == ANY_LAYOUT else tuple(layouts.split())
         optional = bool(row.optional)
-        found.append(Tensor(text(ffi, row.name), text(ffi, row.type), several, optional))
+        found.append(Tensor(text(ffi, row.name), text(ffi, row.type), parsed, optional))
     return found
 
 

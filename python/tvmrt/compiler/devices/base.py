@@ -23,12 +23,12 @@ from tvmrt.compiler.ir import (
 from tvmrt.error import UnsupportedError
 
 from .region_json import region_blob
-from .runtime_half import missing
+from .runtime_support import missing
 
 Code = Union[CSource, ModuleBlob]
 
 BYTES_PER_SECOND = 8e9  # default of the transfer into or out of a region
-SECONDS_PER_BORDER = 1e-6  # per call of a region
+SECONDS_PER_TRANSFER = 1e-6  # per call of a region
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Device:
 
     def border_cost(self, nbytes: int) -> float:
         """Return the seconds to transfer a tensor into or out of a region."""
-        return SECONDS_PER_BORDER + nbytes / BYTES_PER_SECOND
+        return SECONDS_PER_TRANSFER + nbytes / BYTES_PER_SECOND
 
     def evaluate(self, region: Region) -> str | None:
         """Return None, or why the device refuses this region, which then stays on the CPU; with a
@@ -231,14 +231,14 @@ def _saved(module: Any, device: str) -> bytes:
         raise TypeError(f"device {device}: module {module.type_key} cannot be saved")
     packed = bytes(get_global_func("tvmrt.ModulePackImports")(module))
     # length, number of modules, then the type key of the first and its payload
-    place = 16
-    length = int.from_bytes(packed[place : place + 8], "little")
-    place += 8 + length
-    return packed[place : _tree_begin(packed, place)]
+    offset = 16
+    length = int.from_bytes(packed[offset : offset + 8], "little")
+    offset += 8 + length
+    return packed[offset : _import_table_offset(packed, offset)]
 
 
-def _tree_begin(packed: bytes, place: int) -> int:
+def _import_table_offset(packed: bytes, offset: int) -> int:
     """Return the offset of the table of imports, which a single module may lack."""
     mark = len(b"_import_tree").to_bytes(8, "little") + b"_import_tree"
-    found = packed.rfind(mark, place)
+    found = packed.rfind(mark, offset)
     return len(packed) if found < 0 else found

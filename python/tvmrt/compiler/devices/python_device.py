@@ -123,13 +123,13 @@ class _LoadedRegion:
             found = self._device.compute(node, operands)
             results = found if isinstance(found, (list, tuple)) else [found]
             if found is None or len(results) != len(row["outputs"]):
-                raise self._wrong_number(node, found, len(row["outputs"]))
+                raise self._result_count_error(node, found, len(row["outputs"]))
             for number, array in zip(row["outputs"], results):
                 values[number] = self._checked(array, number, node)
         for number, tensor in zip(region["outputs"], tensors[count:]):
             tensor.copyfrom(values[number])
 
-    def _wrong_number(self, node: RegionNode, found: Any, wanted: int) -> ValueError:
+    def _result_count_error(self, node: RegionNode, found: Any, wanted: int) -> ValueError:
         gave = "nothing; a 'return' is missing" if found is None else f"not {wanted} results"
         return ValueError(
             f"device {self._device.name}: compute of {node.name} ({node.op}) gave {gave}"
@@ -137,12 +137,14 @@ class _LoadedRegion:
 
     def _checked(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
         wanted, found = self._region["tensors"][number], np.shape(array)
-        most = wanted["shape"]
-        least = wanted.get("least", most)
-        if len(found) != len(most) or not all(a <= n <= b for a, n, b in zip(least, found, most)):
-            open_ = f"{least} to " if least != most else ""
+        maximum = wanted["shape"]
+        minimum = wanted.get("least", maximum)
+        if len(found) != len(maximum) or not all(
+            a <= n <= b for a, n, b in zip(minimum, found, maximum)
+        ):
+            lower = f"{minimum} to " if minimum != maximum else ""
             raise ValueError(
                 f"device {self._device.name}: compute of {node.name} ({node.op}) gave shape "
-                f"{list(found)}, not {open_}{most}"
+                f"{list(found)}, not {lower}{maximum}"
             )
         return np.ascontiguousarray(array, DTYPES[wanted["dtype"]].numpy).reshape(found)

@@ -49,24 +49,24 @@ class Constants:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        self._places: dict[bytes, int] = {}
+        self._offsets: dict[bytes, int] = {}
 
     def add(self, array: np.ndarray) -> dict[str, int]:
         plain = np.ascontiguousarray(array)
         data = plain.astype(plain.dtype.newbyteorder("<"), copy=False).tobytes()
-        if data not in self._places:
+        if data not in self._offsets:
             pad = -self._size % ALIGN_BYTES
             self._parts += [b"\0" * pad, data]
-            self._places[data] = self._size + pad
+            self._offsets[data] = self._size + pad
             self._size += pad + len(data)
-        return {"offset": self._places[data], "bytes": len(data)}
+        return {"offset": self._offsets[data], "bytes": len(data)}
 
     def tobytes(self) -> bytes:
         return b"".join(self._parts)
 
-    def places(self) -> dict[bytes, int]:
+    def end_distances(self) -> dict[bytes, int]:
         """Return the distance from the end of each constant that is worth sharing, by digest."""
-        large = ((data, at) for data, at in self._places.items() if len(data) >= SHARED_BYTES)
+        large = ((data, at) for data, at in self._offsets.items() if len(data) >= SHARED_BYTES)
         return {sha256(data).digest(): self._size - at for data, at in large}
 
 
@@ -85,19 +85,19 @@ def region_blob(
     text, data = head.encode(), constants.tobytes()
     payload = _SIZE.pack(len(text)) + text + _SIZE.pack(len(data)) + data
     # only given if the CPU also has code for the regions
-    places = constants.places() if _fall_back(regions) else {}
-    return ModuleBlob(TYPE_KEY, payload, _with_aligned_constants, places)
+    end_distances = constants.end_distances() if _fall_back(regions) else {}
+    return ModuleBlob(TYPE_KEY, payload, _with_aligned_constants, end_distances)
 
 
 _SIZE = struct.Struct("<Q")
 
 
-def _with_aligned_constants(payload: bytes, place: int) -> bytes:
+def _with_aligned_constants(payload: bytes, offset: int) -> bytes:
     """Pad the text of a payload with spaces to align the constants to ALIGN_BYTES, because the
     runtime reads them in place."""
     count = int(_SIZE.unpack_from(payload)[0])
     end = _SIZE.size + count
-    spaces = -(place + end + _SIZE.size) % ALIGN_BYTES
+    spaces = -(offset + end + _SIZE.size) % ALIGN_BYTES
     return _SIZE.pack(count + spaces) + payload[_SIZE.size : end] + b" " * spaces + payload[end:]
 
 

@@ -67,12 +67,12 @@ def get(name: str) -> Device:
         _take(name)
     if name in _DEVICES:
         return _DEVICES[name]
-    from .c_record import find_c_device
+    from .c_device import find_c_device
 
     found = find_c_device(name)
     if found is None:
         raise ValueError(
-            plugin.why_absent("devices", name)
+            plugin.why_missing("devices", name)
             or f"device {name} is not known; there are {', '.join(names())}; name the folder of "
             "its plug-in in TVMRT_DEVICE_PATH, or install its package"
         )
@@ -82,7 +82,7 @@ def get(name: str) -> Device:
 def names() -> list[str]:
     """Return the names that ``get`` finds in this package, by registration, plug-ins and entry
     points, and the devices of the loaded runtime."""
-    from .c_record import c_device_names
+    from .c_device import c_device_names
 
     found = [
         *_OWN,

@@ -81,13 +81,13 @@ def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> Tree:
     modules that it imports.
     """
     modules = [*heads, string("_lib")]
-    place = len(u64(0) + u64(0)) + sum(map(len, modules))  # after two counts
+    offset = len(u64(0) + u64(0)) + sum(map(len, modules))  # after two counts
     ends = []
     for module in imports:
         key = string(module.type_key)
-        modules.append(key + module.payload_at(place + len(key)))
-        place += len(modules[-1])
-        ends.append(place)
+        modules.append(key + module.payload_at(offset + len(key)))
+        offset += len(modules[-1])
+        ends.append(offset)
     rows = [*range(len(heads) + 1), *[len(modules) - 1] * (len(imports) + 1)]
     stream = u64(len(modules) + 1) + b"".join(modules)
     stream += string("_import_tree") + vector(rows) + vector(range(1, len(modules)))
@@ -162,10 +162,12 @@ _{symbol}:
 def _parts(file_name: str, inner: Mapping[str, int]) -> str:
     """Return the bytes of the file, split at each symbol."""
     lines, begin = [], 0
-    for symbol, place in sorted(inner.items(), key=lambda item: item[1]):
-        lines.append(f'  .incbin "{file_name}", {begin}, {place - begin}' if place > begin else "")
+    for symbol, offset in sorted(inner.items(), key=lambda item: item[1]):
+        lines.append(
+            f'  .incbin "{file_name}", {begin}, {offset - begin}' if offset > begin else ""
+        )
         lines.append(_hidden_label(symbol))
-        begin = place
+        begin = offset
     rest = f", {begin}" if begin else ""
     return "\n".join([*filter(None, lines), f'  .incbin "{file_name}"{rest}', ""])
 

@@ -75,7 +75,7 @@ def board_of(target: str) -> Board:
     return known[target]
 
 
-def read_facts(path: Path) -> dict[str, Any]:
+def read_image_metadata(path: Path) -> dict[str, Any]:
     """Read the metadata of an image; raise ValueError for other files."""
     data = path.read_bytes()
     begin = data.find(MARK)
@@ -143,12 +143,12 @@ def write_image(library: BoardNetwork, path: Path) -> None:
     compiler = f"{board.tool}-gcc"
     if shutil.which(compiler) is None:
         raise CompileError(f"{compiler} is not installed; it makes images for {board.target}")
-    facts = _facts(library, board)
+    metadata = _image_metadata(library, board)
     with replacing(path) as aside, scratch_folder() as folder:
-        _build(library, board, facts, folder, Path(aside))
+        _build(library, board, metadata, folder, Path(aside))
 
 
-def _facts(library: BoardNetwork, board: Board) -> dict[str, Any]:
+def _image_metadata(library: BoardNetwork, board: Board) -> dict[str, Any]:
     summary = library.summary
 
     def tensors(rows: Any) -> list[dict[str, Any]]:
@@ -169,7 +169,7 @@ def _facts(library: BoardNetwork, board: Board) -> dict[str, Any]:
 
 
 def _build(
-    library: BoardNetwork, board: Board, facts: dict[str, Any], folder: Path, image: Path
+    library: BoardNetwork, board: Board, metadata: dict[str, Any], folder: Path, image: Path
 ) -> None:
     """Call the compiler directly, so that make is not needed."""
     places = Path(find_boards_path())
@@ -195,14 +195,14 @@ def _build(
     for command in objects.values():
         _run(command, board)
     command = [
-        *usual, *board.flags, f'-DIMAGE="{facts["image"]}"',
+        *usual, *board.flags, f'-DIMAGE="{metadata["image"]}"',
         "-nostartfiles", f"-L{places}", "-T", f"{board.target}.ld", "-Wl,--gc-sections",
         *map(str, [*objects, *sources]), "-lm", "-o", str(folder / "image.elf"),
     ]  # fmt: skip
     _run(command, board)
-    (folder / "facts").write_bytes(MARK + json.dumps(facts).encode() + b"\0")
+    (folder / "facts").write_bytes(MARK + json.dumps(metadata).encode() + b"\0")
     _run(
-        [f"{board.tool}-objcopy", "--add-section", f".tvmrt={folder / 'facts'}",
+        [f"{board.tool}-objcopy", "--add-section", f".tvmrt={folder / 'metadata'}",
          str(folder / "image.elf"), str(image)],
         board,
     )  # fmt: skip

@@ -42,9 +42,9 @@ def print_program(program: Program) -> str:
         reads = ", ".join(_access(a) for a in step.reads)
         writes = ", ".join(_access(a) for a in step.writes)
         lines.append(f"  {i}: {writes} = {step.name}({reads})  # {', '.join(step.sources)}")
-    several = len(program.pools) > 1
+    many = len(program.pools) > 1
     for buffer in program.arena_buffers():
-        pool = f"{program.pools[buffer.pool].name} + " if several else ""
+        pool = f"{program.pools[buffer.pool].name} + " if many else ""
         lines.append(f"  at {pool}{buffer.address}: {buffer.name}, {buffer.nbytes} bytes")
     return "\n".join(lines) + "\n"
 

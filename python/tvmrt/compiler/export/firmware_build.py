@@ -45,7 +45,7 @@ EXECUTOR_FILES = {
 }
 
 # Headers that programs for TVM's archives include, although nothing here does.
-CALLERS_HEADERS = """\
+APPLICATION_HEADERS = """\
 #include <tvm/runtime/crt/logging.h>
 #include <tvm/runtime/crt/packed_func.h>
 """
@@ -101,7 +101,7 @@ _COMPILE_ASSEMBLY = """\
 \t@cat $@.said >&2; rm -f $@.said
 """
 # Report once, at the end, if C was used instead of assembly, by the headers or by the rule above.
-_TELL_OF_C = """\
+_ERROR_IF_NO_C = """\
 ifeq ($(findstring TVMRT_MICRO_ASM,$(flags)),)
 \t@echo TVMRT_MICRO_ASM | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
 \ttail -n 1 | grep -qx 0 && touch in-c.stamp || true
@@ -111,7 +111,7 @@ ifeq ($(findstring TVMRT_MICRO_ASM,$(flags)),)
 endif
 """
 # Report if Helium vectors are missing on processors that have them.
-_TELL_OF_NO_HELIUM = """\
+_ERROR_IF_NO_HELIUM = """\
 \t@echo TVMRT_MICRO_CAN_MVE | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
 \ttail -n 1 | grep -qx 1 || echo "note: with these options there is no Helium, for which the" \\
 \t"network was compiled: the results are the same, runs take longer" >&2
@@ -191,9 +191,9 @@ def makefile(
     cflags, level = " ".join(CFLAGS), ""
     if assembly and "dsp" in (target.board or ()):
         cflags, level = cflags.replace("-Os", "$(level)"), _LEVEL
-    build, tell = (_COMPILE_ASSEMBLY, _TELL_OF_C) if assembly else (_COMPILE, "")
+    build, tell = (_COMPILE_ASSEMBLY, _ERROR_IF_NO_C) if assembly else (_COMPILE, "")
     if assembly and "mve" in (target.board or ()):
-        tell += _TELL_OF_NO_HELIUM
+        tell += _ERROR_IF_NO_HELIUM
     return _MAKEFILE % {
         "name": name, "compiler": compiler, "archiver": archiver, "cflags": cflags,
         "flags": flags, "level": level, "kernels": f"kernels := {_KERNELS}\n" if assembly else "",

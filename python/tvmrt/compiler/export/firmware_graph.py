@@ -33,7 +33,7 @@ from tvmrt.compiler.ir.rounding import round_up
 from . import blob
 
 ALIGN_BYTES = 16  # TVMRT_GRAPH_ALIGN_BYTES
-LEAST_PARAM_ALIGN_BYTES = 4
+MIN_PARAM_ALIGN_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def place_params(arrays: Mapping[str, np.ndarray]) -> Params:
     place, rows = len(data) - sum(map(len, tensors)), []
     for array, tensor in zip(arrays.values(), tensors):
         place += len(tensor)
-        align = max(array.dtype.itemsize, LEAST_PARAM_ALIGN_BYTES)
+        align = max(array.dtype.itemsize, MIN_PARAM_ALIGN_BYTES)
         rows.append((place - array.nbytes, align, array.nbytes))
     costs = [
         sum(round_up(n, ALIGN_BYTES) for at, align, n in rows if (at + pad) % align)
@@ -88,7 +88,7 @@ def storage_bytes(graph: dict) -> dict[int, int]:
     return sizes
 
 
-def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
+def _arena_arguments(graph: dict, copied_bytes: int) -> list[int]:
     """Return the arguments of TVMRT_GRAPH_ARENA_BYTES for a graph."""
     rows = graph["node_row_ptr"]
     inputs = set(graph["arg_nodes"])
@@ -108,7 +108,7 @@ def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
 def arena_bytes(graph_json: str, arrays: Mapping[str, np.ndarray]) -> int:
     """Return TVMRT_GRAPH_ARENA_BYTES for pointers of 4 bytes; ``arrays`` are the params."""
     copied = place_params(arrays).copied_bytes if arrays else 0
-    numbers = _arena_numbers(json.loads(graph_json), copied)
+    numbers = _arena_arguments(json.loads(graph_json), copied)
     nodes, inputs, heads, entries, extents, edges, arguments, tensors = numbers
     # the executor, then tensors, extents, arguments, operators, inputs, and 2-byte indices
     tables = 24 * 4 + 40 * entries + 8 * extents + 8 * (edges + entries - inputs)
@@ -120,7 +120,7 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
     prefix = sources.prefix
     inputs, outputs = input_tensors(program), output_tensors(program)
     macro = f"{prefix.upper()}_GRAPH_ARENA_SIZE"
-    numbers = _arena_numbers(graph, params.copied_bytes if params else 0)
+    numbers = _arena_arguments(graph, params.copied_bytes if params else 0)
     declarations = []
     for what, tensors in (("Input", inputs), ("Output", outputs)):
         for i, tensor in enumerate(tensors):

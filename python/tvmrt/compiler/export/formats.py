@@ -27,7 +27,7 @@ def exporter(key: str) -> plugin.Exporter | None:
     """
     found = plugin.find("exporters", key)
     if found is None:
-        if (reason := plugin.why_absent("exporters", key)) is not None:
+        if (reason := plugin.why_missing("exporters", key)) is not None:
             raise ValueError(reason)
         return None
     made = found() if isinstance(found, type) else found

@@ -28,14 +28,14 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
     boards, others = {_BOARD: True, _TILE: True}, {_BOARD: False, _TILE: True}
     if "rv32" not in (target.board or ()):
         boards["TVMRT_MICRO_RVV"] = False
-    of_boards: dict[str, str] = {}
-    of_others: dict[str, str] = {}
+    board_headers: dict[str, str] = {}
+    other_headers: dict[str, str] = {}
     for text in texts:
         if f"#define {HOST_INSTRUCTIONS.lacking}" in text:
-            _follow(text, Path(), boards, of_boards)
+            _follow(text, Path(), boards, board_headers)
         else:
-            _follow(text, Path(), others, of_others)
-    return of_boards | of_others
+            _follow(text, Path(), others, other_headers)
+    return board_headers | other_headers
 
 
 def _follow(text: str, folder: Path, known: Mapping[str, bool], found: dict[str, str]) -> None:
@@ -60,15 +60,15 @@ def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:
             blocks.pop()
         else:
             open_ = blocks.pop()[1] if kind in ("elif", "else") else True
-            holds = _holds(kind, rest.strip(), known)
-            blocks.append((open_ and holds is not False, open_ and holds is not True))
+            value = _condition_value(kind, rest.strip(), known)
+            blocks.append((open_ and value is not False, open_ and value is not True))
 
 
-def _holds(kind: str, condition: str, known: Mapping[str, bool]) -> bool | None:
+def _condition_value(kind: str, condition: str, known: Mapping[str, bool]) -> bool | None:
     """Return whether a branch is taken once it is reached; None if this is not known."""
     if kind == "else":
         return True
     if kind in ("ifdef", "ifndef"):
         condition = f"{'!' * (kind == 'ifndef')}defined({condition})"
-    holds = known.get(condition.removeprefix("!"))
-    return None if holds is None else holds != condition.startswith("!")
+    value = known.get(condition.removeprefix("!"))
+    return None if value is None else value != condition.startswith("!")

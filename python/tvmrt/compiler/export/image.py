@@ -77,13 +77,13 @@ class CompiledImage:
             [library.sources.number for library in libraries],
         )
         self.operators: str | None = None
-        self.apart: dict[str, str] = {}
+        self.unshared: dict[str, str] = {}
         networks = [library.sources for library in libraries]
         shared = share_operators(name, networks, libraries[0].target)
         if shared is not None:
-            self.operators, self.files[shared[0]], self.apart = shared[0], shared[1], shared[2]
+            self.operators, self.files[shared[0]], self.unshared = shared[0], shared[1], shared[2]
             for sources in networks:
-                sources.files = {k: v for k, v in sources.files.items() if k not in self.apart}
+                sources.files = {k: v for k, v in sources.files.items() if k not in self.unshared}
 
     @property
     def arena_bytes(self) -> int:

@@ -18,7 +18,7 @@ from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.partition import Partition
 
-from . import blob, formats, late_calls
+from . import blob, formats, import_stubs
 from .atomic import filling, replacing, scratch_folder
 from .blob import Tree
 from .board_image import write_image
@@ -160,7 +160,7 @@ class CompiledLibrary:
             sources = self.write_sources(folder)
             if suffix != ".so":
                 calls = folder / f"{self.sources.prefix}_calls.c"
-                calls.write_text(late_calls.source())
+                calls.write_text(import_stubs.source())
                 sources.append(calls)
             more = self.sources.flags, self.sources.link_flags
             build_library(sources, aside.resolve(), self.target, self._cc, *more)

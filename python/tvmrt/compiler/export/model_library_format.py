@@ -22,7 +22,7 @@ from tvmrt.compiler.ir import ModuleBlob
 from tvmrt.libinfo import __version__
 
 from . import blob
-from .firmware_build import CALLERS_HEADERS, SIZED_GRAPH, makefile, runtime_sources
+from .firmware_build import APPLICATION_HEADERS, SIZED_GRAPH, makefile, runtime_sources
 from .firmware_graph import arena_bytes, storage_bytes
 from .firmware_templates import templates
 from .headers import runtime_headers
@@ -75,7 +75,7 @@ def write_archive(
             sources = runtime_sources(executors, any(map(has_foreign_code, libraries)))
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
-            texts = [*files.values(), *sources.values(), *templates().values(), CALLERS_HEADERS]
+            texts = [*files.values(), *sources.values(), *templates().values(), APPLICATION_HEADERS]
             first = libraries[0].target
             headers = runtime_headers(texts, first)
             for header, text in sorted(headers.items()):
@@ -132,7 +132,7 @@ def source_files(library) -> dict[str, str]:
             f"{prefix}_weights", bytes(library.sources.weights)
         )
     if library.sources.held:
-        files[f"{prefix}_held.h"] = _places_in_modules(library.held_places())
+        files[f"{prefix}_held.h"] = _module_constants(library.held_places())
     if library.sources.modules:  # the archive is linked to a library with its devices' modules
         files[f"{prefix}_devc.c"] = blob.blob_source(
             library.blob(), shared=not library.sources.held
@@ -140,7 +140,7 @@ def source_files(library) -> dict[str, str]:
     return files
 
 
-def _places_in_modules(places: Mapping[str, int]) -> str:
+def _module_constants(places: Mapping[str, int]) -> str:
     """Return C text with constants as expressions, because C has no symbols inside arrays."""
     lines = [
         "/* Weights that are stored with those of devices' regions. */",

@@ -16,7 +16,7 @@ from tvmrt.compiler.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
 
-from . import dialects
+from . import compiler_flags
 
 # Exact results matter more than the last percent: no -ffast-math. The next three do not change
 # values that C defines; without them loops with sqrt, min or exp are not vectorised. Functions are
@@ -42,7 +42,7 @@ COMMON = (
     "-D_POSIX_C_SOURCE=200809L",
 )
 _OWN_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-# Libraries other than ELF files need the names of imported functions at link time: late_calls.py.
+# Libraries other than ELF files need the names of imported functions at link time: import_stubs.py.
 SYSTEM_FLAGS = {".dll": ("-DTVM_EXPORTS",)}
 LINK_FLAGS = {
     ".so": ("-Wl,-z,noexecstack",),
@@ -69,7 +69,7 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     for name in (f"{triple}-gcc",) if triple else ("cc", "gcc", "clang"):
         if shutil.which(name):
             return [name]
-    if zig := dialects.zig(triple):
+    if zig := compiler_flags.zig(triple):
         return zig
     if triple:
         raise CompileError(
@@ -112,8 +112,8 @@ def build_library(
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
         own = (file_flags or {}).get(source.name, ())
-        given = [dialects.FRUGAL, *target.flags, *own]
-        compiler = dialects.for_level(command, target.triple, given)
+        given = [compiler_flags.GCC_SMALL_HEAP, *target.flags, *own]
+        compiler = compiler_flags.compiler_for_level(command, target.triple, given)
         files = ["-c", source.name, "-o", object_file.name]
         calls.call([*compiler, *flags, *further_flags(), *files], source.parent)
 
@@ -160,7 +160,7 @@ class _Calls:
         if process.returncode != 0:
             raise CompileError(
                 f"C compiler {' '.join(command[:1])} failed with code {process.returncode}: "
-                f"{_complaint(said)}"
+                f"{_first_error(said)}"
             )
 
     def stop(self) -> None:
@@ -184,7 +184,7 @@ def _start(command: Sequence[str], folder: Path) -> subprocess.Popen:
 _LINKER_FAILED = ("ld returned", "linker command failed")  # of gcc, of clang
 
 
-def _complaint(log: str) -> str:
+def _first_error(log: str) -> str:
     """Return the first error of a compiler's log, with a note that explains it.
 
     If the linker failed, the compiler's message about that follows the linker's own reason.

@@ -78,10 +78,13 @@ def vendor_copies(vendor: Vendor) -> tuple[dict[str, str], dict[str, str]]:
     headers = folder / vendor.include
     licences = [path for path in folder.glob("LICENSE*") if path.is_file()]
     # a header in the folder of the C files is only for them
-    beside = {header for path in code for header in path.parent.glob("*.h")}
+    local_headers = {header for path in code for header in path.parent.glob("*.h")}
     return (
         {path.relative_to(headers).as_posix(): _text(path) for path in headers.rglob("*.h")},
-        {path.relative_to(folder).as_posix(): _text(path) for path in (*code, *beside, *licences)},
+        {
+            path.relative_to(folder).as_posix(): _text(path)
+            for path in (*code, *local_headers, *licences)
+        },
     )
 
 
@@ -91,6 +94,6 @@ def _text(path: Path) -> str:
 
 def _folder(vendor: Vendor) -> list[Path]:
     """Return the folder in the environment if it contains the header."""
-    told = os.environ.get(vendor.variable)
-    folder = Path(told or ".").resolve()
-    return [folder] if told and (folder / vendor.include / vendor.header).is_file() else []
+    value = os.environ.get(vendor.variable)
+    folder = Path(value or ".").resolve()
+    return [folder] if value and (folder / vendor.include / vendor.header).is_file() else []

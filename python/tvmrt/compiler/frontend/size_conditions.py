@@ -22,7 +22,7 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
-from tvmrt.error import Remark, SizesRemark, UnsupportedError
+from tvmrt.error import SizesWarning, TvmrtWarning, UnsupportedError
 
 from .dims import Narrowed
 
@@ -87,12 +87,12 @@ def _warn(fitting: Fitting, reasons: Mapping[str, str]) -> None:
         if not sizes.node and name in reasons
     ]
     for text in said:
-        warnings.warn(text, Remark, stacklevel=3)
+        warnings.warn(text, TvmrtWarning, stacklevel=3)
     for words, conditions in _by_words(fitting.checked).items():
         is_of_several = any(len(condition.symbols) > 1 for condition in conditions)
         warnings.warn(
             f"a run needs sizes at which {words}, as node {conditions[0].node} requires",
-            SizesRemark if is_of_several else Remark,
+            SizesWarning if is_of_several else TvmrtWarning,
             stacklevel=3,
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.ir import Graph, Node
 from tvmrt.compiler.ir.extent import UndecidedExtent, describe_symbols, lower_bound, symbols_of
 from tvmrt.compiler.ir.value_users import ValueUsers
@@ -46,7 +46,7 @@ class _Offer:
 
     def cost(self) -> float | None:
         """Return the time of the nodes in seconds; None if the device does not know it."""
-        costs = [ask(self.device, "cost", node) for node in self.nodes]
+        costs = [call_device(self.device, "cost", node) for node in self.nodes]
         return None if any(c is None for c in costs) else sum(costs)
 
 
@@ -119,14 +119,14 @@ def _query(graph: Graph, device: Device) -> dict[Node, str | None]:
     """Return the device's answer for all nodes. It is queried node by node if it needs an extent
     that is not known."""
     try:
-        return ask(device, "annotate", graph)
+        return call_device(device, "annotate", graph)
     except UndecidedExtent:
         return {node: _query_node(node, device) for node in graph.nodes}
 
 
 def _query_node(node: Node, device: Device) -> str | None:
     try:
-        return ask(device, "supports", node)
+        return call_device(device, "supports", node)
     except UndecidedExtent as problem:
         return str(problem)
 
@@ -153,7 +153,7 @@ def _obstacle(node: Node, device: Device) -> str | None:
     symbols = symbols_of(*(v.shape for v in values))
     if any(symbol.source is not None for symbol in symbols):
         return f"its dimensions are data-dependent ({describe_symbols(symbols)})"
-    if symbols and not device.any_size and not ask(device, "prepares_sizes"):
+    if symbols and not device.any_size and not call_device(device, "prepares_sizes"):
         return f"its dimensions are dynamic ({describe_symbols(symbols)})"
     if any(lower_bound(v.type.size) == 0 for v in values):
         return "an empty tensor needs no device"
@@ -211,5 +211,5 @@ def _transfer_time(offer: _Offer, result: Assignment) -> float:
         if value.is_constant or producer in inside:
             continue
         if result.device.get(producer, CPU) != offer.device.name:
-            total += ask(offer.device, "border_cost", value.type.nbytes)
+            total += call_device(offer.device, "border_cost", value.type.nbytes)
     return total

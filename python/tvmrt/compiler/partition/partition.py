@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tvmrt.compiler.devices.ask import DeviceAnswerError, ask
 from tvmrt.compiler.devices.base import Refusal
+from tvmrt.compiler.devices.device_calls import InvalidDeviceResultError, call_device
 from tvmrt.compiler.ir import CSource, Graph, ModuleBlob, Node, Region, Value
 from tvmrt.compiler.ir.extent import Symbol, describe_symbols, symbols_of
 from tvmrt.compiler.ir.region import PACKED
@@ -101,7 +101,7 @@ def _assigned(
     graph: Graph, devices: Sequence[Device], context: Context
 ) -> tuple[list[Device], Assignment]:
     """Return the devices that take part, and the assignment of nodes to them."""
-    problems = [ask(device, "refuses", context) for device in devices]
+    problems = [call_device(device, "refuses", context) for device in devices]
     useful = [device for device, problem in zip(devices, problems) if problem is None]
     assignment = assign(graph, useful)
     for device, problem in zip(devices, problems):
@@ -171,7 +171,7 @@ class _RegionCutter:
         region, reads, writes = extract_region(self._graph, nodes, device.name, symbol, self._users)
         region.layout = _layout(device, self._graph, reads, writes)
         region.memory = device.memory
-        if ask(device, "prepares_sizes"):
+        if call_device(device, "prepares_sizes"):
             region.sizes = _sizes(reads)
         region.hooks = device.hooks and self._context.runtime == "crt"
         region.settings = self._context.options.get(device.name, {})
@@ -229,7 +229,7 @@ def _refusal(
     candidate.inner = list(region.nodes)
     types = [v.type for v in region.inputs], [v.type for v in region.outputs]
     try:
-        reason = ask(device, "evaluate", region)
+        reason = call_device(device, "evaluate", region)
         if reason is not None:
             reason = _at_smaller_sizes(device, candidate, reason, fallback, bounds_region)
         if reason is None and reducer is not None:
@@ -237,7 +237,7 @@ def _refusal(
         if reason is None:
             region = optimized(device, region)
             verify(region.graph, f"{device.name}.optimize", open=True)
-    except DeviceAnswerError:
+    except InvalidDeviceResultError:
         raise  # an error in the device itself, which affects every region
     except REFUSALS as problem:
         reason = _text(problem)
@@ -288,8 +288,8 @@ def _leaves_nothing(candidate: _Candidate, reason: Refusal, cutter: _RegionCutte
 
 def _is_taken(device: Device, region: Region, sizes: Sequence[Symbol]) -> bool:
     try:
-        return ask(device, "evaluate", with_sizes(region, sizes)) is None
-    except DeviceAnswerError:
+        return call_device(device, "evaluate", with_sizes(region, sizes)) is None
+    except InvalidDeviceResultError:
         raise
     except REFUSALS:
         return False
@@ -304,7 +304,7 @@ def _generate(
     try:
         _codegen(device, candidates, context)
         return candidates
-    except DeviceAnswerError:
+    except InvalidDeviceResultError:
         raise
     except REFUSALS as problem:
         if not fallback:
@@ -326,7 +326,7 @@ def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context)
     bounded = [
         with_sizes(c.region, c.accepted_sizes) if c.accepted_sizes else c.region for c in candidates
     ]
-    code = ask(device, "codegen", bounded, context)
+    code = call_device(device, "codegen", bounded, context)
     shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
     if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):
         raise UnsupportedError(

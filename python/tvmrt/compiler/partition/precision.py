@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.ir import Graph, Node, Region, Value
 from tvmrt.compiler.ir.custom import copy_node
 from tvmrt.error import TVMError, UnsupportedError
@@ -156,7 +156,7 @@ class Reducer:
         trial = _copy_of(region)
         trial.options["full_precision"] = full
         trial = optimized(device, trial)
-        trial.code = ask(device, "codegen", [trial], self._context)
+        trial.code = call_device(device, "codegen", [trial], self._context)
         graph = _as_network(trial)
         worst = 0.0
         for sample in range(len(self._calibration)):
@@ -168,7 +168,7 @@ class Reducer:
 
 def optimized(device: Device, region: Region) -> Region:
     """Return the region after the device's ``optimize``, without nodes in full precision."""
-    region = ask(device, "optimize", region)
+    region = call_device(device, "optimize", region)
     for node in region.nodes:
         if _name(node) in region.options.get("full_precision", ()):
             node.attrs.pop("precision", None)

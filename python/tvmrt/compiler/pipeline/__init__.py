@@ -1,7 +1,7 @@
 """The compiler from end to end: from a network to a library that can be exported.
 
 ``frontend -> ir -> transform -> partition -> codegen (program) -> planner -> codegen (C) ->
-export``; each stage is a function, and ``draft.py`` calls them in order.
+export``; each stage is a function, and ``stages.py`` calls them in order.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tvmrt.compiler.ir.limits import io_bytes
 from tvmrt.compiler.request import Request, documented, make
 from tvmrt.compiler.symbols import prefix_of
 
-from .draft import STAGES, Draft, make_draft, on_board
-from .open_sizes import compile_at_chosen_sizes
+from .infer_dim_bounds import compile_with_inferred_bounds
+from .stages import STAGES, LoweredNetwork, lower_network, on_board
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -54,22 +54,24 @@ def compile(
     OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
     network that the compiler does not support. Every error text is one sentence.
     """
-    return compile_at_chosen_sizes(model, _request(request, options), partial(_compiled, model))[0]
+    return compile_with_inferred_bounds(
+        model, _request(request, options), partial(_compiled, model)
+    )[0]
 
 
 def choose_dims(model: Any, request: Request) -> dict[str, Any]:
     """Return the ``dims`` of a request, with bounds for dimensions that it does not declare."""
-    return compile_at_chosen_sizes(model, request, partial(_compiled, model))[1]
+    return compile_with_inferred_bounds(model, request, partial(_compiled, model))[1]
 
 
 def _compiled(model: Any, request: Request, check: Callable[[int], None]) -> CompiledLibrary:
     """Return the library of a network. ``check`` is called with the bytes of its tensors before its
     code is generated."""
-    draft = make_draft(model, request)
-    with draft.clock.stage("plan"), on_board(draft):
-        (planned,) = plan_memory([draft.need], draft.placement)
-    check(io_bytes(draft.need.program) + draft.need.program.arena_bytes)
-    return draft.generate(planned)
+    lowered = lower_network(model, request)
+    with lowered.clock.stage("plan"), on_board(lowered):
+        (planned,) = plan_memory([lowered.need], lowered.placement)
+    check(io_bytes(lowered.need.program) + lowered.need.program.arena_bytes)
+    return lowered.generate(planned)
 
 
 def _request(request: Request | None, options: Mapping[str, Any]) -> Request:
@@ -127,36 +129,40 @@ def compile_together(
     groups = live_groups(names, concurrent)
     sizes = {"shapes": shapes or {}, "dims": dims or {}, "sequences": sequences or {}}
     live = [[names.index(name) for name in group] for group in groups]
-    libraries = _generate_image(_drafts(networks, make(options), sizes), live, image_name)
+    libraries = _generate_image(_lower_networks(networks, make(options), sizes), live, image_name)
     return CompiledImage(image_name, libraries, groups)
 
 
-def _drafts(
-    networks: Mapping[str, Any], asked: Request, sizes: Mapping[str, Mapping[str, Any]]
-) -> list[Draft]:
+def _lower_networks(
+    networks: Mapping[str, Any], requested: Request, sizes: Mapping[str, Mapping[str, Any]]
+) -> list[LoweredNetwork]:
     """Return the networks as drafts. ``sizes``: options that differ between networks."""
-    drafts = []
+    lowered_networks = []
     for name, model in networks.items():
-        folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
+        folder = None if requested.dump_dir is None else Path(requested.dump_dir, name)
         own: dict[str, Any] = {field: of_networks.get(name) for field, of_networks in sizes.items()}
-        drafts.append(make_draft(model, replace(asked, module_name=name, dump_dir=folder, **own)))
-    if any(not d.need.options.firmware or d.need.options.executor != "aot" for d in drafts):
+        lowered_networks.append(
+            lower_network(model, replace(requested, module_name=name, dump_dir=folder, **own))
+        )
+    if any(
+        not d.need.options.firmware or d.need.options.executor != "aot" for d in lowered_networks
+    ):
         raise ValueError("compiling networks together needs runtime crt (or a firmware target) "
         "and executor aot")  # fmt: skip
-    return drafts
+    return lowered_networks
 
 
 def _generate_image(
-    drafts: Sequence[Draft], live: Sequence[Sequence[int]], image_name: str
+    lowered_networks: Sequence[LoweredNetwork], live: Sequence[Sequence[int]], image_name: str
 ) -> list[CompiledLibrary]:
     """Generate code that shares memory and weights. ``live``: groups that run at the same time."""
-    needs = [draft.need for draft in drafts]
+    needs = [lowered.need for lowered in lowered_networks]
     refuse_sharing([need.program for need in needs], live)
-    with drafts[0].clock.stage("plan"), on_board(drafts[0]):
-        planned = plan_memory(needs, drafts[0].placement, live)
+    with lowered_networks[0].clock.stage("plan"), on_board(lowered_networks[0]):
+        planned = plan_memory(needs, lowered_networks[0].placement, live)
     image, made = SharedImage(prefix_of(image_name)), []
-    for draft, places in zip(drafts, planned):
-        made.append(draft.generate(places, image))
+    for lowered, places in zip(lowered_networks, planned):
+        made.append(lowered.generate(places, image))
         image = image.after(made[-1].sources)
     return made
 

@@ -51,8 +51,8 @@ class Executor:
         self._get_input_index = module["get_input_index"]
         self._set_input = module["set_input"]
         self._zero_copy: dict[str, PackedFunc] = {}
-        self._kept: dict[Any, Any] = {}
-        self._said_dims: Any = _UNASKED
+        self._alive: dict[Any, Any] = {}
+        self._dims_cache: Any = _UNASKED
 
     # ---- inputs ----
 
@@ -120,16 +120,16 @@ class Executor:
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {key!r}: {error}") from None
         self._set_input(key, tensor)
-        self._kept["strings", self._index(key) if isinstance(key, str) else key] = kept
+        self._alive["strings", self._index(key) if isinstance(key, str) else key] = kept
 
     def _dims(self) -> str | None:
         """Return the JSON text about dynamic dimensions; None if all shapes are fixed."""
-        if self._said_dims is _UNASKED:
+        if self._dims_cache is _UNASKED:
             try:
-                self._said_dims = self.module["get_dims"]()
+                self._dims_cache = self.module["get_dims"]()
             except (AttributeError, TVMError):  # an executor that tvmrt did not create
-                self._said_dims = None
-        return self._said_dims
+                self._dims_cache = None
+        return self._dims_cache
 
     def get_dims(self) -> dict[str, Any]:
         """Return the dynamic dimensions, and where they occur.
@@ -189,7 +189,7 @@ class Executor:
             self._check_input(name)
             tensor = _as_tensor(given, f"input {name!r}")
             self._bind("set_input_zero_copy", name, tensor)
-            self._kept["input", self._index(name) if isinstance(name, str) else name] = tensor
+            self._alive["input", self._index(name) if isinstance(name, str) else name] = tensor
 
     def _bind(self, function: str, key: str | int, tensor: NDArray) -> None:
         packed = self._zero_copy.get(function)
@@ -262,7 +262,7 @@ class Executor:
         """
         tensor = _as_tensor(value, f"output {key!r}")
         self._bind("set_output_zero_copy", key, tensor)
-        self._kept["output", key] = tensor
+        self._alive["output", key] = tensor
 
     def get_num_outputs(self) -> int:
         """Return the number of outputs."""

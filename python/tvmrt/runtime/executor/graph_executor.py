@@ -44,7 +44,7 @@ class GraphModule(Executor):
             Bytes created by save_param_dict() that name the parameters.
         """
         self.module["share_params"](other.module, params_bytes)
-        self._kept["shared"] = other
+        self._alive["shared"] = other
 
     # ---- schedulers ----
 

@@ -9,7 +9,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.flexbuffer import read_map
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.signal.operands import operand, whole_options, within
+from tvmrt.plugins.tflite.frontend.signal.operands import check_range, integer_options, operand
 from tvmrt.plugins.tflite.frontend.signal.spectra import MAX_LENGTH
 
 MAX_CHANNELS = 4096
@@ -20,9 +20,9 @@ FLOOR = 1e-12  # lower bound of energies before the logarithm
 def spectrogram(ctx: OpContext) -> Value:
     """Transform [samples, channels] to [channels, frames, frequencies], with a Hann window."""
     x = operand(ctx, 0, "float32", 2)
-    width, step, squared = whole_options(ctx, "window_size", "stride", "magnitude_squared")
-    within("window_size", width, 3, MAX_LENGTH)
-    within("stride", step, 1, 2**31 - 1)
+    width, step, squared = integer_options(ctx, "window_size", "stride", "magnitude_squared")
+    check_range("window_size", width, 3, MAX_LENGTH)
+    check_range("stride", step, 1, 2**31 - 1)
     if x.shape[0] < width:
         raise UnsupportedError(f"windows of {width} samples over {x.type}")
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(width) / width)
@@ -37,9 +37,9 @@ def mfcc(ctx: OpContext) -> Value:
     x, rate = operand(ctx, 0, "float32", 3), ctx.ints_of(1, "the sample rate")
     given = read_map(ctx.op.custom_options)
     limits = [given.get(f"{end}_frequency_limit") for end in ("lower", "upper")]
-    bands, count = whole_options(ctx, "filterbank_channel_count", "dct_coefficient_count")
-    within("filterbank_channel_count", bands, 1, MAX_CHANNELS)
-    within("dct_coefficient_count", count, 1, bands)
+    bands, count = integer_options(ctx, "filterbank_channel_count", "dct_coefficient_count")
+    check_range("filterbank_channel_count", bands, 1, MAX_CHANNELS)
+    check_range("dct_coefficient_count", count, 1, bands)
     if len(rate) != 1 or rate[0] < 1 or x.shape[2] < 2:
         raise ValueError(f"{x.type} at {rate} samples per second is not a spectrogram")
     if not all(isinstance(limit, (int, float)) for limit in limits):

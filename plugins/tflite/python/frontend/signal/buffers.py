@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
-from tvmrt.plugins.tflite.frontend.control import both
+from tvmrt.plugins.tflite.frontend.control import and_guard
 from tvmrt.plugins.tflite.frontend.flexbuffer import read_map
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
@@ -37,7 +37,7 @@ def circular_buffer(ctx: OpContext) -> list[Value]:
     if len(ctx.op.outputs) > 1:
         return [y, ctx.reshape(ready, ctx.result(1).shape)]
     if cycles > 1:
-        _go_on_if(ctx, ready)
+        _skip_unless(ctx, ready)
     return [y]
 
 
@@ -51,11 +51,11 @@ def _ready(ctx: OpContext, cycles: int) -> Value:
     return ready
 
 
-def _go_on_if(ctx: OpContext, ready: Value) -> None:
+def _skip_unless(ctx: OpContext, ready: Value) -> None:
     """Skip the following operators unless ``ready``, and keep their states unchanged."""
-    if len(ctx.importer.open_subgraphs) > 1:
+    if len(ctx.importer.subgraph_stack) > 1:
         raise UnsupportedError("a circular buffer that ends runs, inside of a branch or loop")
-    ctx.builder.guard = (both(ctx, ctx.builder.guard, ready), True)
+    ctx.builder.guard = (and_guard(ctx, ctx.builder.guard, ready), True)
 
 
 def _given(options: bytes) -> int:

@@ -9,13 +9,13 @@ from tvmrt.compiler.ir.signal import GAIN_PLACES
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.signal.operands import operand, whole_options, within
+from tvmrt.plugins.tflite.frontend.signal.operands import check_range, integer_options, operand
 
 
 @tflite_op(SignalFilterBank=1)
 def filter_bank(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "uint32", 1)
-    (channels,) = whole_options(ctx, "num_channels")
+    (channels,) = integer_options(ctx, "num_channels")
     tables = [operand(ctx, i, "int16", 1) for i in range(1, 6)]
     for i in range(1, 6):
         ctx.constant_of(i, "a table of the filter bank")
@@ -39,9 +39,9 @@ def square_root(ctx: OpContext) -> Value:
 @tflite_op(SignalFilterBankLog=1)
 def logarithm(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "uint32", 1)
-    bits, scale = whole_options(ctx, "input_correction_bits", "output_scale")
-    within("input_correction_bits", bits, 0, 31)
-    within("output_scale", scale, 0, 2**31 - 1)
+    bits, scale = integer_options(ctx, "input_correction_bits", "output_scale")
+    check_range("input_correction_bits", bits, 0, 31)
+    check_range("output_scale", scale, 0, 2**31 - 1)
     raised = ctx.emit("shift_left", [x, ctx.const(bits, np.uint32)])
     logs = ctx.emit("signal_log", [raised, ctx.const(scale, np.uint32)])
     return ctx.cast(ctx.clamp(logs, None, 32767), "int16")
@@ -51,7 +51,7 @@ def logarithm(ctx: OpContext) -> Value:
 def gain(ctx: OpContext) -> Value:
     x, noise = operand(ctx, 0, "uint32", 1), operand(ctx, 1, "uint32", 1)
     table = operand(ctx, 2, "int16", 1)
-    shift = within("snr_shift", *whole_options(ctx, "snr_shift"), 0, 63)
+    shift = check_range("snr_shift", *integer_options(ctx, "snr_shift"), 0, 63)
     if x.shape != noise.shape:
         raise ValueError(f"{noise.type} does not match the noise of {x.type}")
     if len(ctx.constant_of(2, "the table of gains")) < GAIN_PLACES:
@@ -76,12 +76,12 @@ _SUBTRACTION = (
 def subtraction(ctx: OpContext) -> list[Value]:
     """Subtract a noise estimate from x, but keep at least a share of x; also return the estimate.
     It is a running mean over the runs; odd channels have their own smoothing factors."""
-    x, given = operand(ctx, 0, "uint32", 1), whole_options(ctx, *_SUBTRACTION)
+    x, given = operand(ctx, 0, "uint32", 1), integer_options(ctx, *_SUBTRACTION)
     option = dict(zip(_SUBTRACTION, given))
     for name in ("smoothing_bits", "spectral_subtraction_bits"):
-        within(name, option[name], 0, 31)
+        check_range(name, option[name], 0, 31)
     for name in (*_SUBTRACTION[:4], "min_signal_remaining"):
-        within(name, option[name], 0, 2**31 - 1)
+        check_range(name, option[name], 0, 2**31 - 1)
     if option["num_channels"] != x.shape[0]:
         raise UnsupportedError(f"{option['num_channels']} channels of {x.type}")
     ctx.importer.check_state()

@@ -8,7 +8,7 @@ from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.flexbuffer import read_map
 
 
-def whole_options(ctx: OpContext, *names: str) -> list[int]:
+def integer_options(ctx: OpContext, *names: str) -> list[int]:
     """Return integer options by name. Raises ValueError if one is missing."""
     given = read_map(ctx.op.custom_options)
     missing = [n for n in names if not isinstance(given.get(n), int) or abs(given[n]) >= 2**31]
@@ -17,7 +17,7 @@ def whole_options(ctx: OpContext, *names: str) -> list[int]:
     return [int(given[name]) for name in names]
 
 
-def within(name: str, value: int, low: int, high: int) -> int:
+def check_range(name: str, value: int, low: int, high: int) -> int:
     """Return an option's value. Raises ValueError if it is not between ``low`` and ``high``."""
     if not low <= value <= high:
         raise ValueError(f"its option {name} is {value}, not from {low} to {high}")

@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.signal import radices
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.signal.operands import operand, whole_options, within
+from tvmrt.plugins.tflite.frontend.signal.operands import check_range, integer_options, operand
 
 MAX_LENGTH = 1 << 16
 
@@ -18,7 +18,7 @@ MAX_LENGTH = 1 << 16
 def window(ctx: OpContext) -> Value:
     """Multiply samples by weights, shift right and saturate."""
     x, weights = operand(ctx, 0, "int16"), operand(ctx, 1, "int16", 1)
-    shift = within("shift", *whole_options(ctx, "shift"), 0, 31)
+    shift = check_range("shift", *integer_options(ctx, "shift"), 0, 31)
     if x.type.size % weights.shape[0]:
         raise ValueError(f"{weights.type} are no weights for {x.type}")
     rows = ctx.reshape(x, (x.type.size // weights.shape[0], weights.shape[0]))
@@ -45,7 +45,7 @@ def _length(given: int) -> int:
 @tflite_op(SignalRfft=1)
 def rfft(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16|int32|float32")
-    length = _length(*whole_options(ctx, "fft_length"))
+    length = _length(*integer_options(ctx, "fft_length"))
     if x.shape[-1] > length:
         raise ValueError(f"{x.type} has rows of more than {length} elements")
     return ctx.emit("signal_rfft", [x], length=length)
@@ -54,7 +54,7 @@ def rfft(ctx: OpContext) -> Value:
 @tflite_op(SignalIrfft=1)
 def irfft(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16|int32|float32")
-    length = _length(*whole_options(ctx, "fft_length"))
+    length = _length(*integer_options(ctx, "fft_length"))
     if x.shape[-1] != length + 2:
         raise ValueError(f"{x.type} is not a spectrum of {length} elements")
     y = ctx.emit("signal_irfft", [x], length=length)
@@ -76,7 +76,7 @@ def squared(ctx: OpContext, spectrum: Value, first: int, count: int, to: str) ->
 def energy(ctx: OpContext) -> Value:
     """Compute the energies of a range of frequencies. The others are unspecified by the operator;
     they are computed, too, because that avoids moving memory."""
-    x, (end, start) = operand(ctx, 0, "int16", 1), whole_options(ctx, "end_index", "start_index")
+    x, (end, start) = operand(ctx, 0, "int16", 1), integer_options(ctx, "end_index", "start_index")
     shape = ctx.result().shape
     if len(shape) != 1 or not 0 <= start < end <= min(shape[0], x.shape[0] // 2):
         raise ValueError(f"frequencies {start} to {end} of {x.type} are no {list(shape)}")

@@ -9,7 +9,12 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.signal.operands import operand, rows_of, whole_options, within
+from tvmrt.plugins.tflite.frontend.signal.operands import (
+    check_range,
+    integer_options,
+    operand,
+    rows_of,
+)
 
 MAX_SAMPLES = 1 << 20  # maximum number of samples that a stream keeps
 MAX_FRAMES = 4096
@@ -35,7 +40,7 @@ def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
 @tflite_op(SignalDelay=1)
 def delay(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16")
-    length = within("delay_length", *whole_options(ctx, "delay_length"), 0, MAX_SAMPLES)
+    length = check_range("delay_length", *integer_options(ctx, "delay_length"), 0, MAX_SAMPLES)
     rows = rows_of(ctx, x)
     return ctx.reshape(ctx.slice_axis(_pushed(ctx, rows, length), 1, 0, rows.shape[1]), x.shape)
 
@@ -48,9 +53,9 @@ def framer(ctx: OpContext) -> list[Value]:
     frame begins before its newest sample by the number of whole steps that fill a frame.
     """
     x = operand(ctx, 0, "int16")
-    size, step, prefill = whole_options(ctx, "frame_size", "frame_step", "prefill")
-    within("frame_size", size, 1, MAX_SAMPLES)
-    within("frame_step", step, 1, size if prefill else MAX_SAMPLES)
+    size, step, prefill = integer_options(ctx, "frame_size", "frame_step", "prefill")
+    check_range("frame_size", size, 1, MAX_SAMPLES)
+    check_range("frame_step", step, 1, size if prefill else MAX_SAMPLES)
     rows = rows_of(ctx, x)
     if rows.shape[1] % step or rows.shape[1] // step > MAX_FRAMES:
         raise ValueError(f"{x.type} has no whole number of steps of {step} samples")
@@ -58,10 +63,10 @@ def framer(ctx: OpContext) -> list[Value]:
     whole = _pushed(ctx, rows, (size if prefill else steps * step) - step)
     parts = [ctx.slice_axis(whole, 1, i * step, size) for i in range(frames)]
     y = ctx.reshape(ctx.joined(parts, 1), (*x.shape[:-1], frames, size))
-    return [y, ctx.const(True) if prefill else _are_there(ctx, frames, steps)]
+    return [y, ctx.const(True) if prefill else _has_enough(ctx, frames, steps)]
 
 
-def _are_there(ctx: OpContext, more: int, wanted: int) -> Value:
+def _has_enough(ctx: OpContext, more: int, wanted: int) -> Value:
     """Return whether enough pieces have arrived for the first frame of this run."""
     if wanted <= 1:
         return ctx.const(True)
@@ -79,7 +84,7 @@ def overlap_add(ctx: OpContext) -> Value:
     if x.type.rank < 2:
         raise ValueError(f"{x.type} are no frames")
     frames, size = x.shape[-2:]
-    step = within("frame_step", *whole_options(ctx, "frame_step"), 1, size)
+    step = check_range("frame_step", *integer_options(ctx, "frame_step"), 1, size)
     if frames > MAX_FRAMES:
         raise UnsupportedError(f"{frames} frames in a run; at most {MAX_FRAMES}")
     outer, kept = x.type.size // (frames * size), size - step
@@ -111,14 +116,14 @@ def stacker(ctx: OpContext) -> list[Value]:
     """Stack the last frames of features into one row, once every ``step`` runs; also return whether
     this run has a result. Copies of the first frame stand in for the frames before it."""
     x, names = operand(ctx, 0, "int16", 1), ("left_context", "right_context", "step")
-    channels, left, right, step = whole_options(
+    channels, left, right, step = integer_options(
         ctx, "num_channels", *(f"stacker_{name}" for name in names)
     )
     if not 1 <= channels <= x.shape[0] or left < 0 or right < 0:
         raise ValueError(f"{left} and {right} frames of {channels} channels do not fit {x.type}")
     count = left + right + 1
-    within("stacker_step", step, 1, count)
-    within("num_channels", channels * count, 1, MAX_SAMPLES)
+    check_range("stacker_step", step, 1, count)
+    check_range("num_channels", channels * count, 1, MAX_SAMPLES)
     new = ctx.reshape(ctx.slice_axis(x, 0, 0, channels), (1, channels))
     states, known = ctx.importer.states, _begin(ctx, np.full((), -1, np.int32))
     number = states.current_value(

@@ -16,7 +16,7 @@ import onnx
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of
-from tvmrt.error import Remark, UnsupportedError
+from tvmrt.error import TvmrtWarning, UnsupportedError
 
 from .apart import names_read
 from .context import NodeContext
@@ -165,7 +165,7 @@ def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str)
     warnings.warn(
         f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at these shapes, so "
         f"a run that takes it fails; {problem}",
-        Remark,
+        TvmrtWarning,
         stacklevel=2,
     )
     hold(ctx, found, not taken)

@@ -26,7 +26,7 @@ from .map_inputs import with_rows
 Sequences = Mapping[str, "int | None"]
 
 
-def with_tensors(
+def sequences_to_tensors(
     model: onnx.ModelProto, sequences: Sequences, dims: Dims
 ) -> tuple[onnx.ModelProto, dict[str, Bundle]]:
     """Return the model with tensors as inputs, and bundles for its other inputs by name.

@@ -18,7 +18,7 @@ import onnx
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.contract import ContractError
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
@@ -98,7 +98,7 @@ def only(ctx: NodeContext, condition: Value, taken: bool, against: ValueError) -
     warnings.warn(
         f"node {ctx.name} (If): its {branch} branch is invalid at the shapes that the network is "
         f"compiled for, so a run that takes it fails; {against}",
-        Remark,
+        TvmrtWarning,
         stacklevel=2,
     )
     text = f"[{int(taken)}]: the {branch} branch is invalid at the compiled shapes"

@@ -17,7 +17,7 @@ from tvmrt.compiler.frontend.size_conditions import solve
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import Condition, refused_conditions
 from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, sym_max, sym_min, symbols_of
-from tvmrt.error import Remark
+from tvmrt.error import TvmrtWarning
 
 from .apart import names_read
 from .context import NodeContext
@@ -70,7 +70,7 @@ class HeldSizes:
             warnings.warn(
                 f"node {self.ctx.name} (If): a run that takes its {self.which} branch needs "
                 f"{text}, as node {node} requires",
-                Remark,
+                TvmrtWarning,
                 stacklevel=2,
             )
 

@@ -15,11 +15,11 @@ from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_conditions import Fitting, check_sizes, import_at_fitting_sizes
 from tvmrt.compiler.ir import HANDLE, Graph, Value, constant
 from tvmrt.compiler.ir.assumptions import enter_node
-from tvmrt.error import UnforeseenError, UnsupportedError
+from tvmrt.error import UnexpectedImportError, UnsupportedError
 
 from . import alternatives, extents, fallback, float_sizes, sequences, text, told
 from .adoption import Adopter, adopt
-from .border import shapes_of_parts, taken_apart, with_tensors
+from .border import sequences_to_tensors, shapes_of_parts, taken_apart
 from .candidates import run_importer
 from .context import NodeContext
 from .custom import importer_of
@@ -32,7 +32,7 @@ from .import_state import ImportState, Known
 from .inputs import check_default, element_name, input_types, overrides
 from .model_file import load_lightly
 from .open_axes import name_open_axes
-from .registry import Importer, find, why_absent
+from .registry import Importer, find, why_missing
 from .rows import check_row
 from .sanitize_model import sanitize_model
 from .tensors import dense, read_weights
@@ -54,12 +54,12 @@ def import_model(
     ``shapes``: the shape of each input with symbolic dimensions. ``dims``: the maximum, or
     (minimum, maximum), of each dynamic dimension. ``operators``: user-defined operators, by
     ``find(domain, name, version)``. ``sequences``: the lengths of sequence inputs, see
-    ``border.with_tensors``. ``adopters``: by device, the function that takes nodes without an
+    ``border.sequences_to_tensors``. ``adopters``: by device, the function that takes nodes without an
     operator. Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
     model, folder, kept = load_lightly(source)
-    model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
+    model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
     check_wiring(model)
     given = shapes_of_parts(shapes or {}, bundles)
     model = upgrade_opset(name_open_axes(model, given))
@@ -312,7 +312,7 @@ class GraphImporter(ImportState):
             raise ValueError(f"{where}: {why}") from problem
         except Exception as problem:
             what = f"it cannot be read ({type(problem).__name__}: {problem})"
-            raise UnforeseenError(f"{where}: {what}; check its operands") from problem
+            raise UnexpectedImportError(f"{where}: {what}; check its operands") from problem
         if outputs is None:
             return self._left(context, _unknown(node, self._opset(node)))
         return outputs
@@ -420,7 +420,7 @@ def _qualified(node: onnx.NodeProto) -> str:
 
 def _unknown(node: onnx.NodeProto, version: int) -> str:
     what = f"unknown operator {_qualified(node)}, version {version}"
-    if (reason := why_absent(node.domain, node.op_type)) is not None:
+    if (reason := why_missing(node.domain, node.op_type)) is not None:
         return f"{what}; {reason}"
     if node.domain in ("", "ai.onnx"):
         return what

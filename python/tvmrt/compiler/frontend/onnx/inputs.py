@@ -12,7 +12,7 @@ from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.frontend.wording import word_dims, word_shape
 from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
 from tvmrt.compiler.ir.extent import Extent, linear_form, symbols_of
-from tvmrt.error import OpenDimensionsError, UnsupportedError
+from tvmrt.error import UnboundedDimensionsError, UnsupportedError
 
 
 def input_types(
@@ -180,17 +180,17 @@ def _extents(
 
 def _unbound(
     name: str, declared: Sequence[int | str] | None, dims: Dims, others: Sequence[str]
-) -> OpenDimensionsError:
+) -> UnboundedDimensionsError:
     """Return the error for an input with undeclared dimensions; ``others``: those of all inputs."""
     if declared is None:
-        return OpenDimensionsError(
+        return UnboundedDimensionsError(
             f"the file does not declare the rank of input {name}; give its shape, for example "
             + word_shape(name, [1])
         )
     open_ = [d for d in dict.fromkeys(declared) if isinstance(d, str) and d not in dims]
     names = dims.undeclared(dict.fromkeys([*open_, *others]))
     text = ", ".join(map(str, declared))
-    return OpenDimensionsError(
+    return UnboundedDimensionsError(
         f"input {name} has shape [{text}], where {', '.join(open_)} "
         f"{'is' if len(open_) == 1 else 'are'} open; declare the sizes, as in "
         + word_dims({n: ("LOW", "HIGH") for n in names}),

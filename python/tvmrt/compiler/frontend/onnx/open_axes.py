@@ -17,7 +17,7 @@ from tvmrt.compiler.ir.extent import linear_form, lower_bound, upper_bound
 
 from . import axis_product_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
 from .axis_uses import AxisUses
-from .border import shapes_of_parts, with_tensors
+from .border import sequences_to_tensors, shapes_of_parts
 from .inline_functions import inline_functions
 from .model_file import load_lightly
 from .sanitize_model import sanitize_model
@@ -194,7 +194,7 @@ def find_open_axes(
     ``import_model`` for a file that cannot be read.
     """
     model, _, _ = load_lightly(source)
-    model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
+    model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
     given = shapes_of_parts(shapes or {}, bundles)
     model = upgrade_opset(name_open_axes(model, given))
     weights = {tensor.name for tensor in model.graph.initializer}

@@ -53,10 +53,10 @@ def find(domain: str, name: str) -> Importer | None:
     return _TABLE.get(key)
 
 
-def why_absent(domain: str, name: str) -> str | None:
+def why_missing(domain: str, name: str) -> str | None:
     """Return why an operator has no importer, if a disabled plug-in has one."""
     domain = "" if domain == "ai.onnx" else domain
     for key in ((domain, name), (domain, "*")):
-        if (reason := plugin.why_absent("operators", key)) is not None:
+        if (reason := plugin.why_missing("operators", key)) is not None:
             return reason
     return None

@@ -1,0 +1,86 @@
+"""Run the checks, each in its own process, so that a crash of a device fails only one check."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from .finding import Finding
+
+CHECKS = (
+    "operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
+    "leaks", "threads",
+)  # fmt: skip
+SECONDS = 600  # time limit of one check; a device that hangs fails it
+
+
+def run_checks(
+    target: str,
+    checks: Sequence[str] = CHECKS,
+    tolerance: float = 1e-3,
+    observe: Callable[[Finding], None] | None = None,
+    only: Sequence[str] = (),
+    seconds: float = SECONDS,
+) -> list[Finding]:
+    """Test a device.
+
+    Parameters
+    ----------
+    target
+        Its name, the path of its plug-in (``.so``) or of the Python file that registers it.
+    checks
+        A subset of CHECKS, in order.
+    tolerance
+        Maximum error of a result, relative to its largest value.
+    observe
+        Called with each finding when it is available.
+    only
+        Prefixes of network names, such as "MatMul"; other networks are skipped.
+    seconds
+        Time limit of a check.
+
+    Raises
+    ------
+    ValueError
+        For an unknown check.
+    """
+    found = []
+    for check in checks:
+        if check not in CHECKS:
+            raise ValueError(f"there is no check {check}; there are {', '.join(CHECKS)}")
+        for finding in _in_a_process(target, check, tolerance, only, seconds):
+            found.append(finding)
+            if observe is not None:
+                observe(finding)
+    return found
+
+
+def _in_a_process(
+    target: str, check: str, tolerance: float, only: Sequence[str], seconds: float
+) -> list[Finding]:
+    command = [sys.executable, "-m", "tvmrt.conformance", check, target, str(tolerance), *only]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return [Finding(check, "time", False, f"not ended after {seconds:g} seconds")]
+    if done.returncode == 0:
+        rows = json.loads(done.stdout.splitlines()[-1])
+        return [Finding(**row) for row in rows]
+    stderr_lines = done.stderr.strip().splitlines()
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        return [Finding(check, "process", False, f"it died by {name}")]
+    return [
+        Finding(
+            check, "process", False, stderr_lines[-1] if stderr_lines else "it ended without a word"
+        )
+    ]
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """Return findings as one line of JSON."""
+    return json.dumps([dataclasses.asdict(finding) for finding in findings])

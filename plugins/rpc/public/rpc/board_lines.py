@@ -1,0 +1,228 @@
+"""Lines to boards: a serial port, QEMU's serial socket or pipes, or a QEMU process.
+
+Serial ports are opened with ``termios``. All POSIX systems, which the client side of remote calls
+needs, have it, so another package would only add a dependency.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["Line", "open_line"]
+
+DEFAULT_BAUD = 115200
+_BUFFER_BYTES = 65536
+
+
+class Line:
+    """Pair of file descriptors connected to a board.
+
+    Parameters
+    ----------
+    name
+        Name of the line in error messages.
+    source, sink
+        Descriptors to read from and to write to; they may be equal.
+    close
+        Called once, by close() or when the object is released.
+    why_ended
+        Returns the reason why the line ended, or "".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: int,
+        sink: int,
+        close: Callable[[], object],
+        why_ended: Callable[[], str] = str,
+    ) -> None:
+        self.name = name
+        self._source, self._sink, self._why_ended = source, sink, why_ended
+        self._buffer = b""
+        self._close = weakref.finalize(self, close)
+
+    def send(self, data: bytes, microseconds: int | None = None) -> int:
+        """Send all bytes and return their number; ConnectionError if they are not taken."""
+        end = time.monotonic() + (10 if microseconds is None else microseconds / 1e6)
+        left = memoryview(data)
+        while left:
+            self._check_open()
+            _, ready, _ = select.select([], [self._sink], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise ConnectionError(f"{self.name} takes no bytes")
+            try:
+                left = left[os.write(self._sink, left) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._ended() from error
+        return len(data)
+
+    def receive(self, max_bytes: int, microseconds: int | None = None) -> bytes:
+        """Return at most `max_bytes` bytes; none if none have come in time. Raises ConnectionError at
+        the end of the line."""
+        if not self._buffer:
+            self._check_open()
+            seconds = None if microseconds is None else microseconds / 1e6
+            ready, _, _ = select.select([self._source], [], [], seconds)
+            if not ready:
+                return b""
+            try:
+                self._buffer = os.read(self._source, _BUFFER_BYTES)
+            except BlockingIOError:
+                return b""
+            except OSError as error:
+                raise self._ended() from error
+            if not self._buffer:
+                raise self._ended()
+        taken, self._buffer = self._buffer[:max_bytes], self._buffer[max_bytes:]
+        return taken
+
+    def close(self) -> None:
+        """Close the line; a second call does nothing."""
+        self._close()
+
+    def _check_open(self) -> None:
+        if not self._close.alive:
+            raise ConnectionError(f"{self.name} is closed")
+
+    def _ended(self) -> ConnectionError:
+        more = self._why_ended()
+        return ConnectionError(f"{self.name} has ended" + (f": {more}" if more else ""))
+
+
+def open_line(address: str) -> Line:
+    """Open a line by its name.
+
+    Parameters
+    ----------
+    place
+        ``serial:PATH[:BAUD]``: a serial port, by default at 115200 baud. ``tcp:HOST:PORT``: a
+        socket such as QEMU's ``-serial tcp:HOST:PORT,server``. ``pipe:PATH``: the pipes PATH.in and
+        PATH.out of QEMU's ``-serial pipe:PATH``.
+
+    Raises
+    ------
+    ValueError
+        If the name has none of these forms.
+    OSError
+        If the line cannot be opened.
+    """
+    kind, _, argument = address.partition(":")
+    opener = {"serial": _open_serial, "tcp": _open_tcp, "pipe": _open_pipes}.get(kind)
+    if opener is None or not argument:
+        raise ValueError(
+            f"'{address}' is not a connection to a board; give serial:PATH[:BAUD], tcp:HOST:PORT "
+            "or pipe:PATH"
+        )
+    return opener(address, argument)
+
+
+def _open_serial(address: str, argument: str) -> Line:
+    path, colon, text = argument.rpartition(":")
+    if not colon or not text.isdigit():
+        path, text = argument, str(DEFAULT_BAUD)
+    try:
+        import termios
+    except ImportError as error:
+        raise ValueError(
+            f"{address}: this system has no termios, which sets serial ports"
+        ) from error
+    speed = getattr(termios, f"B{text}", None)
+    if speed is None:
+        known = sorted(int(name[1:]) for name in dir(termios) if name[1:].isdigit())
+        raise ValueError(f"{address}: the speed must be one of {', '.join(map(str, known[1:]))}")
+    fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        _make_raw(termios, fd, speed)
+    except termios.error as error:
+        os.close(fd)
+        raise ValueError(f"{path} is not a serial port: {error.args[-1]}") from error
+    return Line(address, fd, fd, lambda: os.close(fd))
+
+
+def _make_raw(termios: Any, fd: int, speed: int) -> None:
+    """Set raw mode: 8 bits, no parity, no translation, equal speed in both directions."""
+    off, control = 0, termios.CS8 | termios.CREAD | termios.CLOCAL
+    characters = termios.tcgetattr(fd)[6]
+    characters[termios.VMIN], characters[termios.VTIME] = 0, 0
+    termios.tcsetattr(fd, termios.TCSANOW, [off, off, control, off, speed, speed, characters])
+    termios.tcflush(fd, termios.TCIOFLUSH)
+
+
+def _open_tcp(address: str, argument: str) -> Line:
+    host, _, port = argument.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"'{address}' must be tcp:HOST:PORT")
+    try:
+        connected = socket.create_connection((host, int(port)), timeout=10)
+    except OSError as error:
+        raise ConnectionError(f"{address}: {error.strerror or error}") from error
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setblocking(False)
+    return Line(address, connected.fileno(), connected.fileno(), connected.close)
+
+
+def _open_pipes(address: str, path: str) -> Line:
+    """Open the pipes of QEMU, which reads PATH.in and writes PATH.out."""
+    sink = os.open(f"{path}.in", os.O_RDWR | os.O_NONBLOCK)  # no end of file before QEMU opens it
+    try:
+        source = os.open(f"{path}.out", os.O_RDWR | os.O_NONBLOCK)
+    except OSError:
+        os.close(sink)
+        raise
+
+    def close() -> None:
+        os.close(sink)
+        os.close(source)
+
+    return Line(address, source, sink, close)
+
+
+def start_emulator(command: Sequence[str], image: str, shift: int) -> Line:
+    """Start QEMU with an image and return the line to its serial port.
+
+    Its clock advances 2 ** ``shift`` nanoseconds per instruction, so that times are reproducible.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the emulator is not installed.
+    """
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"{command[0]} is not installed; it plays the board")
+    log_file = tempfile.TemporaryFile()
+    process = subprocess.Popen(
+        [
+            *command, "-display", "none", "-monitor", "none", "-icount", f"shift={shift}",
+            "-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line", "-kernel", image,
+        ],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log_file,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    sink, source = process.stdin, process.stdout
+    os.set_blocking(sink.fileno(), False)
+
+    def close() -> None:
+        process.kill()
+        process.wait()
+        for stream in (sink, source, log_file):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def why_ended() -> str:
+        log_file.seek(0)
+        return log_file.read().decode(errors="replace").strip()[-300:]
+
+    return Line(command[0], source.fileno(), sink.fileno(), close, why_ended)

@@ -1,0 +1,45 @@
+"""Non-maximum suppression of a detector's boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.tflite.frontend.context import OpContext
+from tvmrt.plugins.tflite.frontend.registry import tflite_op
+
+
+@tflite_op(NON_MAX_SUPPRESSION_V4=1, NON_MAX_SUPPRESSION_V5=1)
+def non_max_suppression(ctx: OpContext) -> list[Value]:
+    """Return the selected boxes' indices padded with zeros, their scores (V5), and their count."""
+    boxes, scores, (limit,) = ctx.required(0), ctx.required(1), ctx.ints_of(2, "the most boxes")
+    overlap, minimum_score = (ctx.reshape(ctx.required(i), ()) for i in (3, 4))
+    if len(ctx.op.inputs) > 5 and ctx.constant_of(5, "sigma").any():
+        raise UnsupportedError("scores that overlapping boxes make smaller (sigma is not 0)")
+    if boxes.type.rank != 2 or scores.shape != boxes.shape[:1] or limit < 0:
+        raise ValueError(f"{boxes.type} and {scores.type} are no boxes and scores")
+    # lower the threshold by one step: a box whose overlap equals it is suppressed, too
+    smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
+    places, there, kept = best_boxes(ctx, boxes, scores, limit, smaller, minimum_score)
+    results = [ctx.fitted(ctx.cast(places, "int32"), 0, limit)]
+    if ctx.op.name.endswith("5"):
+        taken = ctx.emit("gather", [scores, places], axis=0)
+        taken = ctx.emit("where", [there, taken, ctx.like(0, taken)])
+        results.append(ctx.fitted(taken, 0, limit))
+    return [*results, ctx.cast(kept, "int32")]
+
+
+def best_boxes(
+    ctx: OpContext, boxes: Value, scores: Value, limit: int, overlap: Value, minimum_score: Value
+) -> tuple[Value, Value, Value]:
+    """Select at most ``limit`` boxes of [N, 4] with scores above ``least``, best first; drop a box
+    that overlaps a better one by more than ``overlap``. Return indices, validity mask and count."""
+    count = boxes.shape[0]
+    rows = min(limit, count)
+    operands = [ctx.reshape(boxes, (1, count, 4)), ctx.reshape(scores, (1, 1, count))]
+    operands += [ctx.const(limit, np.int64), overlap, minimum_score]
+    selected, kept = ctx.emit_many("non_max_suppression", operands, rows=rows, centred=False)
+    there = ctx.emit("less", [ctx.const(np.arange(rows), np.int64), kept])
+    places = ctx.element(selected, 1, 2)
+    return ctx.emit("where", [there, places, ctx.like(0, places)]), there, kept

@@ -1,0 +1,429 @@
+"""ONNX networks for commands: load them, create inputs, and compute reference outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt import plugin
+from tvmrt.cli import files
+from tvmrt.cli.sequence_io import split_sequences
+from tvmrt.network.inputs import TensorInfo, random_inputs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    from tvmrt.cli.string_outputs import Labels
+    from tvmrt.compiler.custom import Catalogue
+
+
+def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
+    """Read an ONNX file, by default with the weights in other files.
+
+    Raises OSError or ValueError with the name of the file.
+    """
+    from onnx.external_data_helper import load_external_data_for_model
+
+    from tvmrt.compiler.frontend.onnx import model_file
+    from tvmrt.compiler.frontend.onnx.sanitize_model import sanitize_model
+
+    if plugin.importer_of_file(path) is not None:
+        raise ValueError(
+            f"{path}: this command supports ONNX networks only; 'tvmrt verify' and 'tvmrt bench' "
+            f"support {path.suffix}, too"
+        )
+    model, folder = model_file.load_model(path)
+    if with_weights:
+        load_external_data_for_model(model, folder)
+    return sanitize_model(model)
+
+
+def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
+    """Return name, type and shape that a graph input or output declares."""
+    from onnx import TensorProto
+
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return TensorInfo(value.name, (kind or "unknown").replace("_type", ""), ())
+    tensor = value.type.tensor_type
+    shape = tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+        for dim in tensor.shape.dim
+    )
+    dtype = TensorProto.DataType.Name(tensor.elem_type).lower()
+    return TensorInfo(
+        value.name, {"float": "float32", "double": "float64"}.get(dtype, dtype), shape
+    )
+
+
+def input_infos(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[TensorInfo]:
+    """Return the inputs that a user must set, with dimensions bound by ``shapes``."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    infos = [tensor_info(v) for v in model.graph.input if v.name not in weights]
+    unknown = set(shapes) - {info.name for info in infos}
+    if unknown:
+        names = ", ".join(info.name for info in infos)
+        raise KeyError(f"--shape: there is no input {min(unknown)}; the inputs are {names}")
+    bound = [TensorInfo(i.name, i.dtype, shapes.get(i.name, i.shape)) for i in infos]
+    for info in bound:
+        symbols = [str(dim) for dim in info.shape if not isinstance(dim, int)]
+        if symbols:
+            example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in info.shape)
+            raise ValueError(
+                f"input {info.name} leaves {', '.join(symbols)} open; "
+                f"bind it, for instance with --shape {info.name}={example}"
+            )
+    return bound
+
+
+def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], where: str) -> None:
+    """Raise KeyError, ValueError or TypeError if arrays do not match a network's inputs."""
+    names = ", ".join(info.name for info in infos) or "none"
+    for name in given:
+        if name not in {info.name for info in infos}:
+            raise KeyError(f"{where}: the network has no input '{name}'; its inputs are {names}")
+    for info in infos:
+        if info.name not in given:
+            raise KeyError(f"{where}: input '{info.name}' is missing; the inputs are {names}")
+        array = given[info.name]
+        if not _shapes_match(array.shape, info.shape):
+            raise ValueError(
+                f"{where}: input '{info.name}' must have shape {list(info.shape)}, "
+                f"not {list(array.shape)}"
+            )
+        if info.dtype in ("handle", "string"):
+            if array.dtype.kind not in "OSU":
+                raise TypeError(
+                    f"{where}: input '{info.name}' must hold strings, not {array.dtype}"
+                )
+        elif str(array.dtype) not in (info.dtype, _codes(info.dtype)):
+            raise TypeError(
+                f"{where}: input '{info.name}' must be {info.dtype}, not {array.dtype}; "
+                f"convert it with .astype('{info.dtype}')"
+            )
+
+
+def _codes(dtype: str) -> str | None:
+    """Return the type that an .npz uses for floats unknown to NumPy; None for other types."""
+    if dtype.endswith(("_float8", "_float4")):
+        return "uint8"
+    return "uint16" if dtype == "bfloat16" else None
+
+
+def _shapes_match(found: Sequence[int], wanted: Sequence[int | str]) -> bool:
+    """Return whether the extents agree, except for dynamic dimensions."""
+    dynamic = (isinstance(n, str) for n in wanted)
+    return len(found) == len(wanted) and all(
+        is_open or n == m for is_open, n, m in zip(dynamic, found, wanted)
+    )
+
+
+def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -> onnx.ModelProto:
+    """Return a copy of the model with every tensor that a node computes as an output.
+
+    ``untyped`` also includes tensors without an inferred type, such as results of custom operators
+    and all tensors computed from them. In models with operators of onnxruntime, such tensors are
+    included if a node reads them, since few runtimes provide the other outputs of these operators.
+    """
+    import onnx
+    from onnx import helper
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    inferred = onnx.shape_inference.infer_shapes(copy).graph
+    known = {value.name: value for value in [*inferred.value_info, *inferred.output]}
+    present = {value.name for value in copy.graph.output}
+    theirs = any(node.domain == "com.microsoft" for node in copy.graph.node)
+    read = _names_read(copy.graph) if theirs else set()
+    for node in copy.graph.node:
+        for name in node.output:
+            if not name or name in present:
+                continue
+            taken = (untyped or name in read) and "Sequence" not in node.op_type
+            if name not in known and taken:
+                copy.graph.output.append(helper.make_empty_tensor_value_info(name))
+            elif name in known and known[name].type.HasField("tensor_type"):
+                copy.graph.output.append(known[name])
+            present.add(name)
+    del copy.graph.value_info[:]
+    return copy
+
+
+# Operators that keep the scale of their first operand.
+SCALE_PRESERVING = {"Flatten", "Identity", "Relu", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+
+
+def dequantize_scales(model: onnx.ModelProto) -> dict[str, float]:
+    """Return the scales of tensors that are dequantised from 8-bit integers, by name."""
+    from onnx import numpy_helper
+
+    constants = {each.name: each for each in model.graph.initializer}
+    steps = {}
+    for node in model.graph.node:
+        if node.op_type in SCALE_PRESERVING and node.input[0] in steps:
+            steps[node.output[0]] = steps[node.input[0]]
+        elif node.op_type == "DequantizeLinear":
+            scale, *zero = (constants.get(name) for name in node.input[1:])
+            types = [numpy_helper.to_array(each).dtype for each in zero if each is not None]
+            if scale is not None and all(each.itemsize == 1 for each in types):
+                steps[node.output[0]] = float(abs(numpy_helper.to_array(scale)).max(initial=0.0))
+    return steps
+
+
+ISOLATED_PREFIX = "alone:"  # name prefix of an output that a node computes from given inputs
+
+
+def isolate_nodes(
+    model: onnx.ModelProto, values: Mapping[str, np.ndarray]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Return a model in which every node works on given values, and its inputs.
+
+    Nodes are disconnected: they read their inputs from ``values``, so an error of one node does not
+    affect the following nodes. The outputs are the node outputs contained in ``values``, with the
+    prefix ISOLATED_PREFIX. A tensor that ``values`` lacks (a sequence) still connects its nodes.
+    """
+    import onnx
+    from onnx import helper
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {sparse.values.name for sparse in graph.sparse_initializer}
+    outputs = []
+    for node in graph.node:
+        for position, name in enumerate(node.input):
+            if name and name not in values and name not in constants:
+                node.input[position] = ISOLATED_PREFIX + name
+        for position, name in enumerate(node.output):
+            if name:
+                node.output[position] = ISOLATED_PREFIX + name
+                outputs += [ISOLATED_PREFIX + name] if name in values else []
+    read = _names_read(graph)
+    feeds = {n: v for n, v in values.items() if n in read and n not in constants}
+    del graph.input[:], graph.output[:], graph.value_info[:]
+    for name, value in feeds.items():
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+    graph.output.extend(helper.make_empty_tensor_value_info(name) for name in outputs)
+    return copy, feeds
+
+
+def _names_read(graph: onnx.GraphProto) -> set[str]:
+    """Return the tensor names that nodes read, including those in subgraphs."""
+    names = set()
+    for node in graph.node:
+        names.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                names |= _names_read(attribute.g)
+                names.update(output.name for output in attribute.g.output)
+    return names
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A reference value, and the error of another faithful computation (0 if unknown)."""
+
+    value: np.ndarray
+    noise: float = 0.0
+
+
+def expected_outputs(
+    model: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    operators: Catalogue | None = None,
+    labels: Labels | None = None,
+) -> tuple[str, dict[str, Expected]]:
+    """Return the name of the reference, and every output of the model by name. Outputs that are
+    strings or maps are converted to numbers with their ``labels``.
+
+    The reference is onnxruntime if it is installed. It runs without optimisations, and again with
+    them to measure the arithmetic noise. Nodes that it computes differently from the standard are
+    run by the reference evaluator of the onnx package (see tvmrt.compiler.differences). That
+    evaluator also runs networks with custom ``operators``, and all networks without onnxruntime.
+    """
+    from tvmrt.cli import verify_operators
+    from tvmrt.cli.string_outputs import strings_to_indices
+
+    own = verify_operators.used_in(model, operators)
+    if own:
+        made = verify_operators.evaluators(own)
+        if model.functions:  # the evaluator does not support custom operators in functions
+            from onnx.inliner import inline_local_functions
+
+            model = inline_local_functions(model)
+        return "onnx reference and the operators' own", _evaluate_reference(model, inputs, made)
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        return "onnx reference", _evaluate_reference(model, inputs, labels=labels)
+    (plain, judge), (tuned, _) = (_by_onnxruntime(model, inputs, o) for o in (False, True))
+    plain, tuned = (
+        strings_to_indices(split_sequences(values), labels or {}) for values in (plain, tuned)
+    )
+    return judge, {
+        name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
+    }
+
+
+def _by_onnxruntime(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
+) -> tuple[dict[str, Any], str]:
+    """Return every output by name, and the reference: onnxruntime except where it is wrong."""
+    from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate, run_with_reference
+
+    def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        return _run_onnxruntime(part, feeds, optimise)
+
+    chosen = nodes_to_evaluate(model)
+    if chosen:
+        try:
+            values = run_with_reference(model, inputs, run)
+        except ValueError:  # the model cannot be split into parts
+            return run(model, inputs), "onnxruntime"
+        found = {
+            f"{model.graph.node[place].op_type}, {name}"
+            for place, names in chosen.items()
+            for name in names
+        }
+        nodes = "1 node" if len(chosen) == 1 else f"{len(chosen)} nodes"
+        return values, (
+            f"onnxruntime, and for {nodes} ({'; '.join(sorted(found))}) with the reference "
+            "evaluator of onnx, since onnxruntime differs there"
+        )
+    return run(model, inputs), "onnxruntime"
+
+
+def _evaluate_reference(
+    model: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    operators: Sequence[type] = (),
+    labels: Labels | None = None,
+) -> dict[str, Expected]:
+    from onnx.reference import ReferenceEvaluator
+
+    from tvmrt.cli.string_outputs import strings_to_indices
+    from tvmrt.compiler.differences.exact_reference import evaluators
+
+    try:
+        own = [*operators, *evaluators()]
+        values = ReferenceEvaluator(model, new_ops=own).run(None, dict(inputs))
+    except Exception as error:  # operators may raise anything
+        reason = " ".join(str(error).split())
+        remedy = "install a reference runtime that can: pip install onnxruntime"
+        if operators:  # no other reference supports them
+            remedy = "it checks custom operators against their Python references"
+        raise ValueError(
+            f"the reference evaluator of onnx cannot run the network ({reason}); " + remedy
+        ) from None
+    named = dict(zip((output.name for output in model.graph.output), values))
+    found = strings_to_indices(split_sequences(named), labels or {})
+    return {name: Expected(value) for name, value in found.items()}
+
+
+def _noise(value: np.ndarray, other: np.ndarray) -> float:
+    from tvmrt.cli import tolerance
+
+    return tolerance.difference(other, value)
+
+
+# On x86 without VNNI, onnxruntime's uint8 by int8 matmul overflows unless this setting is on. Some
+# networks fail to load with the setting.
+EXACT_INT8_OPTION = "session.x64quantprecision"
+
+
+def onnxruntime_session(
+    model: Path | onnx.ModelProto, threads: int, optimise: bool = True, exact: bool = False
+):
+    """Return an onnxruntime session with that many threads. ImportError if it is not installed.
+
+    ``exact`` prefers correct results over speed.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ImportError(
+            "onnxruntime is not installed; get it with 'pip install onnxruntime'"
+        ) from None
+    level = onnxruntime.GraphOptimizationLevel
+    source = str(model) if isinstance(model, Path) else model.SerializeToString()
+    refused = ""
+    for setting in ("1", "0") if exact else ("0",):
+        choices = onnxruntime.SessionOptions()
+        choices.intra_op_num_threads = threads
+        choices.inter_op_num_threads = 1
+        choices.log_severity_level = 4  # errors are reported below, or avoided by a retry
+        choices.graph_optimization_level = (
+            level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+        )
+        choices.add_session_config_entry(EXACT_INT8_OPTION, setting)
+        try:
+            return onnxruntime.InferenceSession(source, choices, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions share no base class
+            refused = " ".join(str(error).split())
+    raise ValueError(f"onnxruntime rejects the network: {refused}")
+
+
+def without_fixed_extents(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]
+) -> onnx.ModelProto:
+    """Return the model, or a copy without fixed extents if the inputs have other extents."""
+    import onnx
+
+    weights = {tensor.name for tensor in model.graph.initializer}
+    fixed = [
+        info
+        for info in model.graph.input
+        if info.name in inputs and info.name not in weights
+        for dim, extent in zip(info.type.tensor_type.shape.dim, inputs[info.name].shape)
+        if dim.HasField("dim_value") and dim.dim_value != extent
+    ]
+    if not fixed:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    names = {info.name for info in fixed}
+    changed_inputs = [info for info in copy.graph.input if info.name in names]
+    for info in (*changed_inputs, *copy.graph.output, *copy.graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            dim.Clear()
+    return copy
+
+
+def run_onnxruntime(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
+) -> dict[str, np.ndarray]:
+    """Return every output by name, with sequences and optional values split into tensors."""
+    return split_sequences(_run_onnxruntime(model, inputs, optimise))
+
+
+def _run_onnxruntime(
+    model: onnx.ModelProto, inputs: Mapping[str, Any], optimise: bool
+) -> dict[str, Any]:
+    session = onnxruntime_session(
+        without_fixed_extents(model, inputs), 1, optimise=optimise, exact=True
+    )
+    try:
+        values = session.run(None, dict(inputs))
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"onnxruntime cannot run the network: {reason}") from None
+    return dict(zip([output.name for output in session.get_outputs()], values))
+
+
+def inputs_for(
+    model: onnx.ModelProto,
+    shapes: Mapping[str, tuple[int, ...]],
+    inputs_file: Path | None,
+) -> dict[str, np.ndarray]:
+    """Return checked inputs from a file, or random inputs without a file."""
+    infos = input_infos(model, shapes)
+    if inputs_file is None:
+        return random_inputs(infos)
+    arrays = files.load_inputs(inputs_file)
+    check_inputs(arrays, infos, str(inputs_file))
+    return arrays

@@ -1,0 +1,50 @@
+"""Convert networks with sequences and optional values to networks that use only tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvmrt.compiler.ir.bundle import Bundle
+
+
+def sequences_to_tensors(
+    model: onnx.ModelProto, choices: Mapping[str, Any]
+) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """Return the model with one tensor per sequence element, as any runtime accepts, and the
+    options to compile it with. Raises the errors of ``border.sequences_to_tensors``."""
+    from tvmrt.compiler.frontend.dims import Dims
+    from tvmrt.compiler.frontend.onnx.border import sequences_to_tensors, shapes_of_parts
+
+    found, bundles = sequences_to_tensors(model, choices["sequences"], Dims(choices["dims"]))
+    shapes = shapes_of_parts(choices["shapes"], bundles)
+    return found, {**choices, "sequences": {}, "shapes": shapes}
+
+
+def split_sequences(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return outputs by name, with lists of arrays split into elements ``y[0]``, ``y[1]`` ... and
+    without absent values."""
+    import numpy as np
+
+    from tvmrt.compiler.ir.bundle import part_name
+
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, list) and all(isinstance(each, np.ndarray) for each in value):
+            found.update((part_name(name, i), each) for i, each in enumerate(value))
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+def joined_sequences(tensors: Mapping[str, Any], bundles: Mapping[str, Bundle]) -> dict[str, Any]:
+    """Collect a library's output tensors, by name, into the elements of their sequences."""
+    used = {n for b in bundles.values() for n in (*b.parts, b.count, b.there)}
+    found = {name: value for name, value in tensors.items() if name not in used}
+    return {
+        **found,
+        **split_sequences({n: b.gather(tensors.__getitem__) for n, b in bundles.items()}),
+    }

@@ -1,0 +1,103 @@
+"""Names that compilers use for the instruction sets of ISA levels, and selection of a compiler.
+
+Flags of targets are those of GCC. The ziglang wheel's compiler has its own names of processors. If
+the selected compiler does not support the instructions of a level, another one compiles the
+functions of that level, which are linked with the others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from tvmrt.error import CompileError
+
+# The triple of a system's own compiler may differ from zig's name of the system.
+ZIG_TRIPLES = {"x86_64-w64-mingw32": "x86_64-windows-gnu"}
+_ZIG = {
+    "-march=armv8.2-a+dotprod": "-mcpu=generic+v8_2a+dotprod",
+    "-march=armv8.2-a+dotprod+i8mm": "-mcpu=generic+v8_2a+dotprod+i8mm",
+    "-march=armv8.2-a+dotprod+i8mm+bf16": "-mcpu=generic+v8_2a+dotprod+i8mm+bf16",
+    "-march=armv7-a+fp": "-mcpu=generic+v7a+vfp3d16",
+    "-march=armv7-a+simd": "-mcpu=generic+v7a+neon",
+    "-march=rv64gcv": "-mcpu=baseline_rv64+v",
+}
+# By default GCC allocates 128 MB before its first garbage collection. Starting at 8 MB, a file of
+# kernels takes 63 MB instead of 111 MB, in the same time.
+GCC_SMALL_HEAP = "--param=ggc-min-heapsize=8192"
+# Flags only for GCC; the second allows vector moves of any alignment.
+_GCC_ONLY = (GCC_SMALL_HEAP, "-Wa,-muse-unaligned-vector-move")
+# Flags that many compilers do not support yet, and a condition for full support. GCC accepts the
+# first from version 12, and has its intrinsics from version 14; it has AMX from version 11.
+_RECENT_FLAGS = {
+    "-march=rv64gcv": "defined(__riscv_vector) && (defined(__clang__) || __GNUC__ >= 14)",
+    "-mamx-bf16": "defined(__AMX_BF16__)",
+}
+# Clang before 16 needs a flag to map vectors of fixed size to vectors of the processor.
+_CLANG = {"-march=rv64gcv": ("-mabi=lp64d", "-mllvm", "-riscv-v-vector-bits-min=128")}
+
+
+def zig(triple: str = "") -> list[str]:
+    """Return the command of the ziglang wheel's compiler; empty if it is not installed."""
+    if importlib.util.find_spec("ziglang") is None:
+        return []
+    name = ZIG_TRIPLES.get(triple, triple)
+    return [sys.executable, "-m", "ziglang", "cc", *(("-target", name) if name else ())]
+
+
+def translate_flags(command: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Translate flags of targets for this compiler."""
+    is_zig = "ziglang" in command
+    if is_zig or "clang" in Path(command[0]).name:
+        flags = [flag for flag in flags if flag not in _GCC_ONLY]
+    return [_ZIG.get(flag, flag) for flag in flags] if is_zig else list(flags)
+
+
+def compiler_for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list[str]:
+    """Return a compiler with the flags of a level: the given one, or if it does not support them
+    clang or the ziglang wheel. Raise CompileError if none does."""
+    flag = next((flag for flag in flags if flag in _RECENT_FLAGS), None)
+    if flag is None:
+        return [*command, *translate_flags(command, flags)]
+    more = tuple(translate_flags(command, flags))
+    if _accepts_flags((*command, *more), _RECENT_FLAGS[flag]):
+        return [*command, *more]
+    clang = [
+        "clang",
+        *([f"--target={triple}", *_headers(triple)] if triple else []),
+        *translate_flags(["clang"], flags),
+        *_CLANG.get(flag, ()),
+    ]
+    if shutil.which("clang") and _accepts_flags(tuple(clang), _RECENT_FLAGS[flag]):
+        return clang
+    if zig(triple):
+        return [*zig(triple), *translate_flags(zig(triple), flags)]
+    raise CompileError(
+        f"C compiler {command[0]} does not know {flag}, nor is there clang or the ziglang package; "
+        "install one, for example with: pip install ziglang; or leave that level out with levels"
+    )
+
+
+def _headers(triple: str) -> list[str]:
+    """Return options for the headers of another system as Debian installs them."""
+    folder = Path("/usr", triple, "include")
+    return ["-isystem", str(folder)] if folder.is_dir() else []
+
+
+@lru_cache(maxsize=16)
+def _accepts_flags(command: tuple[str, ...], truth: str) -> bool:
+    """Return whether a compiler accepts these flags and ``truth`` holds with them."""
+    text = f"#include <stdint.h>\n#if !({truth})\n#error\n#endif\n"
+    try:
+        done = subprocess.run(
+            [*command, "-x", "c", "-fsyntax-only", "-"],
+            input=text, check=False, capture_output=True, text=True,
+        )  # fmt: skip
+    except OSError:
+        return False
+    return done.returncode == 0

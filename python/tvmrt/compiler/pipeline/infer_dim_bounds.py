@@ -1,0 +1,273 @@
+"""Compilation of a network whose file leaves dimensions dynamic, with bounds inferred from use.
+
+The first bounds with which the whole compiler succeeds are used. So an error that proposes bounds
+only proposes bounds that compile.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.frontend.dimension_roles import (
+    MAX_CHOSEN_BYTES,
+    OTHER_PICTURES,
+    ChosenSize,
+    Role,
+)
+from tvmrt.compiler.frontend.onnx.open_axes import OpenAxes, find_open_axes
+from tvmrt.compiler.frontend.wording import word_dims
+from tvmrt.compiler.ir.limits import MemoryBoundError
+from tvmrt.compiler.request import Request
+from tvmrt.error import SizesWarning, TvmrtWarning, UnboundedDimensionsError, UnsupportedError
+
+MAX_HALVINGS = 10
+_WARNINGS_LOCK = threading.RLock()  # warning filters are global to the process
+_PACKAGE = __name__.split(".", maxsplit=1)[0]
+
+
+Attempt = Callable[[Request, Callable[[int], None]], CompiledLibrary]
+
+
+class _MemoryLimitError(MemoryBoundError):
+    """Error: the tensors of a network take more than the limit."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(f"its tensors take {nbytes} bytes")
+        self.nbytes = nbytes
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """Network that compiles at some sizes, with its warnings. ``is_related``: it is not valid for
+    all combinations of these sizes."""
+
+    result: CompiledLibrary
+    nbytes: int
+    dims: dict[str, Any]
+    messages: list[str]
+    is_related: bool
+
+
+def compile_with_inferred_bounds(
+    model: Any, request: Request, attempt: Attempt
+) -> tuple[CompiledLibrary, dict[str, Any]]:
+    """Call ``attempt`` with the request and bounds for the dimensions that it does not declare.
+
+    Return the library, and the ``dims`` of the request with these bounds. ``attempt`` must call its
+    second argument with the bytes of the network's tensors. A Remark states the chosen bounds and
+    their memory. If no bounds work, the error of ``attempt`` is raised. UnboundedDimensionsError with
+    bounds that work is raised if their memory exceeds ``MAX_CHOSEN_BYTES`` or the request's
+    ``max_memory``, and always for a board.
+    """
+    try:
+        return attempt(request, lambda _: None), dict(request.dims or {})
+    except UnboundedDimensionsError as error:
+        if not error.names:
+            raise
+        problem = error
+    axes = find_open_axes(model, request.shapes, request.dims, request.sequences, problem.names)
+    if axes.sizes.keys() != set(problem.names):
+        raise problem
+    search = _Search(request, attempt, axes)
+    with _WARNINGS_LOCK:
+        found = search.on_board(problem) if _is_for_board(request) else search.run(_name(model))
+    for text in found.messages:
+        _warn(text)
+    names = [each.name for each in found.result.summary.inputs]
+    chosen = axes.fitting(dict(zip(names, found.result.program.input_types)))
+    _warn(
+        "the network has dynamic dimensions; bounds inferred from their use: "
+        f"{word_dims(chosen)}, with up to {_size(found.nbytes)} for tensors; declare them to "
+        "change the bounds"
+    )
+    related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
+    found.result.related_dims = tuple(related)
+    return found.result, {**(request.dims or {}), **chosen}
+
+
+class _Search:
+    """Search for bounds with which one network compiles."""
+
+    def __init__(self, request: Request, attempt: Attempt, axes: OpenAxes) -> None:
+        self.request = request
+        self.attempt = attempt
+        self.axes = axes
+        self.limit = request.max_memory or MAX_CHOSEN_BYTES
+        self.nbytes = 0  # of the last attempt
+
+    def run(self, name: str) -> _Compiled:
+        """Return the network with the first bounds that work within the memory limit."""
+        sizes, same = dict(self.axes.sizes), dict[str, str]()
+        try:
+            found = self._largest_batch_within_limit(sizes, same)
+            return (
+                self._independent_bounds((None, *OTHER_PICTURES)) or found
+                if found.is_related
+                else found
+            )
+        except MemoryBoundError:
+            raise self._over_limit_error(name, sizes, same) from None
+        except (ValueError, UnsupportedError) as error:
+            problem = error
+        image_size = self._working_image_size(problem)
+        for sizes, same in self._candidate_bounds((image_size,)):
+            try:
+                found = self._largest_batch_within_limit(sizes, same)
+                return (
+                    self._independent_bounds((image_size,)) or found if found.is_related else found
+                )
+            except MemoryBoundError:
+                raise self._over_limit_error(name, sizes, same) from None
+            except (ValueError, UnsupportedError):
+                continue
+        raise problem
+
+    def _working_image_size(self, problem: Exception) -> int | None:
+        """Return the image size with which the network compiles, None for the usual one. Raise
+        ``problem`` if there is none."""
+        for image_size in (None, *OTHER_PICTURES):
+            sizes = self.axes.usual(False, image_size)
+            if image_size and sizes == self.axes.usual(False):
+                break  # it has no image input
+            try:
+                self._compiled(sizes, {})
+                return image_size
+            except UnsupportedError:
+                break  # not caused by sizes
+            except ValueError:
+                continue
+        raise problem
+
+    def _independent_bounds(self, image_sizes: Sequence[int | None]) -> _Compiled | None:
+        """Return the network with bounds that are valid for all combinations of sizes."""
+        for sizes, same in self._candidate_bounds(image_sizes):
+            found = self._try_sizes(sizes, same)
+            if found is not None and not found.is_related:
+                return found
+        return None
+
+    def _candidate_bounds(
+        self, image_sizes: Sequence[int | None]
+    ) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
+        """Yield bounds to try; ``pictures``: image sizes to try if only one size may work."""
+        yield from self.axes.choices()
+        for dynamic_batch in (True, False):
+            tried: list[dict[str, ChosenSize]] = []
+            for image_size in image_sizes:
+                sizes = self.axes.usual(dynamic_batch, image_size)
+                if sizes not in tried:
+                    tried.append(sizes)
+                    yield sizes, {}
+
+    def on_board(self, problem: UnboundedDimensionsError) -> _Compiled:
+        """Raise an error with sizes that compile. Bounds are not chosen for a board, because its
+        memory would be planned for them."""
+        usual = [self.axes.usual(False, image_size) for image_size in (None, *OTHER_PICTURES)]
+        for sizes in (usual[0], self.axes.with_batch(self._minimum_sizes(), 1), *usual[1:]):
+            found = self._try_sizes(sizes, {})
+            if found is not None:
+                raise UnboundedDimensionsError(
+                    "memory of a board is planned for the largest sizes; declare bounds of "
+                    f"{', '.join(problem.names)}, for example "
+                    f"{word_dims(self.axes.declare(sizes, {}))}"
+                ) from None
+        raise problem
+
+    def _minimum_sizes(self) -> dict[str, ChosenSize]:
+        return {
+            n: replace(size, low=max(size.low, 1), high=max(size.low, 1))
+            for n, size in self.axes.sizes.items()
+        }
+
+    def _largest_batch_within_limit(
+        self, sizes: dict[str, ChosenSize], same: dict[str, str]
+    ) -> _Compiled:
+        """Return the network with the largest batch within the limit. Raise MemoryBoundError if a
+        batch of one exceeds it."""
+        batch = max((s.high for s in sizes.values() if s.role is Role.BATCH), default=1)
+        while True:
+            try:
+                return self._compiled(sizes, same)
+            except MemoryBoundError as error:
+                if batch <= 1:
+                    raise
+                fits = batch // 4  # an early error does not report the size
+                if isinstance(error, _MemoryLimitError):
+                    fits = min(int(batch * self.limit / error.nbytes), batch - 1)
+                batch = 1 << max(fits, 1).bit_length() - 1
+            sizes = self.axes.with_batch(sizes, batch)
+
+    def _try_sizes(
+        self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]
+    ) -> _Compiled | None:
+        """Return the network at some sizes; None if it does not compile."""
+        try:
+            return self._compiled(sizes, same)
+        except (ValueError, UnsupportedError):
+            return None
+
+    def _compiled(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled:
+        dims = {**(self.request.dims or {}), **self.axes.declare(sizes, same)}
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            result = self.attempt(replace(self.request, dims=dims), self._check)
+        messages = [str(each.message) for each in seen if issubclass(each.category, TvmrtWarning)]
+        is_related = any(issubclass(each.category, SizesWarning) for each in seen)
+        return _Compiled(result, self.nbytes, dims, messages, is_related)
+
+    def _check(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        if nbytes > self.limit:
+            raise _MemoryLimitError(nbytes)
+
+    def _over_limit_error(
+        self, name: str, sizes: dict[str, ChosenSize], same: dict[str, str]
+    ) -> UnboundedDimensionsError:
+        """Return the error for a network that needs too much memory with the inferred bounds, with
+        smaller bounds that fit."""
+        small: dict[str, ChosenSize] | None = self.axes.with_batch(sizes, 1)
+        text = word_dims(self.axes.declare(small or sizes, same))
+        example = ""
+        for _ in range(MAX_HALVINGS):
+            small = None if small is None else self.axes.smaller(small)
+            found = None if small is None else self._try_sizes(small, same)
+            if found is not None and small is not None:
+                declared = self.axes.declare(small, same)
+                example = f"for example {word_dims(declared)}, which takes {_size(found.nbytes)}"
+                break
+        return UnboundedDimensionsError(
+            f"{name} has dynamic dimensions and needs more than {_size(self.limit)} for tensors "
+            f"at {text}; declare bounds{', ' + example if example else ''}",
+            tuple(sizes),
+        )
+
+
+def _name(model: Any) -> str:
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) else "the network"
+
+
+def _is_for_board(request: Request) -> bool:
+    return bool(request.board or request.runtime == "crt" or request.target in FIRMWARE)
+
+
+def _size(nbytes: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.3g} {unit}"
+    return f"{nbytes} B"
+
+
+def _warn(text: str) -> None:
+    """Emit a warning with the location of the caller outside of this package."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == _PACKAGE:
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    warnings.warn(text, TvmrtWarning, stacklevel=level)

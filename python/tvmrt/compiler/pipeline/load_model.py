@@ -1,0 +1,62 @@
+"""Load a network in any supported form as a graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tvmrt import plugin
+from tvmrt.compiler.custom import GraphBuilder, gather
+from tvmrt.compiler.devices import Device
+from tvmrt.compiler.devices.device_calls import call_device
+from tvmrt.compiler.frontend import onnx
+from tvmrt.compiler.ir import Graph, Node
+from tvmrt.compiler.request import Request, plugin_options
+
+
+def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
+    """Return the graph of a network; plug-ins import files with their suffix and other models."""
+    model = _by_plugin(model, request)
+    if isinstance(model, Graph):
+        return model
+    if isinstance(model, (bytes, bytearray)):
+        formats = " or ".join(plugin.keys("importers")) or "network's"
+        raise ValueError(
+            f"these {len(model)} bytes are not a {formats} file; give the path of a network "
+            "file, or an onnx.ModelProto"
+        )
+    for name, row in plugin_options().items():
+        if row.other_networks and name in dict(request.added):
+            raise ValueError(row.other_networks)
+    if not isinstance(model, GraphBuilder):
+        operators = gather(request.operators)
+        adopters = {
+            d.name: partial(call_device, d, "adopt")
+            for d in chosen
+            if type(d).adopt is not Device.adopt
+        }
+        return onnx.import_model(
+            model, request.shapes, operators, request.dims, request.sequences, adopters
+        )
+    if request.shapes or request.dims or request.operators or request.sequences:
+        raise ValueError("a GraphBuilder already has shapes and operators; do not give them again")
+    return model.graph()
+
+
+def _by_plugin(model: Any, request: Request) -> Any:
+    """Return the model after import by a plug-in, or unchanged if no plug-in reads it."""
+    if isinstance(model, (Graph, GraphBuilder)) or hasattr(model, "SerializeToString"):
+        return model
+    importer = plugin.importer_of(model)
+    if importer is None:
+        return model
+    source = os.fspath(model) if isinstance(model, os.PathLike) else model
+    return importer.import_model(source, request)
+
+
+def supported_nodes(graph: Graph, devices: Sequence[Device]) -> set[Node]:
+    """Return the nodes that a device other than the CPU supports."""
+    said = [call_device(device, "annotate", graph) for device in devices if device.name != "cpu"]
+    return {node for answers in said for node, reason in answers.items() if reason is None}

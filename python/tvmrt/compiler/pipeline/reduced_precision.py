@@ -1,0 +1,60 @@
+"""Layers in reduced precision, with weight-only quantisation, or by Winograd."""
+
+from __future__ import annotations
+
+from tvmrt.compiler import option_rules
+from tvmrt.compiler.calibration import GraphRunner
+from tvmrt.compiler.codegen.target import CROSS, Target, get_target
+from tvmrt.compiler.devices import Context
+from tvmrt.compiler.ir import Graph
+from tvmrt.compiler.ir.reduced_precision import ReducedPrecision
+from tvmrt.compiler.ir.weight_quantization import WeightQuantization
+from tvmrt.compiler.ir.winograd import WinogradConversion
+from tvmrt.compiler.partition import LayerErrors, Reducer
+from tvmrt.compiler.request import Request
+from tvmrt.compiler.transform import (
+    quantize_weights,
+    reduce_matmul_precision,
+    to_winograd,
+    to_winograd_within_limits,
+)
+from tvmrt.error import UnsupportedError
+
+
+def apply_winograd(graph: Graph, request: Request, machine: Target) -> list[WinogradConversion]:
+    """Replace convolutions by Winograd convolutions and report them."""
+    if not (machine.hosted and option_rules.uses_winograd(request.winograd, request.precision)):
+        return []
+    measured = None if machine.tuned is None else machine.tuned.square
+    if request.winograd is None:
+        return to_winograd_within_limits(graph, measured)
+    return to_winograd(graph, request.max_error, measured)
+
+
+def quantize_weights(graph: Graph, request: Request) -> list[WeightQuantization]:
+    """Quantise weights of layers on the CPU and report them."""
+    if request.weights is None:
+        return []
+    return quantize_weights(graph, request.weights, request.max_error)
+
+
+def mark_bfloat16(graph: Graph, request: Request) -> list[ReducedPrecision]:
+    """Mark matmul-like layers on the CPU for bfloat16 and report them."""
+    if request.precision != "bf16":
+        return []
+    if not request.calibration:
+        return reduce_matmul_precision(graph)
+    run = GraphRunner(get_target("native"), None if request.target in CROSS else request.cc)
+    measured = LayerErrors(request.calibration, run)
+    return reduce_matmul_precision(graph, measured, request.max_error)
+
+
+def make_reducer(request: Request, context: Context, machine: Target) -> Reducer | None:
+    if request.mixed_precision is None:
+        return None
+    if not machine.hosted:
+        raise UnsupportedError(
+            "mixed-precision is measured on this machine, which does not have a board's devices"
+        )
+    run = GraphRunner(get_target("native"), None if machine.triple else request.cc)
+    return Reducer(request.mixed_precision, request.max_error, request.calibration, run, context)

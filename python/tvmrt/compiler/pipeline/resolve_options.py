@@ -1,0 +1,73 @@
+"""Resolution of a request's options: processor, memory pools, generated C."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from tvmrt.compiler import option_rules
+from tvmrt.compiler.codegen import pool_options
+from tvmrt.compiler.codegen.c.naming import check_module_name
+from tvmrt.compiler.codegen.families import Family
+from tvmrt.compiler.codegen.options import Options, Provenance
+from tvmrt.compiler.codegen.target import Target, get_target
+from tvmrt.compiler.ir.program import MemoryPool
+from tvmrt.compiler.request import Request
+from tvmrt.error import TvmrtWarning
+
+
+def resolve_request(requested: Request, family: Family | None) -> tuple[Request, Target]:
+    """Return the request with all options resolved and checked, and its target."""
+    if family is not None:
+        if requested.target not in (None, "native", family.target):
+            raise ValueError(
+                f"board {family.name} has the processor {family.target}; omit target "
+                f"{requested.target} or omit the board"
+            )
+        if requested.levels:
+            raise ValueError(f"board {family.name} has a single processor; omit levels")
+        requested = replace(requested, target=family.target)
+    requested, bf16 = requested.with_target(), requested.precision == "bf16"
+    machine = (
+        family.machine()
+        if family
+        else get_target(cast(str, requested.target), requested.levels, bf16)
+    )
+    request = requested.with_defaults(machine.hosted)
+    option_rules.check(request)
+    if bf16 and not any(level.bf16 for level in machine.levels or [machine]):
+        warnings.warn(
+            f"target {machine.name} has no bfloat16 multiply instruction: precision bf16 halves "
+            "the memory of weights but runs at the speed of float32; choose precision float32, "
+            "or a processor with AVX512_BF16 or BFMMLA",
+            TvmrtWarning,
+            stacklevel=2,
+        )
+    if request.module_name:
+        check_module_name("module", request.module_name)
+    if request.runtime != "crt":
+        return request, machine
+    if request.params == "embed":
+        request = replace(request, params="flash")  # equivalent in an image
+    return request, replace(machine, hosted=False)
+
+
+def memory_pools(request: Request, family: Family | None) -> list[MemoryPool]:
+    """Return the requested pools, checked against the board's memory, or all of the board."""
+    if family is None:
+        return pool_options.make_pools(request.pools)
+    family.check_pools(request.pools or {})
+    return pool_options.make_pools(request.pools) if request.pools else family.pools()
+
+
+def print_options(model: Any, request: Request, given: Provenance) -> Options:
+    origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
+    resolved = cast(Any, request)  # with_defaults() has set all options
+    return Options(
+        request.module_name, resolved.executor, resolved.params, origin, resolved.runtime,
+        request.interface_api, resolved.unpacked_api, request.profile, request.record,
+        request.trace_records, abi=request.abi, provenance=given,
+    )  # fmt: skip

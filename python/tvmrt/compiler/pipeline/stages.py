@@ -1,0 +1,242 @@
+"""Stages of compilation: up to lowering of one network, then code generation.
+
+Memory planning is between the two, because the networks of one image share memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from tvmrt.compiler import option_rules
+from tvmrt.compiler.codegen import c_source, pool_options, recovery, row_chains
+from tvmrt.compiler.codegen.device_places import defer_regions, place_on_devices
+from tvmrt.compiler.codegen.entries import graph as graph_file
+from tvmrt.compiler.codegen.entries import tvm_ffi
+from tvmrt.compiler.codegen.families import Family, find_family
+from tvmrt.compiler.codegen.image_memory import Need, Planned
+from tvmrt.compiler.codegen.options import SharedImage
+from tvmrt.compiler.codegen.slab_chains import with_slabs
+from tvmrt.compiler.codegen.target import Target, get_target, own_family, with_matrices
+from tvmrt.compiler.devices import Context, Device, resolve
+from tvmrt.compiler.export.dump import Dump
+from tvmrt.compiler.export.firmware_graph import print_files
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.ir import CSource, Graph, limits
+from tvmrt.compiler.ir.mmap_constants import drop_pages
+from tvmrt.compiler.ir.program import MemoryPool, Program
+from tvmrt.compiler.partition import Partition, partition
+from tvmrt.compiler.provenance import provenance_of
+from tvmrt.compiler.request import Request
+from tvmrt.compiler.transform import (
+    expand_composed,
+    infer_layouts,
+    merge_sibling_convs,
+    nest_concats,
+    optimize,
+    to_fixed_point,
+)
+from tvmrt.compiler.transform.fixed_point_requantize import MATMUL_OPS
+from tvmrt.error import UnsupportedError
+
+from . import load_model, reduced_precision, resolve_options
+from .target_options import apply_plugin_options
+
+Progress = Callable[[str, int, int], None]
+STAGES = 7  # the last is the C compiler, when a library is built
+
+
+def lower_network(model: Any, requested: Request) -> LoweredNetwork:
+    """Run the stages up to lowering."""
+    family = None if requested.board is None else find_family(requested.board)
+    request, machine = resolve_options.resolve_request(requested, family)
+    machine = apply_plugin_options(machine, request)
+    chosen = resolve(request.devices)
+    here = machine.name == "native" or (requested.target is None and machine.name == own_family())
+    option_rules.check_required(request.require_device, chosen, here)
+    memory_pools = resolve_options.memory_pools(request, family)
+    placement = pool_options.Placement(request.place or {}, memory_pools)
+    clock = _Clock(request.progress)
+    dump = Dump(request.dump_dir)
+    with clock.stage("import"):
+        graph = load_model.import_graph(model, request, chosen)
+        expand_composed(graph, lambda graph: load_model.supported_nodes(graph, chosen))
+    max_memory = request.max_memory or limits.MAX_MEMORY
+    limits.check_tensors(graph, max_memory)
+    dump.graph("import", graph)
+    with clock.stage("transform"):
+        optimize(graph, dump.graph)
+    with clock.stage("partition"):
+        cuts = _partition_graph(graph, request, machine, chosen)
+        if requested.target is None and machine.levels and _has_device_code(cuts):
+            # C code of a device has one function, not one for each ISA level
+            machine = apply_plugin_options(get_target("native"), request)
+        if expand_composed(graph):
+            optimize(graph, dump.graph)
+        if request.requantize == "fixed-point":
+            to_fixed_point(graph)
+        narrowed = reduced_precision.quantize_weights(graph, request)
+        winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
+        if not _has_device_code(cuts) and any(node.op in MATMUL_OPS for node in graph.nodes):
+            machine = apply_plugin_options(with_matrices(machine, request), request)
+        _join(graph, machine)
+        reduced = reduced_precision.mark_bfloat16(graph, request)
+        infer_layouts(graph)
+    if cuts.regions:
+        dump.graph("partition", graph)
+    with clock.stage("lower"):
+        program = recovery.build_program(graph, machine, request.schedule == "async")
+        _copy_names(program, graph)
+        program.narrowed, program.reduced, program.winograd = narrowed, reduced, winograd_rows
+        if request.workspace_io:
+            program = pool_options.with_io_in_pools(program)
+        if request.runtime == "crt":
+            _check_data_dependent_sizes(program, request)
+            _check_state(program, request)
+            program = _fuse_rows(program, machine, request, memory_pools)
+        elif request.row_chains is not False:
+            program = with_slabs(program, machine, request.row_chains)
+        if request.abi == "tvm-ffi":
+            tvm_ffi.refuse(program)
+        elif request.runtime != "crt":
+            place_on_devices(program)
+        if request.schedule == "async" and request.executor == "aot":
+            defer_regions(program)
+    given = provenance_of(model, request, graph)
+    need = Need(
+        program, machine, resolve_options.print_options(model, request, given), memory_pools
+    )
+    bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
+    return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _copy_names(program: Program, graph: Graph) -> None:
+    """Copy labels, bundles and aliases of inputs and outputs from the graph to the program."""
+    program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
+    program.aliases = dict(graph.aliases)
+
+
+def _join(graph: Graph, machine: Target) -> None:
+    """Merge convolutions with the same input, and nest concatenations."""
+    merge_sibling_convs(graph, machine.hosted)
+    if machine.hosted:
+        nest_concats(graph)
+
+
+def _fuse_rows(
+    program: Program, machine: Target, request: Request, memory_pools: Sequence[MemoryPool]
+) -> Program:
+    """Return the program with as many row-streamed layers as needed to fit the memory."""
+    limit = request.ram
+    if limit is None and len(memory_pools) == 1:
+        limit = memory_pools[0].capacity
+    if limit is None or request.executor != "aot":
+        return program
+    return row_chains.within(program, machine, limit, request.ram is not None)
+
+
+def _check_data_dependent_sizes(program: Program, request: Request) -> None:
+    """Raise UnsupportedError if the interface cannot return data-dependent sizes."""
+    if request.record and any(step.data_dependent_dims for step in program.steps):
+        raise UnsupportedError(
+            "record does not support the network's data-dependent sizes; choose profile"
+        )
+    if request.interface_api == "c" or request.executor == "graph":
+        return
+    program.reject_data_dependent_outputs(
+        "which packed functions of runtime crt cannot return; choose interface-api c or "
+        "executor graph"
+    )
+
+
+def _check_state(program: Program, request: Request) -> None:
+    if program.states and request.executor == "graph":
+        raise UnsupportedError(
+            "the network keeps state between runs, which the graph executor of runtime crt does "
+            "not support; choose executor aot"
+        )
+
+
+def _partition_graph(
+    graph: Graph, request: Request, machine: Target, chosen: Sequence[Device]
+) -> Partition:
+    """Partition the network over devices as requested."""
+    context = Context(
+        request.module_name, machine.name, cast(str, request.runtime), cast(str, request.executor),
+        dict(request.device_options or {}), machine.board or frozenset(),
+    )  # fmt: skip
+    reducer = reduced_precision.make_reducer(request, context, machine)
+    cuts = partition(graph, chosen, context, request.device_fallback, reducer)
+    cuts.check_required(request.require_device)
+    option_rules.check_hooks(cuts.regions, request.interface_api)
+    return cuts
+
+
+def _has_device_code(cuts: Partition) -> bool:
+    """Return whether a device has its own C code for a region."""
+    return any(isinstance(region.code, CSource) for region in cuts.regions)
+
+
+@contextmanager
+def on_board(lowered: LoweredNetwork) -> Iterator[None]:
+    """Add the board's name to errors about insufficient memory."""
+    try:
+        yield
+    except ValueError as problem:
+        if lowered.family is None:
+            raise
+        raise ValueError(lowered.family.no_room(str(problem))) from problem
+
+
+@dataclass
+class LoweredNetwork:
+    """Network that is lowered to steps, without a memory plan."""
+
+    need: Need
+    placement: pool_options.Placement
+    clock: _Clock
+    dump: Dump
+    cc: str | None
+    cuts: Any
+    bound: limits.RunBound
+    family: Family | None = None
+
+    def generate(self, planned: Planned, image: SharedImage | None = None) -> CompiledLibrary:
+        """Generate the library of a network with planned memory; ``image``: the image it is in."""
+        program, machine = self.need.program, self.need.target
+        options = replace(self.need.options, image=image)
+        self.bound.check(program)
+        self.dump.program("plan", program)
+        with self.clock.stage("generate"):
+            sources = c_source.generate(program, machine, options, planned.places, planned.printed)
+            graph = options.executor == "graph"
+            json = graph_file.graph_json(program, sources, options) if graph else None
+        library = CompiledLibrary(
+            program, sources, options, machine, json, self.clock.seconds, self.cc, self.cuts
+        )
+        if self.family is not None:
+            self.family.check_flash(library.summary.weights_bytes)
+        if json is not None and options.firmware:
+            arrays = library.get_params()
+            sources.files.update(print_files(program, sources, json, arrays))
+        return library
+
+
+class _Clock:
+    """Time in seconds by stage, and calls of the caller's progress function."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._progress = progress
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        if self._progress is not None:
+            self._progress(name, len(self.seconds), STAGES)
+        begin = time.perf_counter()
+        yield
+        drop_pages()
+        self.seconds[name] = time.perf_counter() - begin

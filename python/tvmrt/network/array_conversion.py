@@ -1,0 +1,94 @@
+"""Convert the arrays and tensors of callers to inputs, and outputs to the caller's type."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tvmrt.runtime.ndarray import NDArray, array, from_dlpack
+
+Wrap = Callable[[Any], Any]  # converts a NumPy array to the caller's type of tensor
+
+
+def as_array(value: Any) -> Any:
+    """Return a value as a NumPy array, or as an NDArray that borrows the memory of a tensor.
+
+    Raises TypeError for a value that cannot become a tensor.
+    """
+    if isinstance(value, (np.ndarray, NDArray)):
+        return value
+    if hasattr(value, "detach"):  # a PyTorch tensor with gradients
+        value = value.detach()
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        try:
+            return from_dlpack(value)
+        except (TypeError, ValueError, BufferError):  # strides, or a device without a view here
+            return np.asarray(value)
+    found = np.asarray(value)
+    if found.dtype == object and not all(isinstance(e, (str, bytes)) for e in found.reshape(-1)):
+        raise TypeError(f"a {type(value).__name__} is not a tensor; give numbers of one shape")
+    return found
+
+
+def convert_dtype(value: Any, dtype: str) -> Any:
+    """Convert the elements of a value to a type; only floating-point values may be rounded.
+
+    Raises TypeError if the type cannot represent them.
+    """
+    if isinstance(value, NDArray):
+        if value.dtype == dtype:
+            return value
+        value = value.numpy()
+    if dtype == "handle" or str(value.dtype) == dtype:
+        return value
+    wanted = _numpy_type(dtype)
+    if wanted is None:  # NumPy lacks the type; the executor checks it
+        return value
+    if np.can_cast(value.dtype, wanted, "safe"):
+        return value.astype(wanted)
+    if value.dtype.kind == "f" and wanted.kind == "f":
+        return value.astype(wanted)
+    cast = value.astype(wanted) if value.dtype.kind in "biu" else None
+    if cast is None or not np.array_equal(cast, value):
+        if value.dtype.kind in "SUT" or isinstance(next(iter(value.flat), None), (str, bytes)):
+            raise TypeError(f"elements are strings, and the network takes {dtype}")
+        if value.dtype.kind == "O":
+            raise TypeError(f"elements are Python objects, and the network takes {dtype}")
+        raise TypeError(
+            f"elements are {value.dtype}, and the network takes {dtype}; convert them as you mean "
+            f"it, for instance with .astype('{dtype}')"
+        )
+    return cast
+
+
+def _numpy_type(dtype: str) -> np.dtype[Any] | None:
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        return None
+
+
+def result_converter(values: Iterable[Any]) -> Wrap | None:
+    """Return a function that converts results to the first tensor's type; None for NumPy arrays."""
+    for value in values:
+        if isinstance(value, np.ndarray):
+            return None
+        if isinstance(value, NDArray):
+            return array
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+            return _dlpack_importer(type(value).__module__.partition(".")[0])
+    return None
+
+
+def _dlpack_importer(package: str) -> Wrap | None:
+    """Return a package's function that imports DLPack tensors; None if it has none."""
+    module = importlib.import_module(package)
+    take = getattr(module, "from_dlpack", None) or getattr(
+        getattr(module, "dlpack", None), "from_dlpack", None
+    )
+    if take is None:
+        return None
+    return lambda result: take(array(result)) if result.dtype.kind != "O" else result

@@ -1,0 +1,144 @@
+"""Metadata of a compiled network that its library does not contain, in a file next to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.export.library import CompiledLibrary
+    from tvmrt.compiler.ir.bundle import Bundle
+
+FILE = "facts.json"
+PICTURE = "memory.svg"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory use of a network in bytes, known before its first run.
+
+    Parameters
+    ----------
+    arena_bytes
+        Intermediate tensors, for each concurrent caller.
+    lower_bound_bytes
+        Lower bound of every memory plan for these tensors.
+    weights_bytes
+        Weights, shared by all callers.
+    input_bytes, output_bytes
+        Inputs and outputs at their maximum size.
+    """
+
+    arena_bytes: int
+    lower_bound_bytes: int
+    weights_bytes: int
+    input_bytes: int
+    output_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.arena_bytes:,} B for tensors (at least {self.lower_bound_bytes:,}), "
+            f"{self.weights_bytes:,} B of weights"
+        )
+
+
+@dataclass(frozen=True)
+class NetworkMetadata:
+    """Metadata from the compiler; empty for a library that was loaded compiled.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Names of the network's inputs and outputs, in order.
+    labels
+        Strings that the integers of an output index, by output name.
+    bundles
+        Sequences and optional values among inputs and outputs, by name.
+    memory
+        Memory use of the network.
+    beside
+        Digests of the external weight files next to the network file, by file name.
+    aliases
+        Maps further names of inputs to their names.
+    related_dims
+        Dimensions whose elements depend on each other, so a run is never split along them.
+    picture
+        Memory layout over time as SVG; empty if none was drawn.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bundles: Mapping[str, Bundle] = field(default_factory=dict)
+    memory: Memory | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    picture: str = ""
+    related_dims: tuple[str, ...] = ()
+
+    def write(self, folder: Path) -> None:
+        """Write the metadata and the picture into a folder. Raises OSError."""
+        content = asdict(self)
+        (folder / PICTURE).write_text(content.pop("picture"), encoding="utf-8")
+        (folder / FILE).write_text(json.dumps(content), encoding="utf-8")
+
+
+def metadata_of(library: CompiledLibrary, beside: Mapping[str, str]) -> NetworkMetadata:
+    """Return the metadata of a compiled library."""
+    summary = library.summary
+    memory = Memory(
+        summary.arena_bytes,
+        summary.lower_bound_bytes,
+        summary.weights_bytes,
+        sum(each.nbytes for each in summary.inputs),
+        sum(each.nbytes for each in summary.outputs),
+    )
+    return NetworkMetadata(
+        tuple(each.name for each in summary.inputs),
+        tuple(each.name for each in summary.outputs),
+        {each.name: each.labels for each in summary.outputs if each.labels},
+        library.bundles,
+        memory,
+        beside,
+        dict(library.program.aliases),
+        _picture(library),
+        library.related_dims,
+    )
+
+
+def _picture(library: CompiledLibrary) -> str:
+    """Draw the memory layout as SVG; empty if Jinja2, a compiler dependency, is missing."""
+    from tvmrt.compiler.pictures import memory_picture  # needed only after compilation
+
+    try:
+        return memory_picture.svg(memory_picture.of_libraries([library]))
+    except ImportError:
+        return ""
+
+
+def read_metadata(folder: Path) -> NetworkMetadata:
+    """Read the metadata in a folder. Raises ValueError if it is damaged, OSError if missing."""
+    try:
+        found: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return NetworkMetadata(
+            tuple(found["inputs"]),
+            tuple(found["outputs"]),
+            {name: tuple(texts) for name, texts in found["labels"].items()},
+            {name: _bundle(each) for name, each in found["bundles"].items()},
+            Memory(**found["memory"]),
+            dict(found["beside"]),
+            dict(found["aliases"]),
+            (folder / PICTURE).read_text(encoding="utf-8"),
+            tuple(found["related_dims"]),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{folder / FILE} is damaged ({error}); remove {folder}") from None
+
+
+def _bundle(found: Mapping[str, Any]) -> Bundle:
+    from tvmrt.compiler.ir.bundle import Bundle  # rarely needed
+
+    return Bundle(**{**found, "parts": tuple(found["parts"]), "keys": tuple(found["keys"])})
