@@ -2,7 +2,7 @@
 #ifndef TVMRT_SRC_BACKEND_COMPILER_H_
 #define TVMRT_SRC_BACKEND_COMPILER_H_
 
-#include <tvm/runtime/kernels/scalar/counted_loops.h>
+#include <tvm/runtime/kernels/scalar/no_low_overhead_loops.h>
 
 /* Declares a function that the image may lack; its address is then NULL. */
 #if defined(__GNUC__)

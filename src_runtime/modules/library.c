@@ -1,7 +1,7 @@
 /* Library modules: the functions of a shared library or of a statically linked one. */
 #include <stdlib.h>
 #include <string.h>
-#include <tvm/runtime/kernels/levels.h>
+#include <tvm/runtime/kernels/cpu_dispatch.h>
 
 #include "../platform/threads.h"
 #include "ffi_library.h"
@@ -195,8 +195,8 @@ static bool has_required_features(const tvmrt_library_source* source, char* text
   const char* required = source->symbol(source->ctx, "__tvmrt_needs", &size);
   tvmrt_processor processor;
   if (required == NULL || size < 2 || memchr(required, '\0', size) == NULL) return true;
-  tvmrt_processor_ask(&processor);
-  return tvmrt_level_choose(&processor, &required, 1, NULL, text, text_size) == 0;
+  tvmrt_detect_processor(&processor);
+  return tvmrt_choose_level(&processor, &required, 1, NULL, text, text_size) == 0;
 }
 
 /* Called before any other code of the library, which may use unsupported instructions. */

@@ -45,15 +45,15 @@ int main(int argc, char** argv) {
 CHOOSING = """
 #define _POSIX_C_SOURCE 199309L
 #include <time.h>
-#include <tvm/runtime/kernels/levels.h>
+#include <tvm/runtime/kernels/cpu_dispatch.h>
 int main(void) {
   static const char* const names[] = {"v2", "v3", "v4", "v4vnni", "v4vbmi"};
   struct timespec begin, end;
   tvmrt_processor processor;
   char text[512];
   clock_gettime(CLOCK_MONOTONIC, &begin);
-  tvmrt_processor_ask(&processor);
-  const int chosen = tvmrt_level_choose(&processor, names, 5, getenv("TVMRT_LEVEL"), text, 512);
+  tvmrt_detect_processor(&processor);
+  const int chosen = tvmrt_choose_level(&processor, names, 5, getenv("TVMRT_LEVEL"), text, 512);
   clock_gettime(CLOCK_MONOTONIC, &end);
   printf("%.4f", 1e3 * (end.tv_sec - begin.tv_sec) + 1e-6 * (end.tv_nsec - begin.tv_nsec));
   return chosen < 0;

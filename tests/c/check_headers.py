@@ -32,8 +32,14 @@ MORE_KERNELS = [
 # Headers of tile/ that another one includes, after what they need, or that are for one processor:
 # alone they stop with one error that says so.
 PARTS = {
-    *(f"tile/{name}.h" for name in ("amx", "amx_bf16", "amx_i8", "amx_bytes_i8", "formats_i8")),
-    *(f"tile/{name}_i8.h" for name in ("avx2", "i8mm", "neon", "rvv", "sse", "vnni")),
+    *(
+        f"tile/{name}.h"
+        for name in ("amx", "gemm_bf16_amx", "gemm_i8_amx", "gemm_i8_i8mm", "requantize_i8_amx")
+    ),
+    *(
+        f"tile/simd_i8_{name}.h"
+        for name in ("avx2", "avx512vnni", "formats", "neon", "rvv", "sse41")
+    ),
 }
 # Freestanding, so that no C library of the target is needed.
 TARGETS = ["x86_64-linux-gnu", "i386-linux-gnu", "armv7m-none-eabi", "riscv32-unknown-elf"]

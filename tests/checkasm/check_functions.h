@@ -30,9 +30,9 @@
   F(sin, sin(v), 3.4e38, 2.0, 0.0)                   \
   F(cos, cos(v), 3.4e38, 2.0, 0.0)                   \
   F(tan, tan(v), 3.4e38, 4.0, 0.0)                   \
-  F(near_sin, sin(v), 1048576.0, 2.0, 0.0)           \
-  F(near_cos, cos(v), 1048576.0, 2.0, 0.0)           \
-  F(near_tan, tan(v), 1048576.0, 4.0, 0.0)           \
+  F(small_angle_sin, sin(v), 1048576.0, 2.0, 0.0)           \
+  F(small_angle_cos, cos(v), 1048576.0, 2.0, 0.0)           \
+  F(small_angle_tan, tan(v), 1048576.0, 4.0, 0.0)           \
   F(floor, floor(v), 1e8, 0.0, 0.0)                  \
   F(ceil, ceil(v), 1e8, 0.0, 0.0)                    \
   F(sign, isnan(v) ? v : (v > 0) - (v < 0), 10.0, 0.0, 0.0)
@@ -93,7 +93,7 @@ static void ck_check_zeros(void) {
   float x[40], y[6][40];
   for (int i = 0; i < 40; i++) x[i] = i % 2 ? 0.0f : -0.0f;
   for (int i = 0; i < 40; i++) {
-    y[0][i] = tvmrt_sin_f32(x[i]), y[1][i] = tvmrt_near_sin_f32(x[i]);
+    y[0][i] = tvmrt_sin_f32(x[i]), y[1][i] = tvmrt_small_angle_sin_f32(x[i]);
     y[2][i] = tvmrt_tan_f32(x[i]), y[3][i] = tvmrt_tanh_f32(x[i]);
     y[4][i] = tvmrt_erf_f32(x[i]), y[5][i] = tvmrt_floor_f32(x[i]);
   }

@@ -10,7 +10,7 @@
 #include <tvm/runtime/kernels/op/softmax.h>
 #include <tvm/runtime/kernels/pool.h>
 #include <tvm/runtime/kernels/pool_i8.h>
-#include <tvm/runtime/kernels/tile/f32.h>
+#include <tvm/runtime/kernels/tile/gemm_f32.h>
 
 static ck_buffer ck_floats(int n, float scale) {
   const ck_buffer b = ck_new((size_t)n * 4, 4);

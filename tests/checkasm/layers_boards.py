@@ -32,7 +32,7 @@ BODY = """{layer}
   const {kind} data = {data};
 {lend}  return {call};"""
 # a layer without enough scratch is refused
-REFUSED = """  tvmrt_scratch_lend((uint8_t*)t->scratch, 16);
+REFUSED = """  tvmrt_scratch_provide((uint8_t*)t->scratch, 16);
   if ({call} == 0) return 1;
 """
 
@@ -40,13 +40,15 @@ REFUSED = """  tvmrt_scratch_lend((uint8_t*)t->scratch, 16);
 def lend(scratch: int, call: str) -> str:
     """C that lends a layer its scratch."""
     refused = REFUSED.format(call=call) if scratch > 16 else ""
-    lent = f"  tvmrt_scratch_lend((uint8_t*)t->scratch, {up(scratch)});\n" if scratch else ""
+    lent = f"  tvmrt_scratch_provide((uint8_t*)t->scratch, {up(scratch)});\n" if scratch else ""
     return refused + lent
 
 
 def macros(target: Target) -> list[str]:
     """Macros that the product defines in front of a board's kernels of integers."""
-    function = SimpleNamespace(includes=["board/conv_i8.h"], macros={}, definitions=[], text="")
+    function = SimpleNamespace(
+        includes=["board/conv_i8_2x2_dsp.h"], macros={}, definitions=[], text=""
+    )
     text = operator_file([], [function], target)  # type: ignore[list-item]
     return [line for line in text.splitlines() if line.startswith("#define TVMRT_")]
 

@@ -27,10 +27,10 @@ def test_kernels_compile_alone_by_every_compiler_that_is_there():
 
 # Headers that another one includes, and what their error asks for.
 PARTS = {
-    "tile/avx2_i8.h": "TVMRT_I8_FORMAT",
-    "tile/neon_i8.h": "TVMRT_I8_FORMAT",
-    "tile/formats_i8.h": "TVMRT_I8_PLAIN",
-    "tile/i8mm_i8.h": "TVMRT_I8_FORMAT",
+    "tile/simd_i8_avx2.h": "TVMRT_I8_FORMAT",
+    "tile/simd_i8_neon.h": "TVMRT_I8_FORMAT",
+    "tile/simd_i8_formats.h": "TVMRT_I8_PLAIN",
+    "tile/gemm_i8_i8mm.h": "TVMRT_I8_FORMAT",
 }
 
 

@@ -119,10 +119,10 @@ def operators(target: str, **options) -> str:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_code_for_hosts_does_not_compile_without_planes():
     text = operators("host", runtime="crt")
-    assert ".planes = 256" in text
+    assert ".channel_stride = 256" in text
     body = re.sub(r'#include "tvmgen_net_ops.h"', "#define TVMGEN_LOCAL", text)
     assert syntax("cc", body) == ""
-    assert "planes" in syntax("cc", body, "-DTVMRT_NO_PLANES")
+    assert "channel_stride" in syntax("cc", body, "-DTVMRT_NO_NCHW_INPUT")
 
 
 @pytest.mark.parametrize("target", sorted(FIRMWARE))
@@ -131,8 +131,8 @@ def test_boards_define_what_they_lack(target):
     defined = set(DEFINITION.findall(text)) & LACKING
     wanted = print_macros(get_target(target), [])
     assert defined == {name for name, _ in wanted}
-    assert {"TVMRT_FREESTANDING", "TVMRT_NO_PLANES"} <= defined
-    assert ".planes" not in text
+    assert {"TVMRT_FREESTANDING", "TVMRT_NO_NCHW_INPUT"} <= defined
+    assert ".channel_stride" not in text
 
 
 @pytest.mark.parametrize("target", ["host", "native"])
@@ -145,7 +145,7 @@ def test_hosts_lack_an_operating_system_alone(target):
 def test_defaults_of_parameters_are_those_of_the_compiler():
     defaults = {
         "TVMRT_MATMUL_BF16_BYTES": ("matmul_bf16.h", matmul.BF16_BYTES),
-        "TVMRT_SLAB_LAYERS": ("slabs_f32.h", slab_chain.MOST_LAYERS),
+        "TVMRT_DEPTH_FIRST_LAYERS": ("depth_first_f32.h", slab_chain.MOST_LAYERS),
     }
     for name, (header, value) in defaults.items():
         text = (KERNELS / header).read_text()

@@ -17,8 +17,8 @@ import tvmrt
 
 # What the C includes by further options of the board's compiler, which nobody knows.
 MORE = {
-    "cortex-m0plus": {"board/two_windows_i8.h"},  # for processors that load words anywhere
-    "riscv32": {"board/rvv.h", "board/bytes_rvv_i8.h"},  # with vectors
+    "cortex-m0plus": {"board/im2col_i8_2px.h"},  # for processors that load words anywhere
+    "riscv32": {"board/rvv.h", "board/requantize_i8_rvv.h"},  # with vectors
 }
 ANYWHERE = ["x86-64", "x86-64-v4"]
 

@@ -15,7 +15,7 @@ import tvmrt
 from tvmrt.libinfo import find_firmware_path, find_include_path
 
 BOARD = BOARDS["cortex-m55"]
-HEADER = "tvm/runtime/kernels/scalar/counted_loops.h"
+HEADER = "tvm/runtime/kernels/scalar/no_low_overhead_loops.h"
 # By GCC 12 without the header 7 7 31, as if each count were odd at -Os and -Oz.
 SUMS = f"""\
 #include <{HEADER}>

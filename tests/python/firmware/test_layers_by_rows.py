@@ -341,9 +341,9 @@ def test_rows_on_a_board_keep_to_the_stated_stack(name, target, bytes_of, tmp_pa
 
 
 MOVES = """\
-#include <tvm/runtime/kernels/board/chain.h>
-void move(tvmrt_chain_at *at, int32_t kept, uint8_t *place) {
-  tvmrt_chain_make_room(at, kept, place, 512);
+#include <tvm/runtime/kernels/board/row_fusion.h>
+void move(tvmrt_row_fusion_progress *at, int32_t kept, uint8_t *place) {
+  tvmrt_row_fusion_drop_rows(at, kept, place, 512);
 }
 """
 
@@ -415,7 +415,7 @@ def test_windows_of_more_rows_than_a_call_tells_are_in_no_chain():
     assert len(plans) > 1
     library = compile_within(model, plans[-1].ram_bytes)
     text = "".join(library.sources.files.values())
-    tables = re.findall(r"tvmrt_chain_call calls\[\d+\] = \{([^;]*)\};", text)
+    tables = re.findall(r"tvmrt_row_fusion_call calls\[\d+\] = \{([^;]*)\};", text)
     assert tables
     assert max(int(n) for table in tables for n in re.findall(r"\d+", table)) < 256
 

@@ -195,20 +195,20 @@ KERNELS = ROOT / "include" / "tvm" / "runtime" / "kernels"
 # headers without tiles or layers of these kinds, and who checks them
 ELSEWHERE = {
     "custom.h": "tests/python/custom",
-    "levels.h": "tests/python/levels",
-    "needs.h": "tests/python/levels",
+    "cpu_dispatch.h": "tests/python/levels",
+    "cpu_requirements.h": "tests/python/levels",
     "trace.h": "tests/python/runtime",
     "pack_f32.h": "test_pack_once.py",
     "pack_i8.h": "test_pack_once.py",
     "pack_once.h": "test_pack_once.py",
-    "slabs_f32.h": "tests/python/codegen",
-    "slab_factors_f32.h": "tests/python/codegen",
-    "slab_pool_f32.h": "tests/python/codegen",
-    "board/chain.h": "tests/python/firmware",
+    "depth_first_f32.h": "tests/python/codegen",
+    "depth_first_scale_f32.h": "tests/python/codegen",
+    "depth_first_pool_f32.h": "tests/python/codegen",
+    "board/row_fusion.h": "tests/python/firmware",
     "board/forest.h": "plugins",
-    "board/float_rows_i8.h": "tests/python/firmware",
-    "board/sum_i8.h": "test_integer_sums.py",
-    "tile/quant_lanes.h": "test_quick_sums.py",
+    "board/dequantize_i8.h": "tests/python/firmware",
+    "board/residual_add_i8.h": "test_integer_sums.py",
+    "tile/widen_narrow_i8.h": "test_quick_sums.py",
 }
 
 

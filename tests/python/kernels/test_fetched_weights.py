@@ -27,8 +27,8 @@ static int then(int64_t rows, int task, int tasks, int64_t unit) {
                                  .weights = 64};
   const tvmrt_tiles_f32 tiles = {.block = 32, .blocks_per_group = 2, .width = {14, 1}};
   const tvmrt_job_f32 job = {&layer, &tiles, 0};
-  const tvmrt_share share = tvmrt_conv_f32_share(&job, task, tasks);
-  return tvmrt_conv_f32_then(&job, &share, 3, unit);
+  const tvmrt_work_part share = tvmrt_conv_f32_work_part(&job, task, tasks);
+  return tvmrt_conv_f32_next_channels(&job, &share, 3, unit);
 }
 
 int main(void) {

@@ -14,9 +14,9 @@ from tvmrt.compiler.codegen.window.boards.factors import factors, fixed_factors
 BYTES = """
 #define TVMRT_MICRO_HAS_FPU {fpu}
 #define TVMRT_FREESTANDING 1
-#include <tvm/runtime/kernels/board/i8.h>
-void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n);
-void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n) {{
+#include <tvm/runtime/kernels/board/common_i8.h>
+void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_multiplier* factors, int n);
+void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_multiplier* factors, int n) {{
   static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0}};
   tvmrt_micro_requantize(y, sums, factors, n, &range);
 }}
@@ -53,7 +53,7 @@ def test_fixed_factors_give_the_bytes_of_floats(bounds, fpu, tmp_path):
 BYTES_ON_BOARD = """
 #define TVMRT_FREESTANDING 1
 #include <stdio.h>
-#include <tvm/runtime/kernels/board/i8.h>
+#include <tvm/runtime/kernels/board/common_i8.h>
 {arrays}
 int main(void) {{
   static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0}};
@@ -96,7 +96,7 @@ def test_boards_give_the_bytes_of_floats(target, bounds, tmp_path):
         for name, array in types.items()
     ]
     bits = ", ".join(f"{{.fixed = {n}}}" for n in used.view(np.int32).reshape(-1))
-    arrays.append(f"static const tvmrt_micro_factor factors[] = {{{bits}}};")
+    arrays.append(f"static const tvmrt_micro_multiplier factors[] = {{{bits}}};")
     text = BYTES_ON_BOARD.format(
         arrays="\n".join(arrays), zero=zero, low=low, high=high, whole=whole, rows=rows, most=most
     )
@@ -117,10 +117,10 @@ SCALED = """
 #include <math.h>
 #define TVMRT_MICRO_HAS_FPU 0
 #define TVMRT_FREESTANDING 1
-#include <tvm/runtime/kernels/board/i8.h>
+#include <tvm/runtime/kernels/board/common_i8.h>
 void scaled(const int32_t* sums, const float* scale, int32_t* q, int n);
 void scaled(const int32_t* sums, const float* scale, int32_t* q, int n) {
-  for (int i = 0; i < n; i++) q[i] = tvmrt_micro_scaled(sums[i], scale[i]);
+  for (int i = 0; i < n; i++) q[i] = tvmrt_micro_scale_and_round(sums[i], scale[i]);
 }
 """
 

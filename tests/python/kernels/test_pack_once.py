@@ -99,7 +99,7 @@ static float weights[8];
 static int state;
 const float* ask(const float* w, float* own);
 const float* ask(const float* w, float* own) {
-  static const tvmrt_kept kept = {weights, &state};
+  static const tvmrt_packed_weights kept = {weights, &state};
   static const tvmrt_pack_f32 order = {1, 8, 1, 1, 8, 8, 1, 1};
   return tvmrt_pack_once_f32(&order, w, &kept, own);
 }

@@ -124,8 +124,8 @@ def test_far_weights_of_a_row_are_read_in_as_many_places_as_sums_have_registers(
     tiles = packing.Tiles(lanes, vectors, (1,)).in_parts(1, FAR, registers)
     assert tiles.parts == (int(name.split("x")[2]) if name.count("x") == 2 else 0)
     if tiles.parts:
-        assert tiles.names() == [f"tvmrt_far_f32_{name}"]
-        assert tiles.headers == ["tile/far_f32.h"]
+        assert tiles.names() == [f"tvmrt_gemv_f32_{name}"]
+        assert tiles.headers == ["tile/gemv_f32.h"]
 
 
 def test_weights_are_read_in_one_place_where_they_are_near_or_rows_share_them() -> None:
@@ -158,12 +158,12 @@ def test_rows_are_as_long_as_can_be(window: Window, out: tuple) -> None:
 
 
 def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
-    sizes = (("tile", 5), ("rest", 5), ("rest", 3))
+    sizes = (("tile", 5), ("remainder", 5), ("remainder", 3))
     tile, rest, other = (packing.TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
-    same = "#define tvmrt_rest_f32_8x1x5 tvmrt_tile_f32_8x1x5"
-    lines = ["TVMRT_DEFINE_TILE_F32(8, 1, 5)", "TVMRT_DEFINE_REST_F32(8, 1, 3)"]
+    same = "#define tvmrt_remainder_f32_8x1x5 tvmrt_tile_f32_8x1x5"
+    lines = ["TVMRT_DEFINE_TILE_F32(8, 1, 5)", "TVMRT_DEFINE_REMAINDER_F32(8, 1, 3)"]
     assert packing.merge_rests([rest, tile, other]) == [same, *lines]
-    assert packing.merge_rests([rest, other]) == ["TVMRT_DEFINE_REST_F32(8, 1, 5)", lines[1]]
+    assert packing.merge_rests([rest, other]) == ["TVMRT_DEFINE_REMAINDER_F32(8, 1, 5)", lines[1]]
 
 
 @pytest.mark.parametrize(("channels", "window"), [(240, 960), (168, 672), (48, 1152), (400, 512)])

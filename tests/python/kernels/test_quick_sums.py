@@ -14,19 +14,19 @@ from tvmrt.compiler.codegen.window.quick_sums import found
 
 SOURCE = """
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
-#include <tvm/runtime/kernels/tile/amx_i8.h>
-void sums(const tvmrt_quick_add_i8* by, const float* q, const uint8_t* b, uint8_t* y, int64_t n);
-void sums(const tvmrt_quick_add_i8* by, const float* q, const uint8_t* b, uint8_t* y, int64_t n) {
+#include <tvm/runtime/kernels/tile/gemm_i8_amx.h>
+void sums(const tvmrt_fused_add_i8* by, const float* q, const uint8_t* b, uint8_t* y, int64_t n);
+void sums(const tvmrt_fused_add_i8* by, const float* q, const uint8_t* b, uint8_t* y, int64_t n) {
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   tvmrt_amx_i8_out out;
   memset(&out, 0, sizeof(out));
-  tvmrt_amx_i8_set_quick(&out, by);
+  tvmrt_amx_i8_set_fused_add(&out, by);
   for (int o = 0; o < 4; o++) out.order[o] = _mm512_add_epi32(lanes, _mm512_set1_epi32(16 * o));
   for (int64_t i = 0; i < n; i += 64) {
     const __m512i bytes = _mm512_loadu_si512(b + i);
     __m512i v[4];
     for (int o = 0; o < 4; o++) {
-      v[o] = tvmrt_amx_i8_add_quick(_mm512_loadu_ps(q + i + 16 * o), &out, bytes, o);
+      v[o] = tvmrt_amx_i8_fused_add(_mm512_loadu_ps(q + i + 16 * o), &out, bytes, o);
     }
     _mm512_storeu_si512(y + i, tvmrt_amx_i8_pack_words(v[0], v[1], v[2], v[3]));
   }
@@ -45,7 +45,7 @@ FAR = np.array([-2e9, -7e6, -32769.5, -3000.25, 2999.75, 40000.5, 9e6, 2e9], np.
 
 
 class Quick(ctypes.Structure):
-    """tvmrt_quick_add_i8."""
+    """tvmrt_fused_add_i8."""
 
     names = ("round", "fa", "fa_round", "most", "fb", "fb_high", "last", "high")
     _fields_ = [(name, ctypes.c_float) for name in names]  # the last as its bits

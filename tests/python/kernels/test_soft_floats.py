@@ -1,4 +1,4 @@
-"""Floats by integers (``scalar/soft.h``; their order in ``scalar/math.h``) and what integer
+"""Floats by integers (``scalar/soft_float.h``; their order in ``scalar/math.h``) and what integer
 networks do with them, against numpy."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import pytest
 from kernel_build import build, pointer
 
 SOURCE = """
-#define TVMRT_SOFT_FLOATS 1
+#define TVMRT_SOFT_FLOAT 1
 #define TVMRT_ORDER_BY_BITS 1
 #define TVMRT_FREESTANDING 1
 #include <tvm/runtime/kernels/op/softmax.h>
@@ -18,13 +18,13 @@ SOURCE = """
   void NAME(const float* x, const float* y, TYPE* z, int n) {    \\
     for (int i = 0; i < n; i++) z[i] = EXPRESSION;               \\
   }
-EACH(plus, float, tvmrt_plus_f32(x[i], y[i]))
-EACH(times, float, tvmrt_times_f32(x[i], y[i]))
-EACH(over, float, tvmrt_over_f32(x[i], y[i]))
+EACH(plus, float, tvmrt_add_f32(x[i], y[i]))
+EACH(times, float, tvmrt_mul_f32(x[i], y[i]))
+EACH(over, float, tvmrt_div_f32(x[i], y[i]))
 EACH(larger, float, tvmrt_max_f32(x[i], y[i]))
 EACH(smaller, float, tvmrt_min_f32(x[i], y[i]))
 EACH(less, int32_t, tvmrt_less_f32(x[i], y[i]))
-EACH(nearest, int32_t, ((void)y, tvmrt_nearest_f32(x[i])))
+EACH(nearest, int32_t, ((void)y, tvmrt_round_to_int32(x[i])))
 EACH(quantised, int32_t, tvmrt_quantize_int8(x[i], y[i], 3))
 void whole(const int32_t* x, float* z, int n);
 void whole(const int32_t* x, float* z, int n) {

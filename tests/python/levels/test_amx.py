@@ -36,16 +36,16 @@ NAMES = ["v2", "v4bf16", "v4amx"]
 # system, which has no such registers to give, is asked only where a variable says so.
 FAKE = f"""
 #ifndef __ASSEMBLER__
-#include <tvm/runtime/kernels/levels.h>
+#include <tvm/runtime/kernels/cpu_dispatch.h>
 static inline void fake_ask(tvmrt_processor* out) {{
-  tvmrt_processor_ask(out);
+  tvmrt_detect_processor(out);
   out->levels[out->count++] = "v4amx";
 }}
 static inline void fake_permit(tvmrt_processor* processor) {{
-  if (getenv("AMX_IS_ASKED_FOR")) tvmrt_processor_permit(processor);
+  if (getenv("AMX_IS_ASKED_FOR")) tvmrt_request_amx_permission(processor);
 }}
-#define tvmrt_processor_ask fake_ask
-#define tvmrt_processor_permit fake_permit
+#define tvmrt_detect_processor fake_ask
+#define tvmrt_request_amx_permission fake_permit
 #include "{MODEL}"
 #endif
 """

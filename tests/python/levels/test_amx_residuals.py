@@ -126,8 +126,8 @@ def library(network, tmp_path_factory):
     )
     compiled.export_library(path)
     text = "".join(map(str, compiled.sources.files.values()))
-    assert "_amx_plus_u8," in text and "_amx_plus_s8," in text
-    quick = text.count("static const tvmrt_quick_add_i8")
+    assert "_amx_add_u8," in text and "_amx_add_s8," in text
+    quick = text.count("static const tvmrt_fused_add_i8")
     assert sum("quick" in name for name in CASES) <= quick < len(CASES)
     return path
 

@@ -27,12 +27,12 @@ pytestmark = pytest.mark.skipif(
 # not all of them.
 FAKE = """
 #ifndef __ASSEMBLER__
-#include <tvm/runtime/kernels/levels.h>
+#include <tvm/runtime/kernels/cpu_dispatch.h>
 static inline void fake_ask(tvmrt_processor* out) {
-  tvmrt_processor_ask(out);
+  tvmrt_detect_processor(out);
   if (out->count < TVMRT_X86_LEVELS) out->levels[out->count++] = "v3vnni";
 }
-#define tvmrt_processor_ask fake_ask
+#define tvmrt_detect_processor fake_ask
 #endif
 """
 

@@ -344,7 +344,7 @@ def test_another_processor_takes_its_level(small, cpu, level, monkeypatch, tmp_p
 
 DETECTION = """
 #include <stdint.h>
-#include <tvm/runtime/kernels/levels.h>
+#include <tvm/runtime/kernels/cpu_dispatch.h>
 int level_of(uint32_t l1, uint32_t l7b, uint32_t l7c, uint32_t l71a, uint32_t ext,
              uint64_t xcr0, uint32_t l7d) {
   const char* const names[] = {"v2", "v3", "v4", "v4vnni", "v4vbmi", "v4bf16", "v4amx"};
@@ -352,13 +352,13 @@ int level_of(uint32_t l1, uint32_t l7b, uint32_t l7c, uint32_t l71a, uint32_t ex
   tvmrt_processor processor;
   char text[512];
   tvmrt_x86_processor(&x86, &processor);
-  return tvmrt_level_choose(&processor, names, 7, NULL, text, sizeof(text));
+  return tvmrt_choose_level(&processor, names, 7, NULL, text, sizeof(text));
 }
 int has_avx_vnni(uint32_t l1, uint32_t l7b, uint32_t ext, uint64_t xcr0, uint32_t l71) {
   const tvmrt_x86 x86 = {l1, l7b, 0, ext, xcr0, l71, 0, ""};
   tvmrt_processor processor;
   tvmrt_x86_processor(&x86, &processor);
-  return tvmrt_level_is_there(&processor, "v3vnni");
+  return tvmrt_processor_has_level(&processor, "v3vnni");
 }
 int arm_levels(uint64_t hwcap, uint64_t hwcap2) {
   tvmrt_processor processor;
@@ -423,9 +423,9 @@ def test_levels_are_told_by_the_registers_of_processors(tmp_path):
 
 def test_the_table_of_levels_is_that_of_the_header():
     text = next(
-        Path(folder, "tvm/runtime/kernels/levels.h").read_text()
+        Path(folder, "tvm/runtime/kernels/cpu_dispatch.h").read_text()
         for folder in tvmrt.libinfo.find_include_path()
-        if Path(folder, "tvm/runtime/kernels/levels.h").exists()
+        if Path(folder, "tvm/runtime/kernels/cpu_dispatch.h").exists()
     )
     assert re.findall(r'^ +\{"(\w+)", 0x', text, re.M) == [level.name for level in X86_LEVELS]
 

@@ -4,12 +4,12 @@
  *
  * window.h describes the memory layout and the reading of windows; input and output may be channel
  * slices of wider tensors. A matrix product is a 1 x 1 convolution of M pixels, K input and N
- * output channels. The tiles come from tile/i8.h (dense and grouped) or depthwise_i8.h.
+ * output channels. The tiles come from tile/gemm_i8.h (dense and grouped) or depthwise_i8.h.
  *
  * A segment has at least 4 bytes. Shorter segments are replaced by im2col, with zeros to a multiple
  * of 4. Rows of the image in the padding are read from a row of padding.
  *
- * Example: 3 x 3, IC 3, OC 64, padding 1, stride 2 on AVX-512 VNNI with OB 4: a line buffer, 3
+ * Example: 3 x 3, IC 3, OC 64, padding 1, stride 2 on AVX-512 VNNI with NR 4: a line buffer, 3
  * segments with run 9, which are 3 quads each (bytes 0-3, 4-7 and 5-8; in the last only byte 8 has
  * a weight), one block of channels: 3 * 3 quads * 4 vectors * 64 bytes = 2304 bytes of weights.
  */
@@ -18,74 +18,75 @@
 
 #include <tvm/runtime/c_backend_api.h>
 
+#include "conv_i8_row_pairs_amx.h"
 #include "parallel.h"
-#include "row_pairs_i8.h"
-#include "tile/i8.h"
-#include "tile/rows_i8.h"
+#include "tile/epilogue_i8.h"
+#include "tile/gemm_i8.h"
 #include "window.h"
 
 /*! \brief A layer and its tiling, precomputed by the compiler
  * (tvmrt.compiler.codegen.window.layer_i8). */
 typedef struct tvmrt_conv_i8 {
   tvmrt_window window; /*!< In maximally long rows; elements are bytes. */
-  tvmrt_rows rows;
+  tvmrt_row_plan rows;
   int32_t groups;
-  int32_t in_c;      /*!< Input channels of a group. */
-  int32_t out_c;     /*!< Output channels of a group. */
-  int32_t padded;    /*!< out_c padded to whole vectors (depthwise: blocks). */
-  int32_t x_signed;  /*!< 1: int8, 0: uint8; as in the tiles. */
-  int32_t x_zero;    /*!< Zero point of the input and value of padding. */
-  int32_t depthwise; /*!< 1: every channel has its own kernel, see depthwise_i8.h. */
-  int32_t spare_row; /*!< Kernel row that a depthwise tile reads twice, or -1. */
-  /*! {segment, first byte} of each overflow quad, counted twice, see tile/i8.h. */
-  int32_t extra[TVMRT_TILE_I8_MAX_EXTRAS][2];
-  int32_t extras;         /*!< Number of those quads. */
-  int32_t block;          /*!< Output channels of a block. */
-  int32_t blocks;         /*!< Blocks of a group. */
-  int32_t whole_blocks;   /*!< Blocks that tile[0] computes; tile[1] computes the tail. */
-  int32_t blocks_at_once; /*!< Blocks whose weights stay in the cache. */
-  int64_t channel_bytes;  /*!< Bytes of packed weights per output channel. */
+  int32_t in_c;         /*!< Input channels of a group. */
+  int32_t out_c;        /*!< Output channels of a group. */
+  int32_t padded;       /*!< out_c padded to whole vectors (depthwise: blocks). */
+  int32_t x_signed;     /*!< 1: int8, 0: uint8; as in the tiles. */
+  int32_t x_zero;       /*!< Zero point of the input and value of padding. */
+  int32_t depthwise;    /*!< 1: every channel has its own kernel, see depthwise_i8.h. */
+  int32_t overflow_row; /*!< Kernel row that a depthwise tile reads twice, or -1. */
+  /*! {segment, first byte} of each overflow quad, counted twice, see tile/gemm_i8.h. */
+  int32_t overflow_quads[TVMRT_TILE_I8_MAX_OVERFLOW_QUADS][2];
+  int32_t num_overflow_quads; /*!< Number of those quads. */
+  int32_t block;              /*!< Output channels of a block. */
+  int32_t blocks;             /*!< Blocks of a group. */
+  int32_t full_blocks;        /*!< Blocks that tile[0] computes; tile[1] computes the tail. */
+  int32_t blocks_at_once;     /*!< Blocks whose weights stay in the cache. */
+  int64_t channel_bytes;      /*!< Bytes of packed weights per output channel. */
   int32_t packed; /*!< Channels of a block of packed weights, a multiple of a tile's; 0: equal. */
-  int32_t wt;     /*!< Pixels in a tile (MR). */
-  int32_t rest;   /*!< Pixels in a tail tile; 0: it takes all of them. */
+  int32_t mr;     /*!< Pixels in a tile (MR). */
+  int32_t tail;   /*!< Pixels in a tail tile; 0: it takes all of them. */
   int32_t chunk;  /*!< Pixels of a row that are finished for all blocks at a time. */
   int32_t chunks; /*!< Chunks in a row. */
-  /*! Tiles for wt pixels and for the tail of a row. Unused ones are NULL. */
+  /*! Tiles for mr pixels and for the tail of a row. Unused ones are NULL. */
   tvmrt_tile_i8 tile[2][2];
   /*! \brief Scratch offsets of a row of padding, im2col windows, window sums of a chunk, int32
    * accumulators of a chunk. */
-  int64_t at_none, at_patches, at_sums, at_acc;
+  int64_t at_padding_row, at_im2col, at_window_sums, at_acc;
   int64_t work;      /*!< In the unit of tvmrt_launch(). */
   int32_t by_blocks; /*!< 1: threads divide the blocks of channels, 0: the pixels. */
   int32_t threads;   /*!< 1: calling thread only; n: at most n threads for enough work; 0: any. */
-  int32_t flat;      /*!< 1: im2col across rows, so that all pixels form one row. */
+  int32_t im2col_across_rows; /*!< 1: im2col across rows, so that all pixels form one row. */
   int32_t ahead; /*!< AMX: weight prefetch distance in bytes, into the next layers too; 0: none. */
-  int32_t plane; /*!< AMX: row pitch in pixels of a padded image copy (a single row); else 0. */
-  int32_t pairs; /*!< 1: rows are read in pairs, see row_pairs_i8.h; 0: one by one. */
-  int32_t words; /*!< Quads per AMX instruction. */
+  int32_t
+      padded_pitch;  /*!< AMX: row pitch in pixels of a padded image copy (a single row); else 0. */
+  int32_t pairs;     /*!< 1: rows are read in pairs, see conv_i8_row_pairs_amx.h; 0: one by one. */
+  int32_t words;     /*!< Quads per AMX instruction. */
   void (*end)(void); /*!< Release the tile registers at the end of a task, or NULL. */
 } tvmrt_conv_i8;
 
 /*! \brief The tensors of one call; borrowed. */
 typedef struct tvmrt_conv_i8_data {
   const void* x;
-  const int8_t* weights; /*!< Packed, see tile/i8.h. */
+  const int8_t* weights; /*!< Packed, see tile/gemm_i8.h. */
   const int32_t* bias;   /*!< Folded; [groups][channels of a group padded to whole vectors]. */
   const float* scale;    /*!< Laid out like bias; NULL with an epilogue that needs none. */
   const int32_t* shift;  /*!< Laid out like bias, or NULL. */
   void* y;
-  const tvmrt_i8_range* range; /*!< Range of the output bytes. Not used with an epilogue. */
-  tvmrt_i8_epilogue epilogue;  /*!< NULL: y = requantised bytes. */
-  const void* ctx;             /*!< Context of the epilogue. */
-  int32_t y_bytes;             /*!< Size of one element of y: 1 or 4. */
-  const tvmrt_add_i8* plus;    /*!< Scales of a fused residual add; not with an epilogue. */
-  const struct tvmrt_quick_add_i8* quick; /*!< Its constants for quick AMX tiles. */
-  const void* added;                      /*!< Residual bytes, indexed like y; may be y. */
-  int64_t added_stride;                   /*!< Pixel stride of it in bytes. */
+  const tvmrt_i8_range* range;      /*!< Range of the output bytes. Not used with an epilogue. */
+  tvmrt_i8_epilogue epilogue;       /*!< NULL: y = requantised bytes. */
+  const void* ctx;                  /*!< Context of the epilogue. */
+  int32_t y_bytes;                  /*!< Size of one element of y: 1 or 4. */
+  const tvmrt_add_i8* residual_add; /*!< Scales of a fused residual add; not with an epilogue. */
+  const struct tvmrt_fused_add_i8* fused_add; /*!< Its constants for quick AMX tiles. */
+  const void* added;                          /*!< Residual bytes, indexed like y; may be y. */
+  int64_t added_stride;                       /*!< Pixel stride of it in bytes. */
 } tvmrt_conv_i8_data;
 
 /*! \brief State of one task. */
-typedef struct tvmrt_conv_i8_walk {
+typedef struct tvmrt_conv_i8_task_state {
   const tvmrt_conv_i8* conv;
   const tvmrt_conv_i8_data* data;
   tvmrt_tile_i8_args args;
@@ -93,7 +94,7 @@ typedef struct tvmrt_conv_i8_walk {
   uint64_t small[8];       /* replaces scratch if 64 bytes suffice: a few segments */
   const uint8_t** segment; /* scratch: segment pointers */
   const uint8_t* none;     /* scratch: a row of padding */
-  uint8_t* patches;        /* scratch: im2col windows */
+  uint8_t* im2col;         /* scratch: im2col windows */
   int32_t* sums;           /* scratch: window sums of a chunk */
   int32_t* acc;            /* scratch: int32 accumulators of a chunk */
   int64_t acc_stride;
@@ -101,16 +102,16 @@ typedef struct tvmrt_conv_i8_walk {
   uintptr_t ahead_end; /* end of the weights to prefetch */
   int32_t image;       /* index of the image in the padded copy */
   int32_t configured;  /* pixels for which the AMX registers are configured */
-} tvmrt_conv_i8_walk;
+} tvmrt_conv_i8_task_state;
 
 /*!
  * \brief Set up the scratch of a task.
  * \param block [out] The allocation to free, or NULL.
  * \return 0, or -1 with the text of tvmrt_scratch_alloc().
  */
-static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8* c,
+static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_task_state* w, const tvmrt_conv_i8* c,
                                       const tvmrt_conv_i8_data* data, void** block) {
-  const tvmrt_rows* rows = &c->rows;
+  const tvmrt_row_plan* rows = &c->rows;
   uint8_t* p = (uint8_t*)w->small;
   *block = NULL;
   if (rows->scratch > 0) {
@@ -122,9 +123,9 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->conv = c;
   w->data = data;
   w->segment = (const uint8_t**)(void*)p;
-  w->none = p + c->at_none;
-  w->patches = p + c->at_patches;
-  w->sums = (int32_t*)(void*)(p + c->at_sums);
+  w->none = p + c->at_padding_row;
+  w->im2col = p + c->at_im2col;
+  w->sums = (int32_t*)(void*)(p + c->at_window_sums);
   w->acc = (int32_t*)(void*)(p + c->at_acc);
   w->acc_stride = (int64_t)c->groups * c->padded;
   w->args.segment = w->segment;
@@ -132,30 +133,30 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->args.run = rows->run;
   w->args.x_pixel = rows->x_pixel;
   w->args.x_step = rows->x_step;
-  w->args.extra = c->extra[0];
-  w->args.extras = c->extras;
+  w->args.overflow_quads = c->overflow_quads[0];
+  w->args.num_overflow_quads = c->num_overflow_quads;
   w->args.range = data->epilogue != NULL ? NULL : data->range;
-  w->args.plus = data->plus;
-  w->args.quick = data->quick;
+  w->args.residual_add = data->residual_add;
+  w->args.fused_add = data->fused_add;
   w->args.added_step = data->added_stride;
   w->args.words = c->words;
   w->args.configured = &w->configured;
   w->args.ahead = &w->ahead;
   w->ahead = w->ahead_end = 0;
   w->configured = 0;
-  w->args.plane = c->plane;
+  w->args.padded_pitch = c->padded_pitch;
   w->args.valid = c->window.out[2];
   w->image = -1;
-  memset(p + c->at_none, c->x_zero, (size_t)(c->at_patches - c->at_none));
+  memset(p + c->at_padding_row, c->x_zero, (size_t)(c->at_im2col - c->at_padding_row));
   tvmrt_row_reader_init(&w->reader, &c->window, rows, data->x, p);
   return 0;
 }
 
 /*! \brief Make the padded copy of an image, unless it is there already. */
-static inline void tvmrt_conv_i8_set_plane(tvmrt_conv_i8_walk* w, int32_t image) {
+static inline void tvmrt_conv_i8_copy_padded_image(tvmrt_conv_i8_task_state* w, int32_t image) {
   const tvmrt_window* window = &w->conv->window;
-  const tvmrt_rows* rows = &w->conv->rows;
-  uint8_t* to = w->reader.ring;
+  const tvmrt_row_plan* rows = &w->conv->rows;
+  uint8_t* to = w->reader.line_buffer;
   for (int32_t kh = 0; kh < window->kernel[1]; kh++) {
     w->segment[kh] = to + (int64_t)kh * rows->pitch;
   }
@@ -172,50 +173,52 @@ static inline void tvmrt_conv_i8_set_plane(tvmrt_conv_i8_walk* w, int32_t image)
 }
 
 /*! \brief Set the segment pointers of output row `row`; `row` counts [batch][depth][height]. */
-static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row) {
+static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_task_state* w, int32_t row) {
   const tvmrt_window* window = &w->conv->window;
-  const tvmrt_rows* rows = &w->conv->rows;
-  const tvmrt_place at = tvmrt_find_row(window, row);
+  const tvmrt_row_plan* rows = &w->conv->rows;
+  const tvmrt_row_position at = tvmrt_locate_row(window, row);
   const uint8_t** segment = w->segment;
-  if (w->conv->plane > 0) {
-    tvmrt_conv_i8_set_plane(w, row);
+  if (w->conv->padded_pitch > 0) {
+    tvmrt_conv_i8_copy_padded_image(w, row);
     return;
   }
   if (w->conv->pairs) {
-    tvmrt_row_pairs(&w->reader, w->none, at, segment);
+    tvmrt_read_row_pairs(&w->reader, w->none, at, segment);
     return;
   }
-  if (rows->source == TVMRT_SOURCE_GATHER) {
-    segment[0] = w->patches;
+  if (rows->source == TVMRT_SOURCE_IM2COL) {
+    segment[0] = w->im2col;
     return;
   }
   for (int32_t kd = 0; kd < window->kernel[0]; kd++) {
     for (int32_t kh = 0; kh < window->kernel[1]; kh++) {
-      const uint8_t* start = tvmrt_row(&w->reader, at.image, at.d + kd * window->dilation[0],
-                                       at.h + kh * window->dilation[1]);
+      const uint8_t* start = tvmrt_read_row(&w->reader, at.image, at.d + kd * window->dilation[0],
+                                            at.h + kh * window->dilation[1]);
       if (start == NULL) start = w->none;
       for (int32_t t = 0; t < rows->taps; t++) {
         *segment++ = start + t * window->dilation[2] * rows->x_pixel;
       }
     }
   }
-  if (w->conv->spare_row >= 0) *segment = w->segment[w->conv->spare_row];
+  if (w->conv->overflow_row >= 0) *segment = w->segment[w->conv->overflow_row];
 }
 
 /*! \brief Rows and row length of a task's loops. All pixels are one row with im2col across rows,
  * the pixels of an image with a padded image copy. */
 static inline int64_t tvmrt_conv_i8_rows(const tvmrt_conv_i8* c) {
-  return c->flat ? 1 : c->plane > 0 ? c->window.batch : tvmrt_window_rows(&c->window);
+  return c->im2col_across_rows ? 1
+         : c->padded_pitch > 0 ? c->window.batch
+                               : tvmrt_window_rows(&c->window);
 }
 static inline int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
   const tvmrt_window* s = &c->window;
-  if (c->plane > 0) return (s->out[1] - 1) * c->plane + s->out[2];
-  return c->flat ? (int32_t)(tvmrt_window_rows(s) * s->out[2]) : s->out[2];
+  if (c->padded_pitch > 0) return (s->out[1] - 1) * c->padded_pitch + s->out[2];
+  return c->im2col_across_rows ? (int32_t)(tvmrt_window_rows(s) * s->out[2]) : s->out[2];
 }
 
 /*! \brief Copy the window columns from x on of an input row, for one group; `from` is the row's
  * pixel 0, or NULL for a row of padding. Return the end of the written bytes. */
-static inline uint8_t* tvmrt_conv_i8_gather_row(const tvmrt_conv_i8* c, const uint8_t* from,
+static inline uint8_t* tvmrt_conv_i8_im2col_row(const tvmrt_conv_i8* c, const uint8_t* from,
                                                 int32_t x, uint8_t* to) {
   const tvmrt_window* s = &c->window;
   const int32_t columns = s->kernel[2], step = s->dilation[2];
@@ -238,23 +241,23 @@ static inline uint8_t* tvmrt_conv_i8_gather_row(const tvmrt_conv_i8* c, const ui
 
 /*! \brief im2col of a chunk for one group: [pixel][kd][kh][kw][channel of the group], then
  * zeros. */
-static inline void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+static inline void tvmrt_conv_i8_im2col(tvmrt_conv_i8_task_state* w, int32_t row, int32_t first,
                                         int32_t pixels, int32_t group) {
   const tvmrt_conv_i8* c = w->conv;
   const tvmrt_window* s = &c->window;
   const uint8_t* x = (const uint8_t*)w->data->x + (int64_t)group * c->in_c;
   for (int32_t p = 0; p < pixels; p++) {
     const int32_t all = row * s->out[2] + first + p;
-    const tvmrt_place at = tvmrt_find_row(s, all / s->out[2]);
+    const tvmrt_row_position at = tvmrt_locate_row(s, all / s->out[2]);
     const int32_t left = all % s->out[2] * s->stride[2] - s->pad[2];
-    uint8_t* to = w->patches + (int64_t)p * w->args.run;
+    uint8_t* to = w->im2col + (int64_t)p * w->args.run;
     uint8_t* end = to + w->args.run;
     for (int32_t kd = 0; kd < s->kernel[0]; kd++) {
       for (int32_t kh = 0; kh < s->kernel[1]; kh++) {
         const int32_t d = at.d + kd * s->dilation[0], h = at.h + kh * s->dilation[1];
         const int inside = d >= 0 && d < s->in[0] && h >= 0 && h < s->in[1];
         const int64_t pixel = (((int64_t)at.image * s->in[0] + d) * s->in[1] + h) * s->in[2];
-        to = tvmrt_conv_i8_gather_row(c, inside ? x + pixel * s->x_stride : NULL, left, to);
+        to = tvmrt_conv_i8_im2col_row(c, inside ? x + pixel * s->x_stride : NULL, left, to);
       }
     }
     memset(to, 0, (size_t)(end - to));
@@ -263,14 +266,14 @@ static inline void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int3
 
 /*! \brief Index of an output pixel; with a padded image copy, of pixel 0 of the image. */
 static inline int64_t tvmrt_conv_i8_pixel(const tvmrt_conv_i8* c, int32_t row, int32_t pixel) {
-  if (c->plane > 0) return (int64_t)row * c->window.out[1] * c->window.out[2];
+  if (c->padded_pitch > 0) return (int64_t)row * c->window.out[1] * c->window.out[2];
   return (int64_t)row * c->window.out[2] + pixel;
 }
 
 /*! \brief Byte offset from the segment pointers to the window of a row's pixel, for one group. */
-static inline int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_walk* w, int32_t pixel,
+static inline int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_task_state* w, int32_t pixel,
                                              int32_t group) {
-  if (w->conv->rows.source == TVMRT_SOURCE_GATHER) return 0;
+  if (w->conv->rows.source == TVMRT_SOURCE_IM2COL) return 0;
   return pixel * w->args.x_step + (int64_t)group * w->conv->in_c;
 }
 
@@ -283,14 +286,15 @@ static inline int tvmrt_i8_any(const int32_t* v, int32_t n) {
 
 /*! \brief Set the weight pointers of a block's vectors; the block starts at `channel` of its
  * group. */
-static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, int32_t channel) {
+static inline void tvmrt_conv_i8_set_vectors(tvmrt_conv_i8_task_state* w, int32_t group,
+                                             int32_t channel) {
   const tvmrt_conv_i8* c = w->conv;
   const int32_t packed = c->packed > 0 ? c->packed : c->block;
   for (int32_t i = 0; i < 4 && i * 16 < c->block && channel < c->padded; i++, channel += 16) {
-    const int32_t inside = channel % packed, behind = c->padded - (channel - inside);
+    const int32_t inside = channel % packed, channels_left = c->padded - (channel - inside);
     const int64_t first = (int64_t)group * c->padded + channel - inside;
     w->args.vector[i].weights = w->data->weights + first * c->channel_bytes + 4 * inside;
-    w->args.vector[i].step = 4 * (behind < packed ? behind : packed);
+    w->args.vector[i].step = 4 * (channels_left < packed ? channels_left : packed);
   }
 }
 
@@ -298,54 +302,54 @@ static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, i
  * in equal parts per product. They prefetch as many bytes as these blocks have, from c->ahead
  * bytes after them, so that layers with few weights prefetch for layers with many. A task with a
  * part of the blocks prefetches its own blocks only, one block ahead. */
-static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int32_t block, int32_t blocks,
-                                            int64_t chunks) {
+static inline void tvmrt_conv_i8_set_prefetch(tvmrt_conv_i8_task_state* w, int32_t block,
+                                              int32_t blocks, int64_t chunks) {
   const tvmrt_conv_i8* c = w->conv;
   const int32_t packed = c->packed > 0 ? c->packed : c->block, all = c->groups * c->blocks;
-  const int64_t one = packed * c->channel_bytes, tiles = (c->chunk + c->wt - 1) / c->wt;
+  const int64_t one = packed * c->channel_bytes, tiles = (c->chunk + c->mr - 1) / c->mr;
   const int64_t from = (int64_t)(block / c->blocks) * c->padded + block % c->blocks * c->block;
-  const int64_t numbers = 8 * (int64_t)c->groups * c->padded;
+  const int64_t parameter_bytes = 8 * (int64_t)c->groups * c->padded;
   const int64_t by = blocks < all && one < c->ahead ? one : c->ahead;
   const int64_t bytes =
-      (int64_t)blocks * c->block * c->channel_bytes + (blocks < all ? -by : numbers);
+      (int64_t)blocks * c->block * c->channel_bytes + (blocks < all ? -by : parameter_bytes);
   if (bytes <= 0) return;
   w->ahead = (uintptr_t)w->data->weights + (uintptr_t)(from * c->channel_bytes + by);
   w->ahead_end = w->ahead + (uintptr_t)bytes;
   const int32_t products = c->rows.segments * (c->rows.run / (4 * c->words));
-  const int64_t parts = chunks * tiles * blocks * (2 * products + c->wt * c->block / 64);
+  const int64_t parts = chunks * tiles * blocks * (2 * products + c->mr * c->block / 64);
   w->args.ahead_lines = (int32_t)((bytes / 32 + parts - 1) / parts);
 }
 
 /*! \brief All pixels of a chunk with AMX tiles. */
-static inline void tvmrt_conv_i8_matrices(tvmrt_conv_i8_walk* w, const tvmrt_tile_i8* tile,
+static inline void tvmrt_conv_i8_amx_rows(tvmrt_conv_i8_task_state* w, const tvmrt_tile_i8* tile,
                                           int32_t pixels, int64_t offset, void* y,
                                           const int32_t* sums) {
   const tvmrt_conv_i8* c = w->conv;
-  const int some = pixels < c->wt;
-  w->args.tiles = !some ? pixels / c->wt : c->rest > 0 ? pixels / c->rest : 1;
-  w->args.left = some ? 0 : pixels % c->wt;
+  const int some = pixels < c->mr;
+  w->args.tiles = !some ? pixels / c->mr : c->tail > 0 ? pixels / c->tail : 1;
+  w->args.left = some ? 0 : pixels % c->mr;
   tile[some](&w->args, offset, y, sums);
   if (w->ahead >= w->ahead_end) w->args.ahead_lines = 0;
 }
 
 /*! \brief All pixels of a chunk for one block of channels. */
-static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_task_state* w, int32_t row, int32_t first,
                                        int32_t pixels, int32_t block) {
   const tvmrt_conv_i8* c = w->conv;
   const tvmrt_conv_i8_data* data = w->data;
   const int32_t group = block / c->blocks, of_group = block % c->blocks;
   const int32_t channel = of_group * c->block;
-  const tvmrt_tile_i8* tile = c->tile[of_group >= c->whole_blocks];
+  const tvmrt_tile_i8* tile = c->tile[of_group >= c->full_blocks];
   const int32_t left = c->out_c - channel, filled = c->padded - channel;
   const int64_t padded = (int64_t)group * c->padded + channel;
   const int32_t inside = c->packed > 0 ? channel % c->packed : 0;
-  const int32_t behind = c->padded - (channel - inside);
+  const int32_t channels_left = c->padded - (channel - inside);
   const int64_t offset = tvmrt_conv_i8_x_offset(w, first, group) + c->depthwise * channel;
   uint8_t* y;
   int64_t y_step;
   w->args.weights = data->weights + (padded - inside) * c->channel_bytes + 4 * inside;
-  w->args.w_step = 4 * (behind < c->packed ? behind : c->packed);
-  if (c->words > 0) tvmrt_conv_i8_vectors(w, group, channel);
+  w->args.w_step = 4 * (channels_left < c->packed ? channels_left : c->packed);
+  if (c->words > 0) tvmrt_conv_i8_set_vectors(w, group, channel);
   w->args.bias = data->bias + padded;
   w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
   w->args.shift = data->shift != NULL ? data->shift + padded : NULL;
@@ -372,22 +376,23 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   int32_t p = 0;
   if (c->words > 0) {
     w->args.added = added;
-    tvmrt_conv_i8_matrices(w, tile, pixels, offset, y, sums);
+    tvmrt_conv_i8_amx_rows(w, tile, pixels, offset, y, sums);
     return;
   }
-  for (; p + c->wt <= pixels; p += c->wt) {
+  for (; p + c->mr <= pixels; p += c->mr) {
     if (added != NULL) w->args.added = added + p * added_step;
     tile[0](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
-  for (const int32_t rest = c->rest > 0 ? c->rest : c->wt; p < pixels; p += rest) {
+  for (const int32_t tail = c->tail > 0 ? c->tail : c->mr; p < pixels; p += tail) {
     if (added != NULL) w->args.added = added + p * added_step;
     tile[1](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
 }
 
 /*! \brief Pass the accumulators of some blocks of one group to the epilogue. */
-static inline void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
-                                        int32_t pixels, int32_t block0, int32_t block1) {
+static inline void tvmrt_conv_i8_finish(const tvmrt_conv_i8_task_state* w, int32_t row,
+                                        int32_t first, int32_t pixels, int32_t block0,
+                                        int32_t block1) {
   const tvmrt_conv_i8* c = w->conv;
   const int32_t group = block0 / c->blocks;
   const int32_t channel = block0 % c->blocks * c->block;
@@ -406,22 +411,22 @@ static inline void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row
 }
 
 /*! \brief One chunk of pixels for the blocks [block0, block1). */
-static inline void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+static inline void tvmrt_conv_i8_chunk(tvmrt_conv_i8_task_state* w, int32_t row, int32_t first,
                                        int32_t block0, int32_t block1) {
   const tvmrt_conv_i8* c = w->conv;
-  const int32_t rest = tvmrt_conv_i8_width(c) - first, pixels = rest < c->chunk ? rest : c->chunk;
+  const int32_t tail = tvmrt_conv_i8_width(c) - first, pixels = tail < c->chunk ? tail : c->chunk;
   int32_t begin = block0;
   int32_t group = -1;
   for (int32_t block = block0; block < block1; block++) {
     if (block / c->blocks != group) {
       group = block / c->blocks;
       begin = block;
-      if (c->rows.source == TVMRT_SOURCE_GATHER) {
-        tvmrt_conv_i8_gather(w, row, first, pixels, group);
+      if (c->rows.source == TVMRT_SOURCE_IM2COL) {
+        tvmrt_conv_i8_im2col(w, row, first, pixels, group);
       }
       if (w->data->shift != NULL) {
         int64_t offset = tvmrt_conv_i8_x_offset(w, first, group);
-        tvmrt_i8_window_sums(&w->args, offset, pixels, c->x_signed, w->sums);
+        tvmrt_i8_sum_windows(&w->args, offset, pixels, c->x_signed, w->sums);
       }
     }
     tvmrt_conv_i8_block(w, row, first, pixels, block);
@@ -438,7 +443,7 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
   const int by_blocks = c->by_blocks && count > 1;
   int64_t chunk0 = 0, chunk1 = tvmrt_conv_i8_rows(c) * c->chunks;
   int32_t block0 = 0, block1 = c->groups * c->blocks;
-  tvmrt_conv_i8_walk w;
+  tvmrt_conv_i8_task_state w;
   void* scratch;
   if (by_blocks) {
     block0 = (int32_t)tvmrt_task_begin(c->groups * c->blocks, 1, task, count);
@@ -449,7 +454,7 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
   }
   if (chunk0 == chunk1 || block0 == block1) return 0;
   if (tvmrt_conv_i8_begin(&w, c, data, &scratch) != 0) return -1;
-  if (c->ahead > 0) tvmrt_conv_i8_look_ahead(&w, block0, block1 - block0, chunk1 - chunk0);
+  if (c->ahead > 0) tvmrt_conv_i8_set_prefetch(&w, block0, block1 - block0, chunk1 - chunk0);
   for (int32_t b = block0; b < block1; b += c->blocks_at_once) {
     const int32_t end = block1 - b < c->blocks_at_once ? block1 : b + c->blocks_at_once;
     int32_t row = -1;
@@ -481,7 +486,7 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
  * \param c    [in] The layer; best a `static const` that the compiler sees.
  * \param data [in] The tensors. x and y must not overlap; `added` may be y.
  *
- * Values:  exact int32 sums (they must fit), then as in tile/i8.h or the epilogue.
+ * Values:  exact int32 sums (they must fit), then as in tile/gemm_i8.h or the epilogue.
  * Errors:  0, or -1 with a text if scratch memory runs out or a task failed.
  * Threads: thread-safe; uses the workers of the runtime according to c->threads.
  */

@@ -15,7 +15,7 @@
 static inline int tvmrt_conv_transpose_bf16_task(int task, TVMParallelGroupEnv* env,
                                                  void* closure) {
   const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
-  const tvmrt_rows* rows = &job->layer->rows;
+  const tvmrt_row_plan* rows = &job->layer->rows;
   tvmrt_bf16_begin(job->tiles, rows->run);
   const int rc =
       tvmrt_conv_transpose_task_by(tvmrt_round_pixels, job, rows->floats, task, env->num_task);

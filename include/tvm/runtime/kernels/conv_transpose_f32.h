@@ -5,12 +5,12 @@
  * Output pixel o reads input pixel i through window element k where o + pad = i * stride + k *
  * dilation. Output columns with the same remainder modulo the stride (a phase) use the same
  * elements. Each phase of a row is therefore a plain convolution of stride 1 with those elements:
- * nothing is scattered, and the register tile of tile/f32.h does the work. Rows are copied once,
+ * nothing is scattered, and the register tile of tile/gemm_f32.h does the work. Rows are copied once,
  * with zeros at their ends, if some output column uses columns outside the input.
  *
- * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][OB * V], from ONNX
+ * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][NR * V], from ONNX
  * weights [ic][oc][kd][kh][kw] of each group; the bias as for a convolution. Worked example: 2x2,
- * stride 2, 64 channels in, 32 out, V = 16, OB = 2: one block of 2 * 2 * 64 * 32 floats; even
+ * stride 2, 64 channels in, 32 out, V = 16, NR = 2: one block of 2 * 2 * 64 * 32 floats; even
  * output columns use kw = 0 alone, odd ones kw = 1 alone.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_
@@ -40,7 +40,8 @@ TVMRT_INLINE int tvmrt_conv_transpose_segments(tvmrt_copy_fn copy, const tvmrt_j
     const int d = tvmrt_conv_transpose_f32_index(w, 0, od, kd);
     for (int kh = 0; kh < w->kernel[1]; kh++) {
       const int h = tvmrt_conv_transpose_f32_index(w, 1, oh, kh);
-      const float* row = (const float*)(const void*)tvmrt_row_by(copy, &r->reader, image, d, h);
+      const float* row =
+          (const float*)(const void*)tvmrt_read_row_by(copy, &r->reader, image, d, h);
       if (!row) continue;
       for (int kw = 0; kw < w->kernel[2]; kw++) {
         const int from = phase + w->pad[2] - kw * w->dilation[2];
@@ -73,7 +74,7 @@ TVMRT_INLINE int tvmrt_conv_transpose_rows(tvmrt_copy_fn copy, const tvmrt_job_f
     for (int phase = 0; phase < phases; phase++) {
       const int64_t pixels = (w->out[2] - phase + w->stride[2] - 1) / w->stride[2];
       row.tile.segment_count = tvmrt_conv_transpose_segments(copy, job, rows, r, phase);
-      tvmrt_row_f32_place(job, pixel + phase, &row);
+      tvmrt_row_f32_set_pixel(job, pixel + phase, &row);
       if (tvmrt_tile_row_f32(&row, 0, pixels, c_begin, c_end) != 0) return -1;
     }
     if (data->epilogue) {
@@ -97,7 +98,7 @@ TVMRT_INLINE int tvmrt_conv_transpose_task_by(tvmrt_copy_fn copy, const tvmrt_jo
   if (begin == end) return 0;
   if (tvmrt_rows_f32_begin(&rows, job) != 0) return -1;
   for (int group = 0; group < layer->groups && rc == 0; group++) {
-    tvmrt_row_reader_move(&rows.reader, job->data->x + (int64_t)group * floats);
+    tvmrt_row_reader_select_channels(&rows.reader, job->data->x + (int64_t)group * floats);
     for (int c = 0; c < channels && rc == 0; c += at_once) {
       const int c_end = channels - c < at_once ? channels : c + at_once;
       rc = tvmrt_conv_transpose_rows(copy, job, &rows, group, begin, end, c, c_end);

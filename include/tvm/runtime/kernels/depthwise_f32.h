@@ -48,7 +48,7 @@ typedef struct tvmrt_depthwise_f32_rows {
 } tvmrt_depthwise_f32_rows;
 
 /*!
- * \brief Compute `pixels` output pixels of a row, all channels, WT (MR) at a time.
+ * \brief Compute `pixels` output pixels of a row, all channels, MR at a time.
  * \param column Input column under the first column of the first pixel's window; may be outside the
  * input.
  * \param residual First pixel, channel 0, or NULL.
@@ -70,40 +70,40 @@ typedef struct tvmrt_depthwise_f32_sizes {
   for (int variable = 0; variable < (count); variable++)
 
 /* clang-format off */
-#define TVMRT_DEFINE_DEPTHWISE_F32(V, KW, S, WT)                                                   \
-  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,    \
-                                 WT, KW, S, V)                                                     \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,   \
-                                  WT, ((KW) - 1) / 2, ((WT) - 1) * (S) + (KW), V, KW)
+#define TVMRT_DEFINE_DEPTHWISE_F32(V, KW, S, MR)                                                   \
+  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##k##KW##s##S##x##MR, tvmrt_f32x##V, V,    \
+                                 MR, KW, S, V)                                                     \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##k##KW##s##S##x##MR, tvmrt_f32x##V, V,   \
+                                  MR, ((KW) - 1) / 2, ((MR) - 1) * (S) + (KW), V, KW)
 
-#define TVMRT_DEFINE_DEPTHWISE_ANY_F32(V, WT)                                                      \
-  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT, V)      \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT, 0,         \
-                                  ((WT) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, V,\
+#define TVMRT_DEFINE_DEPTHWISE_ANY_F32(V, MR)                                                      \
+  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##x##MR, tvmrt_f32x##V, V, MR, V)      \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##x##MR, tvmrt_f32x##V, V, MR, 0,         \
+                                  ((MR) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, V,\
                                   0)
 
 /* Instance for weights and bias that are packed for P channels, a multiple of V. */
-#define TVMRT_DEFINE_DEPTHWISE_OF_F32(V, KW, S, WT, P)                                             \
-  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##WT,               \
-                                 tvmrt_f32x##V, V, WT, KW, S, P)                                   \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##WT,              \
-                                  tvmrt_f32x##V, V, WT, ((KW) - 1) / 2,                            \
-                                  ((WT) - 1) * (S) + (KW), P, KW)
+#define TVMRT_DEFINE_DEPTHWISE_OF_F32(V, KW, S, MR, P)                                             \
+  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##MR,               \
+                                 tvmrt_f32x##V, V, MR, KW, S, P)                                   \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##MR,              \
+                                  tvmrt_f32x##V, V, MR, ((KW) - 1) / 2,                            \
+                                  ((MR) - 1) * (S) + (KW), P, KW)
 
-#define TVMRT_DEFINE_DEPTHWISE_ANY_OF_F32(V, WT, P)                                                \
-  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##of##P##x##WT, tvmrt_f32x##V, V, WT,  \
+#define TVMRT_DEFINE_DEPTHWISE_ANY_OF_F32(V, MR, P)                                                \
+  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##of##P##x##MR, tvmrt_f32x##V, V, MR,  \
                                      P)                                                            \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##x##WT, tvmrt_f32x##V, V, WT, 0,  \
-                                  ((WT) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, P,\
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##x##MR, tvmrt_f32x##V, V, MR, 0,  \
+                                  ((MR) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, P,\
                                   0)
 
-/* NAME_sum adds the contribution of one input row to sum[] of the tile's WT pixels. x is the row's
+/* NAME_sum adds the contribution of one input row to sum[] of the tile's MR pixels. x is the row's
  * first column of the tile; only columns [first, last) of it are inside the input; n channels
- * exist. Each column is loaded once for all windows that contain it; pointers as in tile/f32.h. */
-#define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, WT, KW, S, P)                                 \
+ * exist. Each column is loaded once for all windows that contain it; pointers as in tile/gemm_f32.h. */
+#define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, MR, KW, S, P)                                 \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
                                const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
-    enum { kColumns = ((WT) - 1) * (S) + (KW), kPointers = (kColumns + 3) / 4 };                   \
+    enum { kColumns = ((MR) - 1) * (S) + (KW), kPointers = (kColumns + 3) / 4 };                   \
     const intptr_t stride = of->x_stride;                                                          \
     const float* p[kPointers];                                                                     \
     VEC column[kColumns];                                                                          \
@@ -119,17 +119,17 @@ typedef struct tvmrt_depthwise_f32_sizes {
     }                                                                                              \
     TVMRT_DEPTHWISE_EACH(kw, KW) {                                                                 \
       const VEC weight = VEC##_load(w + kw * (P));                                                 \
-      TVMRT_DEPTHWISE_EACH(t, WT)                                                                  \
+      TVMRT_DEPTHWISE_EACH(t, MR)                                                                  \
         sum[t] = VEC##_fma(weight, column[t * (S) + kw], sum[t]);                                  \
     }                                                                                              \
   }
 
-#define TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(NAME, VEC, V, WT, P)                                    \
+#define TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(NAME, VEC, V, MR, P)                                    \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
                                const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
     for (intptr_t kw = 0; kw < of->kernel; kw++) {                                                 \
       const VEC weight = VEC##_load(w + kw * (P));                                                 \
-      TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
+      TVMRT_DEPTHWISE_EACH(t, MR) {                                                                \
         const intptr_t j = kw * of->dilation + t * of->stride;                                     \
         const float* from = x + j * of->x_stride;                                                  \
         if (j >= first && j < last) {                                                              \
@@ -145,7 +145,7 @@ typedef struct tvmrt_depthwise_f32_sizes {
 /* One vector of channels of the tile, then the tile, then a run of tiles. The usual edges (none, or
  * half a window to the left, to the right or to both sides) are compiled separately. So are inner
  * tiles with a square window of `known` rows: most of an image. */
-#define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS, P, ROWS)                  \
+#define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, MR, EDGE, COLUMNS, P, ROWS)                  \
   TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows,                            \
                                   const tvmrt_depthwise_f32_sizes* of, const float* w,             \
                                   const float* bias, int64_t column, int pixels,                   \
@@ -153,10 +153,10 @@ typedef struct tvmrt_depthwise_f32_sizes {
                                   int64_t last, int n, int known) {                                \
     const intptr_t offset = (intptr_t)column * of->x_stride + c;                                   \
     const VEC start = bias ? VEC##_load(bias + c) : VEC##_splat(0.0f);                             \
-    VEC sum[WT];                                                                                   \
-    TVMRT_DEPTHWISE_EACH(t, WT) sum[t] = start;                                                    \
+    VEC sum[MR];                                                                                   \
+    TVMRT_DEPTHWISE_EACH(t, MR) sum[t] = start;                                                    \
     if (!known && TVMRT_UNLIKELY(rows->continues)) {                                               \
-      TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
+      TVMRT_DEPTHWISE_EACH(t, MR) {                                                                \
         if (t < pixels) sum[t] = VEC##_load_n(out + t * of->y_stride + c, n);                      \
       }                                                                                            \
     }                                                                                              \
@@ -166,20 +166,20 @@ typedef struct tvmrt_depthwise_f32_sizes {
       NAME##_sum(of, rows->row[r].x + offset, w + rows->row[r].tap * (P), sum, first, last, n);    \
     }                                                                                              \
     if (residual) {                                                                                \
-      TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
+      TVMRT_DEPTHWISE_EACH(t, MR) {                                                                \
         const float* from = residual + t * of->residual_stride + c;                                \
         if (t < pixels) sum[t] += n == (V) ? VEC##_load(from) : VEC##_load_n(from, n);             \
       }                                                                                            \
     }                                                                                              \
     if (of->lo > -INFINITY) {                                                                      \
       const VEC lo = VEC##_splat(of->lo);                                                          \
-      TVMRT_DEPTHWISE_EACH(t, WT) sum[t] = VEC##_max(sum[t], lo);                                  \
+      TVMRT_DEPTHWISE_EACH(t, MR) sum[t] = VEC##_max(sum[t], lo);                                  \
     }                                                                                              \
     if (of->hi < INFINITY) {                                                                       \
       const VEC hi = VEC##_splat(of->hi);                                                          \
-      TVMRT_DEPTHWISE_EACH(t, WT) sum[t] = VEC##_min(sum[t], hi);                                  \
+      TVMRT_DEPTHWISE_EACH(t, MR) sum[t] = VEC##_min(sum[t], hi);                                  \
     }                                                                                              \
-    TVMRT_DEPTHWISE_EACH(t, WT) {                                                                  \
+    TVMRT_DEPTHWISE_EACH(t, MR) {                                                                  \
       float* y = out + t * of->y_stride + c;                                                       \
       if (t < pixels && n == (V)) {                                                                \
         VEC##_store(y, sum[t]);                                                                    \
@@ -199,19 +199,19 @@ typedef struct tvmrt_depthwise_f32_sizes {
     if (first == 0 && last == columns) {                                                           \
       for (; c < full; c += (V))                                                                   \
         NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (WT), residual, out, c, 0, (COLUMNS), (V), known);                           \
+                      (MR), residual, out, c, 0, (COLUMNS), (V), known);                           \
     } else if (first == edge && last == columns) {                                                 \
       for (; c < full; c += (V))                                                                   \
         NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (WT), residual, out, c, (EDGE), (COLUMNS), (V), known);                      \
+                      (MR), residual, out, c, (EDGE), (COLUMNS), (V), known);                      \
     } else if (first == 0 && columns - last == edge) {                                             \
       for (; c < full; c += (V))                                                                   \
         NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (WT), residual, out, c, 0, (COLUMNS) - (EDGE), (V), known);                  \
+                      (MR), residual, out, c, 0, (COLUMNS) - (EDGE), (V), known);                  \
     } else if (first == edge && columns - last == edge) {                                          \
       for (; c < full; c += (V))                                                                   \
         NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (WT), residual, out, c, (EDGE), (COLUMNS) - (EDGE), (V), known);             \
+                      (MR), residual, out, c, (EDGE), (COLUMNS) - (EDGE), (V), known);             \
     }                                                                                              \
     return c;                                                                                      \
   }                                                                                                \
@@ -229,11 +229,11 @@ typedef struct tvmrt_depthwise_f32_sizes {
     const intptr_t window = layer->weights;                                                        \
     const int known = (ROWS) > 0 && rows->row_count == (ROWS) && win->kernel[1] == (ROWS) &&       \
                       win->kernel[0] == 1 && !rows->continues;                                     \
-    for (int t = 0; t < pixels; t += (WT)) {                                                       \
-      const int many = pixels - t < (WT) ? pixels - t : (WT);                                      \
+    for (int t = 0; t < pixels; t += (MR)) {                                                       \
+      const int many = pixels - t < (MR) ? pixels - t : (MR);                                      \
       const int64_t first = column < 0 ? -column : 0, right = column + columns - win->in[2];       \
       const int64_t last = right > 0 ? columns - right : columns;                                  \
-      const int full = many == (WT) ? channels / (V) * (V) : 0;                                    \
+      const int full = many == (MR) ? channels / (V) * (V) : 0;                                    \
       int c = known ? NAME##_tile(rows, of, column, first, last, full, residual, out, ROWS)        \
                     : NAME##_tile(rows, of, column, first, last, full, residual, out, 0);          \
       for (; c < channels; c += (V)) {                                                             \
@@ -241,9 +241,9 @@ typedef struct tvmrt_depthwise_f32_sizes {
         NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
                       many, residual, out, c, first, last, n, 0);                                  \
       }                                                                                            \
-      column += (WT) * of->stride;                                                                 \
-      out += (WT) * of->y_stride;                                                                  \
-      if (residual) residual += (WT) * of->residual_stride;                                        \
+      column += (MR) * of->stride;                                                                 \
+      out += (MR) * of->y_stride;                                                                  \
+      if (residual) residual += (MR) * of->residual_stride;                                        \
     }                                                                                              \
   }
 /* clang-format on */
@@ -294,7 +294,7 @@ static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
 static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job,
                                               const tvmrt_row_reader* reader, int64_t output_row) {
   const tvmrt_window* w = &job->layer->window;
-  const tvmrt_place at = tvmrt_find_row(w, output_row);
+  const tvmrt_row_position at = tvmrt_locate_row(w, output_row);
   const int64_t pixel = output_row * w->out[2];
   tvmrt_depthwise_f32_rows rows;
   rows.layer = job->layer;
@@ -303,7 +303,7 @@ static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job
   rows.continues = 0;
   for (int kd = 0; kd < w->kernel[0]; kd++) {
     for (int kh = 0; kh < w->kernel[1]; kh++) {
-      const float* row = (const float*)(const void*)tvmrt_row(
+      const float* row = (const float*)(const void*)tvmrt_read_row(
           reader, at.image, at.d + kd * w->dilation[0], at.h + kh * w->dilation[1]);
       if (!row) continue;
       if (rows.row_count == TVMRT_DEPTHWISE_ROWS) tvmrt_depthwise_f32_row(job, &rows, pixel, 0);

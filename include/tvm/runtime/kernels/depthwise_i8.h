@@ -3,7 +3,7 @@
  * \brief Depthwise convolution of 8-bit tensors: tiles for the driver of conv_i8.h.
  *
  * Vectors hold channels, a block at a time: 64 (AVX-512), 32 (AVX2), 16 (AArch64) or 4 (plain C);
- * the last block may be narrower. A tile computes WT (MR) neighbouring output pixels of a block. On
+ * the last block may be narrower. A tile computes MR neighbouring output pixels of a block. On
  * x86 the bytes of four kernel rows are interleaved once per input column, so that four-way
  * dot-product instructions apply; every output pixel whose window contains the column uses it.
  *
@@ -34,7 +34,7 @@
 /*! \brief Shape of a depthwise tile; all members are literals. */
 typedef struct tvmrt_depthwise_i8_shape {
   int rows, columns, stride, dilation; /* of the columns */
-  int wt;                              /* output pixels (MR) */
+  int mr;                              /* output pixels */
   int channels;                        /* in this block */
   int parts;                           /* 1, or 2 or 3 if the weights need it */
   int is_signed;                       /* input is int8, else uint8 */
@@ -86,7 +86,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
     memcpy(&quads, w, B);                                         \
     return M##dpbusd_epi32(acc, x, quads);                        \
   }
-#define TVMRT_DW_QUARTER_BYTES(B) (B)
+#define TVMRT_DW_QUARTER_SIZE(B) (B)
 #else
 #define TVMRT_DW_DOT(B, V, M)                                              \
   TVMRT_INLINE V tvmrt_dw##B##_dot(V acc, V x, const int8_t* w) {          \
@@ -96,7 +96,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
     acc = M##add_epi32(acc, M##madd_epi16(x & M##set1_epi16(0xFF), even)); \
     return M##add_epi32(acc, M##madd_epi16(M##srli_epi16(x, 8), odd));     \
   }
-#define TVMRT_DW_QUARTER_BYTES(B) (2 * (B))
+#define TVMRT_DW_QUARTER_SIZE(B) (2 * (B))
 #endif
 
 /* Blocks of B channels in vectors V of B bytes with the intrinsics M. */
@@ -149,36 +149,36 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
   }                                                                                                \
   TVMRT_INLINE void tvmrt_dw##B##_tile(const tvmrt_depthwise_i8_shape s,                           \
                                        const tvmrt_tile_i8_args* a, int64_t offset, void* y) {     \
-    V acc[TVMRT_TILE_I8_MAX_WT][4];                                                                \
+    V acc[TVMRT_TILE_I8_MAX_MR][4];                                                                \
     const uint8_t* const* row = a->segment;                                                        \
     const int64_t pixel = a->x_pixel;                                                              \
-    const int span = (s.wt - 1) * s.stride + (s.columns - 1) * s.dilation + 1;                     \
-    TVMRT_UNROLL_ALL for (int t = 0; t < s.wt; t++) {                                              \
+    const int span = (s.mr - 1) * s.stride + (s.columns - 1) * s.dilation + 1;                     \
+    TVMRT_UNROLL_ALL for (int t = 0; t < s.mr; t++) {                                              \
       TVMRT_UNROLL_ALL for (int i = 0; i < 4; i++) memcpy(&acc[t][i], a->bias + i * ((B) / 4), B); \
     }                                                                                              \
     TVMRT_UNROLL_ALL for (int first = 0; first < s.rows; first += 4) {                             \
       const int8_t* weights =                                                                      \
-          a->weights + (int64_t)first / 4 * s.columns * s.parts * 4 * TVMRT_DW_QUARTER_BYTES(B);   \
+          a->weights + (int64_t)first / 4 * s.columns * s.parts * 4 * TVMRT_DW_QUARTER_SIZE(B);    \
       TVMRT_UNROLL_ALL for (int column = 0; column < span; column++) {                             \
         int used = 0;                                                                              \
-        TVMRT_UNROLL_ALL for (int t = 0; t < s.wt; t++) {                                          \
+        TVMRT_UNROLL_ALL for (int t = 0; t < s.mr; t++) {                                          \
           used |= tvmrt_depthwise_i8_tap(s, column, t) >= 0;                                       \
         }                                                                                          \
         if (!used) continue;                                                                       \
         V quads[4];                                                                                \
         tvmrt_dw##B##_column(s, row, offset + column * pixel, first, quads);                       \
-        TVMRT_UNROLL_ALL for (int t = 0; t < s.wt; t++) {                                          \
+        TVMRT_UNROLL_ALL for (int t = 0; t < s.mr; t++) {                                          \
           int tap = tvmrt_depthwise_i8_tap(s, column, t);                                          \
           if (tap < 0) continue;                                                                   \
           TVMRT_UNROLL_ALL for (int i = 0; i < 4 * s.parts; i++) {                                 \
             acc[t][i % 4] =                                                                        \
                 tvmrt_dw##B##_dot(acc[t][i % 4], quads[i % 4],                                     \
-                                  weights + (tap * s.parts * 4 + i) * TVMRT_DW_QUARTER_BYTES(B));  \
+                                  weights + (tap * s.parts * 4 + i) * TVMRT_DW_QUARTER_SIZE(B));   \
           }                                                                                        \
         }                                                                                          \
       }                                                                                            \
     }                                                                                              \
-    TVMRT_UNROLL_ALL for (int t = 0; t < s.wt; t++) {                                              \
+    TVMRT_UNROLL_ALL for (int t = 0; t < s.mr; t++) {                                              \
       if (a->range != NULL) {                                                                      \
         tvmrt_dw##B##_finish(s, a, (uint8_t*)y + t * a->y_step, acc[t]);                           \
       } else {                                                                                     \
@@ -267,15 +267,15 @@ TVMRT_INLINE void tvmrt_dw_finish(const tvmrt_depthwise_i8_shape s, const tvmrt_
     return;
   }
   for (int c = 0; c < s.channels; c++) {
-    ((uint8_t*)y)[c] =
-        (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled((float)acc[c] * a->scale[c]), a->range);
+    ((uint8_t*)y)[c] = (uint8_t)tvmrt_i8_clamp_to_range(
+        tvmrt_i8_round_product((float)acc[c] * a->scale[c]), a->range);
   }
 }
 
 TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
                                           const tvmrt_tile_i8_args* a, int64_t offset, void* y) {
   const int size = a->range != NULL ? 1 : 4;
-  for (int t = 0; t < s.wt; t++) {
+  for (int t = 0; t < s.mr; t++) {
     int32_t acc[TVMRT_DW_BLOCK];
     const int8_t* w = a->weights;
     TVMRT_UNROLL_ALL for (int c = 0; c < TVMRT_DW_BLOCK; c++) acc[c] = a->bias[c];
@@ -303,17 +303,17 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
  * \param columns   KW; 1 for a kernel of a single row.
  * \param stride    of the output pixels in a row.
  * \param dilation  of the columns.
- * \param wt        output pixels, 1 to 16.
+ * \param mr        output pixels, 1 to 16.
  * \param channels  to compute: the block, or the remainder in the last block.
  * \param parts     1, 2 or 3 as the weights were packed.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
  */
-#define TVMRT_DEFINE_DEPTHWISE_I8(name, rows, columns, stride, dilation, wt, channels, parts, \
+#define TVMRT_DEFINE_DEPTHWISE_I8(name, rows, columns, stride, dilation, mr, channels, parts, \
                                   is_signed)                                                  \
   TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,              \
                            const int32_t* sums) {                                             \
     const tvmrt_depthwise_i8_shape shape = {rows, columns,  stride, dilation,                 \
-                                            wt,   channels, parts,  is_signed};               \
+                                            mr,   channels, parts,  is_signed};               \
     (void)sums;                                                                               \
     tvmrt_depthwise_i8_tile(shape, a, offset, y);                                             \
   }

@@ -3,21 +3,21 @@
  * \brief Shared parts of the float kernels for windowed layers: layer struct, tensors, rows.
  *
  * window.h describes windows and the reading of their rows; elements are floats here. Rows outside
- * the input are skipped. Packed weights are [group][block][kd][kh][kw][ic][OB * V], see tile/f32.h;
+ * the input are skipped. Packed weights are [group][block][kd][kh][kw][ic][NR * V], see tile/gemm_f32.h;
  * the bias is [group][channels of a group, rounded up to whole blocks].
  */
 #ifndef TVM_RUNTIME_KERNELS_LAYER_F32_H_
 #define TVM_RUNTIME_KERNELS_LAYER_F32_H_
 
 #include "parallel.h"
-#include "shares.h"
-#include "tile/f32.h"
+#include "tile/gemm_f32.h"
 #include "window.h"
+#include "work_partition.h"
 
 /*! \brief A layer, precomputed by the compiler (tvmrt.compiler.codegen.window.conv). */
 typedef struct tvmrt_layer_f32 {
   tvmrt_window window;
-  tvmrt_rows rows;
+  tvmrt_row_plan rows;
   int32_t groups;
   int32_t in_channels;     /*!< Per group. */
   int32_t out_channels;    /*!< Per group. */
@@ -68,7 +68,7 @@ typedef struct tvmrt_rows_f32 {
 
 /*! \brief Initialise the reader. \return 0, or -1 with the text of tvmrt_scratch_alloc(). */
 static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* job) {
-  const tvmrt_rows* rows = &job->layer->rows;
+  const tvmrt_row_plan* rows = &job->layer->rows;
   r->scratch = NULL;
   r->rounded = NULL;
   if (rows->scratch > 0) {
@@ -106,8 +106,8 @@ static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* 
 }
 
 /*! \brief Move the pointers to pixel `pixel` of the output. */
-static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
-                                       tvmrt_tile_row_f32_args* row) {
+static inline void tvmrt_row_f32_set_pixel(const tvmrt_job_f32* job, int64_t pixel,
+                                           tvmrt_tile_row_f32_args* row) {
   const float* residual = job->data->residual;
   row->pixel = pixel;
   row->out = job->data->y + pixel * job->layer->window.y_stride + row->channel;
@@ -116,8 +116,9 @@ static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
 
 /*! \brief Make tiles of pairs prefetch what follows the weights of channels [c_begin, c_end), as
  * much again, a part of `parts`: the next channels' weights, or usually the next layer's. */
-static inline void tvmrt_row_f32_ahead(const tvmrt_job_f32* job, int c_begin, int c_end,
-                                       int64_t part, int64_t parts, tvmrt_tile_row_f32_args* row) {
+static inline void tvmrt_row_f32_set_prefetch(const tvmrt_job_f32* job, int c_begin, int c_end,
+                                              int64_t part, int64_t parts,
+                                              tvmrt_tile_row_f32_args* row) {
 #ifndef TVMRT_NO_PREFETCH
   if (!job->tiles->pairs) return;
   const int64_t bytes = row->w_block * (int64_t)sizeof(float) / parts + 1;

@@ -2,7 +2,7 @@
  * \file matmul_bf16.h
  * \brief Matrix multiplication of float32 in bfloat16: rounded operands, float32 accumulators.
  *
- * Like matmul_f32.h, except that a tile reads pairs of neighbouring k (tile/bf16.h). Rows of a are
+ * Like matmul_f32.h, except that a tile reads pairs of neighbouring k (tile/gemm_bf16.h). Rows of a are
  * rounded into scratch some at a time, a computed b one block of columns at a time. The compiler
  * has rounded a packed b; its strides count pairs.
  */
@@ -10,7 +10,7 @@
 #define TVM_RUNTIME_KERNELS_MATMUL_BF16_H_
 
 #include "matmul_f32.h"
-#include "tile/bf16.h"
+#include "tile/gemm_bf16.h"
 
 /* Bytes of rows of a that are rounded at a time (scratch of generated code); at least a tile's
  * rows. */
@@ -24,7 +24,7 @@ typedef struct tvmrt_matmul_bf16_scratch {
   int32_t* rows;
   int each; /*!< Words per pair in the rows. */
   int64_t rows_at_once;
-  const float* held; /*!< The first of the rows that are in scratch. */
+  const float* first_rounded; /*!< The first of the rows that are in scratch. */
 } tvmrt_matmul_bf16_scratch;
 
 /* Pair rows k and k + 1 of b, `count` columns, zero-padded to the block; `second` may be NULL. */
@@ -92,10 +92,10 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
     const int64_t left = end - t,
                   some = left < scratch->rows_at_once ? left : scratch->rows_at_once;
     const float* from = a + t * layer->a_stride;
-    if (scratch->held != from) {
+    if (scratch->first_rounded != from) {
       tvmrt_bf16_round_rows(scratch->rows, row.tile.x_stride, scratch->each, from, layer->a_stride,
                             some, layer->k);
-      scratch->held = from;
+      scratch->first_rounded = from;
     }
     row.out = y + t * layer->y_stride;
     row.residual = residual ? residual + t * layer->residual_stride : NULL;
@@ -116,29 +116,30 @@ static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int
   int64_t some = row > 0 ? TVMRT_MATMUL_BF16_BYTES / (row * size) : rows;
   some = some < 2 * width ? 2 * width : some / width * width;
   some = some < rows ? some : rows;
-  const int64_t behind = job->tiles->pairs && job->tiles->pairs->begin ? TVMRT_PIXELS_BEHIND : 0;
+  const int64_t overread =
+      job->tiles->pairs && job->tiles->pairs->begin ? TVMRT_OVERREAD_PIXELS : 0;
   /* at least a byte: NULL is an error */
-  void* memory = tvmrt_scratch_alloc((panel + (some + behind) * row) * size + 1);
+  void* memory = tvmrt_scratch_alloc((panel + (some + overread) * row) * size + 1);
   scratch->panel = (int32_t*)memory;
   scratch->rows = memory ? (int32_t*)memory + panel : NULL;
   scratch->each = each;
   scratch->rows_at_once = some;
-  scratch->held = NULL;
+  scratch->first_rounded = NULL;
   return memory;
 }
 
 static inline int tvmrt_matmul_bf16_part(const tvmrt_matmul_f32_job* job, int task, int num_task) {
-  const tvmrt_share share = tvmrt_matmul_f32_share(job, task, num_task);
+  const tvmrt_work_part share = tvmrt_matmul_f32_work_part(job, task, num_task);
   const int block = job->tiles->block;
   const int64_t blocks = (job->layer->n + block - 1) / block;
   tvmrt_matmul_bf16_scratch scratch;
   int rc = 0;
-  if (tvmrt_share_is_empty(&share)) return 0;
+  if (tvmrt_work_part_is_empty(&share)) return 0;
   void* memory = tvmrt_matmul_bf16_begin(job, share.last - share.first, &scratch);
   if (!memory) return -1;
-  for (int64_t u = share.begin.unit; u < tvmrt_share_end(&share) && rc == 0; u++) {
+  for (int64_t u = share.begin.unit; u < tvmrt_work_part_end(&share) && rc == 0; u++) {
     rc = tvmrt_matmul_bf16_block(job, u / blocks, (int)(u % blocks) * block,
-                                 tvmrt_share_first(&share, u), tvmrt_share_last(&share, u),
+                                 tvmrt_work_first_row(&share, u), tvmrt_work_end_row(&share, u),
                                  &scratch);
   }
   if (tvmrt_scratch_free(memory) != 0) rc = -1;

@@ -5,11 +5,11 @@
  *
  * a is [m][k] and y is [m][n], each with a row stride. b has one of three layouts:
  *
- *     TVMRT_B_PACKED   constant weights, packed as tile/f32.h describes: [block][k][OB * V]
+ *     TVMRT_B_PACKED   constant weights, packed as tile/gemm_f32.h describes: [block][k][NR * V]
  *     TVMRT_B_ROWS     [k][n] with a row stride, as computed by another operator
  *     TVMRT_B_COLUMNS  [n][k] with a row stride (a is multiplied with b transposed)
  *
- * Worked example of packing, k = 2, n = 3, b = {{1, 2, 3}, {4, 5, 6}}, V = 2, OB = 1: 1 2 4 5 | 3 0
+ * Worked example of packing, k = 2, n = 3, b = {{1, 2, 3}, {4, 5, 6}}, V = 2, NR = 1: 1 2 4 5 | 3 0
  * 6 0.
  *
  * A b that is not packed is packed into scratch memory one block at a time. If few rows of a use
@@ -124,8 +124,8 @@ static inline void tvmrt_matmul_f32_dot4(const float* x, const float* const b[4]
   }
   for (int i = 0; i < 4; i++) {
     const tvmrt_f32v each = TVMRT_F32V(load_n)(x + whole, k - whole);
-    const tvmrt_f32v rest = TVMRT_F32V(load_n)(b[i] + whole, k - whole);
-    result[i] = TVMRT_F32V(sum)(TVMRT_F32V(fma)(each, rest, sum[i]));
+    const tvmrt_f32v tail = TVMRT_F32V(load_n)(b[i] + whole, k - whole);
+    result[i] = TVMRT_F32V(sum)(TVMRT_F32V(fma)(each, tail, sum[i]));
   }
 }
 
@@ -185,15 +185,15 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
 }
 
 /* Memory to read after a block of columns, which tiles prefetch: rows of `floats` floats. */
-typedef struct tvmrt_matmul_f32_ahead {
+typedef struct tvmrt_matmul_f32_prefetch {
   const float* from;
   int64_t stride;
   int32_t rows, floats;
-} tvmrt_matmul_f32_ahead;
+} tvmrt_matmul_f32_prefetch;
 
 /* Columns of b that the task packs for unit u; empty if it does not follow. */
-static inline tvmrt_matmul_f32_ahead tvmrt_matmul_f32_next(const tvmrt_matmul_f32_job* job,
-                                                           int64_t u) {
+static inline tvmrt_matmul_f32_prefetch tvmrt_matmul_f32_next_columns(
+    const tvmrt_matmul_f32_job* job, int64_t u) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block;
   const int64_t blocks = (layer->n + block - 1) / block, batch = u / blocks;
@@ -201,16 +201,16 @@ static inline tvmrt_matmul_f32_ahead tvmrt_matmul_f32_next(const tvmrt_matmul_f3
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
   const float* b = job->data->w + outer * layer->b_batch[0] + inner * layer->b_batch[1];
   const int along = layer->b_order == TVMRT_B_ROWS;
-  const tvmrt_matmul_f32_ahead ahead = {b + (along ? c : (int64_t)c * layer->b_stride),
-                                        layer->b_stride, along ? layer->k : count,
-                                        along ? count : layer->k};
+  const tvmrt_matmul_f32_prefetch ahead = {b + (along ? c : (int64_t)c * layer->b_stride),
+                                           layer->b_stride, along ? layer->k : count,
+                                           along ? count : layer->k};
   return ahead;
 }
 
 /* Rows [begin, end) of a block of columns. Between tiles, lines of `ahead` are prefetched: half of
  * them come from another core if threads shared the computation of b. */
 static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
-                                         int count, const tvmrt_matmul_f32_ahead* ahead) {
+                                         int count, const tvmrt_matmul_f32_prefetch* ahead) {
 #ifndef TVMRT_NO_PREFETCH
   enum { kLine = TVMRT_LINE_BYTES / sizeof(float) };
   const int64_t width = row->tiles->width[0];
@@ -221,7 +221,7 @@ static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t b
     const int64_t rows = ahead->rows * (next - begin) / (end - begin);
     for (; fetched < rows; fetched++) {
       const float* from = ahead->from + fetched * ahead->stride;
-      for (int i = 0; i < ahead->floats; i += kLine) TVMRT_FETCH(from + i);
+      for (int i = 0; i < ahead->floats; i += kLine) TVMRT_PREFETCH(from + i);
     }
     if (tvmrt_tile_row_f32(row, t, next, 0, count) != 0) return -1;
     t = next;
@@ -237,7 +237,7 @@ static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t b
  * follows, whose weights are prefetched. */
 static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
                                          int64_t begin, int64_t end, int more,
-                                         const tvmrt_matmul_f32_ahead* ahead, float* panel) {
+                                         const tvmrt_matmul_f32_prefetch* ahead, float* panel) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, count = layer->n - c < block ? layer->n - c : block;
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
@@ -256,8 +256,8 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
     row.w = b + (int64_t)(c / block) * layer->k * block;
     if (more) {
       const int64_t floats = (int64_t)layer->k * block;
-      tvmrt_fetch_f32(&row.tile, row.w + floats, floats,
-                      tvmrt_places_f32(job->tiles, end - begin) * layer->k);
+      tvmrt_set_prefetch_f32(&row.tile, row.w + floats, floats,
+                             tvmrt_tile_count_f32(job->tiles, end - begin) * layer->k);
     }
   } else if (layer->b_order == TVMRT_B_ROWS && few && count == block) {
     row.w = b + c;
@@ -272,55 +272,58 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
 /* Part of a task: blocks of columns, counted over the batch, divided by rows. Tasks have whole
  * matrices of a batch, and rows of those at their boundaries. Neighbouring steps, such as the
  * softmax of an attention, are divided by rows too, so little data moves to another core. */
-static inline tvmrt_share tvmrt_matmul_f32_cut(const tvmrt_matmul_f32_job* job, int64_t rows,
-                                               int task, int num_task) {
+static inline tvmrt_work_part tvmrt_matmul_f32_work_part_of_blocks(const tvmrt_matmul_f32_job* job,
+                                                                   int64_t rows, int task,
+                                                                   int num_task) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t blocks = (layer->n + block - 1) / block, tiles = (rows + width - 1) / width;
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1], units = blocks * batch;
 #ifndef TVMRT_FREESTANDING /* with one task: a second call would not be optimised out */
   if (batch > 1 && batch * rows >= (int64_t)num_task * TVMRT_MATMUL_MANY_ROWS) {
-    return tvmrt_share_batch(batch, blocks, rows, width, task, num_task);
+    return tvmrt_split_batch(batch, blocks, rows, width, task, num_task);
   }
 #endif
   const float by_rows = tvmrt_task_imbalance(tiles, num_task);
   const float by_units = tvmrt_task_imbalance(units * tiles, num_task);
   /* matrices of a batch have separate operands, and tasks with rows would each pack all of b */
   const int alone = batch == 1 && layer->b_order == TVMRT_B_PACKED;
-  if (alone ? !tvmrt_by_channels(by_units, by_rows, (float)layer->n, (float)layer->m, num_task)
+  if (alone ? !tvmrt_splits_channels(by_units, by_rows, (float)layer->n, (float)layer->m, num_task)
             : by_rows < by_units) {
-    return tvmrt_share_rows(units, rows, width, task, num_task);
+    return tvmrt_split_rows(units, rows, width, task, num_task);
   }
   /* a narrower last block takes as long as the others */
-  return tvmrt_share_units(batch, blocks * block, block, rows, width, task, num_task);
+  return tvmrt_split_units(batch, blocks * block, block, rows, width, task, num_task);
 }
 
-static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job, int task,
-                                                 int num_task) {
+static inline tvmrt_work_part tvmrt_matmul_f32_work_part(const tvmrt_matmul_f32_job* job, int task,
+                                                         int num_task) {
   const int64_t rows = tvmrt_pixels_to_cut_f32(job->tiles, job->layer->m);
-  return tvmrt_share_longer(tvmrt_matmul_f32_cut(job, rows, task, num_task), rows, job->layer->m);
+  return tvmrt_extend_rows(tvmrt_matmul_f32_work_part_of_blocks(job, rows, task, num_task), rows,
+                           job->layer->m);
 }
 
 static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_matmul_f32_job* job = (const tvmrt_matmul_f32_job*)closure;
-  const tvmrt_share share = tvmrt_matmul_f32_share(job, task, env->num_task);
+  const tvmrt_work_part share = tvmrt_matmul_f32_work_part(job, task, env->num_task);
   const int block = job->tiles->block;
   const int64_t blocks = (job->layer->n + block - 1) / block;
   const int64_t bytes = tvmrt_matmul_f32_scratch_bytes(job->layer, block);
   float* panel = NULL;
   int rc = 0;
-  if (tvmrt_share_is_empty(&share)) return 0;
+  if (tvmrt_work_part_is_empty(&share)) return 0;
   if (bytes > 0) {
     panel = (float*)tvmrt_scratch_alloc(bytes);
     if (!panel) return -1;
   }
-  for (int64_t u = share.begin.unit; u < tvmrt_share_end(&share) && rc == 0; u++) {
-    tvmrt_matmul_f32_ahead ahead = {NULL, 0, 0, 0};
-    if (bytes > 0 && u + 1 < tvmrt_share_end(&share)) ahead = tvmrt_matmul_f32_next(job, u + 1);
+  for (int64_t u = share.begin.unit; u < tvmrt_work_part_end(&share) && rc == 0; u++) {
+    tvmrt_matmul_f32_prefetch ahead = {NULL, 0, 0, 0};
+    if (bytes > 0 && u + 1 < tvmrt_work_part_end(&share))
+      ahead = tvmrt_matmul_f32_next_columns(job, u + 1);
     rc = tvmrt_matmul_f32_block(job, u / blocks, (int)(u % blocks) * block,
-                                tvmrt_share_first(&share, u), tvmrt_share_last(&share, u),
-                                u + 1 < tvmrt_share_end(&share) && (u + 1) % blocks != 0, &ahead,
-                                panel);
+                                tvmrt_work_first_row(&share, u), tvmrt_work_end_row(&share, u),
+                                u + 1 < tvmrt_work_part_end(&share) && (u + 1) % blocks != 0,
+                                &ahead, panel);
   }
   if (tvmrt_scratch_free(panel) != 0) rc = -1;
   return rc;

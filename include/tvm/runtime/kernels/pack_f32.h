@@ -51,12 +51,13 @@ static inline void tvmrt_pack_weights_f32(const tvmrt_pack_f32* p, const float* 
 
 /*! \brief Return the weights, packed by the first run; see tvmrt_pack_begin(). */
 static inline const float* tvmrt_pack_once_f32(const tvmrt_pack_f32* p, const float* w,
-                                               const tvmrt_kept* kept, float* own) {
+                                               const tvmrt_packed_weights* packed_weights,
+                                               float* own) {
   int packs;
-  float* const place = (float*)tvmrt_pack_begin(kept, own, &packs);
+  float* const place = (float*)tvmrt_pack_begin(packed_weights, own, &packs);
   if (packs) {
     tvmrt_pack_weights_f32(p, w, place);
-    tvmrt_pack_end(kept, place);
+    tvmrt_pack_end(packed_weights, place);
   }
   return place;
 }

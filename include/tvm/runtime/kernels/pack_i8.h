@@ -93,13 +93,14 @@ static inline void tvmrt_pack_weights_i8(const tvmrt_pack_i8* p, const void* w,
 
 /*! \brief Return the weights, packed by the first run; see tvmrt_pack_begin(). */
 static inline const int8_t* tvmrt_pack_once_i8(const tvmrt_pack_i8* p, const void* w,
-                                               const int32_t* zeros, const tvmrt_kept* kept,
+                                               const int32_t* zeros,
+                                               const tvmrt_packed_weights* packed_weights,
                                                void* own) {
   int packs;
-  void* const place = tvmrt_pack_begin(kept, own, &packs);
+  void* const place = tvmrt_pack_begin(packed_weights, own, &packs);
   if (packs) {
     tvmrt_pack_weights_i8(p, w, zeros, place);
-    tvmrt_pack_end(kept, place);
+    tvmrt_pack_end(packed_weights, place);
   }
   return (const int8_t*)place;
 }

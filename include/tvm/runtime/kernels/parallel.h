@@ -4,14 +4,14 @@
  *
  * Code that defines TVMRT_FREESTANDING before it includes a kernel is for a machine without an
  * operating system. Kernels then run on the calling thread alone, set no error texts and take
- * scratch memory from the buffer given to tvmrt_scratch_lend(); they need no library. With
+ * scratch memory from the buffer given to tvmrt_scratch_provide(); they need no library. With
  * TVMRT_BOARD in addition, the code uses no named instruction of a host processor, wherever it is
  * compiled, and includes no header that does: archives for boards have none.
  *
  * Other features can be disabled, each by its macro:
  *
- *     TVMRT_NO_PLANES        tvmrt_rows.planes: NCHW input of few channels (window.h)
- *     TVMRT_NO_SHARED_TAIL   tvmrt_tiles_f32.last: two tiles share the tail of a row (tile/f32.h)
+ *     TVMRT_NO_NCHW_INPUT        tvmrt_row_plan.planes: NCHW input of few channels (window.h)
+ *     TVMRT_NO_SHARED_TAIL   tvmrt_tiles_f32.last: two tiles share the tail of a row (tile/gemm_f32.h)
  *     TVMRT_NO_PREFETCH      prefetch of cache lines ahead of tiles
  *     TVMRT_NO_WIDE_LOOPS    loops over several vectors at a time
  *
@@ -84,8 +84,8 @@ static inline float tvmrt_task_imbalance(int64_t extent, int num_task) {
  * \param products Multiplications per input.
  * \param outputs Pixels of the output, the multiplications per weight.
  */
-static inline int tvmrt_by_channels(float channels, float pixels, float products, float outputs,
-                                    int num_task) {
+static inline int tvmrt_splits_channels(float channels, float pixels, float products, float outputs,
+                                        int num_task) {
   const float others = (float)(num_task - 1), few = 24.0f / outputs;
   return channels + 64.0f * others / products < pixels + few * few * others;
 }
@@ -105,12 +105,12 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
  * are the same for all sizes: work that is never worth a thread is computed in place.
  */
 #ifdef __GNUC__
-#define TVMRT_WITHIN(size, least, most)                               \
-  do {                                                                \
-    if ((size) < (least) || (size) > (most)) __builtin_unreachable(); \
+#define TVMRT_ASSUME_BOUNDS(size, lower, upper)                        \
+  do {                                                                 \
+    if ((size) < (lower) || (size) > (upper)) __builtin_unreachable(); \
   } while (0)
 #else
-#define TVMRT_WITHIN(size, least, most) ((void)0)
+#define TVMRT_ASSUME_BOUNDS(size, lower, upper) ((void)0)
 #endif
 
 /*!
@@ -121,17 +121,17 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
  * \return 0, or -1 if a task failed or no thread could be started.
  */
 static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int64_t work,
-                                  int64_t threshold, int32_t most) {
+                                  int64_t threshold, int32_t upper) {
 #ifndef TVMRT_FREESTANDING
   if (work >= threshold) {
     const int64_t worth = 1 + work / (threshold > 0 ? threshold : 1);
-    const int64_t wanted = most > 0 && most < worth ? most : worth;
+    const int64_t wanted = upper > 0 && upper < worth ? upper : worth;
     return TVMBackendParallelLaunch(lambda, closure, wanted < INT32_MAX ? (int)wanted : INT32_MAX);
   }
 #else
   (void)work;
   (void)threshold;
-  (void)most;
+  (void)upper;
 #endif
   TVMParallelGroupEnv alone = {0, 1};
 #if !defined(TVMRT_FREESTANDING) && defined(__GNUC__)
@@ -171,31 +171,31 @@ static inline void tvmrt_copy_struct(void* to, const void* from, size_t bytes) {
 static struct {
   uint8_t* next;
   size_t left; /* bytes from next on, a multiple of 16 */
-} tvmrt_scratch_lent;
+} tvmrt_provided_scratch;
 
 /*!
  * \brief Provide memory for the kernels that this file calls next.
  * \param memory [in] Aligned to 16 bytes; borrowed until the next call.
  */
-static inline void tvmrt_scratch_lend(uint8_t* memory, int64_t bytes) {
-  tvmrt_scratch_lent.next = memory;
-  tvmrt_scratch_lent.left = (size_t)bytes & ~(size_t)15;
+static inline void tvmrt_scratch_provide(uint8_t* memory, int64_t bytes) {
+  tvmrt_provided_scratch.next = memory;
+  tvmrt_provided_scratch.left = (size_t)bytes & ~(size_t)15;
 }
 
 static inline void* tvmrt_scratch_alloc(int64_t bytes) {
-  uint8_t* const scratch = tvmrt_scratch_lent.next;
+  uint8_t* const scratch = tvmrt_provided_scratch.next;
   const size_t wanted = (size_t)bytes; /* 32 bits on small processors */
-  if ((int64_t)wanted != bytes || wanted > tvmrt_scratch_lent.left) return NULL;
+  if ((int64_t)wanted != bytes || wanted > tvmrt_provided_scratch.left) return NULL;
   const size_t whole = (wanted + 15) & ~(size_t)15;
-  tvmrt_scratch_lent.next = scratch + whole;
-  tvmrt_scratch_lent.left -= whole;
+  tvmrt_provided_scratch.next = scratch + whole;
+  tvmrt_provided_scratch.left -= whole;
   return scratch;
 }
 
 static inline int tvmrt_scratch_free(void* scratch) {
   if (scratch == NULL) return 0;
-  tvmrt_scratch_lent.left += (size_t)(tvmrt_scratch_lent.next - (uint8_t*)scratch);
-  tvmrt_scratch_lent.next = (uint8_t*)scratch;
+  tvmrt_provided_scratch.left += (size_t)(tvmrt_provided_scratch.next - (uint8_t*)scratch);
+  tvmrt_provided_scratch.next = (uint8_t*)scratch;
   return 0;
 }
 #else

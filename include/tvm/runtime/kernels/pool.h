@@ -13,7 +13,7 @@
 #include "parallel.h"
 #include "pool_window.h"
 #include "scalar/math.h"
-#include "tile/f32.h"
+#include "tile/gemm_f32.h"
 
 typedef struct tvmrt_pool_f32_job {
   const tvmrt_pool_layer* layer;
@@ -225,7 +225,7 @@ static inline void tvmrt_pool_f32_pixels(const tvmrt_pool_f32_job* job,
 }
 
 /* Whether the windows of output columns [begin, end) are inside the input's rows. */
-static inline int tvmrt_pool_f32_whole(const tvmrt_window* window, int begin, int end) {
+static inline int tvmrt_pool_f32_is_inside(const tvmrt_window* window, int begin, int end) {
   const int64_t reach = (int64_t)(window->kernel[2] - 1) * window->dilation[2];
   const int64_t last = (int64_t)(end - 1) * window->stride[2] - window->pad[2] + reach;
   return (int64_t)begin * window->stride[2] >= window->pad[2] && last < window->in[2];
@@ -240,7 +240,8 @@ static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row
   tvmrt_pool_row(layer, row, &window);
   for (int ow = begin, pixels = 1; ow < end; ow += pixels) {
     const int stop = ow + TVMRT_POOL_VECTORS;
-    pixels = stop <= end && tvmrt_pool_f32_whole(&layer->window, ow, stop) ? TVMRT_POOL_VECTORS : 1;
+    pixels =
+        stop <= end && tvmrt_pool_f32_is_inside(&layer->window, ow, stop) ? TVMRT_POOL_VECTORS : 1;
     tvmrt_pool_column(layer, ow, &window);
     tvmrt_pool_f32_pixels(job, &window, row * layer->window.out[2] + ow, pixels, c_begin, c_end);
   }

@@ -85,7 +85,7 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
       const uint8_t* from = job->x + at->at + d * at->step[0] + h * at->step[1] + channel;
       for (int32_t w = 0; w < at->count[2]; w++, from += at->step[2]) {
         const uint8_t* x = partly ? (const uint8_t*)memcpy(some, from, (size_t)n) : from;
-        sum = sum + tvmrt_i8_floats_product(
+        sum = sum + tvmrt_i8_floats_unfused_product(
                         tvmrt_i8_floats_load(x, a->x_zero, job->layer->is_signed) * a->x_scale);
       }
     }
@@ -215,8 +215,8 @@ TVMRT_INLINE void tvmrt_image_sums_i8(int32_t* sum, int32_t n, const uint8_t* fr
 TVMRT_INLINE void tvmrt_scale_sums_i8(uint8_t* y, const int32_t* sum, int32_t n, float scale,
                                       const tvmrt_i8_range* range) {
   for (int32_t i = 0; i < n; i++) {
-    const float product = tvmrt_times_f32(tvmrt_whole_f32(sum[i]), scale);
-    y[i] = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled(product), range);
+    const float product = tvmrt_mul_f32(tvmrt_int32_to_f32(sum[i]), scale);
+    y[i] = (uint8_t)tvmrt_i8_clamp_to_range(tvmrt_i8_round_product(product), range);
   }
 }
 

@@ -54,12 +54,12 @@ static inline int32_t tvmrt_pool_dim(const tvmrt_pool_layer* layer, int dim, int
                                      tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;
   const int32_t dilation = w->dilation[dim], kernel = w->kernel[dim], in = w->in[dim];
-  int32_t first, behind;
+  int32_t first, inside_end;
   window->count[dim] = tvmrt_pool_inside(begin, kernel, dilation, 0, in, &first);
   window->among[dim] = window->count[dim];
   if (layer->kind == TVMRT_POOL_AVERAGE_PADDED) {
-    window->among[dim] =
-        tvmrt_pool_inside(begin, kernel, dilation, -w->pad[dim], in + layer->pad_end[dim], &behind);
+    window->among[dim] = tvmrt_pool_inside(begin, kernel, dilation, -w->pad[dim],
+                                           in + layer->pad_end[dim], &inside_end);
   }
   return begin + first * dilation;
 }
@@ -68,7 +68,7 @@ static inline int32_t tvmrt_pool_dim(const tvmrt_pool_layer* layer, int dim, int
 TVMRT_INLINE void tvmrt_pool_row(const tvmrt_pool_layer* layer, int64_t row,
                                  tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;
-  const tvmrt_place place = tvmrt_find_row(w, row);
+  const tvmrt_row_position place = tvmrt_locate_row(w, row);
   const intptr_t line = (intptr_t)w->in[2] * w->x_stride, plane = line * w->in[1];
   const int32_t d = tvmrt_pool_dim(layer, 0, place.d, window);
   const int32_t h = tvmrt_pool_dim(layer, 1, place.h, window);

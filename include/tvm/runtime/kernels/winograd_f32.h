@@ -7,7 +7,7 @@
  * domain. Each element is multiplied by a transformed weight and summed over the input channels;
  * the sums are transformed back to the tile's pixels. Multiplications per pixel, input and output
  * channel: 9 directly, 4 with tiles of 2, 2.25 with tiles of 4. The products of one element over
- * many tiles are one matmul, with the micro-kernels of tile/f32.h.
+ * many tiles are one matmul, with the micro-kernels of tile/gemm_f32.h.
  *
  * Along an axis a tile of 4 evaluates at 0, +-sqrt(1/2), +-sqrt(2) and infinity, which loses half a
  * digit less than integer points do; a tile of 2 at 0, +-1 and infinity. The compiler transforms
@@ -49,14 +49,14 @@ typedef struct tvmrt_winograd_job {
 enum { TVMRT_WINOGRAD_EDGE = 6 };
 
 /* Position of a Winograd tile, clipped to the input and output. */
-typedef struct tvmrt_winograd_square {
+typedef struct tvmrt_winograd_tile {
   int64_t first; /* Offset of the first input pixel of the tile, which may be padding. */
   int row[2];    /* Rows of the tile that are inside the input: [begin, end). */
   int column[2];
   int64_t pixel; /* Index of its first output pixel. */
   int height;
   int width;
-} tvmrt_winograd_square;
+} tvmrt_winograd_tile;
 
 /* A part of the output: Winograd tiles [begin, end), output channels [c_begin, c_end). */
 typedef struct tvmrt_winograd_part {
@@ -138,15 +138,15 @@ TVMRT_INLINE void tvmrt_winograd_store(float* to, tvmrt_f32v v, int n) {
 
 /* ---- a Winograd tile ---- */
 
-TVMRT_INLINE tvmrt_winograd_square tvmrt_winograd_find(const tvmrt_winograd_job* job, int size,
-                                                       int64_t number) {
+TVMRT_INLINE tvmrt_winograd_tile tvmrt_winograd_locate_tile(const tvmrt_winograd_job* job, int size,
+                                                            int64_t number) {
   const tvmrt_window* w = &job->layer->window;
   const int32_t across = job->layer->across, down = job->layer->down;
   const int32_t column = (int32_t)(number % across) * size;
   const int32_t row = (int32_t)(number / across % down) * size;
   const int64_t image = number / across / down;
   const int32_t top = row - w->pad[1], left = column - w->pad[2], edge = size + 2;
-  tvmrt_winograd_square at;
+  tvmrt_winograd_tile at;
   at.first = ((image * w->in[1] + top) * w->in[2] + left) * w->x_stride;
   at.row[0] = top < 0 ? -top : 0;
   at.row[1] = w->in[1] - top < edge ? w->in[1] - top : edge;
@@ -160,8 +160,7 @@ TVMRT_INLINE tvmrt_winograd_square tvmrt_winograd_find(const tvmrt_winograd_job*
 
 /* Transform the input of n channels; `whole`: the tile has no padding. */
 TVMRT_INLINE void tvmrt_winograd_read(int size, const tvmrt_winograd_f32* layer, const float* x,
-                                      const tvmrt_winograd_square* at, int whole, int n,
-                                      float* to) {
+                                      const tvmrt_winograd_tile* at, int whole, int n, float* to) {
   const int edge = size + 2;
   const int64_t x_column = layer->window.x_stride, x_row = layer->window.in[2] * x_column;
   tvmrt_f32v each[TVMRT_WINOGRAD_EDGE][TVMRT_WINOGRAD_EDGE];
@@ -187,10 +186,10 @@ TVMRT_INLINE void tvmrt_winograd_read(int size, const tvmrt_winograd_f32* layer,
   }
 }
 
-TVMRT_INLINE void tvmrt_winograd_read_square(int size, const tvmrt_winograd_job* job,
-                                             int64_t number, float* to) {
+TVMRT_INLINE void tvmrt_winograd_read_tile(int size, const tvmrt_winograd_job* job, int64_t number,
+                                           float* to) {
   const tvmrt_winograd_f32* layer = job->layer;
-  const tvmrt_winograd_square at = tvmrt_winograd_find(job, size, number);
+  const tvmrt_winograd_tile at = tvmrt_winograd_locate_tile(job, size, number);
   const int edge = size + 2, lanes = TVMRT_SIMD_LANES_F32;
   int c = 0;
   if (at.row[0] == 0 && at.column[0] == 0 && at.row[1] == edge && at.column[1] == edge) {
@@ -223,9 +222,9 @@ TVMRT_INLINE void tvmrt_winograd_write(const tvmrt_winograd_job* job, const tvmr
 }
 
 /* Transform the sums in `from` back to the pixels of a tile, in n channels from c on. */
-TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
-                                     const tvmrt_winograd_square* at, const float* from, int c,
-                                     int n) {
+TVMRT_INLINE void tvmrt_winograd_transform_back(int size, const tvmrt_winograd_job* job,
+                                                const tvmrt_winograd_tile* at, const float* from,
+                                                int c, int n) {
   const int edge = size + 2;
   const int64_t position = job->layer->y_position;
   tvmrt_f32v each[TVMRT_WINOGRAD_EDGE][TVMRT_WINOGRAD_EDGE];
@@ -246,18 +245,18 @@ TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
   }
 }
 
-TVMRT_INLINE void tvmrt_winograd_write_square(int size, const tvmrt_winograd_job* job,
-                                              const tvmrt_winograd_part* part, int64_t number,
-                                              const float* from) {
+TVMRT_INLINE void tvmrt_winograd_write_tile(int size, const tvmrt_winograd_job* job,
+                                            const tvmrt_winograd_part* part, int64_t number,
+                                            const float* from) {
   const tvmrt_winograd_f32* layer = job->layer;
   const tvmrt_data_f32* data = job->data;
-  const tvmrt_winograd_square at = tvmrt_winograd_find(job, size, number);
+  const tvmrt_winograd_tile at = tvmrt_winograd_locate_tile(job, size, number);
   const int lanes = TVMRT_SIMD_LANES_F32, end = part->c_end;
   int c = part->c_begin;
   for (; c + lanes <= end; c += lanes, from += lanes) {
-    tvmrt_winograd_sum(size, job, &at, from, c, TVMRT_SIMD_LANES_F32);
+    tvmrt_winograd_transform_back(size, job, &at, from, c, TVMRT_SIMD_LANES_F32);
   }
-  if (c < end) tvmrt_winograd_sum(size, job, &at, from, c, end - c);
+  if (c < end) tvmrt_winograd_transform_back(size, job, &at, from, c, end - c);
   if (!data->epilogue) return;
   for (int i = 0; i < at.height; i++) {
     const int64_t pixel = at.pixel + (int64_t)i * layer->window.out[2];
@@ -281,20 +280,20 @@ static inline float tvmrt_winograd_imbalance(int64_t count, int64_t width, int n
 }
 
 /* Few Winograd tiles are divided by channels, which also reads each weight only once. Every task
- * then transforms all of the input, which takes as long as TVMRT_WINOGRAD_READING multiplications
+ * then transforms all of the input, which takes as long as TVMRT_WINOGRAD_READ_COST multiplications
  * per element. */
-#define TVMRT_WINOGRAD_READING 40.0f
+#define TVMRT_WINOGRAD_READ_COST 40.0f
 static inline tvmrt_winograd_part tvmrt_winograd_part_of(const tvmrt_winograd_job* job, int task,
                                                          int num_task) {
   const tvmrt_winograd_f32* layer = job->layer;
   const int channels = layer->out_channels, block = job->tiles->block;
   const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t count = (int64_t)layer->window.batch * layer->down * layer->across;
-  const float by_squares = tvmrt_winograd_imbalance(count, width, num_task);
+  const float by_tiles = tvmrt_winograd_imbalance(count, width, num_task);
   const float by_channels = tvmrt_task_imbalance((channels + block - 1) / block, num_task) +
-                            TVMRT_WINOGRAD_READING * (float)(num_task - 1) / (float)channels;
+                            TVMRT_WINOGRAD_READ_COST * (float)(num_task - 1) / (float)channels;
   tvmrt_winograd_part part = {0, count, 0, channels};
-  if (tvmrt_by_channels(by_channels, by_squares, INFINITY, (float)count, num_task)) {
+  if (tvmrt_splits_channels(by_channels, by_tiles, INFINITY, (float)count, num_task)) {
     part.c_begin = (int)tvmrt_task_begin(channels, block, task, num_task);
     part.c_end = (int)tvmrt_task_begin(channels, block, task + 1, num_task);
   } else {
@@ -313,13 +312,14 @@ static inline int tvmrt_winograd_block_end(const tvmrt_winograd_f32* layer, int 
 /* For each element, the sums over the input channels of the tiles in scratch, in channels of one
  * block of weights. `then`: offset of the weights read next, after those of the last element; 0 for
  * none. */
-static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
-                                          const tvmrt_winograd_part* some, int positions,
-                                          int64_t then, const float* inputs, float* sums) {
+static inline int tvmrt_winograd_matmuls(const tvmrt_winograd_job* job,
+                                         const tvmrt_winograd_part* some, int positions,
+                                         int64_t then, const float* inputs, float* sums) {
   const tvmrt_winograd_f32* layer = job->layer;
   const int block = some->c_begin / layer->packed, channel = some->c_begin % layer->packed;
   const int64_t floats = (int64_t)layer->in_channels * layer->packed;
-  const int64_t squares = some->end - some->begin, places = tvmrt_places_f32(job->tiles, squares);
+  const int64_t winograd_tiles = some->end - some->begin,
+                tile_calls = tvmrt_tile_count_f32(job->tiles, winograd_tiles);
   tvmrt_segment_f32 segment = {NULL, 0};
   tvmrt_tile_row_f32_args row;
   int rc = 0;
@@ -340,8 +340,9 @@ static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
     row.out = sums + p * layer->y_position;
     const int64_t ahead = p + 1 < positions ? layer->w_position : then;
     row.tile.fetch = 0;
-    if (ahead) tvmrt_fetch_f32(&row.tile, row.w + ahead, floats, places * layer->in_channels);
-    rc = tvmrt_tile_row_f32(&row, 0, squares, 0, some->c_end - some->c_begin);
+    if (ahead)
+      tvmrt_set_prefetch_f32(&row.tile, row.w + ahead, floats, tile_calls * layer->in_channels);
+    rc = tvmrt_tile_row_f32(&row, 0, winograd_tiles, 0, some->c_end - some->c_begin);
     row.w += layer->w_position;
   }
   return rc;
@@ -363,9 +364,9 @@ TVMRT_INLINE int tvmrt_winograd_blocks(int size, const tvmrt_winograd_job* job,
     some.c_begin = c;
     some.c_end = tvmrt_winograd_block_end(layer, c, all->c_end);
     const int64_t then = some.c_end < all->c_end ? block - last : more ? -blocks * block - last : 0;
-    rc = tvmrt_winograd_products(job, &some, positions, then, inputs, sums);
+    rc = tvmrt_winograd_matmuls(job, &some, positions, then, inputs, sums);
     for (int64_t i = some.begin; i < some.end && rc == 0; i++) {
-      tvmrt_winograd_write_square(size, job, &some, i, sums + (i - some.begin) * layer->packed);
+      tvmrt_winograd_write_tile(size, job, &some, i, sums + (i - some.begin) * layer->packed);
     }
   }
   return rc;
@@ -385,7 +386,7 @@ TVMRT_INLINE int tvmrt_winograd_task(int size, const tvmrt_winograd_job* job, in
     const int64_t left = part.end - some.begin;
     some.end = some.begin + (left < layer->at_once ? left : layer->at_once);
     for (int64_t i = some.begin; i < some.end; i++) {
-      tvmrt_winograd_read_square(size, job, i, inputs + (i - some.begin) * layer->in_channels);
+      tvmrt_winograd_read_tile(size, job, i, inputs + (i - some.begin) * layer->in_channels);
     }
     rc = tvmrt_winograd_blocks(size, job, &some, some.end < part.end, inputs,
                                inputs + positions * layer->x_position);

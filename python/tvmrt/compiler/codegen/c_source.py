@@ -120,7 +120,7 @@ def generate(
 def counted_loops(name: str, target: Target) -> str:
     """Return the line that stops GCC from counting loops in a file, if the target needs it."""
     counts = HELIUM.of(target) and name.endswith(".c")
-    return "#include <tvm/runtime/kernels/scalar/counted_loops.h>\n" if counts else ""
+    return "#include <tvm/runtime/kernels/scalar/no_low_overhead_loops.h>\n" if counts else ""
 
 
 def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
@@ -291,7 +291,7 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options, places: Weig
     return "\n".join(lines)
 
 
-NEEDS_HEADER = "#include <tvm/runtime/kernels/needs.h>"
+NEEDS_HEADER = "#include <tvm/runtime/kernels/cpu_requirements.h>"
 NEEDS = [
     "#if defined(__GNUC__)",
     "/* ISA level that this code needs, checked when the library is loaded; weak because each of",
@@ -300,7 +300,7 @@ NEEDS = [
     "#if !defined(_WIN32)",
     "__attribute__((weak))",
     "#endif",
-    "const char __tvmrt_needs[] = TVMRT_NEEDS;",
+    "const char __tvmrt_needs[] = TVMRT_REQUIRED_LEVEL;",
     "#endif",
     "",
 ]

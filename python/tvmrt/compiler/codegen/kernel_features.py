@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .target import Target
 
-_INTEGER_KERNELS = re.compile(r"board/\w+_i8\.h")
+_INTEGER_KERNELS = re.compile(r"board/\w+_i8\w*\.h")
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ HOST_INSTRUCTIONS = Feature(
     _for_hosts,
 )
 PLANES = Feature(
-    "TVMRT_NO_PLANES",
+    "TVMRT_NO_NCHW_INPUT",
     "convolutions that read the channels of an image as planes",
     _for_hosts,
-    members=("tvmrt_rows.planes",),
+    members=("tvmrt_row_plan.channel_stride",),
 )
 SHARED_TAIL = Feature(
     "TVMRT_NO_SHARED_TAIL",
@@ -109,7 +109,7 @@ FEATURES = (
 PARAMETERS = {
     "TVMRT_I8_FORMAT": "window/tiles_i8.py, by Target.int8",
     "TVMRT_MATMUL_BF16_BYTES": "window/matmul.py, as much as it plans scratch for",
-    "TVMRT_SLAB_LAYERS": "operators/slab_chain.py",
+    "TVMRT_DEPTH_FIRST_LAYERS": "operators/slab_chain.py",
     "TVMRT_OPENMP_SIMD": "export/toolchain.py, for compilers that are given -fopenmp-simd",
 }
 

@@ -148,7 +148,7 @@ class Lowering:
     def print_slab(
         self, step: Step, f: FunctionWriter, x: str, residual: tuple[str, int], y: str
     ) -> Sequence[str]:
-        """Print a layer of a depth-first chain. Return the members of its ``tvmrt_slab_layer_f32``
+        """Print a layer of a depth-first chain. Return the members of its ``tvmrt_depth_first_layer_f32``
         without the place. The arguments are those of ``ConvolutionLowering.print_layer``."""
         raise NotImplementedError
 

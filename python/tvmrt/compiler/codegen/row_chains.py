@@ -56,7 +56,7 @@ from .target import Target
 
 MOST_LAYERS = 16  # maximum steps of a chain
 PATCHES = (2, 3, 4, 6)  # numbers of patches that the columns of an image are split into
-MOST_OF_CALL = 255  # maximum rows in a field of tvmrt_chain_call
+MOST_OF_CALL = 255  # maximum rows in a field of tvmrt_row_fusion_call
 
 
 def find_layers(program: Program) -> list[RowLayer | None]:

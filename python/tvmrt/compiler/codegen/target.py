@@ -76,7 +76,7 @@ class Target:
 
     @property
     def digits(self) -> bool:
-        """Whether 4-bit weights of float32 matmuls are multiplied as integers (matmul_digits.h)."""
+        """Whether 4-bit weights of float32 matmuls are multiplied as integers (matmul_int4_vnni.h)."""
         return self.int8 == "vnni512"
 
     @property
@@ -120,7 +120,7 @@ FIRMWARE = {
 }
 
 # ISA levels of x86-64, each a superset of the levels before it: compiler flags and kernel features.
-# include/tvm/runtime/kernels/levels.h has the CPUID bits that detect them.
+# include/tvm/runtime/kernels/cpu_dispatch.h has the CPUID bits that detect them.
 _V2 = ("-mcx16", "-msahf", "-mpopcnt", "-msse3", "-mssse3", "-msse4.1", "-msse4.2")
 _V3 = (*_V2, "-mavx", "-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mlzcnt", "-mmovbe")
 _V4 = (

@@ -116,7 +116,7 @@ _ERROR_IF_NO_HELIUM = """\
 \ttail -n 1 | grep -qx 1 || echo "note: with these options there is no Helium, for which the" \\
 \t"network was compiled: the results are the same, runs take longer" >&2
 """
-_KERNELS = "tvm/runtime/kernels/board/i8.h"
+_KERNELS = "tvm/runtime/kernels/board/common_i8.h"
 # Inlining by clang at -Os costs 10 % code size for 1 % of the time next to loops in assembly.
 _LEVEL = """\
 # clang's code is as small as GCC's at -Oz, and as fast, as the loops are assembly.

@@ -111,7 +111,7 @@ class PowInteger(Op):
         x, n = args
         dtype, exponent = (v.dtype for v in node.inputs)
         if dtype.is_float:
-            text = f"tvmrt_pow_whole_f{dtype.bits}({x}, (double){n}, (int)({n} & 1))"
+            text = f"tvmrt_pow_integer_f{dtype.bits}({x}, (double){n}, (int)({n} & 1))"
             return Expression(text, MATH if dtype.bits == 32 else INVERSE)
         negative = f"{n} < 0" if exponent.is_signed else "0"
         power = f"tvmrt_pow_int64((uint64_t){x}, (uint64_t){n}, {negative})"

@@ -17,7 +17,7 @@ from .float_to_int import to_integers
 from .graph import Node
 from .op import GAP, POINTWISE, Expression, Op, broadcast, define
 
-FIXED = "scalar/fixed.h"
+FIXED = "scalar/fixed_point.h"
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -196,7 +196,9 @@ class FixedPair(Op):
             sides.append(text)
         both = f"{sides[0]}{GAP}{self.sign} {sides[1]}"
         rest = ", ".join(str(at[word]) for word in ("m", "e", "y_zero", "low", "high"))
-        return Expression(f"({node.output.dtype.c})tvmrt_fixed_result({both},{GAP}{rest})", FIXED)
+        return Expression(
+            f"({node.output.dtype.c})tvmrt_fixed_requantize({both},{GAP}{rest})", FIXED
+        )
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         sides = []

@@ -60,12 +60,12 @@ for _row in (
     FixedPointOp("fixed_logistic16", ["x: int32"], logistic16),
     FixedPointOp("fixed_tanh16", ["x: int32", "k: constant int32"], tanh16),
 ):
-    _row.header = "scalar/fixed_gates.h"
+    _row.header = "scalar/fixed_point_gates.h"
     define(_row)
 
 for _row in (
     FixedPointOp("fixed_logistic_by_table", ["v: int32"], logistic_by_table),
     FixedPointOp("fixed_tanh_by_table", ["v: int32"], tanh_by_table),
 ):
-    _row.header = "scalar/gate_table.h"
+    _row.header = "scalar/sigmoid_table.h"
     define(_row)

@@ -17,7 +17,7 @@ from .dtype import DTYPES, dtype_of
 from .graph import Node, Value
 from .op import POINTWISE, Expression, Op, register
 
-LOW_BIT_HEADER = "scalar/small.h"  # the header in kernels/ of conversions
+LOW_BIT_HEADER = "scalar/sub_byte_types.h"  # the header in kernels/ of conversions
 
 WIDER = {
     "float8_e4m3fn": "float32",

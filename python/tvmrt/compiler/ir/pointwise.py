@@ -22,7 +22,7 @@ BOOL = DTYPES["bool"]
 
 # Headers in kernels/ with the functions that expressions call.
 MATH = "scalar/math.h"
-INVERSE = "scalar/inverse.h"
+INVERSE = "scalar/math_inverse.h"
 INT = "scalar/int.h"
 HALF = "scalar/half.h"
 
@@ -189,7 +189,7 @@ def _libm(
         name,
         {"f32": (f"tvmrt_{name}_f32({{0}})", header), "f64": f"{name}({{0}})"},
         fn,
-        bounded_angle=(f"tvmrt_near_{name}_f32({{0}})", header) if bounded_angle else None,
+        bounded_angle=(f"tvmrt_small_angle_{name}_f32({{0}})", header) if bounded_angle else None,
     )
 
 

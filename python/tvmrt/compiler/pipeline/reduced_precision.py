@@ -31,7 +31,7 @@ def apply_winograd(graph: Graph, request: Request, machine: Target) -> list[Wino
     return to_winograd(graph, request.max_error, measured)
 
 
-def quantize_weights(graph: Graph, request: Request) -> list[WeightQuantization]:
+def apply_weight_quantization(graph: Graph, request: Request) -> list[WeightQuantization]:
     """Quantise weights of layers on the CPU and report them."""
     if request.weights is None:
         return []

@@ -78,7 +78,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
             to_fixed_point(graph)
-        narrowed = reduced_precision.quantize_weights(graph, request)
+        narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(node.op in MATMUL_OPS for node in graph.nodes):
             machine = apply_plugin_options(with_matrices(machine, request), request)

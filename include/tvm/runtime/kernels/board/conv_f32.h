@@ -12,42 +12,44 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_F32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_F32_H_
 
-#include "f32.h"
+#include "common_f32.h"
 
 /*! \brief Maximum bytes of windows on the stack; longer ones are in scratch. */
 #define TVMRT_MICRO_F32_STACK_WINDOWS 128
 
 /*! \brief Copy n elements with a stride of `step` in `to`; return the next address. */
-TVMRT_INLINE float* tvmrt_micro_spread_f32(float* to, int32_t step, const float* from, int32_t n) {
+TVMRT_INLINE float* tvmrt_micro_copy_strided_f32(float* to, int32_t step, const float* from,
+                                                 int32_t n) {
   for (; n > 0; n--, to += step) *to = *from++;
   return to;
 }
 
-/*! \brief Like tvmrt_micro_spread_f32(), zeros for NULL; step is 1 or the tile's pixels. */
-static inline float* tvmrt_micro_place_f32(float* to, int32_t step, const float* from, int32_t n) {
+/*! \brief Like tvmrt_micro_copy_strided_f32(), zeros for NULL; step is 1 or the tile's pixels. */
+static inline float* tvmrt_micro_copy_or_zero_f32(float* to, int32_t step, const float* from,
+                                                  int32_t n) {
   if (from == NULL) {
     for (; n > 0; n--, to += step) *to = 0.0f;
     return to;
   }
-  if (step == 1) return tvmrt_micro_spread_f32(to, 1, from, n);
-  return tvmrt_micro_spread_f32(to, TVMRT_MICRO_F32_PIXELS, from, n);
+  if (step == 1) return tvmrt_micro_copy_strided_f32(to, 1, from, n);
+  return tvmrt_micro_copy_strided_f32(to, TVMRT_MICRO_F32_PIXELS, from, n);
 }
 
 /*! \brief Copy the window of an output pixel with a stride of `step` elements. */
-TVMRT_NOINLINE void tvmrt_micro_window_f32(const tvmrt_micro_shape* s, const float* x,
+TVMRT_NOINLINE void tvmrt_micro_im2col_f32(const tvmrt_micro_shape* s, const float* x,
                                            int32_t pixel, float* to, int32_t step) {
-  const tvmrt_micro_windows* const win = &s->kept.windows;
+  const tvmrt_micro_windows* const win = &s->layout.windows;
   if (win->pointwise) {
-    (void)tvmrt_micro_place_f32(to, step, x + pixel * s->x_stride, s->in_c);
+    (void)tvmrt_micro_copy_or_zero_f32(to, step, x + pixel * s->x_stride, s->in_c);
     return;
   }
-  const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
+  const tvmrt_micro_position at = tvmrt_micro_locate(s, pixel);
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     for (int32_t kw = 0; kw < s->kernel[1]; kw += win->columns) {
       const tvmrt_micro_run run = tvmrt_micro_find_run(s, &at, kh, kw);
-      to = tvmrt_micro_place_f32(to, step, NULL, run.begin * s->in_c);
-      to = tvmrt_micro_place_f32(to, step, x + run.from, (run.end - run.begin) * s->in_c);
-      to = tvmrt_micro_place_f32(to, step, NULL, (win->columns - run.end) * s->in_c);
+      to = tvmrt_micro_copy_or_zero_f32(to, step, NULL, run.begin * s->in_c);
+      to = tvmrt_micro_copy_or_zero_f32(to, step, x + run.from, (run.end - run.begin) * s->in_c);
+      to = tvmrt_micro_copy_or_zero_f32(to, step, NULL, (win->columns - run.end) * s->in_c);
     }
   }
 }
@@ -57,14 +59,14 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
                                                const tvmrt_micro_data_f32* data, float* window,
                                                int32_t pixel, int32_t pixels) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const tvmrt_micro_windows* const win = &s->kept.windows;
+  const tvmrt_micro_windows* const win = &s->layout.windows;
   float sums[TVMRT_MICRO_F32_PIXELS * TVMRT_MICRO_F32_CHUNK];
   const float *x = window, *w = data->weights;
   if (pixels == 1 && win->pointwise && data->x != data->y) {
     x = data->x + pixel * s->x_stride;
   } else {
     for (int32_t p = 0; p < pixels; p++) {
-      tvmrt_micro_window_f32(s, data->x, pixel + p, window + p, pixels);
+      tvmrt_micro_im2col_f32(s, data->x, pixel + p, window + p, pixels);
     }
   }
   for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_F32_CHUNK) {
@@ -96,7 +98,7 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
  */
 static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data) {
-  const tvmrt_micro_windows* const win = &c->shape.kept.windows;
+  const tvmrt_micro_windows* const win = &c->shape.layout.windows;
   float few[TVMRT_MICRO_F32_STACK_WINDOWS / 4];
   const int32_t last = win->pixels % TVMRT_MICRO_F32_PIXELS, most = win->pixels - last;
   float *scratch = NULL, *window = few;

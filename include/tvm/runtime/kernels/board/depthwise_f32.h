@@ -2,7 +2,7 @@
  * \file board/depthwise_f32.h
  * \brief Depthwise 2-D convolution in float32 on microcontrollers.
  *
- * The line buffer (board/ring.h) holds rows in groups of four channels: [four channels][row of the
+ * The line buffer (board/line_buffer.h) holds rows in groups of four channels: [four channels][row of the
  * buffer][column][4].
  *
  * Packed weights: [four channels][kernel row][kernel column][4]. bias: of all channels, to a
@@ -11,14 +11,14 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
 
-#include "f32.h"
-#include "rows.h"
+#include "common_f32.h"
+#include "partial_rows.h"
 
 /*! \brief Shared data of the rows of a layer. */
 typedef struct tvmrt_micro_layer_f32 {
   const tvmrt_micro_conv_f32* conv;
   const tvmrt_micro_data_f32* data;
-  void* ring;
+  void* line_buffer;
   int32_t* sums; /*!< Unused. */
 } tvmrt_micro_layer_f32;
 
@@ -27,8 +27,8 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, i
   static const float padding[4] = {0.0f, 0.0f, 0.0f, 0.0f};
   const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
-  const tvmrt_micro_ring* const ring = &s->kept.ring;
-  const int32_t from = tvmrt_micro_find_row(s, image, slot);
+  const tvmrt_micro_line_buffer* const line_buffer = &s->layout.line_buffer;
+  const int32_t from = tvmrt_micro_row_offset(s, image, slot);
   const float* x = padding;
   int32_t pixel = 0, quad = 0;
   if (from >= 0) {
@@ -36,12 +36,14 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, i
     pixel = s->x_stride;
     quad = 4;
   }
-  float* row = (float*)d->ring + (tvmrt_micro_ring_row(s, slot) + tvmrt_micro_padding(s)) * 4;
-  for (int32_t channel = 0; channel < s->in_c; channel += 4, x += quad, row += 4 * ring->plane) {
+  float* row =
+      (float*)d->line_buffer + (tvmrt_micro_line_offset(s, slot) + tvmrt_micro_padding(s)) * 4;
+  for (int32_t channel = 0; channel < s->in_c;
+       channel += 4, x += quad, row += 4 * line_buffer->plane) {
     const int32_t channels = s->in_c - channel;
     const float* of = x;
     float* to = row;
-    for (int32_t n = ring->inside; n > 0; n--, to += 4, of += pixel) {
+    for (int32_t n = line_buffer->inside; n > 0; n--, to += 4, of += pixel) {
       to[0] = of[0];
       if (channels > 1) to[1] = of[1];
       if (channels > 2) to[2] = of[2];
@@ -113,15 +115,15 @@ TVMRT_INLINE void tvmrt_micro_nine_taps(float* sums, const float* bias, const fl
 
 /*! \brief Accumulate some channels of an output pixel; `top` is its first row in the line
  * buffer. */
-TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_layer_f32* d, float* sums,
-                                                   int32_t top, int32_t column, int32_t channel,
-                                                   int32_t channels) {
+TVMRT_NOINLINE void tvmrt_micro_depthwise_accumulate_f32(const tvmrt_micro_layer_f32* d,
+                                                         float* sums, int32_t top, int32_t column,
+                                                         int32_t channel, int32_t channels) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const float* w = d->data->weights + channel * s->kernel[0] * s->kernel[1];
   const float* bias = d->data->bias + channel;
   const float* const end = sums + channels;
-  const int32_t row_size = s->kept.ring.columns * 4, plane = s->kept.ring.plane;
-  const float* x = (const float*)d->ring + channel * plane + column * s->stride[1] * 4;
+  const int32_t row_size = s->layout.line_buffer.columns * 4, plane = s->layout.line_buffer.plane;
+  const float* x = (const float*)d->line_buffer + channel * plane + column * s->stride[1] * 4;
 #if TVMRT_MICRO_F32_ASM || TVMRT_MICRO_F32_MVE
   if (s->kernel[0] == 3 && s->kernel[1] == 3 && s->dilation[0] == 1 && s->dilation[1] == 1) {
     const float* row[3];
@@ -136,7 +138,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_layer_f32* 
   for (; sums < end; sums += 4, bias += 4, x += 4 * plane) {
     memcpy(sums, bias, 16);
     for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-      const int32_t slot = (top + kh * s->dilation[0]) % s->kept.ring.slots;
+      const int32_t slot = (top + kh * s->dilation[0]) % s->layout.line_buffer.slots;
       w = tvmrt_micro_taps_f32(sums, x + slot * row_size, w, s->kernel[1], s->dilation[1] * 4);
     }
   }
@@ -153,7 +155,7 @@ static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row,
     for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_F32_CHUNK) {
       const int32_t left = s->out_c - channel;
       const int32_t channels = left < TVMRT_MICRO_F32_CHUNK ? left : TVMRT_MICRO_F32_CHUNK;
-      tvmrt_micro_depthwise_sums_f32(d, sums, slot, column, channel, channels);
+      tvmrt_micro_depthwise_accumulate_f32(d, sums, slot, column, channel, channels);
       tvmrt_micro_finish_f32(d->conv, d->data, sums, row * s->out[1] + column, channel, channels);
     }
   }
@@ -162,7 +164,7 @@ static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row,
 /*! \brief Return the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_f32_tile(const tvmrt_micro_shape* s) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
-                                  s->kept.ring.slots, s->stride[0], 1},
+                                  s->layout.line_buffer.slots, s->stride[0], 1},
                                  1,
                                  0,
                                  0};

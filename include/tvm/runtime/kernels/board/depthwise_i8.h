@@ -2,7 +2,7 @@
  * \file board/depthwise_i8.h
  * \brief Depthwise 2-D convolution of 8-bit tensors on microcontrollers, for kernels of any shape.
  *
- * The line buffer (board/ring.h) holds rows as quads of four channels (board/i8.h): [quad of
+ * The line buffer (board/line_buffer.h) holds rows as quads of four channels (board/common_i8.h): [quad of
  * channels][row of the buffer][column][4].
  *
  * Packed weights: int16 [quad of channels][kernel row][kernel column][4] in the order of quads.
@@ -11,7 +11,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_
 
-#include "rows.h"
+#include "partial_rows.h"
 
 /*! \brief Widen one quad of channels of neighbouring pixels. */
 TVMRT_INLINE void tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_t x_stride,
@@ -20,7 +20,7 @@ TVMRT_INLINE void tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_
 }
 
 /*! \brief Widen the last, fewer than four channels of neighbouring pixels. */
-static inline void tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t x_stride,
+static inline void tvmrt_micro_copy_tail(int16_t* to, const uint8_t* x, int32_t x_stride,
                                          int32_t columns, int32_t channels, int is_signed) {
   for (; columns > 0; columns--, to += 4, x += x_stride) {
     uint8_t four[4] = {0, 0, 0, 0};
@@ -34,19 +34,20 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
-  const tvmrt_micro_ring* const ring = &s->kept.ring;
+  const tvmrt_micro_line_buffer* const line_buffer = &s->layout.line_buffer;
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
   const tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
   const uint8_t* x = from.x;
-  int16_t* to = (int16_t*)d->ring + (tvmrt_micro_ring_row(s, slot) + tvmrt_micro_padding(s)) * 4;
+  int16_t* to =
+      (int16_t*)d->line_buffer + (tvmrt_micro_line_offset(s, slot) + tvmrt_micro_padding(s)) * 4;
   for (int32_t channel = 0; channel < s->in_c;
-       channel += 4, x += from.channels, to += 4 * ring->plane) {
+       channel += 4, x += from.channels, to += 4 * line_buffer->plane) {
     if (channel + 4 > s->in_c) {
-      tvmrt_micro_copy_rest(to, x, from.pixel, ring->inside, s->in_c - channel, c->x_signed);
+      tvmrt_micro_copy_tail(to, x, from.pixel, line_buffer->inside, s->in_c - channel, c->x_signed);
     } else if (c->x_signed) {
-      tvmrt_micro_copy_columns(to, x, from.pixel, ring->inside, 1);
+      tvmrt_micro_copy_columns(to, x, from.pixel, line_buffer->inside, 1);
     } else {
-      tvmrt_micro_copy_columns(to, x, from.pixel, ring->inside, 0);
+      tvmrt_micro_copy_columns(to, x, from.pixel, line_buffer->inside, 0);
     }
   }
 }
@@ -75,7 +76,8 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
   for (int32_t p = 0; p < b->pixels; p++) {
     const int16_t* w = b->w;
     int32_t at = b->at + p * s->stride[1] * 4;
-    for (int32_t channel = 0; channel < b->channels; channel += 4, at += 4 * s->kept.ring.plane) {
+    for (int32_t channel = 0; channel < b->channels;
+         channel += 4, at += 4 * s->layout.line_buffer.plane) {
       const int32_t* const bias = b->bias + channel;
       int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
       for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
@@ -95,23 +97,24 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int32_t taps = s->kernel[0] * s->kernel[1], whole = (s->out_c + 3) / 4 * 4;
-  int32_t sums[TVMRT_MICRO_SUMS];
+  int32_t sums[TVMRT_MICRO_ACCUMULATORS];
   tvmrt_micro_block b;
   (void)rows;
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-    b.row[kh] = (int16_t*)d->ring + tvmrt_micro_ring_row(s, slot + kh * s->dilation[0]) * 4;
+    b.row[kh] =
+        (int16_t*)d->line_buffer + tvmrt_micro_line_offset(s, slot + kh * s->dilation[0]) * 4;
   }
   b.sums = sums;
   b.stride = whole < TVMRT_MICRO_CHUNK ? whole : TVMRT_MICRO_CHUNK;
   for (int32_t first = 0; first < s->out[1]; first += b.pixels) {
-    const int32_t pixel = row * s->out[1] + first, most = TVMRT_MICRO_SUMS / b.stride;
+    const int32_t pixel = row * s->out[1] + first, most = TVMRT_MICRO_ACCUMULATORS / b.stride;
     b.pixels = s->out[1] - first < most ? s->out[1] - first : most;
     for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
       const int32_t left = s->out_c - channel;
       b.channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
       b.w = (const int16_t*)d->data->weights + channel * taps;
       b.bias = d->data->bias + channel;
-      b.at = channel * s->kept.ring.plane + first * s->stride[1] * 4;
+      b.at = channel * s->layout.line_buffer.plane + first * s->stride[1] * 4;
       tvmrt_micro_depthwise_block(s, &b);
       tvmrt_micro_finish(d->conv, d->data, sums, b.stride, pixel, b.pixels, channel, b.channels);
     }
@@ -121,7 +124,7 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
 /*! \brief Return the tile of this kernel; in_c is out_c. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_tile(const tvmrt_micro_conv_i8* c) {
   const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row, tvmrt_micro_depthwise_row,
-                                  c->shape.kept.ring.slots, c->shape.stride[0], 1},
+                                  c->shape.layout.line_buffer.slots, c->shape.stride[0], 1},
                                  1,
                                  0,
                                  (uint16_t)c->x_zero * 0x00010001u};

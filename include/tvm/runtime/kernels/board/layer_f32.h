@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "../tile/f32.h"
+#include "../tile/gemm_f32.h"
 #include "shape.h"
 
 /*! \brief A layer. */

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "../scalar/compiler.h"
-#include "abilities.h"
+#include "cpu_features.h"
 
 #if TVMRT_MICRO_RVV
 /* Vector registers that assembly clobbers. GCC before 13 neither names nor uses them. */

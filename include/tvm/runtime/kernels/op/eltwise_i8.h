@@ -34,7 +34,7 @@ TVMRT_INLINE void tvmrt_mul_i8_lanes(const tvmrt_mul_i8* f, uint8_t* y, const ui
   u = u * v * f->factor;
   if (f->divisor != 1.0f) u = u / f->divisor;
   /* keeps the product from being fused with the rounding that follows */
-  tvmrt_i8_floats_store(y, tvmrt_i8_floats_product(u), &f->range);
+  tvmrt_i8_floats_store(y, tvmrt_i8_floats_unfused_product(u), &f->range);
 }
 
 TVMRT_DEFINE_PAIR_I8_ROW(tvmrt_mul_i8_row, tvmrt_mul_i8, tvmrt_mul_i8_lanes)

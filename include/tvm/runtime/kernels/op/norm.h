@@ -121,8 +121,8 @@ TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_sum, row[c])
 TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_deviation, (row[c] - mean[c]) * (row[c] - mean[c]))
 
 /* Replace each channel's value by the mean over its group's channels. */
-static inline void tvmrt_group_norm_f32_share(const tvmrt_group_norm_f32_layer* layer,
-                                              float* value) {
+static inline void tvmrt_group_norm_f32_work_part(const tvmrt_group_norm_f32_layer* layer,
+                                                  float* value) {
   const int size = layer->channels / layer->groups;
   for (int g = 0; g < layer->groups; g++) {
     float sum = 0.0f;
@@ -153,9 +153,9 @@ static inline int tvmrt_group_norm_f32(const tvmrt_group_norm_f32_layer* layer, 
     const float* from = x + b * layer->pixels * layer->x_stride;
     float* to = y + b * layer->pixels * layer->y_stride;
     tvmrt_group_norm_f32_sum(layer, from, NULL, part, mean);
-    tvmrt_group_norm_f32_share(layer, mean);
+    tvmrt_group_norm_f32_work_part(layer, mean);
     tvmrt_group_norm_f32_deviation(layer, from, mean, part, factor);
-    tvmrt_group_norm_f32_share(layer, factor);
+    tvmrt_group_norm_f32_work_part(layer, factor);
     for (int c = 0; c < channels; c++) {
       factor[c] = (scale ? scale[c] : 1.0f) / sqrtf(factor[c] + layer->epsilon);
       part[c] = (shift ? shift[c] : 0.0f) - mean[c] * factor[c];

@@ -28,7 +28,7 @@
 
 #include <math.h>
 
-#include "../tile/f32.h"
+#include "../tile/gemm_f32.h"
 
 /*! \brief One direction of a recurrent layer; strides are in floats. */
 typedef struct tvmrt_recurrent_f32_layer {
@@ -79,10 +79,10 @@ static inline void tvmrt_pack_rows_f32(const float* r, int rows, int hidden, int
 }
 
 /* sums[b][n] = bias + h[b] * r for all rows of the batch; the state is dense. */
-static inline int tvmrt_recurrent_f32_product(const tvmrt_recurrent_f32_layer* layer,
-                                              const tvmrt_tiles_f32* tiles, const float* h,
-                                              const float* r, const float* bias, int n,
-                                              int sums_row, float* sums) {
+static inline int tvmrt_recurrent_f32_matmul(const tvmrt_recurrent_f32_layer* layer,
+                                             const tvmrt_tiles_f32* tiles, const float* h,
+                                             const float* r, const float* bias, int n, int sums_row,
+                                             float* sums) {
   tvmrt_segment_f32 segment = {h, 0};
   tvmrt_tile_row_f32_args row;
   memset(&row, 0, sizeof(row));
@@ -133,7 +133,7 @@ static inline void tvmrt_recurrent_f32_pad(const tvmrt_recurrent_f32_layer* laye
 }
 
 /* The index in the sequence of row b that step s processes; -1 past its end. */
-static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* layer,
+static inline int tvmrt_recurrent_f32_index(const tvmrt_recurrent_f32_layer* layer,
                                             const tvmrt_recurrent_f32_job* job, int b, int s) {
   const int length = tvmrt_recurrent_f32_length(job, b);
   if (s >= length) return -1;
@@ -222,11 +222,11 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     tvmrt_recurrent_f32_start(layer, job->c0, job->c);                                             \
     tvmrt_recurrent_f32_pad(layer, job);                                                           \
     for (int s = 0; s < job->steps; s++) {                                                         \
-      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, 4 * hidden, 4 * hidden,  \
+      if (tvmrt_recurrent_f32_matmul(layer, tiles, job->h, job->r, NULL, 4 * hidden, 4 * hidden,   \
                                       job->sums) != 0)                                             \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
+        const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
         NAME##_row(hidden, layer->clip, input_forget,                                              \
                    job->x + t * layer->x_step + b * layer->x_row,                                  \
@@ -326,21 +326,21 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
     tvmrt_recurrent_f32_pad(layer, job);                                                           \
     for (int s = 0; s < job->steps; s++) {                                                         \
-      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, job->bias, columns,            \
+      if (tvmrt_recurrent_f32_matmul(layer, tiles, job->h, job->r, job->bias, columns,             \
                                       3 * hidden, job->sums) != 0)                                 \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
+        const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
         NAME##_reset(hidden, layer->clip, job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row, \
                      job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,            \
                      linear ? NULL : scaled + (int64_t)b * hidden);                                \
       }                                                                                            \
-      if (!linear && tvmrt_recurrent_f32_product(layer, tiles, scaled, job->r_hidden, NULL,        \
+      if (!linear && tvmrt_recurrent_f32_matmul(layer, tiles, scaled, job->r_hidden, NULL,         \
                                                  hidden, 3 * hidden,                               \
                                                  job->sums + 2 * hidden) != 0)                     \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
+        const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
         NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
                    job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden);             \
@@ -371,11 +371,11 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
     tvmrt_recurrent_f32_pad(layer, job);                                                           \
     for (int s = 0; s < job->steps; s++) {                                                         \
-      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, hidden, hidden,          \
+      if (tvmrt_recurrent_f32_matmul(layer, tiles, job->h, job->r, NULL, hidden, hidden,           \
                                       job->sums) != 0)                                             \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
+        const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
         NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
                    job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                 \

@@ -11,7 +11,7 @@
 
 #include "../scalar/compiler.h"
 #include "../scalar/int.h"
-#include "indexing.h"
+#include "index_bounds.h"
 
 /*! \brief Sizes of a layer; pairs are {rows, columns}, strides are in floats. */
 typedef struct tvmrt_roi_f32_layer {
@@ -105,7 +105,7 @@ static inline int tvmrt_roi_samples(const tvmrt_roi_f32_layer* layer, float cell
 static inline int tvmrt_roi_align_f32(const tvmrt_roi_f32_layer* layer, const float* x,
                                       const float* regions, const int64_t* images,
                                       const char* where, float* y, int64_t begin, int64_t end) {
-  const float offset = layer->half_pixel ? 0.5f : 0.0f, least = layer->half_pixel ? 0.0f : 1.0f;
+  const float offset = layer->half_pixel ? 0.5f : 0.0f, min_size = layer->half_pixel ? 0.0f : 1.0f;
   const int64_t pixels = (int64_t)layer->in[0] * layer->in[1];
   const int64_t cells = (int64_t)layer->out[0] * layer->out[1];
   for (int64_t r = begin; r < end; r++) {
@@ -116,8 +116,8 @@ static inline int tvmrt_roi_align_f32(const tvmrt_roi_f32_layer* layer, const fl
     if (images[r] < 0 || images[r] >= layer->images) {
       return (int)tvmrt_index_error(images[r], layer->images, where);
     }
-    if (!layer->half_pixel && !(width > least)) width = least;
-    if (!layer->half_pixel && !(height > least)) height = least;
+    if (!layer->half_pixel && !(width > min_size)) width = min_size;
+    if (!layer->half_pixel && !(height > min_size)) height = min_size;
     const float cell_h = height / (float)layer->out[0], cell_w = width / (float)layer->out[1];
     const int rows = tvmrt_roi_samples(layer, cell_h), columns = tvmrt_roi_samples(layer, cell_w);
     const float* image = x + images[r] * pixels * layer->x_stride;

@@ -7,7 +7,7 @@
 
 #include "../parallel.h"
 #include "../scalar/math.h"
-#include "../scalar/soft.h"
+#include "../scalar/soft_float.h"
 #include "../tile/simd.h"
 
 /*! \brief Elements that are processed at a time; few if the stack is small. */
@@ -29,14 +29,14 @@ typedef tvmrt_f32v tvmrt_row_f32;
 #endif
 
 /* Load the n < lanes floats at x, padded with -INFINITY. */
-TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_rest_f32v(const float* x, int n) {
-  enum { kMost = 16 }; /* maximum lanes */
-  static const float beyond[2 * kMost] = {
+TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_remainder_f32v(const float* x, int n) {
+  enum { kMax = 16 }; /* maximum lanes */
+  static const float beyond[2 * kMax] = {
       0,         0,         0,         0,         0,         0,         0,         0,
       0,         0,         0,         0,         0,         0,         0,         0,
       -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
       -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
-  return TVMRT_ROW_F32(load_n)(x, n) + TVMRT_ROW_F32(load)(beyond + kMost - n);
+  return TVMRT_ROW_F32(load_n)(x, n) + TVMRT_ROW_F32(load)(beyond + kMax - n);
 }
 
 /*! \brief The largest of n contiguous floats; -INFINITY for none. */
@@ -51,7 +51,7 @@ static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
     largest[3] = next;
   }
   if (kLanes > 1 && i < n) {
-    largest[0] = TVMRT_ROW_F32(max)(tvmrt_softmax_rest_f32v(x + i, (int)(n - i)), largest[0]);
+    largest[0] = TVMRT_ROW_F32(max)(tvmrt_softmax_remainder_f32v(x + i, (int)(n - i)), largest[0]);
   }
   return TVMRT_ROW_F32(max_lane)(TVMRT_ROW_F32(max)(TVMRT_ROW_F32(max)(largest[0], largest[1]),
                                                     TVMRT_ROW_F32(max)(largest[2], largest[3])));
@@ -94,9 +94,9 @@ TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_exp_f32v(tvmrt_row_f32 x) {
 #endif
 
 /* y[i] = e^(x[i] - largest) unless y is NULL; y may be x; returns the sum. The tail that does not
- * fill a vector is in `rest` instead, because reloading partial stores is slow. */
+ * fill a vector is in `tail` instead, because reloading partial stores is slow. */
 static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n,
-                                              tvmrt_row_f32* rest) {
+                                              tvmrt_row_f32* tail) {
   enum { kLanes = TVMRT_ROW_LANES };
   const tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(largest);
   tvmrt_row_f32 sum[4]; /* separate accumulators, so that each adds fewer */
@@ -110,28 +110,29 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
     sum[3] = next;
   }
   if (kLanes > 1 && i < n) {
-    *rest = tvmrt_softmax_exp_f32v(tvmrt_softmax_rest_f32v(x + i, (int)(n - i)) - top);
-    sum[0] += *rest;
+    *tail = tvmrt_softmax_exp_f32v(tvmrt_softmax_remainder_f32v(x + i, (int)(n - i)) - top);
+    sum[0] += *tail;
   }
   return TVMRT_ROW_F32(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 /* A row of more than one vector and at most two, which stays in registers. With shorter vectors,
  * this check costs the other rows more than these gain. */
-TVMRT_INLINE void tvmrt_softmax_pair_f32(const float* x, float* y, int rest) {
+TVMRT_INLINE void tvmrt_softmax_pair_f32(const float* x, float* y, int tail) {
   enum { kLanes = TVMRT_ROW_LANES };
-  const tvmrt_row_f32 a = TVMRT_ROW_F32(load)(x), b = tvmrt_softmax_rest_f32v(x + kLanes, rest);
+  const tvmrt_row_f32 a = TVMRT_ROW_F32(load)(x),
+                      b = tvmrt_softmax_remainder_f32v(x + kLanes, tail);
   const tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(TVMRT_ROW_F32(max_lane)(TVMRT_ROW_F32(max)(a, b)));
   const tvmrt_row_f32 first = tvmrt_softmax_exp_f32v(a - top);
   const tvmrt_row_f32 second = tvmrt_softmax_exp_f32v(b - top);
   const tvmrt_row_f32 scale = TVMRT_ROW_F32(splat)(1.0f / TVMRT_ROW_F32(sum)(second + first));
   TVMRT_ROW_F32(store)(y, first * scale);
-  TVMRT_ROW_F32(store_n)(y + kLanes, second * scale, rest);
+  TVMRT_ROW_F32(store_n)(y + kLanes, second * scale, tail);
 }
 
-#if TVMRT_SOFT_FLOATS
+#if TVMRT_SOFT_FLOAT
 /* tvmrt_exp_nonpositive_f32(x - largest). */
-TVMRT_SELDOM float tvmrt_softmax_soft_exp_f32(float x, float largest) {
+TVMRT_RARELY_CALLED float tvmrt_softmax_soft_exp_f32(float x, float largest) {
   static const float factors[] = {1.3981999507e-3f,
                                   8.3334519073e-3f,
                                   4.1665795894e-2f,
@@ -140,15 +141,15 @@ TVMRT_SELDOM float tvmrt_softmax_soft_exp_f32(float x, float largest) {
                                   1.0f,
                                   1.0f};
   const float shift = 12582912.0f;
-  x = tvmrt_plus_f32(x, -largest);
+  x = tvmrt_add_f32(x, -largest);
   if (tvmrt_less_f32(x, -88.0f)) x = -88.0f;
-  const float shifted = tvmrt_plus_f32(tvmrt_times_f32(x, 1.44269504088896341f), shift);
-  const float n = tvmrt_plus_f32(shifted, -shift);
-  x = tvmrt_plus_f32(tvmrt_times_f32(n, -0.693359375f), x);
-  x = tvmrt_plus_f32(tvmrt_times_f32(n, 2.12194440e-4f), x);
+  const float shifted = tvmrt_add_f32(tvmrt_mul_f32(x, 1.44269504088896341f), shift);
+  const float n = tvmrt_add_f32(shifted, -shift);
+  x = tvmrt_add_f32(tvmrt_mul_f32(n, -0.693359375f), x);
+  x = tvmrt_add_f32(tvmrt_mul_f32(n, 2.12194440e-4f), x);
   float p = 1.9875691500e-4f;
-  for (int i = 0; i < 7; i++) p = tvmrt_plus_f32(tvmrt_times_f32(p, x), factors[i]);
-  return tvmrt_times_f32(p, tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23));
+  for (int i = 0; i < 7; i++) p = tvmrt_add_f32(tvmrt_mul_f32(p, x), factors[i]);
+  return tvmrt_mul_f32(p, tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23));
 }
 
 /* tvmrt_softmax_row_f32() with the software floating point of an integer network. */
@@ -159,12 +160,12 @@ static inline void tvmrt_softmax_soft_row_f32(const float* x, float* y, int64_t 
   }
   for (int64_t i = 0; i < n; i++) {
     y[i] = tvmrt_softmax_soft_exp_f32(x[i], largest);
-    sums[i % 4] = tvmrt_plus_f32(sums[i % 4], y[i]);
+    sums[i % 4] = tvmrt_add_f32(sums[i % 4], y[i]);
   }
-  const float first = tvmrt_plus_f32(sums[n % 4], sums[(n + 1) % 4]);
-  const float second = tvmrt_plus_f32(sums[(n + 2) % 4], sums[(n + 3) % 4]);
-  const float scale = tvmrt_over_f32(1.0f, tvmrt_plus_f32(first, second));
-  for (int64_t i = 0; i < n; i++) y[i] = tvmrt_times_f32(y[i], scale);
+  const float first = tvmrt_add_f32(sums[n % 4], sums[(n + 1) % 4]);
+  const float second = tvmrt_add_f32(sums[(n + 2) % 4], sums[(n + 3) % 4]);
+  const float scale = tvmrt_div_f32(1.0f, tvmrt_add_f32(first, second));
+  for (int64_t i = 0; i < n; i++) y[i] = tvmrt_mul_f32(y[i], scale);
 }
 #endif
 
@@ -174,7 +175,7 @@ static inline void tvmrt_softmax_soft_row_f32(const float* x, float* y, int64_t 
  * A row of only -INFINITY gives NaN, as defined.
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
-#if TVMRT_SOFT_FLOATS
+#if TVMRT_SOFT_FLOAT
   tvmrt_softmax_soft_row_f32(x, y, n);
 #else
   enum { kLanes = TVMRT_ROW_LANES };
@@ -182,22 +183,22 @@ static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
     tvmrt_softmax_pair_f32(x, y, (int)(n - kLanes));
     return;
   }
-  tvmrt_row_f32 rest = TVMRT_ROW_F32(splat)(0.0f);
-  const float sum = tvmrt_softmax_exp_row_f32(x, tvmrt_row_max_f32(x, n), y, n, &rest);
+  tvmrt_row_f32 tail = TVMRT_ROW_F32(splat)(0.0f);
+  const float sum = tvmrt_softmax_exp_row_f32(x, tvmrt_row_max_f32(x, n), y, n, &tail);
   const tvmrt_row_f32 scale = TVMRT_ROW_F32(splat)(1.0f / sum);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     TVMRT_ROW_F32(store)(y + i, TVMRT_ROW_F32(load)(y + i) * scale);
   }
-  if (kLanes > 1 && i < n) TVMRT_ROW_F32(store_n)(y + i, rest * scale, (int)(n - i));
+  if (kLanes > 1 && i < n) TVMRT_ROW_F32(store_n)(y + i, tail * scale, (int)(n - i));
 #endif
 }
 
 /*! \brief Log-softmax of one row of n contiguous floats; y may be x. */
 static inline void tvmrt_log_softmax_row_f32(const float* x, float* y, int64_t n) {
   const float largest = tvmrt_row_max_f32(x, n);
-  tvmrt_row_f32 rest;
-  const float sum = tvmrt_softmax_exp_row_f32(x, largest, NULL, n, &rest);
+  tvmrt_row_f32 tail;
+  const float sum = tvmrt_softmax_exp_row_f32(x, largest, NULL, n, &tail);
   const float offset = largest + tvmrt_log_f32(sum);
   for (int64_t i = 0; i < n; i++) y[i] = x[i] - offset;
 }
@@ -239,7 +240,7 @@ static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, c
 
 #if TVMRT_ROW_LANES > 1
 /* Maximum elements per sum for which columns are held in vectors, one sum per lane. */
-enum { TVMRT_SOFTMAX_HELD = 64 };
+enum { TVMRT_SOFTMAX_IN_REGISTERS = 64 };
 
 /* Softmax or log-softmax of each lane of n vectors. */
 static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
@@ -272,7 +273,7 @@ static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
 static inline void tvmrt_softmax_vector_f32(const tvmrt_softmax_f32_job* job, const float* x,
                                             float* y, int count) {
   enum { kLanes = TVMRT_ROW_LANES };
-  float held[(int)TVMRT_SOFTMAX_HELD * kLanes];
+  float held[(int)TVMRT_SOFTMAX_IN_REGISTERS * kLanes];
   const int64_t n = job->n, inner = job->inner;
   for (int64_t i = 0; i < n; i++) {
     const tvmrt_row_f32 each = count < kLanes ? TVMRT_ROW_F32(load_n)(x + i * inner, count)
@@ -307,11 +308,11 @@ static inline void tvmrt_softmax_few_f32(const tvmrt_softmax_f32_job* job, const
 
 /* Rows [begin, end) of a few elements each, or columns whose elements fit into vectors; returns
  * whether either case applies. */
-static inline int tvmrt_softmax_held_f32(const tvmrt_softmax_f32_job* job, int64_t begin,
-                                         int64_t end) {
+static inline int tvmrt_softmax_in_registers_f32(const tvmrt_softmax_f32_job* job, int64_t begin,
+                                                 int64_t end) {
   enum { kLanes = TVMRT_ROW_LANES };
   const int64_t n = job->n, inner = job->inner, block = n * inner;
-  if (n > (inner == 1 ? kLanes / 2 : TVMRT_SOFTMAX_HELD)) return 0;
+  if (n > (inner == 1 ? kLanes / 2 : TVMRT_SOFTMAX_IN_REGISTERS)) return 0;
   if (inner == 1) {
     for (int64_t o = begin; o < end; o += kLanes) {
       const int count = end - o < kLanes ? (int)(end - o) : kLanes;
@@ -328,14 +329,14 @@ static inline int tvmrt_softmax_held_f32(const tvmrt_softmax_f32_job* job, int64
   return 1;
 }
 #else
-#define tvmrt_softmax_held_f32(job, begin, end) 0
+#define tvmrt_softmax_in_registers_f32(job, begin, end) 0
 #endif
 
 static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_softmax_f32_job* job = (const tvmrt_softmax_f32_job*)closure;
   const int64_t begin = tvmrt_task_begin(job->outer, 1, task, env->num_task);
   const int64_t end = tvmrt_task_begin(job->outer, 1, task + 1, env->num_task);
-  if (tvmrt_softmax_held_f32(job, begin, end)) return 0;
+  if (tvmrt_softmax_in_registers_f32(job, begin, end)) return 0;
   for (int64_t o = begin; o < end; o++) {
     const float* x = job->x + o * job->n * job->inner;
     float* y = job->y + o * job->n * job->inner;
@@ -345,8 +346,8 @@ static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, voi
       tvmrt_softmax_row_f32(x, y, job->n);
     } else {
       for (int64_t j = 0; j < job->inner; j += TVMRT_SOFTMAX_COLUMNS) {
-        const int64_t rest = job->inner - j;
-        const int count = rest < TVMRT_SOFTMAX_COLUMNS ? (int)rest : TVMRT_SOFTMAX_COLUMNS;
+        const int64_t tail = job->inner - j;
+        const int count = tail < TVMRT_SOFTMAX_COLUMNS ? (int)tail : TVMRT_SOFTMAX_COLUMNS;
         tvmrt_softmax_columns_f32(job, x + j, y + j, count);
       }
     }
@@ -355,7 +356,8 @@ static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, voi
 }
 
 /* tvmrt_softmax_f32_task(), compiled once for all calls of a file. */
-TVMRT_SELDOM int tvmrt_softmax_f32_shared_task(int task, TVMParallelGroupEnv* env, void* closure) {
+TVMRT_RARELY_CALLED int tvmrt_softmax_f32_shared_task(int task, TVMParallelGroupEnv* env,
+                                                      void* closure) {
   return tvmrt_softmax_f32_task(task, env, closure);
 }
 

@@ -89,14 +89,14 @@ typedef struct tvmrt_unique_layer {
       inverse[order[i]] = kept - 1;                                                             \
     }                                                                                           \
     if (!p->sorted)                                                                             \
-      tvmrt_unique_as_they_come(p->count, kept, order, number, first, inverse, counts);         \
+      tvmrt_unique_in_input_order(p->count, kept, order, number, first, inverse, counts);       \
     return kept;                                                                                \
   }
 
 /* Order unique slices by first occurrence. */
-static inline void tvmrt_unique_as_they_come(int32_t count, int64_t kept, int32_t* sums,
-                                             int32_t* number, int64_t* first, int64_t* inverse,
-                                             int64_t* counts) {
+static inline void tvmrt_unique_in_input_order(int32_t count, int64_t kept, int32_t* sums,
+                                               int32_t* number, int64_t* first, int64_t* inverse,
+                                               int64_t* counts) {
   int32_t next = 0;
   for (int64_t k = 0; k < kept; ++k) number[k] = -1;
   for (int32_t i = 0; i < count; ++i) {

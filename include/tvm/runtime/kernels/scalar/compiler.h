@@ -40,7 +40,7 @@
 /*! \brief A function that is compiled once per file, however often it is called. */
 #define TVMRT_NOINLINE static __attribute__((noinline))
 /*! \brief TVMRT_NOINLINE for a function that not every file calls. */
-#define TVMRT_SELDOM static __attribute__((noinline, unused))
+#define TVMRT_RARELY_CALLED static __attribute__((noinline, unused))
 /*! \brief A function for error paths: small, and placed away from hot code. */
 #define TVMRT_COLD static __attribute__((noinline, cold, unused))
 /*! \brief TVMRT_NOINLINE for a function whose assembly uses every register but the frame pointer:
@@ -74,7 +74,7 @@
 #else
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
-#define TVMRT_SELDOM static inline
+#define TVMRT_RARELY_CALLED static inline
 #define TVMRT_COLD static inline
 #define TVMRT_NOINLINE_TIGHT static
 #define TVMRT_UNROLL(n)
@@ -110,11 +110,11 @@
 /*! \brief Prefetch the line at an address, which need not exist, into the L2 cache, or into L1.
  * It is an integer: C has no pointers past the end of an array. */
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
-#define TVMRT_FETCH(address) __builtin_prefetch((const void*)(address), 0, 2)
-#define TVMRT_FETCH_NEAR(address) __builtin_prefetch((const void*)(address))
+#define TVMRT_PREFETCH(address) __builtin_prefetch((const void*)(address), 0, 2)
+#define TVMRT_PREFETCH_L1(address) __builtin_prefetch((const void*)(address))
 #else
-#define TVMRT_FETCH(address) ((void)(address))
-#define TVMRT_FETCH_NEAR(address) ((void)(address))
+#define TVMRT_PREFETCH(address) ((void)(address))
+#define TVMRT_PREFETCH_L1(address) ((void)(address))
 #endif
 
 /* One rounding if that is a single instruction; two otherwise, as fmaf() in software is very

@@ -80,7 +80,7 @@ TVMRT_INLINE float tvmrt_exp_split_f32(float x, uint32_t* biased) {
 }
 
 /* x = n ln 2 + r: e^r - 1 as a polynomial in r. */
-TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* biased) {
+TVMRT_INLINE float tvmrt_exp_remainder_f32(float x, uint32_t* biased) {
   const float r = tvmrt_exp_split_f32(x, biased);
   float p = 1.3814540119e-3f;
   p = TVMRT_FMAF(p, r, 8.3687451772e-3f);
@@ -97,7 +97,7 @@ TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* biased) {
  */
 TVMRT_INLINE float tvmrt_exp_f32(float x) {
   uint32_t biased;
-  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -104.0f, 89.0f), &biased) + 1.0f;
+  const float p = tvmrt_exp_remainder_f32(tvmrt_clamp_f32(x, -104.0f, 89.0f), &biased) + 1.0f;
   const int32_t power = (int32_t)(biased - 0x4b40007fu);
   const int32_t half = power >> 1;
   const float first = tvmrt_from_bits_f32((uint32_t)(half + 127) << 23);
@@ -131,7 +131,7 @@ TVMRT_INLINE float tvmrt_exp_nonpositive_f32(float x) {
 }
 
 /* The natural logarithm of x, minus a far smaller value: -inf at 0, NaN below. */
-TVMRT_INLINE float tvmrt_log_less_f32(float x, float less) {
+TVMRT_INLINE float tvmrt_log_minus_f32(float x, float less) {
   const int tiny = x < 1.17549435e-38f;
   const uint32_t bits = tvmrt_bits_f32(tiny ? x * 8388608.0f : x);
   /* Mantissa between sqrt(1/2) and sqrt(2). */
@@ -159,7 +159,7 @@ TVMRT_INLINE float tvmrt_log_less_f32(float x, float less) {
 }
 
 /*! \brief The natural logarithm: -inf at 0, NaN below. */
-TVMRT_INLINE float tvmrt_log_f32(float x) { return tvmrt_log_less_f32(x, 0.0f); }
+TVMRT_INLINE float tvmrt_log_f32(float x) { return tvmrt_log_minus_f32(x, 0.0f); }
 
 /*!
  * \brief e^x - 1 without loss near 0.
@@ -168,7 +168,7 @@ TVMRT_INLINE float tvmrt_log_f32(float x) { return tvmrt_log_less_f32(x, 0.0f); 
  */
 TVMRT_INLINE float tvmrt_expm1_f32(float x) {
   uint32_t biased;
-  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -26.0f, 89.0f), &biased);
+  const float p = tvmrt_exp_remainder_f32(tvmrt_clamp_f32(x, -26.0f, 89.0f), &biased);
   const float half = tvmrt_from_bits_f32((biased - 1u) << 23);
   return 2.0f * TVMRT_FMAF(half, p, half - 0.5f);
 }
@@ -177,12 +177,12 @@ TVMRT_INLINE float tvmrt_expm1_f32(float x) {
 TVMRT_INLINE float tvmrt_log1p_f32(float x) {
   const float u = 1.0f + x;
   const float gained = (u - 1.0f) - x; /* by rounding */
-  const float y = tvmrt_log_less_f32(u, gained / u);
+  const float y = tvmrt_log_minus_f32(u, gained / u);
   return tvmrt_abs_f32(x) < 1e-7f ? x : y;
 }
 
 /* Apply the sign of `sign` to a value without one: neither negative nor -0. */
-TVMRT_INLINE float tvmrt_signed_f32(float size, float sign) {
+TVMRT_INLINE float tvmrt_apply_sign_f32(float size, float sign) {
   return tvmrt_from_bits_f32(tvmrt_bits_f32(size) | (tvmrt_bits_f32(sign) & 0x80000000u));
 }
 
@@ -190,10 +190,10 @@ TVMRT_INLINE float tvmrt_signed_f32(float size, float sign) {
 TVMRT_INLINE float tvmrt_tanh_f32(float x) {
   const float twice = 2.0f * tvmrt_abs_f32(x);
   uint32_t biased;
-  const float p = tvmrt_exp_rest_f32(twice > 20.0f ? 20.0f : twice, &biased);
+  const float p = tvmrt_exp_remainder_f32(twice > 20.0f ? 20.0f : twice, &biased);
   const float power = tvmrt_from_bits_f32(biased << 23);
   const float u = TVMRT_FMAF(power, p, power - 1.0f);
-  return tvmrt_signed_f32(u / (2.0f + u), x);
+  return tvmrt_apply_sign_f32(u / (2.0f + u), x);
 }
 
 /*! \brief 1 / (1 + e^-x), with small relative error on both sides; 0 instead of a denormal. */
@@ -240,7 +240,7 @@ TVMRT_INLINE float tvmrt_erf_f32(float x) {
   root = TVMRT_FMAF(root, size, -3.07549715e-1f);
   root = TVMRT_FMAF(root, size, 1.00518763f);
   root *= root;
-  return tvmrt_signed_f32(size > 1.1f ? TVMRT_FMAF(-root, root, 1.0f) : near, x);
+  return tvmrt_apply_sign_f32(size > 1.1f ? TVMRT_FMAF(-root, root, 1.0f) : near, x);
 }
 
 /*! \brief log(1 + e^x); 0 instead of a denormal. */
@@ -264,12 +264,12 @@ TVMRT_INLINE float tvmrt_quadrant_f32(float r, int32_t quadrant) {
   return tvmrt_from_bits_f32(tvmrt_bits_f32(y) ^ ((uint32_t)quadrant << 30 & 0x80000000u));
 }
 
-/*! \brief Maximum magnitude for tvmrt_near_sin_f32() and related functions. */
-#define TVMRT_NEAR_ANGLE 1048576.0f
+/*! \brief Maximum magnitude for tvmrt_small_angle_sin_f32() and related functions. */
+#define TVMRT_SMALL_ANGLE 1048576.0f
 
-/* The remainder of x by pi/2, and the quadrant, for |x| <= TVMRT_NEAR_ANGLE. In double: the first
+/* The remainder of x by pi/2, and the quadrant, for |x| <= TVMRT_SMALL_ANGLE. In double: the first
  * part of pi/2 has 33 bits, so its product and the difference are exact, fused or not. */
-TVMRT_INLINE float tvmrt_near_reduce_f32(float x, int32_t* quadrant) {
+TVMRT_INLINE float tvmrt_small_angle_reduce_f32(float x, int32_t* quadrant) {
   const double shift = 6755399441055744.0; /* 1.5 * 2^52 */
   const double shifted = (double)x * 0.63661977236758134308 + shift;
   const double n = shifted - shift;
@@ -285,7 +285,7 @@ TVMRT_INLINE float tvmrt_near_reduce_f32(float x, int32_t* quadrant) {
  * x is m * 2^k with 24 bits in m. Only those bits of 2/pi matter that contribute less than four
  * quadrants of m * 2^k: 96 of them, from fractional bit k - 1 on, leave two bits of quadrant and 94
  * of fraction in the low 96 bits of the product. */
-TVMRT_NOINLINE float tvmrt_whole_reduce_f32(float x, int32_t* quadrant) {
+TVMRT_NOINLINE float tvmrt_any_angle_reduce_f32(float x, int32_t* quadrant) {
   /* 26 zeros, then the fractional bits of 2/pi */
   static const uint32_t two_over_pi[8] = {0x00000028u, 0xbe60db93u, 0x91054a7fu, 0x09d5f47du,
                                           0x4d377036u, 0xd8a5664fu, 0x10e4107fu, 0x9458eaf7u};
@@ -319,10 +319,10 @@ TVMRT_NOINLINE float tvmrt_whole_reduce_f32(float x, int32_t* quadrant) {
 TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
 #if (defined(__arm__) && !(defined(__ARM_FP) && (__ARM_FP & 8))) || \
     (defined(__riscv) && !defined(__riscv_flen))
-  return tvmrt_whole_reduce_f32(x, quadrant); /* no double in hardware */
+  return tvmrt_any_angle_reduce_f32(x, quadrant); /* no double in hardware */
 #else
-  return tvmrt_abs_f32(x) <= TVMRT_NEAR_ANGLE ? tvmrt_near_reduce_f32(x, quadrant)
-                                              : tvmrt_whole_reduce_f32(x, quadrant);
+  return tvmrt_abs_f32(x) <= TVMRT_SMALL_ANGLE ? tvmrt_small_angle_reduce_f32(x, quadrant)
+                                               : tvmrt_any_angle_reduce_f32(x, quadrant);
 #endif
 }
 
@@ -352,16 +352,16 @@ TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
  */
 TVMRT_DEFINE_ANGLES(, tvmrt_reduce_f32)
 
-/*! \brief tvmrt_near_sin_f32() and so on: for |x| <= TVMRT_NEAR_ANGLE, without a branch. */
-TVMRT_DEFINE_ANGLES(near_, tvmrt_near_reduce_f32)
+/*! \brief tvmrt_small_angle_sin_f32() and so on: for |x| <= TVMRT_SMALL_ANGLE, without a branch. */
+TVMRT_DEFINE_ANGLES(small_angle_, tvmrt_small_angle_reduce_f32)
 
 /*! \brief An integer whose highest bit is set if the near functions are not valid for x. */
-TVMRT_INLINE uint32_t tvmrt_far_f32(float x) {
+TVMRT_INLINE uint32_t tvmrt_is_large_angle_f32(float x) {
   return (tvmrt_bits_f32(x) & 0x7fffffffu) + (0x7fffffffu - 0x49800000u);
 }
 
 /* Logarithm to base 2 of a positive normal or denormal float, in double, to about 2^-40. */
-TVMRT_INLINE double tvmrt_log2_wide(float x) {
+TVMRT_INLINE double tvmrt_log2_f64(float x) {
   double wide = (double)x;
   uint64_t bits, mantissa;
   memcpy(&bits, &wide, sizeof(bits));
@@ -383,7 +383,7 @@ TVMRT_INLINE double tvmrt_log2_wide(float x) {
 }
 
 /* 2 to the x in double, for |x| < 1000, to about 2^-36. */
-TVMRT_INLINE double tvmrt_exp2_wide(double x) {
+TVMRT_INLINE double tvmrt_exp2_f64(double x) {
   const double shift = 6755399441055744.0;
   const double shifted = x + shift;
   const double r = (x - (shifted - shift)) * 0.69314718055994530942;
@@ -407,11 +407,11 @@ TVMRT_INLINE double tvmrt_exp2_wide(double x) {
 }
 
 /* size to the power of y; neither is negative zero or NaN, y is finite. */
-TVMRT_INLINE float tvmrt_raised_f32(float size, double y) {
-  double power = y * tvmrt_log2_wide(size);
+TVMRT_INLINE float tvmrt_pow_positive_f32(float size, double y) {
+  double power = y * tvmrt_log2_f64(size);
   power = power > 500.0 ? 500.0 : power;
   power = power < -500.0 ? -500.0 : power;
-  float result = (float)tvmrt_exp2_wide(power);
+  float result = (float)tvmrt_exp2_f64(power);
   result = size == 0.0f ? (y > 0.0 ? 0.0f : INFINITY) : result;
   return size == INFINITY ? (y > 0.0 ? INFINITY : 0.0f) : result;
 }
@@ -422,7 +422,7 @@ TVMRT_INLINE float tvmrt_pow_f32(float x, float y) {
   const int whole = y == floorf(y);
   const int odd = whole && tvmrt_abs_f32(y) < 16777216.0f && floorf(y * 0.5f) * 2.0f != y;
   const int grows = (size > 1.0f) == (y > 0.0f);
-  float result = tvmrt_raised_f32(size, (double)y);
+  float result = tvmrt_pow_positive_f32(size, (double)y);
   result = tvmrt_abs_f32(y) == INFINITY ? (size == 1.0f ? 1.0f : grows ? INFINITY : 0.0f) : result;
   result = tvmrt_bits_f32(x) >> 31 && odd ? -result : result;
   result = x < 0.0f && x != -INFINITY && !whole ? NAN : result;
@@ -431,8 +431,8 @@ TVMRT_INLINE float tvmrt_pow_f32(float x, float y) {
 }
 
 /*! \brief x to an integer power y; `odd` is whether it is odd: y may be too large to tell. */
-TVMRT_INLINE float tvmrt_pow_whole_f32(float x, double y, int odd) {
-  const float size = tvmrt_raised_f32(tvmrt_abs_f32(x), y);
+TVMRT_INLINE float tvmrt_pow_integer_f32(float x, double y, int odd) {
+  const float size = tvmrt_pow_positive_f32(tvmrt_abs_f32(x), y);
   const float result = tvmrt_bits_f32(x) >> 31 && odd ? -size : size;
   return y == 0.0 ? 1.0f : x != x ? NAN : result;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "soft.h"
+#include "soft_float.h"
 
 #if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && defined(__ARM_FEATURE_DSP)
 #define TVMRT_ROUNDS_IN_FPU 1
@@ -31,7 +31,7 @@
  * other scale, so that infinities and NaN stay.
  */
 static inline float tvmrt_dequantize(int32_t steps, float scale) {
-  float product = tvmrt_times_f32(tvmrt_whole_f32(steps), scale);
+  float product = tvmrt_mul_f32(tvmrt_int32_to_f32(steps), scale);
 #if TVMRT_ROUNDS_IN_FPU
   __asm("" : "+t"(product));
   return product;
@@ -48,13 +48,14 @@ static inline float tvmrt_dequantize(int32_t steps, float scale) {
 }
 
 /*! \brief The nearest integer to v, clamped to [low, high] within +-2 ^ 21. */
-static inline int32_t tvmrt_round_between(float v, float low, float high) {
+static inline int32_t tvmrt_round_and_clamp(float v, float low, float high) {
   const float bounded = v > low ? (v < high ? v : high) : low;
   return (int32_t)(bounded + 12582912.0f) - 12582912;
 }
 
 /*! \brief round(v) + zero, clamped to [low, high]; v is not NaN. */
-static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int32_t high) {
+static inline int32_t tvmrt_round_and_add_zero_point(float v, int32_t zero, int32_t low,
+                                                     int32_t high) {
 #if TVMRT_ROUNDS_IN_FPU
   int32_t q;
   __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode: to nearest */
@@ -68,28 +69,28 @@ static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int
   if (__builtin_constant_p(low) && low == 0 && high == 255) return (int32_t)__usat(q, 8);
 #endif
   return q < low ? low : q > high ? high : q;
-#elif TVMRT_SOFT_FLOATS
-  const int32_t q = tvmrt_nearest_f32(v) + zero;
+#elif TVMRT_SOFT_FLOAT
+  const int32_t q = tvmrt_round_to_int32(v) + zero;
   return q < low ? low : q > high ? high : q;
 #else
-  return tvmrt_round_between(v, (float)(low - zero), (float)(high - zero)) + zero;
+  return tvmrt_round_and_clamp(v, (float)(low - zero), (float)(high - zero)) + zero;
 #endif
 }
 
 /*! \brief round(x / scale) + zero, clamped to [low, high]. */
-static inline int32_t tvmrt_quantize_between(float x, float scale, int32_t zero, int32_t low,
-                                             int32_t high) {
-  const float v = tvmrt_over_f32(x, scale);
+static inline int32_t tvmrt_quantize_and_clamp(float x, float scale, int32_t zero, int32_t low,
+                                               int32_t high) {
+  const float v = tvmrt_div_f32(x, scale);
 #if TVMRT_ROUNDS_IN_FPU
   if (!(v == v)) return low;
 #endif
-  return tvmrt_round_number(v, zero, low, high);
+  return tvmrt_round_and_add_zero_point(v, zero, low, high);
 }
 
 /* NAME: the IR's name of TYPE. */
 #define TVMRT_DEFINE_QUANTIZE(NAME, TYPE, LOW, HIGH)                             \
   static inline TYPE tvmrt_quantize_##NAME(float x, float scale, int32_t zero) { \
-    return (TYPE)tvmrt_quantize_between(x, scale, zero, LOW, HIGH);              \
+    return (TYPE)tvmrt_quantize_and_clamp(x, scale, zero, LOW, HIGH);            \
   }
 
 TVMRT_DEFINE_QUANTIZE(int8, int8_t, -128, 127)

@@ -27,7 +27,7 @@ static inline int16_t tvmrt_signal_window(int32_t x, int32_t weight, int32_t shi
 }
 
 /*! \brief All 64 bits of a product. */
-static inline uint64_t tvmrt_wide_product(uint32_t a, uint32_t b) { return (uint64_t)a * b; }
+static inline uint64_t tvmrt_mul_u64(uint32_t a, uint32_t b) { return (uint64_t)a * b; }
 
 /* Digit-by-digit square root, to the nearest, but at most `most`; bit is a power of 4. */
 #define TVMRT_DEFINE_SIGNAL_ROOT(NAME, TYPE)                                     \

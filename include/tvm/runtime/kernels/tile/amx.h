@@ -10,7 +10,7 @@
  *   pixels 0    4          0              1
  *   pixels 16   5          2              3
  *
- * The process needs the system's permission, which levels.h requests.
+ * The process needs the system's permission, which cpu_dispatch.h requests.
  *
  * Before: the compiler's __x86_64__.
  */

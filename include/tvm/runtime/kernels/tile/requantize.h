@@ -10,7 +10,7 @@
 #ifndef TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_
 #define TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_
 
-#include "rows_i8.h"
+#include "epilogue_i8.h"
 #include "simd_i8.h"
 
 /*! \brief y[i] = acc[i] * scale[i]: int32 sums with one scale per channel to float. */
@@ -72,7 +72,7 @@ TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const ui
                                      const uint8_t* b) {
   tvmrt_i8_floats u = tvmrt_i8_floats_load(a, f->a_zero, f->a_signed) * f->fa;
   tvmrt_i8_floats v = tvmrt_i8_floats_load(b, f->b_zero, f->b_signed) * f->fb;
-  u = tvmrt_i8_floats_product(u) + tvmrt_i8_floats_product(v);
+  u = tvmrt_i8_floats_unfused_product(u) + tvmrt_i8_floats_unfused_product(v);
   if (f->divisor != 1.0f) u = u / f->divisor;
   tvmrt_i8_floats_store(y, u, &f->range);
 }
@@ -84,11 +84,11 @@ TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const ui
     int64_t i = 0;                                                                          \
     for (; i + TVMRT_I8_LANES <= n; i += TVMRT_I8_LANES) LANES(f, y + i, a + i, b + i);     \
     if (i < n) {                                                                            \
-      uint8_t rest[3][TVMRT_I8_LANES] = {{0}};                                              \
-      memcpy(rest[0], a + i, (size_t)(n - i));                                              \
-      memcpy(rest[1], b + i, (size_t)(n - i));                                              \
-      LANES(f, rest[2], rest[0], rest[1]);                                                  \
-      memcpy(y + i, rest[2], (size_t)(n - i));                                              \
+      uint8_t tail[3][TVMRT_I8_LANES] = {{0}};                                              \
+      memcpy(tail[0], a + i, (size_t)(n - i));                                              \
+      memcpy(tail[1], b + i, (size_t)(n - i));                                              \
+      LANES(f, tail[2], tail[0], tail[1]);                                                  \
+      memcpy(y + i, tail[2], (size_t)(n - i));                                              \
     }                                                                                       \
   }
 TVMRT_DEFINE_PAIR_I8_ROW(tvmrt_add_i8_row, tvmrt_add_i8, tvmrt_add_i8_lanes)

@@ -36,7 +36,7 @@
 #ifdef TVMRT_BOARD
 /* none for boards, wherever the code is compiled: the headers may be missing */
 #elif defined(__AVX2__) || defined(__AVX512F__)
-#include "x86_f32.h"
+#include "simd_f32_x86.h"
 #elif defined(__ARM_NEON)
 #define TVMRT_F32_NEON 1
 #include "intrinsics.h"

@@ -34,7 +34,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../scalar/soft.h"
+#include "../scalar/soft_float.h"
 #include "simd.h"
 
 /*! \brief Unroll the following loop fully; its bounds are literals after inlining. */
@@ -83,7 +83,7 @@ typedef struct tvmrt_add_i8 {
 } tvmrt_add_i8;
 
 /*! \brief Return the product, kept from being fused with a following addition. */
-TVMRT_INLINE float tvmrt_i8_product(float product) {
+TVMRT_INLINE float tvmrt_i8_unfused_product(float product) {
 #if defined(__GNUC__) && defined(__x86_64__)
   __asm__("" : "+x"(product));
 #elif defined(__GNUC__) && defined(__aarch64__)
@@ -99,11 +99,11 @@ TVMRT_INLINE float tvmrt_i8_product(float product) {
 }
 
 /*! \brief A product rounded to the nearest integer, ties to even; saturates at +-2 ^ 20. */
-TVMRT_INLINE int32_t tvmrt_i8_scaled(float product) {
-#if TVMRT_SOFT_FLOATS
-  return tvmrt_nearest_f32(product);
+TVMRT_INLINE int32_t tvmrt_i8_round_product(float product) {
+#if TVMRT_SOFT_FLOAT
+  return tvmrt_round_to_int32(product);
 #else
-  float v = tvmrt_i8_product(product);
+  float v = tvmrt_i8_unfused_product(product);
   int32_t bits;
   v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
   v += TVMRT_I8_ROUND;
@@ -113,7 +113,7 @@ TVMRT_INLINE int32_t tvmrt_i8_scaled(float product) {
 }
 
 /*! \brief Add the zero point to q and clamp to the range. */
-TVMRT_INLINE int32_t tvmrt_i8_bounded(int32_t q, const tvmrt_i8_range* range) {
+TVMRT_INLINE int32_t tvmrt_i8_clamp_to_range(int32_t q, const tvmrt_i8_range* range) {
   int32_t v = q + range->zero;
   return v < range->lo ? range->lo : v > range->hi ? range->hi : v;
 }
@@ -121,7 +121,7 @@ TVMRT_INLINE int32_t tvmrt_i8_bounded(int32_t q, const tvmrt_i8_range* range) {
 /* Code for boards uses no processor-specific instructions, wherever it is compiled: their headers
  * may be missing. */
 #ifndef TVMRT_BOARD
-#include "formats_i8.h"
+#include "simd_i8_formats.h"
 #elif !defined(TVMRT_I8_FORMAT)
 #define TVMRT_I8_FORMAT TVMRT_I8_PLAIN
 #endif
@@ -166,14 +166,14 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
   return acc + *shift * sum;
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
-  return tvmrt_i8_scaled((float)acc * *scale);
+  return tvmrt_i8_round_product((float)acc * *scale);
 }
-TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
-                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
-  y[0] = (uint8_t)tvmrt_i8_bounded(a, range);
-  if (n > 1) y[1] = (uint8_t)tvmrt_i8_bounded(b, range);
-  if (n > 2) y[2] = (uint8_t)tvmrt_i8_bounded(c, range);
-  if (n > 3) y[3] = (uint8_t)tvmrt_i8_bounded(d, range);
+TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  y[0] = (uint8_t)tvmrt_i8_clamp_to_range(a, range);
+  if (n > 1) y[1] = (uint8_t)tvmrt_i8_clamp_to_range(b, range);
+  if (n > 2) y[2] = (uint8_t)tvmrt_i8_clamp_to_range(c, range);
+  if (n > 3) y[3] = (uint8_t)tvmrt_i8_clamp_to_range(d, range);
 }
 
 #elif !defined(TVMRT_I8_LANES)
@@ -186,13 +186,13 @@ TVMRT_INLINE void tvmrt_i8_store_pixels(uint8_t* y, int64_t step, int pixels, tv
                                         tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
                                         const tvmrt_i8_range* range) {
   const int n = 4 / pixels * TVMRT_I8_LANES;
-  tvmrt_i8_store_bytes(y, a, b, a, b, range, n);
+  tvmrt_i8_store_packed(y, a, b, a, b, range, n);
   if (pixels == 2) {
-    tvmrt_i8_store_bytes(y + step, c, d, c, d, range, n);
+    tvmrt_i8_store_packed(y + step, c, d, c, d, range, n);
   } else {
-    tvmrt_i8_store_bytes(y + step, b, b, b, b, range, n);
-    tvmrt_i8_store_bytes(y + 2 * step, c, c, c, c, range, n);
-    tvmrt_i8_store_bytes(y + 3 * step, d, d, d, d, range, n);
+    tvmrt_i8_store_packed(y + step, b, b, b, b, range, n);
+    tvmrt_i8_store_packed(y + 2 * step, c, c, c, c, range, n);
+    tvmrt_i8_store_packed(y + 3 * step, d, d, d, d, range, n);
   }
 }
 #endif
@@ -289,7 +289,7 @@ TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
 #endif
 }
 /*! \brief Return the value, and prevent the compiler from fusing it with a following addition. */
-TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_product(tvmrt_i8_floats product) {
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_unfused_product(tvmrt_i8_floats product) {
 #if defined(__aarch64__) || defined(__arm__)
   __asm__("" : "+w"(product));
 #elif defined(__riscv)
@@ -311,21 +311,25 @@ TVMRT_INLINE float tvmrt_i8_floats_clamp(float v, float lo, float hi) {
   return v < lo ? lo : v > hi ? hi : v;
 }
 TVMRT_INLINE float tvmrt_i8_floats_of(tvmrt_i8_acc v) { return (float)v; }
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(float v) { return tvmrt_i8_scaled(v); }
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(float v) { return tvmrt_i8_round_product(v); }
 TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, float v, const tvmrt_i8_range* range) {
-  *y = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled(v), range);
+  *y = (uint8_t)tvmrt_i8_clamp_to_range(tvmrt_i8_round_product(v), range);
 }
-TVMRT_INLINE float tvmrt_i8_floats_product(float product) { return tvmrt_i8_product(product); }
+TVMRT_INLINE float tvmrt_i8_floats_unfused_product(float product) {
+  return tvmrt_i8_unfused_product(product);
+}
 #endif
 
 /*! \brief round(a * fa + b * fb) for LANES values and divisor 1: q is a minus its zero point, not
  * yet clamped to its `range`, which has the same zero point. */
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_plus(tvmrt_i8_acc q, const tvmrt_i8_range* range,
-                                        const tvmrt_add_i8* f, const uint8_t* b, int b_signed) {
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_residual(tvmrt_i8_acc q, const tvmrt_i8_range* range,
+                                                const tvmrt_add_i8* f, const uint8_t* b,
+                                                int b_signed) {
   const float lo = (float)(range->lo - range->zero), hi = (float)(range->hi - range->zero);
   const tvmrt_i8_floats u = tvmrt_i8_floats_clamp(tvmrt_i8_floats_of(q), lo, hi) * f->fa;
   const tvmrt_i8_floats v = tvmrt_i8_floats_load(b, f->b_zero, b_signed) * f->fb;
-  return tvmrt_i8_floats_round(tvmrt_i8_floats_product(u) + tvmrt_i8_floats_product(v));
+  return tvmrt_i8_floats_round(tvmrt_i8_floats_unfused_product(u) +
+                               tvmrt_i8_floats_unfused_product(v));
 }
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_SIMD_I8_H_ */

@@ -40,7 +40,7 @@ def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
     if step.kernel_bytes:
         begin = step.scratch_bytes - step.kernel_bytes
         block = plus(f.scratch(), str(begin))
-        f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {step.kernel_bytes});")
+        f.lines.insert(0, f"  tvmrt_scratch_provide({block}, {step.kernel_bytes});")
     f.lines[:0] = f.bound_lines()
     lines = [*f.helpers, *_comment(step, f)]
     if f.parallel_extent is None:

@@ -398,7 +398,7 @@ class FunctionWriter:
         if given:
             self.include("parallel.h")
         self.printed.update(given)
-        return [f"  TVMRT_WITHIN({s.c}, {s.low}, {s.high});" for s in given]
+        return [f"  TVMRT_ASSUME_BOUNDS({s.c}, {s.low}, {s.high});" for s in given]
 
     @property
     def storage(self) -> str:

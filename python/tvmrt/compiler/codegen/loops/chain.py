@@ -62,7 +62,7 @@ def print_chain(
         variable = f.fresh(f"{node.op}_1")
         bounded_angle = far is not None and measures_angle(node)
         if bounded_angle:
-            f.line(f"{far} |= tvmrt_far_f32({names[node.inputs[0]]});")
+            f.line(f"{far} |= tvmrt_is_large_angle_f32({names[node.inputs[0]]});")
         value = _silu(gate, names) if gate else expression(node, names, bounded_angle)
         f.include(value.header)
         f.line(f"const {out.dtype.c} {variable} ={GAP}{value.text};")
@@ -125,4 +125,4 @@ def pair_expression(node: Node, a: str, b: str) -> str:
     if factors.divisor != 1:
         result = f"({result}){GAP}/ {number(factors.divisor)}"
     bounds = (attrs[k] for k in ("y_zero", "low", "high"))
-    return call("tvmrt_round_number", result, *bounds)
+    return call("tvmrt_round_and_add_zero_point", result, *bounds)

@@ -40,12 +40,12 @@ class MatMulBlocksLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         (rows, columns), attrs = self.node.output.shape, self.node.attrs
-        f.include("op/matmul_blocks.h")
+        f.include("op/matmul_nbits.h")
         if attrs["bits"] == 4:
             f.asks.add("digits")
         print_layer(
             f,
-            "tvmrt_matmul_blocks_layer",
+            "tvmrt_matmul_nbits_layer",
             {
                 "m": rows,
                 "n": columns,
@@ -59,11 +59,11 @@ class MatMulBlocksLowering(Lowering):
         passed = ("&layer", f.read(0), *constants, f.write())
         tiles = self._tiles()
         if tiles is not None:
-            f.include("op/matmul_panels.h")
+            f.include("op/matmul_nbits_panels.h")
             print_tiles(f, tiles)
             panels = call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
             if lower_bound(rows) >= PANEL_ROWS:
                 f.result(panels)
                 return
             f.line(f"if (layer.m >= TVMRT_PANEL_ROWS) return {panels};")
-        f.result(call("tvmrt_matmul_blocks_f32", *passed))
+        f.result(call("tvmrt_matmul_nbits_f32", *passed))

@@ -19,7 +19,7 @@ class CountLowering(Lowering):
     in_memory = (0,)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/count.h")
+        f.include("op/nonzero.h")
         attrs, x = self.node.attrs, self.pointer(step, f, 0, "x")
         where = place_text(self.node, attrs["what"])
         f.result(f"tvmrt_count(*{x}, {attrs['low']}, {attrs['high']}, {where}, {f.write()})")
@@ -30,7 +30,7 @@ class CountNonzeroLowering(Lowering):
     """One pass over the elements."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/count.h")
+        f.include("op/nonzero.h")
         x = self.node.inputs[0]
         call = f"tvmrt_count_nonzero_{x.dtype.name}({f.read(0)}, {x.type.size})"
         f.line(f"*{f.write()} = {call};")
@@ -41,7 +41,7 @@ class NonzeroLowering(Lowering):
     """One pass until the last non-zero element is found."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/count.h")
+        f.include("op/nonzero.h")
         x, shape = self.node.inputs[0], f.fresh("shape")
         pointer = self.pointer(step, f, 0, "x")
         f.line(f"{f.storage} int32_t {shape}[] = {{{', '.join(map(str, x.shape))}}};")

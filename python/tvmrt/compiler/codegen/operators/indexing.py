@@ -29,7 +29,7 @@ def checked_index(f: FunctionWriter, expression: str, extent: int, where: str | 
     if where is None:
         f.line(f"const int64_t {k} = {expression};")
         return k
-    f.include("op/indexing.h")
+    f.include("op/index_bounds.h")
     f.line(f"const int64_t {k} ={GAP}{call('tvmrt_index', expression, extent, where)};")
     f.line(f"if ({k} < 0) return -1;")
     return k
@@ -249,7 +249,7 @@ class ReverseSequenceLowering(Lowering):
         source, ids, y = places.pointer(x, "x"), places.pointer(lengths, "lengths"), f.write()
         strides, steps = dense_strides(x.shape), x.shape[time]
         block = Block((strides[1],), (1,), (1,), x.dtype)
-        f.include("op/indexing.h")
+        f.include("op/index_bounds.h")
         b, t = f.fresh("b"), f.fresh("t")
         with f.loop(b, x.shape[batch]):
             f.line(f"const int64_t length = {ids}[{b}];")

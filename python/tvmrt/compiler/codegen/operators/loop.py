@@ -143,7 +143,7 @@ class _Printer:
             needed = self.counts.keys() & symbols_of(each.after)
             if not needed <= known or bool(needed) != bool(needed & set(found)):
                 continue
-            f.include("op/count.h")
+            f.include("op/nonzero.h")
             where = place_text(self.node, f"axis {each.axis} of what it carries")
             after = f"{each.symbol.c}_after"
             f.line(f"int32_t {after};")
@@ -187,7 +187,7 @@ class _Printer:
         if not collected or self.node.inputs[0] is None:
             return
         f = self.f
-        f.include("op/count.h")
+        f.include("op/nonzero.h")
         where, unused = place_text(self.node, "the trip count"), f.fresh("unused")
         f.line(f"int32_t {unused};")
         call = f"tvmrt_count({self.round} + 1, 0, {self.upper_bound}, {where}, &{unused})"

@@ -17,11 +17,11 @@ class CouplePairsLowering(Lowering):
         return 4 * classes * (classes + 1)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/couple_pairs.h")
+        f.include("op/svm_pairwise.h")
         rows, classes = self.node.output.shape
         pairs = self.node.inputs[0].shape[1]
         scratch = f"(float *)(void *){f.scratch()}"
         i = f.fresh("i")
         with f.loop(i, rows):
             x, y = f"{f.read(0)} + {i} * {pairs}", f"{f.write()} + {i} * {classes}"
-            f.line(f"tvmrt_couple_pairs_f32({x}, {classes}, {y}, {scratch});")
+            f.line(f"tvmrt_svm_pairwise_f32({x}, {classes}, {y}, {scratch});")

@@ -58,7 +58,7 @@ class RowChainLowering(Lowering):
         return sum(s.lowering.macs() for patch in self.patches for s in patch.steps)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("board/chain.h")
+        f.include("board/row_fusion.h")
         tables: dict[tuple[LayerCall, ...], str] = {}
         printed = []
         for patch in self.patches:
@@ -107,10 +107,10 @@ class _Printer:
         first, width = self.patch.begins[last], self.steps[last].writes[0].shape[-1]
         where = f"/* columns {first} to {first + width - 1} of the result */"
         with f.block(where) if len(self.chain.patches) > 1 else nullcontext():
-            f.line(f"tvmrt_chain_at at[{last + 1}] = {{{{0, 0, 0}}}};")
+            f.line(f"tvmrt_row_fusion_progress at[{last + 1}] = {{{{0, 0, 0}}}};")
             with f.loop("i", len(self.plan.calls)):
-                f.line(f"const tvmrt_chain_call *call = &{self.table}[i];")
-                f.line("tvmrt_chain_at *here = &at[call->layer];")
+                f.line(f"const tvmrt_row_fusion_call *call = &{self.table}[i];")
+                f.line("tvmrt_row_fusion_progress *here = &at[call->layer];")
                 f.line("int32_t code = 0;")
                 with f.block("switch (call->layer)"):
                     for k in range(last + 1):
@@ -126,7 +126,7 @@ class _Printer:
         by_row = not any(p.name == "rows" for p in function.parameters)
         if k < len(self.steps) - 1:
             place, nbytes = self._place(k), self.plan.layers[k].out_bytes
-            f.line(f"  {call('tvmrt_chain_make_room', 'here', self._kept(k), place, nbytes)};")
+            f.line(f"  {call('tvmrt_row_fusion_drop_rows', 'here', self._kept(k), place, nbytes)};")
         moved = " + row" if by_row else ""
         passed = [
             self._read(k, i, parameter, moved)
@@ -153,7 +153,7 @@ class _Printer:
         rows = [*(f"at[{r}].first" for r in windows), *(f"at[{r}].row" for r in adding)]
         text = rows[0]
         for each in rows[1:]:
-            text = call("tvmrt_chain_least", text, each)
+            text = call("tvmrt_row_fusion_min", text, each)
         return text
 
     def _read(self, k: int, index: int, parameter: Parameter, moved: str) -> str:
@@ -243,7 +243,7 @@ def outside_of(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
 
 def _print_table(f: FunctionWriter, name: str, calls: Sequence[LayerCall]) -> None:
     f.line("/* {layer, output rows, input rows that later iterations do not read} */")
-    f.line(f"static const tvmrt_chain_call {name}[{len(calls)}] = {{")
+    f.line(f"static const tvmrt_row_fusion_call {name}[{len(calls)}] = {{")
     for text in _rows_of([f"{{{c.layer}, {c.rows}, {c.dropped}}}" for c in calls]):
         f.line(f"    {text}")
     f.line("};")

@@ -82,14 +82,14 @@ class ArgReduceLowering(RowLowering):
 @lowers("cumulative_sum", "cumulative_product")
 class CumulativeLowering(RowLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/scan.h")
+        f.include("op/cumsum.h")
         at, out = step.reads[0].at, step.writes[0].at
         attrs = self.node.attrs
         count, steps = at.shape[self.axis], [at.strides[self.axis], out.strides[self.axis]]
         loops = merge_loops(at.shape, self.kept_order(at), [at.strides, out.strides])
         loops, width = split_wide(loops, steps[0])
         kind = "sum" if self.node.op == "cumulative_sum" else "product"
-        function = f"tvmrt_running_{kind}_{self.node.inputs[0].dtype.name}"
+        function = f"tvmrt_cumulative_{kind}_{self.node.inputs[0].dtype.name}"
         starts = ["0", "0"]
         if attrs["reverse"]:
             starts = [str(max(count - 1, 0) * s) for s in steps]
@@ -115,7 +115,7 @@ class TopKLowering(RowLowering):
         return max(4 * upper_bound(self.node.attrs["k"]), 4)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/sort.h")
+        f.include("op/topk.h")
         at = step.reads[0].at
         values, places = (w.at for w in step.writes)
         f.name_write(0, "values")

@@ -17,7 +17,7 @@ class TakeAtLowering(Lowering):
     in_memory = ()
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/run_operands.h")
+        f.include("op/dynamic_operands.h")
         x, value, *tables = self.node.inputs
         places = Places(step, f)
         data = places.pointer(x, "x")
@@ -43,7 +43,7 @@ class RequireLowering(Lowering):
     in_memory = ()
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/run_operands.h")
+        f.include("op/dynamic_operands.h")
         found, given = self.node.inputs
         places = Places(step, f)
         pointers = [places.pointer(found, "found"), places.pointer(given, "given")]

@@ -113,7 +113,7 @@ class TensorScatterLowering(ScatterLowering):
                 f.line(f"const int64_t {first} = tvmrt_floor_mod_int64({begin}[{b}], {extent});")
             else:
                 where, places_left = place_text(self.node, "write_indices"), extent - steps + 1
-                f.include("op/indexing.h")
+                f.include("op/index_bounds.h")
                 f.line(f"const int64_t {first} = {begin}[{b}];")
                 with f.block(f"if ({first} < 0 || {first} >= {places_left})"):
                     f.result(f"tvmrt_index_error({first}, {places_left}, {where})")

@@ -65,18 +65,18 @@ class SlabChainLowering(Lowering):
         return sum(s.lowering.macs() for s in self.steps)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("slabs_f32.h")
-        f.macro("TVMRT_SLAB_LAYERS", str(MOST_LAYERS))
+        f.include("depth_first_f32.h")
+        f.macro("TVMRT_DEPTH_FIRST_LAYERS", str(MOST_LAYERS))
         rows = [self._print_layer(step, f, k) for k in range(len(self.steps))]
         layers = f.fresh("layers")
-        f.line(f"const tvmrt_slab_layer_f32 {layers}[] = {{")
+        f.line(f"const tvmrt_depth_first_layer_f32 {layers}[] = {{")
         for row in rows:
             f.line(f"    {row},")
         f.line("};")
         chain, plan = f.fresh("chain"), self.plan
         members = [layers, len(rows), plan.pixels, plan.nbytes]
-        f.line(f"const tvmrt_slab_chain_f32 {chain} = {braces(members)};")
-        f.result(f"tvmrt_slabs_f32(&{chain})")
+        f.line(f"const tvmrt_depth_first_chain_f32 {chain} = {braces(members)};")
+        f.result(f"tvmrt_depth_first_f32(&{chain})")
 
     def _print_layer(self, step: Step, f: FunctionWriter, k: int) -> str:
         """Print a layer's variables and return its row in the table of layers."""

@@ -51,13 +51,13 @@ class FactorsLowering(Lowering):
     def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
         """Print the layer; the factors take the place of the residual operand."""
         layer, kernel, data = (f.fresh(name) for name in ("pixels", "multiplied", "image"))
-        f.include("slab_factors_f32.h")
+        f.include("depth_first_scale_f32.h")
         window, channels = self.slab_layer(step).window, step.writes[0].shape[1]
         work = window.pixels * channels
         sizes = {"window": window.members(), "groups": 1, "out_channels": channels, "work": work}
         print_layer(f, "tvmrt_layer_f32", sizes, layer)
-        members = braces(["NULL", "tvmrt_factors_f32_slab"])
-        f.line(f"const tvmrt_slab_kernel_f32 {kernel} = {members};")
+        members = braces(["NULL", "tvmrt_scale_f32_rows"])
+        f.line(f"const tvmrt_depth_first_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "w": residual[0], "y": y}, data)
         return [f"&{layer}", "NULL", "NULL", f"&{kernel}", f"&{data}"]
 

@@ -18,12 +18,12 @@ class TextLowering(Lowering):
     """Base class: one kernel call over all elements."""
 
     def body(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
-        f.include("op/text.h")
+        f.include("op/string_tensors.h")
         f.line(f"{call(f'tvmrt_text_{name}', *arguments)};")
 
     def checked(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
         """Print a kernel call that may fail, with the location for its error text."""
-        f.include("op/text.h")
+        f.include("op/string_tensors.h")
         where = place_text(self.node, "strings")
         f.result(call(f"tvmrt_text_{name}", *arguments, where))
 
@@ -66,7 +66,7 @@ class TextHeapLowering(TextLowering):
 @lowers("text_equal")
 class TextEqualLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/text.h")
+        f.include("op/string_tensors.h")
         a, b = self.pointers(step, f, "a", "b")
         i = f.fresh("i")
         with f.loop(i, self.count):

@@ -114,7 +114,7 @@ class DeformColumnsLowering(SamplingLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         inputs, attrs, shape = self.node.inputs, self.node.attrs, self.node.output.shape
         x, mask = inputs[0], inputs[2] if len(inputs) > 2 else None
-        f.include("op/deform.h")
+        f.include("op/deform_conv_im2col.h")
         print_layer(
             f,
             "tvmrt_deform_f32_layer",
@@ -135,5 +135,5 @@ class DeformColumnsLowering(SamplingLowering):
             },
         )
         pointers = self.pointers(step, f, "in", "offset", "mask")
-        called = ("tvmrt_deform_columns_f32", "&layer", *pointers)
+        called = ("tvmrt_deform_im2col_f32", "&layer", *pointers)
         self.finish(f, called, shape[0] * prod(shape[2:]))

@@ -26,12 +26,12 @@ Layer = TypeVar("Layer", bound="LayerI8")
 class LayerI8:
     """Convolution of 8-bit channels-last tensors: windows and tiles.
 
-    ``in_c`` and ``out_c`` count the channels of all groups. ``parts``, ``spare_row`` and ``extra``
+    ``in_c`` and ``out_c`` count the channels of all groups. ``parts``, ``overflow_row`` and ``extra``
     (overflow quads) come from ``ConvI8.fit``. ``widest`` is the format for which dense weights are
     packed if it differs from the tiles' format; ``of_widest`` is the tile chosen there. ``tile``,
     ``at_once`` and ``pixels`` come from a :class:`Choice`; None and 0 select the estimate.
-    ``plus``: type of the residual that dense tiles add, ``u8`` or ``s8``; for AMX also ``u8_quick``
-    or ``s8_quick`` (:mod:`.quick_sums`). ``flat``: im2col, so that all pixels are one row of AMX
+    ``plus``: type of the residual that dense tiles add, ``u8`` or ``s8``; for AMX also ``u8_fused``
+    or ``s8_fused`` (:mod:`.quick_sums`). ``flat``: im2col, so that all pixels are one row of AMX
     tiles. ``plane``: images are copied with their padding, so that each image is one such row.
     ``rounded``: runs are read to whole quads in the line buffer, with zero weights past the end of
     a run. ``pairs``: like ``rounded``, and rows are read in pairs.
@@ -46,7 +46,7 @@ class LayerI8:
     x_zero: int = 0
     threads: int = 0
     parts: int = 1
-    spare_row: int = -1
+    overflow_row: int = -1
     extra: tuple[tuple[int, int], ...] = ()
     tile: tuple[int, int] | None = None
     at_once: int = 0
@@ -129,7 +129,7 @@ class LayerI8:
     @cached_property
     def depthwise_rows(self) -> int:
         """Rows that a depthwise tile reads: those of the kernel and the spare one."""
-        return self.depthwise_taps[0] + (self.spare_row >= 0)
+        return self.depthwise_taps[0] + (self.overflow_row >= 0)
 
     @cached_property
     def offset(self) -> int:

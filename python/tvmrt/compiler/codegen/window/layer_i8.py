@@ -66,7 +66,7 @@ class ConvI8(LayerI8):
             return replace(self, parts=3)
         rows = np.argwhere(excess.reshape(self.out_c, *self.depthwise_taps).any(axis=(0, 2)))[:, 0]
         if len(rows) == 1 and self.depthwise_taps[0] % 4:
-            return replace(self, spare_row=int(rows[0]))
+            return replace(self, overflow_row=int(rows[0]))
         return replace(self, parts=2)
 
     def _quads_with(self, chosen: np.ndarray) -> np.ndarray:
@@ -98,15 +98,15 @@ class ConvI8(LayerI8):
     @property
     def headers(self) -> tuple[str, ...]:
         """Headers of the tiles that the kernels do not include themselves."""
-        return ("tile/amx_i8.h",) if self.fmt.matrices else ()
+        return ("tile/gemm_i8_amx.h",) if self.fmt.matrices else ()
 
     def _tile_name(self, size: tuple[int, int]) -> str:
         kind = "s8" if self.x_signed else "u8"
         if not self.depthwise:
             part = "_shared" if self.shares else ""
             if self.fmt.matrices:
-                part = f"_amx{'_plane' * self.plane}{'_far' * is_far(self)}"
-            plus = f"_plus_{self.plus}" if self.plus else ""
+                part = f"_amx{'_padded' * self.plane}{'_l2' * is_far(self)}"
+            plus = f"_add_{self.plus}" if self.plus else ""
             return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}"
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         steps = f"s{self.window.stride[2]}d{self.window.dilation[2]}"
@@ -119,7 +119,7 @@ class ConvI8(LayerI8):
 
     def _macro(self, size: tuple[int, int]) -> tuple[str, tuple[object, ...]]:
         """Return the macro that defines a tile, and its arguments after the tile's name."""
-        signed, plus = int(self.x_signed), f"TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
+        signed, plus = int(self.x_signed), f"TVMRT_RESIDUAL_{self.plus.upper() or 'NONE'}"
         if self.depthwise:
             shape = (self.depthwise_rows, self.depthwise_taps[1])
             steps = (self.window.stride[2], self.window.dilation[2])
@@ -148,9 +148,9 @@ class ConvI8(LayerI8):
         groups = 1 if self.depthwise else self.groups
         of_group, width = self.out_c // groups, self.width
         filled = of_group if self.depthwise else self.padded
-        blocks, whole_blocks = ceil_div(self.padded, self.block), filled // self.block
+        blocks, full_blocks = ceil_div(self.padded, self.block), filled // self.block
         if self.shares and not self.fmt.matrices:
-            blocks = whole_blocks = ceil_div(of_group, self.block)
+            blocks = full_blocks = ceil_div(of_group, self.block)
         return {
             "window": self.window.members(),
             "rows": self.plan.members(scratch.rows, scratch.total),
@@ -161,23 +161,23 @@ class ConvI8(LayerI8):
             "x_signed": int(self.x_signed),
             "x_zero": self.x_zero,
             "depthwise": int(self.depthwise),
-            "spare_row": self.spare_row,
-            "extra": braces([braces(quad) for quad in self.extra or ((0, 0),)]),
-            "extras": len(self.extra),
+            "overflow_row": self.overflow_row,
+            "overflow_quads": braces([braces(quad) for quad in self.extra or ((0, 0),)]),
+            "num_overflow_quads": len(self.extra),
             "block": self.block,
             "blocks": blocks,
-            "whole_blocks": whole_blocks,
+            "full_blocks": full_blocks,
             "blocks_at_once": self.at_once or self._blocks_in_cache(),
             "channel_bytes": self.channel_bytes,
             **({"packed": self.order.block} if self.shares else {}),
-            "wt": self.tiling[1],
-            **({"rest": self.rest} if isinstance(width, Extent) else {}),
+            "mr": self.tiling[1],
+            **({"tail": self.rest} if isinstance(width, Extent) else {}),
             "chunk": scratch.chunk,
             "chunks": ceil_div(width, scratch.chunk),
             "tile": braces(tiles),
-            "at_none": scratch.none,
-            "at_patches": scratch.patches,
-            "at_sums": scratch.sums,
+            "at_padding_row": scratch.none,
+            "at_im2col": scratch.patches,
+            "at_window_sums": scratch.sums,
             "at_acc": scratch.acc,
             "work": self._work,
             "by_blocks": int(self._by_blocks),
@@ -200,7 +200,7 @@ class ConvI8(LayerI8):
             Whether the sums go to an epilogue.
         """
         plan, window, chunk = self.plan, self.window, self._chunk(epilogue)
-        rows = round_up((plan.segments + (self.spare_row >= 0)) * 8, LINE)
+        rows = round_up((plan.segments + (self.overflow_row >= 0)) * 8, LINE)
         none = plan.scratch_of_rows(rows)[2] + LINE * self.rounded if plan.ring else rows
         outside = not plan.gathers and (window.overhangs(0) or window.overhangs(1) or self.pairs)
         row = plan.pitch if plan.ring else window.in_[2] * window.x_stride

@@ -133,9 +133,9 @@ def members_of_matrices(layer: LayerI8) -> dict[str, object]:
     if layer.depthwise or not layer.fmt.matrices:
         return {}
     return {
-        "flat": int(layer.flat),
+        "im2col_across_rows": int(layer.flat),
         "ahead": bytes_ahead(layer),
-        "plane": layer.window.reach(2) if layer.plane else 0,
+        "padded_pitch": layer.window.reach(2) if layer.plane else 0,
         "pairs": int(layer.pairs),
         "words": words_at_once(layer.plan.run),
         "end": "tvmrt_amx_i8_end",

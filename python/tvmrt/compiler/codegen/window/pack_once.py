@@ -39,6 +39,6 @@ def _kept(f: FunctionWriter, kind: str, size: int) -> str:
     f.helper(
         f"static {kind} {weights}[{size}];\n"
         f"static int {state};\n"
-        f"static const tvmrt_kept {kept} = {{{weights}, &{state}}};\n"
+        f"static const tvmrt_packed_weights {kept} = {{{weights}, &{state}}};\n"
     )
     return kept

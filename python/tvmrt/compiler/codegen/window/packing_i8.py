@@ -209,9 +209,9 @@ def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(block.transpose(1, 2, 0), kind).reshape(-1).view(np.int8)
     quads = np.zeros((channels, ceil_div(layer.depthwise_rows, 4) * 4, columns), np.int64)
     quads[:, :rows] = block
-    if layer.spare_row >= 0:
+    if layer.overflow_row >= 0:
         bounded = np.clip(block, -128, 127)
-        quads[:, :rows], quads[:, rows] = bounded, (block - bounded)[:, layer.spare_row]
+        quads[:, :rows], quads[:, rows] = bounded, (block - bounded)[:, layer.overflow_row]
     parts = np.stack([_depthwise_lanes(layer, part) for part in _parts_of(quads, layer.parts)])
     # [part, quarter, lane, row / 4, row % 4, column]
     # -> [row / 4, column, part, quarter, lane, row % 4]

@@ -1,7 +1,7 @@
 """Plans for reading a layer's windows, derived from its shape.
 
 :class:`.geometry.Window` is the shape, :class:`WindowPlan` how the rows under it are read.
-``members()`` of both fill ``tvmrt_window`` and ``tvmrt_rows`` (``kernels/window.h``).
+``members()`` of both fill ``tvmrt_window`` and ``tvmrt_row_plan`` (``kernels/window.h``).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class WindowPlan:
 
     @property
     def source(self) -> str:
-        kind = "RING" if self.ring else "GATHER" if self.gathers else "DIRECT"
+        kind = "LINE_BUFFER" if self.ring else "IM2COL" if self.gathers else "DIRECT"
         return f"TVMRT_SOURCE_{kind}"
 
     @property
@@ -143,7 +143,7 @@ class WindowPlan:
         return begin, rows, end + self.slots * self.pitch
 
     def members(self, begin: int, scratch: int) -> dict[str, object]:
-        """Return the members of the ``tvmrt_rows``.
+        """Return the members of the ``tvmrt_row_plan``.
 
         ``begin``: bytes of scratch before the line buffer; ``scratch``: total bytes of a task.
         """
@@ -166,14 +166,14 @@ class WindowPlan:
                 "columns": self.ring.columns,
                 "copied": self.copied,
                 "fill": self.fill,
-                "at_held": held,
-                "at_ring": rows,
+                "at_row_numbers": held,
+                "at_line_buffer": rows,
             }
         if self.chunk:
             at = self.scratch_of_rows(begin)[1]
-            more |= {"columns": self.chunk, "copied": self.copied, "at_ring": at}
+            more |= {"columns": self.chunk, "copied": self.copied, "at_line_buffer": at}
             more |= {"line": self.line, "line_step": self.line_step}
-        more |= {"floats": self.floats, "scratch": scratch, "planes": self.planes}
+        more |= {"floats": self.floats, "scratch": scratch, "channel_stride": self.planes}
         return first | {name: value for name, value in more.items() if value != 0}
 
 
@@ -229,7 +229,7 @@ def plan_window(
 
 def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> WindowPlan:
     """Return the plan of a dense int8 layer that reads pairs of rows with interleaved pixels, in
-    runs of whole quads (``row_pairs_i8.h``)."""
+    runs of whole quads (``conv_i8_row_pairs_amx.h``)."""
     rows, columns = ceil_div(window.kernel[1], 2), window.kernel[2]
     kernel, stride = (1, rows, columns), (1, 1, window.stride[2])
     by_pairs = replace(window, kernel=kernel, stride=stride, pad=(0, 0, window.pad[2]))

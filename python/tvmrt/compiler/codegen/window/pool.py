@@ -89,14 +89,14 @@ class PoolLowering(ChannelsLastLowering):
         names = "layer", "pool", "kernel", "data"
         layer, pool, kernel, data = (f.fresh(name) for name in names)
         window, channels = self._window(step), self.node.output.shape[1]
-        f.include("slab_pool_f32.h")
+        f.include("depth_first_pool_f32.h")
         row, context = self._row_epilogue(step, f, window)
         work = window.pixels * channels * window.taps * FLOAT_WORK
         sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
         print_layer(f, "tvmrt_layer_f32", sizes, layer)
         print_layer(f, "tvmrt_pool_layer", pool_members(self.node), pool)
-        members = braces([f"&{pool}", "tvmrt_pool_f32_slab"])
-        f.line(f"const tvmrt_slab_kernel_f32 {kernel} = {members};")
+        members = braces([f"&{pool}", "tvmrt_pool_f32_some_rows"])
+        f.line(f"const tvmrt_depth_first_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "y": y, "epilogue": row, "ctx": context}, data)
         return [f"&{layer}", "NULL", "NULL", f"&{kernel}", f"&{data}"]
 
@@ -169,12 +169,12 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
         if len(x.shape) < 5:
             distance = (0, 1, spatial[1])
     kernel = f"max_pool_{x.dtype.name}"
-    f.include("op/pool_index.h")
+    f.include("op/max_pool_indices.h")
     lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
     print_layer(
         f,
-        "tvmrt_pool_index_layer",
+        "tvmrt_max_pool_indices_layer",
         {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "place": distance},
     )
     f.result(f"{kernel}(&layer, {f.read(0)}, {f.write(0)}, {places})")
@@ -193,7 +193,7 @@ class MaxUnpoolLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x = self.node.inputs[0]
         pointers = [self.pointer(step, f, i, name) for i, name in enumerate(("x", "places"))]
-        f.include("op/pool_index.h")
+        f.include("op/max_pool_indices.h")
         where, size = place_text(self.node, "indices"), self.node.output.type.size
         f.result(
             f"tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "

@@ -50,7 +50,16 @@ from .row_operands import fits_rows, row_strides
 from .tile_sums import other_summand, plus_initializer
 from .tiles_i8 import FORMATS, SHARED, Format, name_format
 
-_DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # of tvmrt_micro_data
+_DATA = (
+    "x",
+    "weights",
+    "bias",
+    "multipliers",
+    "shift",
+    "y",
+    "epilogue",
+    "ctx",
+)  # of tvmrt_micro_data
 
 
 def threads_for(target: Target, macs: SymInt, grouped: bool = False) -> int:
@@ -197,7 +206,7 @@ class IntegerProduct(BoardLowering):
         if self.direct:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
             multipliers = factors(self.scale, *bounds[:3])
-            fields["factors"] = f.constant("factors", multipliers)
+            fields["multipliers"] = f.constant("factors", multipliers)
             fixed = all_fixed(multipliers) and packed.shift is None
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
@@ -244,7 +253,7 @@ class IntegerProduct(BoardLowering):
         if fits and self.added is not None:
             plus = "s8" if self.added.dtype.is_signed else "u8"
             quick = layer.fmt.matrices and self._quick_sum() is not None
-            layer = replace(layer, plus=f"{plus}_quick" if quick else plus)
+            layer = replace(layer, plus=f"{plus}_fused" if quick else plus)
         return layer, packed, fits
 
     def _fitted(self, step: Step) -> ConvI8:
@@ -304,10 +313,10 @@ class IntegerProduct(BoardLowering):
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
             if layer.plus:
                 fields.update(self._plus(step, f))
-            if layer.plus.endswith("quick"):
+            if layer.plus.endswith("fused"):
                 quick = self._quick_sum().initializer
-                f.line(f"static const tvmrt_quick_add_i8 quick ={GAP}{quick};")
-                fields["quick"] = "&quick"
+                f.line(f"static const tvmrt_fused_add_i8 fused_add ={GAP}{quick};")
+                fields["fused_add"] = "&fused_add"
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
         print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
@@ -322,11 +331,11 @@ class IntegerProduct(BoardLowering):
         """Print the residual add of tiles; return its operands as members of the call's data."""
         (node,), added = self.group.after, self.added
         plus = plus_initializer(node, node.inputs.index(added))
-        f.line(f"static const tvmrt_add_i8 plus ={GAP}{plus};")
+        f.line(f"static const tvmrt_add_i8 residual_add ={GAP}{plus};")
         at = step.read_values.index(added)
         strides = row_strides(step.reads[at].at, self.node.output.shape, self.order)
         return {
-            "plus": "&plus",
+            "residual_add": "&residual_add",
             "added": f.name_read(at, "added"),
             "added_stride": strides[0],
         }
@@ -351,8 +360,8 @@ class IntegerProduct(BoardLowering):
 
 # Member order of the struct, as C++ requires.
 CALL_DATA = (
-    "x", "weights", "bias", "scale", "shift", "y", "range", "epilogue", "ctx", "y_bytes", "plus",
-    "quick", "added", "added_stride",
+    "x", "weights", "bias", "scale", "shift", "y", "range", "epilogue", "ctx", "y_bytes",
+    "residual_add", "fused_add", "added", "added_stride",
 )  # fmt: skip
 
 

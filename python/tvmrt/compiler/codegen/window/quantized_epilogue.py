@@ -18,7 +18,7 @@ from ..c.writer import FunctionWriter
 from ..loops.chain import expression, pair_expression, scalar_literal
 from .row_operands import Operand, RowFunction, read_operands, row_writer
 
-SOFT = "scalar/soft.h"
+SOFT = "scalar/soft_float.h"
 
 
 def register_type(dtype: DType) -> str:
@@ -86,11 +86,11 @@ def _rescale(inner: FunctionWriter, product: Node) -> str:
         return "acc"
     scale = scalar_literal(product.inputs[2]) or "scale"
     inner.include(SOFT)
-    inner.line(f"const float sum = tvmrt_times_f32(tvmrt_whole_f32(acc), {scale});")
+    inner.line(f"const float sum = tvmrt_mul_f32(tvmrt_int32_to_f32(acc), {scale});")
     if to == "float32":
         return "sum"
     bounds = ", ".join(str(product.attrs[k]) for k in ("y_zero", "low", "high"))
-    inner.line(f"const int32_t q = tvmrt_round_number(sum, {bounds});")
+    inner.line(f"const int32_t q = tvmrt_round_and_add_zero_point(sum, {bounds});")
     return "q"
 
 
@@ -101,7 +101,7 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
     if node.op == "quantize":
         x, scale, zero = (known[v] for v in node.inputs)
         low, high = storage_range(node.output.dtype)
-        text = f"tvmrt_quantize_between({x}, {scale}, {zero}, {low}, {high})"
+        text = f"tvmrt_quantize_and_clamp({x}, {scale}, {zero}, {low}, {high})"
     elif node.op in ("qadd", "qmul"):
         text = pair_expression(node, *(known[v] for v in node.inputs))
     else:
@@ -161,7 +161,7 @@ def _print_vectors(inner: FunctionWriter, one: str, operands, result: Value, lan
     cast = "" if narrow or result.dtype.bits >= 32 else f"({result.dtype.c})"
     widened = [o for o in operands if o.widened]
     if narrow or widened:
-        inner.include("tile/quant_lanes.h")
+        inner.include("tile/widen_narrow_i8.h")
     with inner.block(f"for (; c + {lanes} <= channels; c += {lanes})"):
         for operand in widened:
             inner.line(f"int32_t {operand.name}[{lanes}];")

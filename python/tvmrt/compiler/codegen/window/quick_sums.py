@@ -1,5 +1,5 @@
-"""Requantisation with residual add in fewer operations: the constants of a ``tvmrt_quick_add_i8``,
-see ``tile/amx_bytes_i8.h``.
+"""Requantisation with residual add in fewer operations: the constants of a ``tvmrt_fused_add_i8``,
+see ``tile/requantize_i8_amx.h``.
 
 Adding 2^23 or more to a float rounds it to an integer. Subtracting that constant exactly before the
 multiplication costs an operation. It can be merged with the multiplication if the product of the
@@ -35,7 +35,7 @@ MOST_SUM = 32000.0
 
 @dataclass(frozen=True)
 class QuickSum:
-    """Members of ``tvmrt_quick_add_i8``."""
+    """Members of ``tvmrt_fused_add_i8``."""
 
     round: float
     fa: float

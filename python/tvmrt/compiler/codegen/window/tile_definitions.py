@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class TileDefinition:
-    """A macro call that defines a tile function. ``part`` is ``tile``, ``rest``, ``tail`` or
-    ``far``; ``sizes`` are lanes, vectors and pixels (or parts of a run), and for a tail the parts
+    """A macro call that defines a tile function. ``part`` is ``tile``, ``remainder``, ``tail``
+    or ``gemv``; ``sizes`` are lanes, vectors and pixels (or parts of a run), and for a tail the parts
     of sums."""
 
     part: str
@@ -30,7 +30,7 @@ def merge_rests(definitions: Collection[object]) -> list[str]:
     """Return the definitions; a rest of a tile's size is that tile: both sum in one order."""
 
     def merged(definition: object) -> str:
-        if isinstance(definition, TileDefinition) and definition.part == "rest":
+        if isinstance(definition, TileDefinition) and definition.part == "remainder":
             tile = replace(definition, part="tile")
             if tile in definitions:
                 return f"#define {definition.name} {tile.name}"

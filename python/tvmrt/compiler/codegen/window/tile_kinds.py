@@ -25,7 +25,7 @@ class TileKind:
     header: str = ""
     most_vectors = 8  # of channels
     half_vectors = True  # whether vectors of half a register are allowed
-    behind = 0  # pixels of scratch past a row they may read (TVMRT_PIXELS_BEHIND)
+    behind = 0  # pixels of scratch past a row they may read (TVMRT_OVERREAD_PIXELS)
 
     @property
     def driver(self) -> str:
@@ -89,7 +89,7 @@ FLOATS = TileKind("f32", 0)
 PAIRS = TileKind("bf16")
 WIDE = TileKind("bf16_wide", 2, "&tvmrt_pairs_wide")  # without an instruction that multiplies pairs
 ROWS = _RowPairs("bf16_mmla")
-AMX = _Matrices("bf16_amx", 1, "&tvmrt_pairs_amx", "tile/amx_bf16.h")
+AMX = _Matrices("bf16_amx", 1, "&tvmrt_pairs_amx", "tile/gemm_bf16_amx.h")
 KINDS = {kind.name: kind for kind in (FLOATS, PAIRS, WIDE, ROWS, AMX)}
 
 

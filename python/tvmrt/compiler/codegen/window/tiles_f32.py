@@ -161,7 +161,7 @@ class Tiles:
     @property
     def headers(self) -> list[str]:
         """Headers of the tiles in addition to the driver's."""
-        far = ["tile/far_f32.h"] if self.parts else []
+        far = ["tile/gemv_f32.h"] if self.parts else []
         return [self.kind.header, *far] if self.kind.header else far
 
     def names(self) -> list[str]:
@@ -174,12 +174,12 @@ class Tiles:
         chains = chains_of(self.vectors * widest)
         if self.in_order and chains_of(self.vectors * width) != chains:
             return "tail", (*sizes, chains)
-        return ("rest" if self.open_rows and width != widest else "tile"), sizes
+        return ("remainder" if self.open_rows and width != widest else "tile"), sizes
 
     def definitions(self) -> list[TileDefinition]:
         """Return the definitions of the tile functions; a file has each once."""
         if self.parts:
-            return [TileDefinition("far", self.kind.name, (self.lanes, self.vectors, self.parts))]
+            return [TileDefinition("gemv", self.kind.name, (self.lanes, self.vectors, self.parts))]
         parts = map(self._part, self.widths)
         return [TileDefinition(part, self.kind.name, sizes) for part, sizes in parts]
 

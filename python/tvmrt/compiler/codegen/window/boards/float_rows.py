@@ -13,7 +13,7 @@ from ..tile_sums import BYTES
 
 
 def print_floats(f: FunctionWriter, product: Node, after: Sequence[Node]) -> tuple[str, str] | None:
-    """Print the context of ``tvmrt_micro_float_rows``; return C expressions for the epilogue and
+    """Print the context of ``tvmrt_micro_dequantize_rows``; return C expressions for the epilogue and
     its context. Return None if the matmul is followed by anything but a dequantize of the full
     8-bit range, or if scales are per channel."""
     if len(after) != 1 or after[0].op != "dequantize" or product.attrs["to"] not in BYTES:
@@ -26,8 +26,8 @@ def print_floats(f: FunctionWriter, product: Node, after: Sequence[Node]) -> tup
     zero, low, high = (product.attrs[k] for k in ("y_zero", "low", "high"))
     if high - low != 255:
         return None
-    f.include("board/float_rows_i8.h")
-    print_struct(f, "static const tvmrt_micro_floats floats", {
-        "sum": scales[0], "byte": scales[1], "least": low - zero,
+    f.include("board/dequantize_i8.h")
+    print_struct(f, "static const tvmrt_micro_dequantize_ctx floats", {
+        "sum": scales[0], "byte": scales[1], "min_value": low - zero,
     })  # fmt: skip
-    return "tvmrt_micro_float_rows", "&floats"
+    return "tvmrt_micro_dequantize_rows", "&floats"

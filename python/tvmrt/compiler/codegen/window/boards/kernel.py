@@ -49,7 +49,7 @@ class MicroKernel(Generic[Layer]):
         File in ``include/tvm/runtime/kernels``.
     name
         Prefix of the C functions: ``NAME_run`` takes the layer's struct and its data; ``NAME_rows``
-        of a depthwise kernel computes some rows of a layer (``board/rows.h``).
+        of a depthwise kernel computes some rows of a layer (``board/partial_rows.h``).
     more
         Further arguments for a layer, as C.
     cost

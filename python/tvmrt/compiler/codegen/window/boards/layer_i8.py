@@ -104,13 +104,17 @@ def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
 
 
 def window_kind(shape: MicroShape, lone: bool = True) -> str:
-    """Return the ``tvmrt_micro_kind`` of all windows of a dense layer.
+    """Return the ``tvmrt_micro_window_kind`` of all windows of a dense layer.
 
     ``lone``: the kernel has smaller code for a layer of one pixel.
     """
     if not shape.pointwise:
-        return "TVMRT_MICRO_ANY"
-    return "TVMRT_MICRO_PIXEL" if lone and upper_bound(shape.pixels) == 1 else "TVMRT_MICRO_POINTS"
+        return "TVMRT_MICRO_ANY_WINDOW"
+    return (
+        "TVMRT_MICRO_ONE_PIXEL"
+        if lone and upper_bound(shape.pixels) == 1
+        else "TVMRT_MICRO_POINTWISE"
+    )
 
 
 def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
@@ -135,7 +139,7 @@ def dense(
     lone: bool = True,
     supports: Callable[[MicroLayer], bool] = lambda layer: True,
 ) -> MicroKernel[MicroLayer]:
-    """Return the descriptor of a tile of dense layers (``board/conv_walk_i8.h``).
+    """Return the descriptor of a tile of dense layers (``board/conv_i8_driver.h``).
 
     ``windows``: the unit of their length, and bytes of an element; ``tile``: the name of the
     header's tile; ``lone``: see ``window_kind``.

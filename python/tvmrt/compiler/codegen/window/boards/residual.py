@@ -32,7 +32,7 @@ def print_sum(
     scale: np.ndarray,
     floats: bool,
 ) -> tuple[str, str] | None:
-    """Print the context of ``tvmrt_micro_sum_rows``; return C expressions for the epilogue and its
+    """Print the context of ``tvmrt_micro_residual_rows``; return C expressions for the epilogue and its
     context, or None if it does not support the nodes after the matmul.
 
     ``order``: the result's axes with the channels last; ``scale``: per channel, of the sums.
@@ -64,17 +64,17 @@ def print_sum(
         return None
     zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
     multipliers = f.constant("factors", factors(scale, zero, low, high))
-    f.include("board/sum_i8.h")
-    print_struct(f, "static const tvmrt_micro_sum sum", {
+    f.include("board/residual_add_i8.h")
+    print_struct(f, "static const tvmrt_micro_residual sum", {
         "range": f"{{{zero}, {low}, {high}, {WHOLE.get((low < 0, low, high), 0)}, 0}}",
         "own": found.own, "other": found.other, "add": found.add, "places": found.places,
         "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
         "other_signed": int(value.dtype.is_signed), "pixel": strides[0],
     })  # fmt: skip
-    print_struct(f, "const tvmrt_micro_sum_ctx addend", {
-        "sum": "&sum", "factors": multipliers, "operand": f.name_read(at, "other"),
+    print_struct(f, "const tvmrt_micro_residual_ctx addend", {
+        "sum": "&sum", "multipliers": multipliers, "operand": f.name_read(at, "other"),
     })  # fmt: skip
-    return f"tvmrt_micro_sum{'_whole' if whole else ''}_rows", "&addend"
+    return f"tvmrt_micro_residual{'_full_range' if whole else ''}_rows", "&addend"
 
 
 def _bounds(node: Node) -> dict[str, int]:

@@ -1,5 +1,5 @@
 """Layers of microcontrollers by a kernel's descriptor, whole or a few rows at a time
-(``kernels/board/rows.h``)."""
+(``kernels/board/partial_rows.h``)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class BoardLowering(Lowering):
             f.result(f"{kernel.name}_rows({address}, &data, &at, {f.scratch()})")
             return
         f.line(f"{self.struct} part = *{address};")
-        f.line("tvmrt_micro_cut(&part.shape, &at);")
+        f.line("tvmrt_micro_restrict_dense(&part.shape, &at);")
         f.result(kernel.call(layer, "&part"))
 
 
@@ -164,12 +164,12 @@ def print_part(f: FunctionWriter) -> str:
     """Print the pooling ``layer`` restricted to some rows; return its address."""
     print_rows(f)
     f.line("tvmrt_pool_layer part = layer;")
-    f.line("tvmrt_window_cut(&part.window, &part.pad_end[1], &at);")
+    f.line("tvmrt_window_restrict_rows(&part.window, &part.pad_end[1], &at);")
     return "&part"
 
 
 def print_rows(f: FunctionWriter) -> None:
     """Print ``at``, the rows that a call of the function computes."""
-    f.include("board/rows.h")
+    f.include("board/partial_rows.h")
     numbers = [f.number(name) for name in ("first", "count", "row", "rows")]
     f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")

@@ -114,7 +114,7 @@ class MicroShape:
             "x_stride": self.window.x_stride,
             "y_stride": self.window.y_stride,
             "scratch": scratch.bytes,
-            "kept": initializer({name: initializer(numbers) for name, numbers in kept.items()}),
+            "layout": initializer({name: initializer(numbers) for name, numbers in kept.items()}),
         }
         return nested(fields)
 
@@ -148,7 +148,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Ring:
-    """Line buffer of a depthwise kernel in scratch, see ``board/ring.h``.
+    """Line buffer of a depthwise kernel in scratch, see ``board/line_buffer.h``.
 
     ``slots``: rows or pairs of rows; ``columns``: of a row, padding included; ``plane``: elements
     of a channel; ``bytes``: of all scratch.
@@ -167,7 +167,7 @@ class Ring:
         if min(lower_bound(read), lower_bound(room)) < 0:
             inside = f"({inside} < 0 ? 0 : {inside})" if _open(inside) else max(0, inside)
         return {
-            "ring": {
+            "line_buffer": {
                 "plane": self.plane,
                 "images": short(shape.window.batch),
                 "slots": self.slots,

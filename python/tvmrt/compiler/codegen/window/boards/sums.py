@@ -1,4 +1,4 @@
-"""Residual add of 8-bit tensors in integers (``kernels/board/sum_i8.h``)."""
+"""Residual add of 8-bit tensors in integers (``kernels/board/residual_add_i8.h``)."""
 
 from __future__ import annotations
 

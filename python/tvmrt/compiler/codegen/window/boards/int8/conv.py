@@ -5,9 +5,9 @@ from ..layer_i8 import dense, pack_windows
 UNIT, QUAD = 8, 4
 
 KERNEL = dense(
-    "conv_i8",
+    "conv_i8_2x2_dsp",
     cost=0.97,
     pack=lambda layer: pack_windows(layer, UNIT, QUAD),
     windows=(UNIT, 2),
-    tile="TVMRT_MICRO_APART",
+    tile="TVMRT_MICRO_1CH",
 )

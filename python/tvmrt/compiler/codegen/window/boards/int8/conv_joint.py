@@ -9,7 +9,7 @@ from ..kernel import MicroWeights
 from ..layer_i8 import QUAD_ORDER, MicroLayer, dense, shifts
 from . import conv
 
-MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/joint_i8.h
+MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/conv_i8_2ch_dsp.h
 
 
 def supports(layer: MicroLayer) -> bool:
@@ -25,7 +25,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Pack biases and weights of each pair of channels as int16, see ``board/joint_i8.h``."""
+    """Pack biases and weights of each pair of channels as int16, see ``board/conv_i8_2ch_dsp.h``."""
     full, shift = layer.windows(conv.UNIT)
     joint = (full[::2] + 256 * full[1::2]).astype(np.int16)
     quads = joint.reshape(len(joint), -1, 4)[:, :, QUAD_ORDER].reshape(len(joint), -1)
@@ -37,5 +37,5 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 
 KERNEL = dense(
-    "conv_i8", 0.76, pack, (conv.UNIT, 2), "dsp", tile="TVMRT_MICRO_JOINT", supports=supports
+    "conv_i8_2x2_dsp", 0.76, pack, (conv.UNIT, 2), "dsp", tile="TVMRT_MICRO_2CH", supports=supports
 )

@@ -11,4 +11,4 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return pack_windows(layer, UNIT, UNIT, layer.to_int8, block=4)
 
 
-KERNEL = dense("conv_mve_i8", 0.19, pack, (UNIT, 1), "mve", lone=False)
+KERNEL = dense("conv_i8_mve", 0.19, pack, (UNIT, 1), "mve", lone=False)

@@ -10,13 +10,13 @@ from ..kernel import MicroWeights, padded
 from ..layer_i8 import MicroLayer, dense, shifts
 
 UNIT, QUAD = 8, 4
-FLAGGED = 128  # elements with one word of flags, TVMRT_MICRO_FLAGGED
+FLAGGED = 128  # elements with one word of flags, TVMRT_MICRO_FLAG_SPAN
 # range of a block's sum in 16 bits
 LEAST, MOST = -0x7FFF, 0x8000
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Pack flags and weights of quads of channels, see ``board/conv_twin_i8.h``."""
+    """Pack flags and weights of quads of channels, see ``board/conv_i8_2px_rv32.h``."""
     windows, shift = layer.windows(UNIT)
     full = padded(windows, QUAD)
     quads = full.reshape(-1, QUAD, full.shape[1]).transpose(0, 2, 1)
@@ -41,4 +41,4 @@ def flags(weights: np.ndarray) -> np.ndarray:
     return np.packbits(bits).view(">u4").astype("<u4")
 
 
-KERNEL = dense("conv_twin_i8", 2.2, pack, (UNIT, 2), "rv32")
+KERNEL = dense("conv_i8_2px_rv32", 2.2, pack, (UNIT, 2), "rv32")

@@ -18,7 +18,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Pack weights as int16 [channel][10], see ``board/depthwise_3x3_i8.h``."""
+    """Pack weights as int16 [channel][10], see ``board/depthwise_i8_3x3_dsp.h``."""
     full = padded(layer.weights.astype(np.int16), 4)
     packed = np.zeros((len(full), 10), np.int16)
     rows = full.reshape(-1, 3, 3)
@@ -43,7 +43,7 @@ def scratch(layer: MicroLayer) -> Ring:
 
 
 KERNEL = MicroKernel(
-    header="board/depthwise_3x3_i8.h",
+    header="board/depthwise_i8_3x3_dsp.h",
     name="tvmrt_micro_depthwise_3x3_i8",
     cost=1.1,
     supports=supports,

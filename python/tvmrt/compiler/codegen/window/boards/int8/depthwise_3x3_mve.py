@@ -27,7 +27,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Pack weights as int8 [channel][4 columns][4], see ``board/depthwise_3x3_mve_i8.h``."""
+    """Pack weights as int8 [channel][4 columns][4], see ``board/depthwise_i8_3x3_mve.h``."""
     full = padded(layer.weights.astype(np.int8), 4)
     packed = np.zeros((len(full), 4, 4), np.int8)
     packed[:, 1:, :3] = full.reshape(-1, 3, 3).transpose(0, 2, 1)
@@ -40,7 +40,7 @@ def scratch(layer: MicroLayer) -> Ring:
 
 
 KERNEL = MicroKernel(
-    header="board/depthwise_3x3_mve_i8.h",
+    header="board/depthwise_i8_3x3_mve.h",
     name="tvmrt_micro_depthwise_3x3_mve_i8",
     cost=0.4,
     supports=supports,

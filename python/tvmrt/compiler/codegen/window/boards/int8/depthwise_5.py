@@ -32,7 +32,7 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         return layer.fits_int8
 
     def pack(layer: MicroLayer) -> MicroWeights:
-        """Pack weights as int8 [channel][row][word][2], see ``board/depthwise_wide_i8.h``."""
+        """Pack weights as int8 [channel][row][word][2], see ``board/depthwise_i8_7x7_dsp.h``."""
         full = padded(layer.weights.astype(np.int8), 4)
         rows = np.zeros((len(full), layer.shape.kernel[0], 8), np.int8)
         rows[..., : layer.shape.kernel[1]] = full.reshape(*rows.shape[:2], -1)
@@ -50,7 +50,7 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         return Ring(shape.ring_rows, columns(layer), plane, shape.whole_quads * plane * 2 + front)
 
     return MicroKernel(
-        header="board/depthwise_wide_i8.h",
+        header="board/depthwise_i8_7x7_dsp.h",
         name=f"tvmrt_micro_depthwise_{taps}_i8",
         cost=cost,
         supports=supports,

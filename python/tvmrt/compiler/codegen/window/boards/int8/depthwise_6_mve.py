@@ -35,7 +35,7 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         return layer.fits_int8
 
     def pack(layer: MicroLayer) -> MicroWeights:
-        """Pack weights as int8 [channel][column][row], see ``board/depthwise_mve_i8.h``."""
+        """Pack weights as int8 [channel][column][row], see ``board/depthwise_i8_8x8_mve.h``."""
         full = padded(layer.weights.astype(np.int8), 4)
         rows, width = layer.shape.kernel
         packed = np.zeros((len(full), taps, ROWS), np.int8)
@@ -49,7 +49,7 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         return Ring(ROWS, columns(layer), plane, shape.whole_quads * plane + front)
 
     return MicroKernel(
-        header="board/depthwise_mve_i8.h",
+        header="board/depthwise_i8_8x8_mve.h",
         name=f"tvmrt_micro_depthwise_{taps}_mve_i8",
         cost=cost,
         supports=supports,

@@ -12,7 +12,7 @@ from ..shape import Ring
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Pack weights as int16 [row][column][channel], see ``board/depthwise_rvv_i8.h``."""
+    """Pack weights as int16 [row][column][channel], see ``board/depthwise_i8_rvv.h``."""
     weights = np.ascontiguousarray(layer.weights.T.astype(np.int16))
     return MicroWeights(weights.reshape(-1), layer.folded(4, layer.to_int8))
 
@@ -25,7 +25,7 @@ def scratch(layer: MicroLayer) -> Ring:
 
 
 KERNEL = MicroKernel(
-    header="board/depthwise_rvv_i8.h",
+    header="board/depthwise_i8_rvv.h",
     name="tvmrt_micro_depthwise_rvv_i8",
     cost=0.25,
     supports=lambda layer: layer.shape.depthwise,

@@ -1,0 +1,230 @@
+/*!
+ * \file board/conv_i8_2x2_dsp.h
+ * \brief Dense int8 layers on microcontrollers with pairs of 16-bit integers: DSP instructions with
+ * two multiply-adds each (Cortex-M4, M7, M33), or C with one at a time (Cortex-M0+, M3).
+ *
+ * Activations are quads (board/common_i8.h). Weights are [pair of output channels][quad of the
+ * window][channel of the pair][byte], aligned to 8 bytes; for the tile TVMRT_MICRO_2CH see
+ * board/conv_i8_2ch_dsp.h. board/conv_i8_driver.h describes what a tile defines.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_
+#define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_
+
+#include "conv_i8_2ch_dsp.h"
+
+#define TVMRT_MICRO_GROUP 4
+#define TVMRT_MICRO_UNIT 8
+#define TVMRT_MICRO_ZERO_BYTE 0
+typedef int16_t tvmrt_micro_element;
+
+/*! \brief Storage of the weights of two channels: separately, or joint in 16 bits. */
+enum { TVMRT_MICRO_1CH, TVMRT_MICRO_2CH };
+
+#if TVMRT_MICRO_ASM
+/* Two quads, loaded into r3 and r5. */
+#define TVMRT_MICRO_WIDEN_QUADS(LOADS, WIDEN)                                       \
+  LOADS WIDEN " r4, r3, ror #8\n" WIDEN " r3, r3\n" WIDEN " r6, r5, ror #8\n" WIDEN \
+              " r5, r5\nstmia %[to]!, {r3-r6}\n"
+#define TVMRT_MICRO_WIDEN(LOOP)                                  \
+  __asm volatile(LOOP                                            \
+                 : [from] "+r"(from), [to] "+r"(to), [n] "+r"(n) \
+                 : [second] "r"(second)                          \
+                 : "r3", "r4", "r5", "r6", "cc", "memory")
+/* n quads of two windows, unrolled twice. */
+#define TVMRT_MICRO_WIDEN_TWO(WIDEN) \
+  TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", WIDEN)
+#define TVMRT_MICRO_WIDEN_TWICE(WIDEN)                                                    \
+  "tst %[n], #1\nbne 2f\n1:\n" TVMRT_MICRO_WIDEN_TWO(WIDEN) "2:\n" TVMRT_MICRO_WIDEN_TWO( \
+      WIDEN) "subs %[n], %[n], #2\nbgt 1b\n"
+/* 2 * n quads of one window. */
+#define TVMRT_MICRO_WIDEN_ONE(WIDEN)                                                      \
+  "1:\n" TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", \
+                                 WIDEN) "subs %[n], %[n], #1\nbne 1b\n"
+#endif
+
+/* Both windows of a pair are copied together if the saved instructions are worth the code size. */
+#if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
+/*!
+ * \brief n quads of two windows, alternating: from contiguous bytes at `from`, and at `second`
+ * bytes after it. The bytes may be in the memory of quads that are written later.
+ */
+TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, int32_t second,
+                                              int32_t n, int is_signed) {
+#if TVMRT_MICRO_ASM
+  if (is_signed) {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_TWICE("sxtb16"));
+  } else {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_TWICE("uxtb16"));
+  }
+#else
+  for (; n > 0; n--, from += 4, to += 8) {
+    uint8_t other[4];
+    memcpy(other, from + second, 4);
+    tvmrt_micro_widen(to, from, is_signed);
+    tvmrt_micro_widen(to + 4, other, is_signed);
+  }
+#endif
+  return to;
+}
+#endif
+
+/*! \brief n quads of contiguous bytes, n even, with a stride of `step` elements. */
+TVMRT_NOINLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t* from, int32_t n,
+                                          int is_signed) {
+#if TVMRT_MICRO_ASM
+  const int32_t second = 4;
+  (void)step; /* 4, as two windows are widened together */
+  n /= 2;
+  if (is_signed) {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_ONE("sxtb16"));
+  } else {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_ONE("uxtb16"));
+  }
+#else
+  for (; n > 0; n--, from += 4, to += step) tvmrt_micro_widen(to, from, is_signed);
+#endif
+}
+
+TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element* to, int32_t step,
+                                                          const uint8_t* from, int32_t n,
+                                                          int is_signed) {
+  const int32_t groups = n / TVMRT_MICRO_GROUP;
+  tvmrt_micro_widen_row(to, step, from, groups, is_signed);
+  return to + groups * step;
+}
+
+#if TVMRT_MICRO_ASM
+/* Weights of a group as pairs: those of channel 0 in e0 and o0, those of channel 1 in e1 and o1. */
+#define TVMRT_MICRO_WEIGHTS         \
+  "ldrd %[e0], %[e1], [%[w]], #8\n" \
+  "sxtb16 %[o0], %[e0], ror #8\n"   \
+  "sxtb16 %[e0], %[e0]\n"           \
+  "sxtb16 %[o1], %[e1], ror #8\n"   \
+  "sxtb16 %[e1], %[e1]\n"
+/* Multiply a quad with the pairs of both channels, accumulated in a0 and a1 or in b0 and b1. */
+#define TVMRT_MICRO_FIRST              \
+  "ldrd %[xe], %[xo], [%[x]], #8\n"    \
+  "smlad %[a0], %[xe], %[e0], %[a0]\n" \
+  "smlad %[a1], %[xe], %[e1], %[a1]\n" \
+  "smlad %[a0], %[xo], %[o0], %[a0]\n" \
+  "smlad %[a1], %[xo], %[o1], %[a1]\n"
+#define TVMRT_MICRO_SECOND             \
+  "ldrd %[xe], %[xo], [%[x]], #8\n"    \
+  "smlad %[b0], %[xe], %[e0], %[b0]\n" \
+  "smlad %[b1], %[xe], %[e1], %[b1]\n" \
+  "smlad %[b0], %[xo], %[o0], %[b0]\n" \
+  "smlad %[b1], %[xo], %[o1], %[b1]\n"
+/* Four groups per iteration; two at first if their number is not a multiple of four. */
+#define TVMRT_MICRO_LOOP(GROUP) \
+  "tst %[n], #8\nbne 2f\n"      \
+  "1:\n" GROUP GROUP "2:\n" GROUP GROUP "subs %[n], %[n], #16\nbgt 1b\n"
+
+#define TVMRT_MICRO_SECOND_ACCUMULATORS , [b0] "+r"(b0), [b1] "+r"(b1)
+#define TVMRT_MICRO_DOT_PRODUCTS(GROUP, SUMS)                                                      \
+  __asm volatile(                                                                                  \
+      TVMRT_MICRO_LOOP(TVMRT_MICRO_WEIGHTS GROUP)                                                  \
+      : [a0] "+r"(a0), [a1] "+r"(a1), [w] "+r"(weights), [x] "+r"(x), [n] "+r"(n), [e0] "=&r"(e0), \
+        [o0] "=&r"(o0), [e1] "=&r"(e1), [o1] "=&r"(o1), [xe] "=&r"(xe), [xo] "=&r"(xo)SUMS         \
+      :                                                                                            \
+      : "cc", "memory")
+#else
+/* Position of element i of a quad in its weights: quads have the order 0, 2, 1, 3. */
+TVMRT_INLINE int tvmrt_micro_weight_at(int i) { return i == 1 ? 2 : i == 2 ? 1 : i; }
+#endif
+
+/*!
+ * \brief Compute the biases of two channels plus the dot products of their weights with n elements
+ * of one window or two. Results go to sums[channel], and to sums[TVMRT_MICRO_CHUNK + channel] for
+ * the second window. Return the weights of the next two channels.
+ */
+TVMRT_INLINE const int8_t* tvmrt_micro_dot_products(int32_t* sums, const int32_t* bias,
+                                                    const tvmrt_micro_element* x,
+                                                    const int8_t* weights, int32_t n, int pixels) {
+  int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
+#if TVMRT_MICRO_ASM
+  uint32_t e0, o0, e1, o1, xe, xo;
+  if (pixels == 2) {
+    TVMRT_MICRO_DOT_PRODUCTS(TVMRT_MICRO_FIRST TVMRT_MICRO_SECOND, TVMRT_MICRO_SECOND_ACCUMULATORS);
+  } else {
+    TVMRT_MICRO_DOT_PRODUCTS(TVMRT_MICRO_FIRST, );
+  }
+#else
+  const int second = TVMRT_MICRO_GROUP * (pixels - 1);
+  for (; n > 0; n -= TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
+    TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
+      const int at = tvmrt_micro_weight_at(i);
+      const int32_t w0 = weights[at], w1 = weights[TVMRT_MICRO_GROUP + at];
+      a0 += x[i] * w0;
+      a1 += x[i] * w1;
+      b0 += x[second + i] * w0;
+      b1 += x[second + i] * w1;
+    }
+    x += pixels * TVMRT_MICRO_GROUP;
+  }
+#endif
+  sums[0] = a0;
+  sums[1] = a1;
+  if (pixels == 2) {
+    sums[TVMRT_MICRO_CHUNK] = b0;
+    sums[TVMRT_MICRO_CHUNK + 1] = b1;
+  }
+  return weights;
+}
+
+/* tvmrt_micro_tile_1() and _2(): accumulate some channels of one output pixel, and of two
+ * neighbouring ones, [pixel][TVMRT_MICRO_CHUNK]. bias and weights are those of the first channel; n
+ * is the number of elements of the window. */
+#define TVMRT_DEFINE_MICRO_TILE(PIXELS)                                           \
+  TVMRT_NOINLINE void tvmrt_micro_tile_##PIXELS(                                  \
+      int32_t* sums, const int32_t* bias, const tvmrt_micro_element* window,      \
+      const int8_t* weights, int32_t n, int32_t channels) {                       \
+    const int32_t* const end = sums + channels;                                   \
+    do {                                                                          \
+      weights = tvmrt_micro_dot_products(sums, bias, window, weights, n, PIXELS); \
+      bias += 2;                                                                  \
+      sums += 2;                                                                  \
+    } while (sums < end);                                                         \
+  }
+TVMRT_DEFINE_MICRO_TILE(1)
+TVMRT_DEFINE_MICRO_TILE(2)
+
+#if TVMRT_MICRO_ASM
+TVMRT_INLINE int tvmrt_micro_2ch_direct(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                        const int16_t* window, int joint, uint8_t* y) {
+  if (!joint || !c->range.direct) return 0;
+  tvmrt_micro_2ch_2px(c, data, window, 0, NULL, c->shape.out_c, y);
+  return 1;
+}
+#define TVMRT_MICRO_DIRECT tvmrt_micro_2ch_direct
+#endif
+
+TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
+                                              const tvmrt_micro_data* data, int32_t* sums,
+                                              const tvmrt_micro_element* window, int32_t pixels,
+                                              int32_t channel, int32_t channels, int joint) {
+  const int32_t n = c->shape.layout.windows.length;
+  if (joint) {
+    if (pixels == 2) {
+      tvmrt_micro_2ch_2px(c, data, window, channel, sums, channels, NULL);
+    } else {
+      const int16_t* const weights = tvmrt_micro_2ch_weights(c, data, channel);
+      tvmrt_micro_2ch_1px(sums, sums + channels, weights, window, n);
+    }
+    return;
+  }
+  const int8_t* const weights = (const int8_t*)data->weights + channel * n;
+  const int32_t* const bias = data->bias + channel;
+  if (pixels == 2) {
+    tvmrt_micro_tile_2(sums, bias, window, weights, n, channels);
+  } else {
+    tvmrt_micro_tile_1(sums, bias, window, weights, n, channels);
+  }
+}
+
+/* the driver with this tile */
+#if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
+#include "im2col_i8_2px.h"
+#endif
+#include "conv_i8_driver.h"
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_ */

@@ -1,0 +1,195 @@
+/*!
+ * \file board/conv_i8_driver.h
+ * \brief Driver for dense 2-D convolution and matrix multiplication of 8-bit tensors on
+ * microcontrollers; a tile supplies the micro-kernel.
+ *
+ * Memory is channels-last with one stride between neighbouring pixels, over all rows and images. A
+ * matrix product is a 1 x 1 convolution whose pixels are the rows. The windows of two neighbouring
+ * output pixels are copied into scratch (im2col), in the form that the tile needs, and multiplied
+ * with the weights of two output channels at a time. The output is written after the windows have
+ * been copied, so y may be x where a window is its own output pixel: 1 x 1, stride 1, no padding.
+ *
+ * A window is [kernel row][kernel column][input channel], with zeros to a multiple of the tile's
+ * unit. Two copied windows alternate, group by group.
+ *
+ * The header of a tile makes the following definitions, then includes this file:
+ *
+ *     tvmrt_micro_element          of a copied window
+ *     TVMRT_MICRO_GROUP            elements of a group
+ *     TVMRT_MICRO_UNIT             the length of a window is a multiple of this
+ *     tvmrt_micro_copy_groups()   copies n elements, whole groups, of a window into groups with a
+ *                                  stride of `step` elements; returns the next address
+ *     TVMRT_MICRO_ZERO_BYTE             value of uint8 bytes past the end of a window that becomes 0,
+ *                                  unless it is 0x80; int8 bytes are 0
+ *     tvmrt_micro_conv_accumulate()      accumulates some channels of one or two neighbouring output
+ *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` comes from
+ *                                  tvmrt_micro_conv_i8_run(), for headers with several tiles
+ *     TVMRT_MICRO_DIRECT()         optional: computes two pixels at y; returns whether it could
+ *     TVMRT_MICRO_WINDOW_VALUE()   optional: decodes an element of a copied window
+ *
+ * A tile that copies windows with board/im2col_i8_2px.h includes that file first.
+ *
+ * Without a tile, this file is empty.
+ */
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_)
+#define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
+
+#include "im2col_i8.h"
+
+#ifndef TVMRT_MICRO_IM2COL_2PX
+#define TVMRT_MICRO_IM2COL_2PX 0
+#endif
+
+/*! \brief Maximum bytes of windows on the stack; longer ones are in scratch. */
+#define TVMRT_MICRO_STACK_WINDOWS 160
+
+#if !TVMRT_MICRO_IM2COL_2PX
+/*!
+ * \brief Copy the window of an output pixel in the tile's layout.
+ *
+ * \param to      [out] Its first group, aligned to 8 bytes.
+ * \param step    [in] Elements from one of its groups to the next.
+ * \param bytes   [out] Scratch for the window as bytes.
+ */
+TVMRT_NOINLINE void tvmrt_micro_im2col(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                       int32_t pixel, tvmrt_micro_element* to, int32_t step,
+                                       uint8_t* bytes) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_windows* const win = &s->layout.windows;
+  const int32_t is_signed = c->x_signed;
+  const tvmrt_micro_position at = tvmrt_micro_locate(s, pixel);
+  const int32_t run = win->columns * s->in_c;
+  if (at.inside) {
+    const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
+    const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
+    const int whole = run * s->kernel[0] == win->length && run % TVMRT_MICRO_GROUP == 0;
+    uint8_t* end = bytes;
+    if (!whole) tvmrt_micro_end_window(c, bytes + win->length);
+    for (int32_t kh = 0; kh < s->kernel[0]; kh++, from += row) {
+      if (whole) {
+        to = tvmrt_micro_copy_groups(to, step, from, run, is_signed);
+      } else {
+        tvmrt_micro_copy_run(end, from, run);
+        end += run;
+      }
+    }
+    if (whole) return;
+  } else {
+    tvmrt_micro_copy_window(c, x, &at, bytes);
+  }
+  tvmrt_micro_copy_groups(to, step, bytes, win->length, is_signed);
+}
+#endif
+
+#ifndef TVMRT_MICRO_DIRECT
+#define TVMRT_MICRO_DIRECT(c, data, window, tile, y) 0
+#endif
+#ifndef TVMRT_MICRO_WINDOW_VALUE
+#define TVMRT_MICRO_WINDOW_VALUE(at, pixels) (*(at))
+#endif
+
+/*! \brief The sum of the elements of one of the copied windows. */
+static inline int32_t tvmrt_micro_window_sum(const tvmrt_micro_element* window, int pixels,
+                                             int32_t n) {
+  int32_t sum = 0;
+  for (int32_t i = 0; i < n; i++) {
+    sum += TVMRT_MICRO_WINDOW_VALUE(window + i, pixels);
+    if ((i + 1) % TVMRT_MICRO_GROUP == 0) window += (pixels - 1) * TVMRT_MICRO_GROUP;
+  }
+  return sum;
+}
+
+/*! \brief Compensate shifted weights: adds shift[channel] times the sum of the window. */
+static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_element* window,
+                                          const int32_t* shift, int32_t n, int32_t pixels,
+                                          int32_t channels) {
+  for (int32_t p = 0; p < pixels; p++, sums += TVMRT_MICRO_CHUNK) {
+    const int32_t sum = tvmrt_micro_window_sum(window + p * TVMRT_MICRO_GROUP, pixels, n);
+    for (int32_t i = 0; i < channels; i++) sums[i] += shift[i] * sum;
+  }
+}
+
+/*! \brief Kind of the windows: any, pixels of the input, or a single pixel. */
+typedef enum tvmrt_micro_window_kind {
+  TVMRT_MICRO_ANY_WINDOW,
+  TVMRT_MICRO_POINTWISE,
+  TVMRT_MICRO_ONE_PIXEL
+} tvmrt_micro_window_kind;
+
+/*! \brief All channels of one or two neighbouring output pixels. */
+TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
+                                          const tvmrt_micro_data* data, tvmrt_micro_element* window,
+                                          int32_t pixel, int32_t pixels, int tile,
+                                          tvmrt_micro_window_kind kind) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_windows* const win = &s->layout.windows;
+  int32_t sums[TVMRT_MICRO_ACCUMULATORS];
+  const int32_t n = win->length;
+  uint8_t* const bytes = (uint8_t*)(window + (win->pixels > 1 ? 2 : 1) * n);
+#if TVMRT_MICRO_IM2COL_2PX
+  const int both = pixels == 2;
+  if (both) {
+    const uint8_t* const x = (const uint8_t*)data->x;
+    tvmrt_micro_im2col_2px(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
+  }
+#else
+  const int both = 0;
+#endif
+  for (int32_t p = 0; p < pixels && !both; p++) {
+    const uint8_t* const x = (const uint8_t*)data->x;
+    tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
+    const int32_t step = pixels * TVMRT_MICRO_GROUP;
+    if (kind != TVMRT_MICRO_ANY_WINDOW) {
+      tvmrt_micro_im2col_pointwise(c, x, pixel + p, to, step, bytes);
+    } else {
+      tvmrt_micro_im2col(c, x, pixel + p, to, step, bytes);
+    }
+  }
+  if (pixels == 2 &&
+      TVMRT_MICRO_DIRECT(c, data, window, tile, (uint8_t*)data->y + pixel * s->y_stride)) {
+    return;
+  }
+  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
+    const int32_t left = s->out_c - channel;
+    const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+    tvmrt_micro_conv_accumulate(c, data, sums, window, pixels, channel, channels, tile);
+    if (data->shift != NULL) {
+      tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
+    }
+    tvmrt_micro_finish(c, data, sums, TVMRT_MICRO_CHUNK, pixel, pixels, channel, channels);
+  }
+}
+
+/*!
+ * \brief y = convolution of x.
+ *
+ * \param c    [in] Shape.
+ * \param data [in] The tensors. y may be x only as the head of this file says.
+ * \param tile [in] Which tile of the header, 0 if it has one.
+ * \param kind [in] Kind of all windows. A constant, like tile: other code is linked only if a layer
+ * needs it.
+ *
+ * Values:  exact int32 sums (they must fit), times float scales, rounded to the nearest integer,
+ * ties to even; or as the epilogue computes.
+ * Errors:  0, or -1 if scratch runs out.
+ * Threads: on the calling thread alone.
+ */
+TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
+                                           const tvmrt_micro_data* data, int tile,
+                                           tvmrt_micro_window_kind kind) {
+  const tvmrt_micro_windows* const win = &c->shape.layout.windows;
+  uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
+  void *scratch = NULL, *window = few;
+  if (c->shape.scratch > 0) {
+    scratch = window = tvmrt_scratch_alloc(c->shape.scratch);
+    if (scratch == NULL) return -1;
+  }
+  for (int32_t pixel = 0; pixel < win->pixels; pixel += 2) {
+    const int32_t left = kind == TVMRT_MICRO_ONE_PIXEL ? 1 : win->pixels - pixel;
+    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2, tile,
+                            kind);
+  }
+  return tvmrt_scratch_free(scratch);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_ */

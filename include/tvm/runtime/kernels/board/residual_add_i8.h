@@ -1,0 +1,157 @@
+/*!
+ * \file board/residual_add_i8.h
+ * \brief Epilogue of a layer with a residual add, in integer arithmetic.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_RESIDUAL_ADD_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_RESIDUAL_ADD_I8_H_
+
+#include <stdint.h>
+
+#include "common_i8.h"
+
+/*!
+ * \brief Residual add of a layer's byte q and an operand's byte b: (q * own + b * other + add) >>
+ * places, clamped. The compiler of the network has compared it with the float result for every pair
+ * of bytes.
+ */
+typedef struct tvmrt_micro_residual {
+  tvmrt_micro_range range; /*!< Range of the layer's own bytes. */
+  int32_t own, other, add;
+  int8_t places;
+  int8_t other_signed; /*!< 1: the operand is int8, 0: uint8. */
+  int16_t lo, hi;      /*!< Clamping bounds of the sum. */
+  int16_t pixel;       /*!< Pixel stride of the operand in bytes. */
+} tvmrt_micro_residual;
+
+/*! \brief The context of tvmrt_micro_residual_rows(). */
+typedef struct tvmrt_micro_residual_ctx {
+  const tvmrt_micro_residual* sum;
+  const void* multipliers; /*!< Requantisation scales per channel, to a multiple of four. */
+  const void* operand;     /*!< May be the address of the result. */
+} tvmrt_micro_residual_ctx;
+
+#if TVMRT_MICRO_RVV
+/*! \brief Layer constants in the order that the assembly reads, all words. */
+typedef struct tvmrt_micro_rvv_residual {
+  int32_t own_flip, other_flip; /* 0, 4: XOR mask that makes int8 uint8 */
+  int32_t own, other, add;      /* 8, 12, 16 */
+  int32_t places, lo, hi;       /* 20, 24, 28 */
+} tvmrt_micro_rvv_residual;
+
+/*! \brief Residual add of n bytes q of the layer and b of the operand. */
+TVMRT_NOINLINE void tvmrt_micro_rvv_add_residual(const tvmrt_micro_rvv_residual* k, uint8_t* y,
+                                                 const uint8_t* q, const uint8_t* b, int32_t n) {
+  int32_t some, t;
+  __asm volatile(
+      TVMRT_MICRO_RVV_ON
+      "1:\nvsetvli %[some], %[n], e8, m2, ta, ma\nvle8.v v0, (%[q])\nadd %[q], %[q], %[some]\n"
+      "vle8.v v2, (%[b])\nadd %[b], %[b], %[some]\nlw %[t], 0(%[k])\nvxor.vx v0, v0, %[t]\n"
+      "lw %[t], 4(%[k])\nvxor.vx v2, v2, %[t]\nvsetvli zero, zero, e32, m8, ta, ma\n"
+      "vzext.vf4 v8, v0\nvzext.vf4 v16, v2\nlw %[t], 8(%[k])\nvmul.vx v8, v8, %[t]\n"
+      "lw %[t], 12(%[k])\nvmacc.vx v8, %[t], v16\nlw %[t], 16(%[k])\nvadd.vx v8, v8, %[t]\n"
+      "lw %[t], 20(%[k])\nvsra.vx v8, v8, %[t]\nlw %[t], 24(%[k])\nvmax.vx v8, v8, %[t]\n"
+      "lw %[t], 28(%[k])\nvmin.vx v8, v8, %[t]\nvsetvli zero, zero, e16, m4, ta, ma\n"
+      "vnsrl.wi v8, v8, 0\nvsetvli zero, zero, e8, m2, ta, ma\nvnsrl.wi v8, v8, 0\n"
+      "sub %[n], %[n], %[some]\nvse8.v v8, (%[y])\nadd %[y], %[y], %[some]\nbnez %[n], "
+      "1b\n" TVMRT_MICRO_RVV_OFF
+      : [y] "+r"(y), [q] "+r"(q), [b] "+r"(b), [n] "+r"(n), [some] "=&r"(some), [t] "=&r"(t)
+      : [k] "r"(k)
+      : TVMRT_MICRO_RVV_CHANGES);
+}
+
+/*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
+static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
+  const tvmrt_micro_residual* const s = to->sum;
+  const int32_t own = s->range.lo < 0 ? 0x80 : 0, other = s->other_signed ? 0x80 : 0;
+  const tvmrt_micro_rvv_residual k = {
+      own,       other, s->own, s->other, s->add - own * s->own - other * s->other,
+      s->places, s->lo, s->hi};
+  uint8_t q[TVMRT_MICRO_CHUNK];
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    for (int32_t i = 0; i < rows->channels; i += TVMRT_MICRO_CHUNK) {
+      const int32_t left = rows->channels - i, channel = (int32_t)rows->channel + i;
+      const int32_t n = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+      const uint8_t* const b = (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->pixel;
+      tvmrt_micro_requantize(q, rows->acc + p * (int32_t)rows->acc_stride + i,
+                             (const tvmrt_micro_multiplier*)to->multipliers + channel, n,
+                             &s->range);
+      tvmrt_micro_rvv_add_residual(&k, (uint8_t*)rows->y + p * (int32_t)rows->y_stride + i, q,
+                                   b + channel, n);
+    }
+  }
+}
+#else
+/*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
+static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
+  const tvmrt_micro_residual* const s = to->sum;
+  const int32_t flip = s->other_signed ? 0x80 : 0;
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    const int32_t* acc = rows->acc + p * (int32_t)rows->acc_stride;
+    const tvmrt_micro_multiplier* multipliers =
+        (const tvmrt_micro_multiplier*)to->multipliers + rows->channel;
+    const uint8_t* b =
+        (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->pixel + rows->channel;
+    uint8_t* y = (uint8_t*)rows->y + p * (int32_t)rows->y_stride;
+    const uint8_t* const end = y + rows->channels;
+    while (y != end) {
+      int32_t q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
+      q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
+      /* (v ^ 0x80) - 0x80 extends the sign */
+      q = (q * s->own + ((*b++ ^ flip) - flip) * s->other + s->add) >> s->places;
+      *y++ = (uint8_t)(q < s->lo ? s->lo : q > s->hi ? s->hi : q);
+    }
+  }
+}
+#endif
+
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
+/*! \brief Requantise n accumulators and add the operand's bytes. Not inlined, as its variables just
+ * fit into the registers. */
+TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* s, uint8_t* y,
+                                                    const int32_t* acc,
+                                                    const tvmrt_micro_multiplier* multipliers,
+                                                    const int8_t* operand, int32_t n) {
+  const int32_t own = s->own, other = s->other, add = s->add, places = s->places;
+  const int32_t half = s->range.zero * 16 + 8;
+  const uint8_t* const end = y + n;
+  do { /* n > 0 */
+    const tvmrt_micro_multiplier factor = *multipliers++;
+    int32_t q = *acc++;
+    if (factor.fixed < 0) {
+      __asm("smmls %0, %0, %1, %2\n\tssat %0, #8, %0, asr #4"
+            : "+r"(q)
+            : "r"(factor.fixed), "r"(half));
+    } else {
+      q = tvmrt_micro_add_zero_point(tvmrt_micro_scale_and_round(q, factor.scale), half >> 4);
+      __asm("ssat %0, #8, %0" : "+r"(q));
+    }
+    q = (q * own + (*operand++ * other + add)) >> places;
+    __asm("ssat %0, #8, %0" : "+r"(q));
+    *y++ = (uint8_t)q;
+  } while (y != end);
+}
+
+/*! \brief tvmrt_micro_residual_rows() for int8 bytes and the bounds -128 and 127. */
+static inline void tvmrt_micro_residual_full_range_rows(const tvmrt_i8_rows* rows,
+                                                        const void* ctx) {
+  const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
+  const tvmrt_micro_multiplier* multipliers =
+      (const tvmrt_micro_multiplier*)to->multipliers + rows->channel;
+  const int32_t pixel = to->sum->pixel;
+  const int8_t* operand = (const int8_t*)to->operand + (int32_t)rows->pixel * pixel + rows->channel;
+  const int32_t* acc = rows->acc;
+  uint8_t* y = (uint8_t*)rows->y;
+  for (int32_t p = rows->pixels; p > 0; p--) {
+    tvmrt_micro_residual_full_range(to->sum, y, acc, multipliers, operand, rows->channels);
+    acc += (int32_t)rows->acc_stride;
+    operand += pixel;
+    y += (int32_t)rows->y_stride;
+  }
+}
+#else
+#define tvmrt_micro_residual_full_range_rows tvmrt_micro_residual_rows
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_RESIDUAL_ADD_I8_H_ */

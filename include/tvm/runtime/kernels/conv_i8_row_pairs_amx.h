@@ -1,0 +1,48 @@
+/*!
+ * \file conv_i8_row_pairs_amx.h
+ * \brief Windows with a vertical stride of 2 over images of few channels, for AMX tiles: rows are
+ * read in pairs whose pixels are interleaved.
+ *
+ * An AMX instruction takes as long with 24 bytes of a pixel as with 64. A window of 7 x 7 over
+ * three channels takes 4 segments of 42 bytes instead of 7 of 21. Windows begin at every other row,
+ * so a pair of rows, copied into the line buffer once, serves all of them. Example: padding 3,
+ * pairs are the rows {-3, -2}, {-1, 0}, {1, 2}; output row o uses the pairs o to o + 3. The second
+ * row of the last pair is outside the window and has zero weights.
+ */
+#ifndef TVM_RUNTIME_KERNELS_CONV_I8_ROW_PAIRS_AMX_H_
+#define TVM_RUNTIME_KERNELS_CONV_I8_ROW_PAIRS_AMX_H_
+
+#include "tile/interleave_rows_i8.h"
+#include "window.h"
+
+/* Row h of an image, or the row of padding. */
+static inline const uint8_t* tvmrt_row_or_padding(const tvmrt_row_reader* r, const uint8_t* none,
+                                                  int32_t image, int32_t h) {
+  return h < 0 || h >= r->window->in[1] ? none : tvmrt_input_row(r, image, 0, h);
+}
+
+/*!
+ * \brief Set the pointers to the pairs of rows under the windows of an output row, with padding.
+ *
+ * \param none    [in] A row of padding.
+ * \param at      [in] The row's coordinates.
+ * \param segment [out] As many as the line buffer has rows.
+ */
+static inline void tvmrt_read_row_pairs(const tvmrt_row_reader* r, const uint8_t* none,
+                                        tvmrt_row_position at, const uint8_t** segment) {
+  const tvmrt_row_plan* rows = r->rows;
+  const int32_t pairs = rows->slots[1], first = (at.h + r->window->pad[1]) / 2;
+  for (int32_t s = 0; s < pairs; s++) {
+    const int32_t slot = (first + s) % pairs, h = at.h + 2 * s;
+    const int32_t number = at.image * (r->window->out[1] + pairs) + first + s;
+    uint8_t* to = r->line_buffer + (int64_t)slot * rows->pitch;
+    segment[s] = to;
+    if (r->row_numbers[slot] == number) continue;
+    r->row_numbers[slot] = number;
+    tvmrt_interleave_rows(
+        to + rows->left * rows->copied, tvmrt_row_or_padding(r, none, at.image, h),
+        tvmrt_row_or_padding(r, none, at.image, h + 1), rows->columns, rows->copied / 2);
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_CONV_I8_ROW_PAIRS_AMX_H_ */
